@@ -1,0 +1,103 @@
+# make drill    two sites replicate, lose their relay, hand over: simulated, then for real
+# make test     the tests            make check   linters and types
+# make venv     only .venv; commands then run as .venv/bin/jgroups-py
+#
+# Needs python3 (3.11 or later) with its venv module, and a package index for the first run.
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+SEED   ?=
+SIZES  ?= 100 1KB 10KB
+TIME   ?= 5s
+SPACE  := $(subst ,, )
+
+export IP_MULTICAST_IF ?= 127.0.0.1
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help venv test test-slow test-java check format drill drill-short drill-seeds requirements \
+        bench bench-sim memory clean
+
+help:
+	@sed -n 's/^# //p' Makefile | head -4
+	@echo "make test-slow  the long tests         make requirements  what which test shows"
+	@echo "make bench      messages per second    make bench-sim     100 members, one virtual hour"
+	@echo "make test-java  with Java members, where there is Java and Maven"
+	@echo "make drill-seeds  500 drills, each other    make memory   what a member may use at most"
+
+venv: $(STAMP)
+
+$(STAMP): pyproject.toml setup.cfg Makefile
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "$(PYTHON) is older than 3.11; say which one to use: make PYTHON=python3.12" >&2; exit 1; }
+	@if command -v uv >/dev/null 2>&1; then \
+	  uv venv --quiet --allow-existing --python $(PYTHON) $(VENV) && \
+	  uv pip install --quiet --python $(BIN)/python -e '.[test]'; \
+	else \
+	  $(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
+	    echo "$(PYTHON) has no venv module. Debian, Ubuntu: apt install python3-venv" >&2; exit 1; }; \
+	  $(PYTHON) -m venv $(VENV) && \
+	  $(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[test]'; \
+	fi
+	@touch $@
+
+test: $(STAMP)
+	$(BIN)/python -m pytest -q -m "not slow and not java" \
+	  --record-requirements build/requirements.json tests
+
+test-slow: $(STAMP)
+	$(BIN)/python -m pytest -q -m "slow" tests
+
+test-java: $(STAMP)
+	$(BIN)/python -m pytest -q -rs -m "java" tests/interop
+
+check: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	MYPYPATH=$(subst $(SPACE),:,$(strip $(wildcard tests/*))) $(BIN)/mypy --exclude 'conftest\.py$$' tests
+
+format: $(STAMP)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+drill: $(STAMP)
+	@mkdir -p build/drill
+	$(BIN)/jgroups-py drill stacks/drills/nyc-sfo.yaml --simulated $(if $(SEED),--seed $(SEED)) \
+	  --json build/drill/nyc-sfo.simulated.json --log build/drill/nyc-sfo.simulated.jsonl \
+	  --report build/drill/nyc-sfo.simulated.html
+	$(BIN)/jgroups-py drill stacks/drills/nyc-sfo.yaml --real $(if $(SEED),--seed $(SEED)) \
+	  --json build/drill/nyc-sfo.real.json --log build/drill/nyc-sfo.real.jsonl \
+	  --report build/drill/nyc-sfo.real.html
+
+drill-short: $(STAMP)
+	@mkdir -p build/drill
+	$(BIN)/jgroups-py drill stacks/drills/nyc-sfo.yaml --simulated \
+	  --json build/drill/nyc-sfo.simulated.json
+	$(BIN)/jgroups-py drill stacks/drills/short.yaml --real --json build/drill/short.real.json
+
+drill-seeds: $(STAMP)
+	@mkdir -p build/drill
+	$(BIN)/jgroups-py drill stacks/drills/nyc-sfo-vary.yaml --seeds 1..500 \
+	  --json build/drill/nyc-sfo-vary.json
+
+requirements: $(STAMP)
+	@$(BIN)/jgroups-py requirements
+
+bench: $(STAMP)
+	@for stack in udp.xml tcp.xml; do for members in 2 3 4; do for size in $(SIZES); do \
+	  $(BIN)/jgroups-py mperf --stack $$stack --members $$members --size $$size --time $(TIME) \
+	    || exit 1; \
+	done; done; done
+
+bench-sim: $(STAMP)
+	$(BIN)/python -m jgroups_py.tools.bench_sim
+
+memory: $(STAMP)
+	$(BIN)/jgroups-py memory
+
+clean:
+	rm -rf build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	find . -name __pycache__ -not -path './.venv/*' -prune -exec rm -rf {} +

@@ -1,0 +1,17 @@
+"""Drills: sites, traffic, a timeline of faults and expectations, from a YAML file.
+
+    values    units: durations, sizes, rates, percentages, ranges
+    model     the file as frozen dataclasses, each with its line
+    loader    YAML -> model; every mistake names file, line and the nearest known key
+    plan      model + seed -> what will happen when (``Plan``)
+    resolve   ``NYC.relay`` -> a member, at the moment an event fires
+    log       what happened: one record a line; the payload the load generators send
+    evidence  the records, sorted into who sent, delivered and saw what
+    judge     the verdict, from what applications saw alone
+    table     the table on the terminal
+    report    one offline HTML page
+    simulated, real     the two ways to run a plan
+    cli       ``jgroups-py drill``
+
+The judge imports nothing of the protocols.
+"""

@@ -1,0 +1,276 @@
+"""The records of a drill, sorted into who sent, delivered and was given what, and when.
+
+Read once, in the order of time; kept compactly (8 bytes for a send, 12 for a delivery), because a
+drill of half a minute delivers 600,000 messages. Only what applications saw and the list of faults
+is evidence; what RELAY says of itself (relay, replay, buffer records) is kept apart, as information.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from jgroups_py.drill.log import Record
+
+NEVER = float("inf")
+SEQNO_MAX = 100_000_000
+"""Of one origin; a larger one is a broken log, not a reason to fill memory."""
+
+
+class Who(NamedTuple):
+    """One incarnation of a member."""
+
+    site: str
+    name: str
+    incarnation: int
+
+    @property
+    def origin(self) -> str:
+        """``NAME#incarnation``, as the log has it."""
+        return f"{self.name}#{self.incarnation}"
+
+    def __str__(self) -> str:
+        return f"{self.site}.{self.origin}"
+
+
+class Fault(NamedTuple):
+    """Something the runner did."""
+
+    t: float
+    event: str
+    site: str | None
+    who: Who | None
+    detail: dict[str, Any]
+
+
+class ViewSeen(NamedTuple):
+    """A view an application was given."""
+
+    t: float
+    id: str
+    members: tuple[str, ...]
+    """``NAME#incarnation``, coordinator first."""
+
+    @property
+    def key(self) -> tuple[str, tuple[str, ...]]:
+        return (self.id, self.members)
+
+
+class Delivered:
+    """What one incarnation delivered of one origin. Index 0 is seqno 1."""
+
+    __slots__ = ("times", "epochs", "count", "repeated", "late")
+
+    def __init__(self) -> None:
+        self.times = array("d")
+        """When it was first delivered; ``NEVER`` where it was not."""
+        self.epochs = array("l")
+        """How many views the receiver had been given by then."""
+        self.count = 0
+        self.repeated: list[int] = []
+        """Seqnos delivered once more than they should, one entry each time."""
+        self.late: list[int] = []
+        """Seqnos delivered after a higher one."""
+
+    def add(self, t: float, first: int, length: int, epoch: int) -> None:
+        times = self.times
+        if first - 1 == len(times):
+            times.extend([t] * length)
+            self.epochs.extend([epoch] * length)
+            self.count += length
+            return
+        for seqno in range(first, first + length):
+            if seqno > len(times):
+                missing = seqno - 1 - len(times)
+                times.extend([NEVER] * missing)
+                self.epochs.extend([0] * missing)
+                times.append(t)
+                self.epochs.append(epoch)
+                self.count += 1
+            elif times[seqno - 1] < NEVER:
+                self.repeated.append(seqno)
+            else:
+                self.late.append(seqno)
+                times[seqno - 1] = t
+                self.epochs[seqno - 1] = epoch
+                self.count += 1
+
+    def at(self, seqno: int) -> float | None:
+        """When it was delivered first, or ``None``."""
+        if seqno > len(self.times):
+            return None
+        t = self.times[seqno - 1]
+        return t if t < NEVER else None
+
+    def missing(self, top: int) -> Iterable[int]:
+        """Seqnos up to ``top`` that were not delivered."""
+        if self.count == top == len(self.times):
+            return ()
+        holes = [i for i, t in enumerate(self.times[:top], 1) if t == NEVER]
+        return [*holes, *range(len(self.times) + 1, top + 1)]
+
+
+@dataclass
+class Told:
+    """What RELAY says of itself: information, no figure of the verdict rests on it."""
+
+    relayed: int = 0
+    replayed: int = 0
+    totals: dict[Who, dict[str, int]] = field(default_factory=dict)
+    """Newest running totals of each incarnation."""
+
+
+_LIFE = ("crash", "vanish", "leave", "fail_site")
+_FAULTS = (*_LIFE, "pause", "resume", "restart", "partition", "heal", "promote")
+
+
+class Evidence:
+    """Filled by ``add`` in the order of time; read by the judge and the report."""
+
+    def __init__(self, sites: Sequence[str] = ()) -> None:
+        self.sites: list[str] = list(sites)
+        self.sent: dict[Who, array[float]] = {}
+        """Origin -> send times; index 0 is seqno 1."""
+        self.delivered: dict[Who, dict[Who, Delivered]] = {}
+        """Receiver -> origin -> what it delivered."""
+        self.views: dict[Who, list[ViewSeen]] = {}
+        self.bridge_views: dict[Who, list[tuple[float, tuple[str, ...]]]] = {}
+        """Relay -> (time, sites on the bridge)."""
+        self.faults: list[Fault] = []
+        self.gone: dict[Who, tuple[float, str]] = {}
+        """When and how an incarnation ended."""
+        self._silent: dict[Who, None] = {}
+        self.born: dict[Who, float] = {}
+        self.told: dict[str, Told] = {}
+        self.samples: dict[Who, list[tuple[float, dict[str, Any]]]] = {}
+        self.marks: list[Record] = []
+        """suspect, trim and overflow records, for the report."""
+        self.end = 0.0
+
+    @classmethod
+    def of(cls, records: Iterable[Record], sites: Sequence[str] = ()) -> Evidence:
+        evidence = cls(sites)
+        add = evidence.add
+        for record in records:
+            add(record)
+        return evidence
+
+    def add(self, record: Record) -> None:
+        """Raises ``ValueError`` for a record that cannot be."""
+        t, site, member, event, origin, seqno, detail, incarnation = record
+        self.end = max(self.end, t)
+        if site is not None and site not in self.sites:
+            self.sites.append(site)
+        who = None if site is None or member is None else Who(site, member, incarnation)
+        if self._silent and who in self._silent and event not in _FAULTS:
+            return  # nobody hears of what a vanished host still does by itself
+        if event == "deliver":
+            assert who is not None and origin is not None and seqno is not None
+            self._deliver(who, t, origin, seqno, detail)
+        elif event == "send":
+            assert who is not None and seqno is not None
+            self._send(who, t, seqno, record.messages)
+        elif event == "view":
+            assert who is not None and detail is not None
+            self._view(who, t, detail)
+        elif event in _FAULTS:
+            self._fault(t, event, site, who, detail or {})
+        elif event == "join":
+            assert who is not None
+            self.born.setdefault(who, t)
+        elif event in ("relay", "replay", "buffer"):
+            assert who is not None
+            self._tell(who, t, event, record.messages, detail or {})
+        else:
+            self.marks.append(record)
+
+    def _origin(self, text: str, site: str) -> Who:
+        name, _, incarnation = text.rpartition("#")
+        return Who(site, name, int(incarnation))
+
+    def _send(self, who: Who, t: float, first: int, length: int) -> None:
+        times = self.sent.setdefault(who, array("d"))
+        if not 0 < first <= SEQNO_MAX or first <= len(times):
+            raise ValueError(f"{who} sends seqno {first} after {len(times)}")
+        times.extend([NEVER] * (first - 1 - len(times)))
+        times.extend([t] * length)
+
+    def _deliver(
+        self, who: Who, t: float, origin: str, first: int, detail: dict[str, Any] | None
+    ) -> None:
+        length, site = 1, who.site
+        if detail is not None:
+            length = detail.get("count", 1)
+            site = detail.get("from", site)
+        if not 0 < first <= SEQNO_MAX:
+            raise ValueError(f"{who} delivers seqno {first} of {origin}")
+        of = self.delivered.setdefault(who, {})
+        source = self._origin(origin, site)
+        delivered = of.get(source)
+        if delivered is None:
+            delivered = of[source] = Delivered()
+        delivered.add(t, first, length, len(self.views.get(who, ())))
+
+    def _view(self, who: Who, t: float, detail: dict[str, Any]) -> None:
+        if detail.get("bridge"):
+            self.bridge_views.setdefault(who, []).append((t, tuple(detail["sites"])))
+            return
+        self.born.setdefault(who, t)
+        seen = ViewSeen(t, str(detail["id"]), tuple(detail["members"]))
+        self.views.setdefault(who, []).append(seen)
+
+    def _fault(
+        self, t: float, event: str, site: str | None, who: Who | None, detail: dict[str, Any]
+    ) -> None:
+        self.faults.append(Fault(t, event, site, who, detail))
+        if event == "fail_site":
+            for member in self.born:
+                if member.site == site:
+                    self.gone.setdefault(member, (t, event))
+                    self._silent[member] = None
+        elif event in _LIFE and who is not None:
+            self.gone.setdefault(who, (t, event))
+            if event == "vanish":
+                self._silent[who] = None
+
+    def _tell(self, who: Who, t: float, event: str, count: int, detail: dict[str, Any]) -> None:
+        told = self.told.setdefault(who.site, Told())
+        if event == "relay":
+            told.relayed += count
+        elif event == "replay":
+            told.replayed += count
+        else:
+            told.totals.setdefault(who, {}).update(
+                {key: value for key, value in detail.items() if isinstance(value, int)}
+            )
+            self.samples.setdefault(who, []).append((t, detail))
+
+    # questions
+
+    def members(self, site: str) -> list[Who]:
+        """All incarnations of a site, in the order in which they came."""
+        return [who for who in self.born if who.site == site]
+
+    def receivers(self, site: str) -> list[Who]:
+        return [who for who in self.delivered if who.site == site]
+
+    def ended(self, who: Who) -> float:
+        """When the incarnation crashed, vanished or left; ``NEVER`` if it lives."""
+        return self.gone[who][0] if who in self.gone else NEVER
+
+    def view_at(self, who: Who, t: float) -> ViewSeen | None:
+        """The newest view the incarnation had been given at ``t``."""
+        found = None
+        for view in self.views.get(who, ()):
+            if view.t > t:
+                break
+            found = view
+        return found
+
+    def top(self, origin: Who) -> int:
+        """The highest seqno anybody heard of."""
+        sent = len(self.sent.get(origin, ()))
+        heard = [len(of[origin].times) for of in self.delivered.values() if origin in of]
+        return max([sent, *heard])

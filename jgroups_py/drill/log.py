@@ -1,0 +1,213 @@
+"""What happened in a drill: records, the file they go to, and the payload that is sent.
+
+A record on disk is one JSON object a line, ``{"t", "site", "member", "event", "origin", "seqno",
+"detail"}``. ``t`` is seconds from the start of the drill, ``member`` a name, ``origin`` is
+``NAME#incarnation``. Absent values are null. ``detail`` by event:
+
+    every record       incarnation (of the member; left out for the first)
+    send, deliver      count (a run of that many seqnos from `seqno`; never in --log), from (the
+                       origin's site, where it is not the member's)
+    view               id, members ("NAME#incarnation", in order); bridge: true and sites for a view
+                       of the relays
+    relay, replay      to (site), count as above; `seqno` is RELAY's number
+    trim               count of messages that left a buffer, up to `seqno`
+    buffer             a sample: messages, bytes, and running totals relayed, replayed,
+                       duplicates_dropped, gaps
+    fail_site          how; the crash or vanish records of its members carry by: fail_site
+    partition, heal    groups (lists of "SITE.NAME")
+
+A member's own file holds runs instead of single messages: that is what a process can write before
+the next delivery is taken. ``expand`` gives the public form.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+EVENTS = [
+    "send",
+    "deliver",
+    "view",
+    "suspect",
+    "relay",
+    "replay",
+    "buffer",
+    "trim",
+    "crash",
+    "vanish",
+    "pause",
+    "resume",
+    "leave",
+    "join",
+    "restart",
+    "partition",
+    "heal",
+    "promote",
+    "fail_site",
+    "overflow",
+]
+
+RUNS = ("send", "deliver", "relay", "replay")
+"""Events that may stand for a run of messages, from ``seqno`` on."""
+
+# | site u16 | member u16 | incarnation u32 | seqno u64 | send time f64 |, big-endian
+_PAYLOAD = struct.Struct("!HHIQd")
+PAYLOAD_MIN = _PAYLOAD.size
+"""Bytes a drill's message has at least."""
+
+
+class Record(NamedTuple):
+    """One thing that happened. ``incarnation`` counts from 1; 0 where nobody is meant."""
+
+    t: float
+    site: str | None
+    member: str | None
+    event: str
+    origin: str | None = None
+    seqno: int | None = None
+    detail: dict[str, Any] | None = None
+    incarnation: int = 1
+
+    def to_json(self) -> str:
+        """The line, without its end."""
+        detail = self.detail
+        if self.incarnation > 1:
+            detail = {"incarnation": self.incarnation, **(detail or {})}
+        return json.dumps(
+            {
+                "t": round(self.t, 6),
+                "site": self.site,
+                "member": self.member,
+                "event": self.event,
+                "origin": self.origin,
+                "seqno": self.seqno,
+                "detail": detail,
+            },
+            separators=(",", ":"),
+        )
+
+    @classmethod
+    def from_json(cls, line: str | bytes) -> Record:
+        """Read a line. Raises ``ValueError``, which ``json.JSONDecodeError`` is."""
+        fields = json.loads(line)
+        detail = fields.get("detail")
+        incarnation = 1
+        if detail and "incarnation" in detail:
+            incarnation = detail.pop("incarnation")
+        try:
+            return cls(
+                float(fields["t"]),
+                fields["site"],
+                fields["member"],
+                fields["event"],
+                fields["origin"],
+                fields["seqno"],
+                detail or None,
+                incarnation,
+            )
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"not a log record: {error!r}") from None
+
+    @property
+    def messages(self) -> int:
+        """How many messages the record stands for."""
+        return self.detail.get("count", 1) if self.detail else 1
+
+
+def expand(records: Iterable[Record]) -> Iterator[Record]:
+    """One record a message: runs become their messages, as ``--log`` has them."""
+    for record in records:
+        run = record.event in RUNS and record.seqno is not None
+        if not run or record.detail is None or "count" not in record.detail:
+            yield record
+            continue
+        detail = {key: value for key, value in record.detail.items() if key != "count"} or None
+        assert record.seqno is not None
+        for seqno in range(record.seqno, record.seqno + record.messages):
+            yield record._replace(seqno=seqno, detail=detail)
+
+
+class LogWriter:
+    """Appends records to a file; when ``write`` returns they are the kernel's.
+
+    A process that is killed afterwards has not lost them. One system call a batch of records.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+        self._fd: int | None = os.open(path, flags, 0o644)
+
+    def write(self, records: Iterable[Record]) -> None:
+        """Raises ``OSError`` when the file takes no more, ``ValueError`` when closed."""
+        if self._fd is None:
+            raise ValueError("the log is closed")
+        data = b"".join(record.to_json().encode() + b"\n" for record in records)
+        view = memoryview(data)
+        while view:
+            view = view[os.write(self._fd, view) :]
+
+    def close(self) -> None:
+        if self._fd is not None:
+            os.close(self._fd)
+            self._fd = None
+
+
+def read_log(path: str | Path) -> Iterator[Record]:
+    """The records of one file, in its order. A last line cut short by a kill is left out."""
+    with open(path, "rb") as lines:
+        for line in lines:
+            if line.endswith(b"\n"):
+                yield Record.from_json(line)
+
+
+class Payload(NamedTuple):
+    """What a load generator puts into a message: who (indexes into the plan), number, time."""
+
+    site: int
+    member: int
+    incarnation: int
+    seqno: int
+    sent: float
+
+    def pack(self, size: int) -> bytes:
+        """``size`` bytes, filled up with zeros; ``size >= PAYLOAD_MIN``."""
+        return _PAYLOAD.pack(*self).ljust(size, b"\0")
+
+    @classmethod
+    def unpack(cls, data: bytes | memoryview) -> Payload:
+        """Raises ``struct.error`` when it is too short to be one."""
+        return cls._make(_PAYLOAD.unpack_from(data))
+
+
+class Run(NamedTuple):
+    """Consecutive numbers of one origin."""
+
+    site: int
+    member: int
+    incarnation: int
+    first: int
+    length: int
+
+
+def runs(payloads: Iterable[bytes | memoryview]) -> list[Run]:
+    """Payloads, in the order of delivery, as runs. Raises ``struct.error``."""
+    found: list[Run] = []
+    unpack = _PAYLOAD.unpack_from
+    who: tuple[int, int, int] | None = None
+    first = following = 0
+    for data in payloads:
+        site, member, incarnation, seqno, _ = unpack(data)
+        if seqno == following and who == (site, member, incarnation):
+            following += 1
+            continue
+        if who is not None:
+            found.append(Run(*who, first, following - first))
+        who, first, following = (site, member, incarnation), seqno, seqno + 1
+    if who is not None:
+        found.append(Run(*who, first, following - first))
+    return found

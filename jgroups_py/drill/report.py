@@ -1,0 +1,66 @@
+"""The report: one HTML page that needs nothing else, neither network nor library."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import jinja2
+from markupsafe import Markup
+
+from jgroups_py.drill.evidence import Evidence
+from jgroups_py.drill.judge import Verdict
+from jgroups_py.drill.picture import draw
+from jgroups_py.drill.plan import Plan
+from jgroups_py.drill.table import event_text, judged_text, seconds
+
+FINDINGS_SHOWN_MAX = 200
+
+
+def page(
+    plan: Plan,
+    evidence: Evidence,
+    verdict: Verdict,
+    result: dict[str, Any],
+    *,
+    command: str,
+    notes: tuple[str, ...] = (),
+) -> str:
+    """The HTML text. ``result`` is what ``--json`` prints; it is embedded as it is."""
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("jgroups_py.drill", "."),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    taken = {(m.t, m.who): m.seconds for m in verdict.takeovers}
+    findings = [
+        (kind.replace("_", " "), str(f.origin), f.seqno, ", ".join(map(str, f.at)))
+        for kind in ("lost", "lost_inside", "duplicated", "out_of_order")
+        for f in getattr(verdict, kind)
+    ]
+    return environment.get_template("report.html.j2").render(
+        plan=plan,
+        verdict=verdict,
+        result=result,
+        picture=Markup(draw(evidence, verdict, plan.end)),
+        columns=list(next(iter(result["sites"].values()))) if result["sites"] else [],
+        events=[(f"{event.at:.3f} s", str(event), event.place.line) for event in plan.events],
+        measured=[
+            (
+                event_text(m),
+                seconds(m.seconds),
+                seconds(taken[m.t, m.who]) if m.who and (m.t, m.who) in taken else "",
+            )
+            for m in verdict.detections
+        ],
+        judged=[(*judged_text(j), j.holds) for j in verdict.expectations],
+        findings=findings[:FINDINGS_SHOWN_MAX],
+        more_findings=max(0, len(findings) - FINDINGS_SHOWN_MAX),
+        rpo=seconds(verdict.rpo),
+        command=command,
+        notes=notes,
+        # `<` cannot end the script element early when it is written as an escape.
+        raw=Markup(json.dumps(result, indent=1).replace("<", "\\u003c")),
+    )

@@ -1,0 +1,26 @@
+"""The only place with sockets, a real clock and tasks: runs one Machine on trio.
+
+driver = SocketDriver(machine)          or MemoryNetwork().driver(machine)
+await nursery.start(driver.run)
+... driver.wake() after anything was sent down a stack ...
+await driver.stop()
+"""
+
+from jgroups_py.driver.base import Driver, DriverLimits, Transport
+from jgroups_py.driver.faults import FaultFilter, Faults
+from jgroups_py.driver.memory import MemoryNetwork
+from jgroups_py.driver.multicast import MulticastProbe, probe_multicast
+from jgroups_py.driver.sockets import SocketDriver, SocketTransport
+
+__all__ = [
+    "Driver",
+    "DriverLimits",
+    "FaultFilter",
+    "Faults",
+    "MemoryNetwork",
+    "MulticastProbe",
+    "SocketDriver",
+    "SocketTransport",
+    "Transport",
+    "probe_multicast",
+]

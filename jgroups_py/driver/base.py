@@ -1,0 +1,220 @@
+"""What every trio driver has: turns, one timer wait, lateness.
+
+A turn: let the owners hand down what they collected (``before_flush``), take what the machine
+wants done, do it, hand in what that caused. Turns run when sockets were drained, when a timer
+fired, and when somebody called ``wake``; everything sent since the last turn leaves together.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol as Interface
+
+import trio
+
+from jgroups_py.events import Lag
+from jgroups_py.machine import Machine
+from jgroups_py.ports import In, Out
+from jgroups_py.unwrap import reraise
+
+log = logging.getLogger("jgroups_py.driver")
+
+
+@dataclass(frozen=True, kw_only=True)
+class DriverLimits:
+    """What a driver does at most. Times are seconds, sizes bytes."""
+
+    datagrams_per_drain: int = 32
+    """Datagrams read from one socket before the others have their turn."""
+    reads_per_drain: int = 4
+    """Reads from one connection before the others have their turn."""
+    read_size: int = 262_144
+    """Bytes asked for by one read of a connection."""
+    accepts_per_drain: int = 16
+    """Connections accepted before the others have their turn."""
+    connections_max: int = 1024
+    """Open connections, accepted ones included; more are closed at once."""
+    datagram_queue_max: int = 4 * 1024 * 1024
+    """Bytes of datagrams one socket keeps while the kernel takes none; more are dropped."""
+    stream_queue_max: int = 64 * 1024 * 1024
+    """Unsent bytes of one connection; at more it is reset (its protocol ignored Writable)."""
+    socket_buffer: int = 4 * 1024 * 1024
+    """Kernel buffers of datagram sockets where the stack asks for nothing."""
+    linger: float = 1.0
+    """How long a closed connection may take to send what was written."""
+    tick: float = 1.0
+    """The driver looks at its own lateness at least this often."""
+    timer_slack: float = 0.001
+    """Timers due within this time fire together."""
+    lag_threshold: float = 0.5
+    """Lateness of a timer that is told to the stacks as Lag."""
+    held_max: int = 10_000
+    """Inputs delayed by a fault filter; more are dropped."""
+    rounds_max: int = 100
+    """Rounds of doing and handing in within one turn."""
+
+
+class Transport(Interface):
+    """Where machines find each other: real sockets, or a network in memory."""
+
+    def driver(self, machine: Machine) -> Driver:
+        """A driver for ``machine``, not running yet."""
+
+
+class Driver:
+    """Runs one machine; subclasses execute the Outs. ``before_flush``: called first each turn."""
+
+    def __init__(self, machine: Machine, limits: DriverLimits | None = None) -> None:
+        self.machine = machine
+        self.limits = limits or DriverLimits()
+        self.before_flush: list[Callable[[], None]] = []
+        self.turns = 0
+        self.lags = 0
+        self._inputs: list[In] = []
+        self._woken = False
+        self._parked: trio.lowlevel.Task | None = None
+        self._due = math.inf
+        self._fired = -math.inf
+        self._timer_scope: trio.CancelScope | None = None
+        self._nursery: trio.Nursery | None = None
+
+    # --- what the owner calls
+
+    async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Runs until ``stop`` or cancelled; then everything it opened is closed."""
+        self.machine.now = trio.current_time()
+        try:
+            async with trio.open_nursery() as nursery:
+                self._nursery = nursery
+                self._due = self.machine.now + self.limits.tick
+                nursery.start_soon(self._run_timers)
+                nursery.start_soon(self._run_turns)
+                task_status.started()
+        except BaseExceptionGroup as group:
+            reraise(group)
+        finally:
+            self._nursery = None
+            self.close_all()
+
+    def wake(self) -> None:
+        """A turn is wanted soon. Cheap; any number of calls before the turn make one turn."""
+        self._woken = True
+        if self._parked is not None:
+            task, self._parked = self._parked, None
+            trio.lowlevel.reschedule(task)
+
+    async def stop(self) -> None:
+        """Sends what is left, waits for it (bounded by ``linger``), and ends ``run``."""
+        self.turn()
+        with trio.move_on_after(self.limits.linger):
+            await self.drained()
+        if self._nursery is not None:
+            self._nursery.cancel_scope.cancel()
+
+    def turn(self) -> None:
+        """See the module's docstring. Not from within a step of the machine."""
+        machine = self.machine
+        machine.now = max(machine.now, trio.current_time())
+        self._woken = False
+        self.turns += 1
+        for hook in self.before_flush:
+            hook()
+        for _ in range(self.limits.rounds_max):
+            if not (machine.has_outgoing or self._inputs):
+                break
+            self.execute(machine.take_outgoing())
+            if self._inputs:
+                inputs, self._inputs = self._inputs, []
+                machine.handle(inputs, trio.current_time())
+        else:
+            self.wake()
+        self._rearm()
+
+    def take(self, inputs: Sequence[In]) -> None:
+        """Things happened: hands them in, and runs a turn."""
+        self.machine.handle(inputs, trio.current_time())
+        self.turn()
+
+    # --- what subclasses do
+
+    def execute(self, outs: Sequence[Out]) -> None:
+        """Does it, in order. What is known at once is appended with ``happened``."""
+        raise NotImplementedError
+
+    def close_all(self) -> None:
+        """Closes every socket at once. Must be callable twice."""
+        raise NotImplementedError
+
+    async def drained(self) -> None:
+        """Returns when nothing that was written waits in this process any more."""
+
+    def happened(self, item: In) -> None:
+        """For ``execute``: handed in within the same turn."""
+        self._inputs.append(item)
+
+    @property
+    def nursery(self) -> trio.Nursery:
+        assert self._nursery is not None, "the driver is not running"
+        return self._nursery
+
+    @property
+    def running(self) -> bool:
+        return self._nursery is not None
+
+    def statistics(self) -> dict[str, int]:
+        """Counters: public int attributes."""
+        return {k: v for k, v in vars(self).items() if type(v) is int and k[0] != "_"}
+
+    # --- tasks
+
+    async def _run_turns(self) -> None:
+        task = trio.lowlevel.current_task()
+        while True:
+            if self._woken:
+                self.turn()
+                if self._woken:
+                    await trio.lowlevel.checkpoint()
+                continue
+            self._parked = task
+            await trio.lowlevel.wait_task_rescheduled(self._unpark)
+
+    def _unpark(self, _raise_cancel: object) -> trio.lowlevel.Abort:
+        self._parked = None
+        return trio.lowlevel.Abort.SUCCEEDED
+
+    async def _run_timers(self) -> None:
+        machine, limits = self.machine, self.limits
+        while True:
+            with trio.CancelScope(deadline=self._due) as scope:
+                self._timer_scope = scope
+                await trio.sleep_forever()
+            self._timer_scope = None
+            now = trio.current_time()
+            if now - scope.deadline > limits.lag_threshold:
+                self._on_lag(now - scope.deadline, now)
+            self._fired = now
+            machine.advance(now)
+            self._due = now + limits.tick
+            self.turn()
+
+    def _on_lag(self, seconds: float, now: float) -> None:
+        self.lags += 1
+        log.info("%s: this process was late by %.1f s", self.machine.name, seconds)
+        self.machine.now = max(self.machine.now, now)
+        for stack in list(self.machine.stacks):
+            if not stack.closed:
+                stack.event_down(Lag(seconds))
+
+    def _rearm(self) -> None:
+        """Moves the timer wait forward where needed; a wait that is too early only looks."""
+        due = self.machine.next_deadline()
+        if due is None:
+            return
+        due = max(due, self._fired + self.limits.timer_slack)
+        if due < self._due:
+            self._due = due
+            if self._timer_scope is not None:
+                self._timer_scope.deadline = due

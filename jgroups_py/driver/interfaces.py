@@ -1,0 +1,198 @@
+"""Names in a stack file become numeric addresses, before anything is started.
+
+``bind_addr`` may be a numeric address, a host name, or a word; or several of them, separated by
+commas: the first one that this machine has is taken.
+
+    loopback                127.0.0.1 or ::1
+    global                  an address that is routed everywhere
+    site_local              a private one (10.*, 172.16-31.*, 192.168.*, fec0::/10, fc00::/7)
+    link_local              169.254.*, fe80::/10
+    non_loopback            any but loopback
+    match-interface:REGEX   of an interface whose name matches
+    match-address:REGEX     an address that matches
+    match-host:REGEX        an address whose host name matches
+
+``initial_hosts`` may name hosts. IPv4 addresses are preferred. This is the one place where a stack
+asks the machine and its resolver; protocols see numbers only.
+
+Source:  JGroups' manual on bind_addr; Util.getAddress, Util.getAddressByPatternMatch.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+import socket
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import Final
+
+from jgroups_py.address import is_numeric_host
+from jgroups_py.errors import ConfigError
+from jgroups_py.stackmodel import Attribute, ProtocolConfig, StackConfig, field_name
+from jgroups_py.units import hosts_text, parse_hosts
+
+IP = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+_SITE_LOCAL: Final = [
+    ipaddress.ip_network(text)
+    for text in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "fec0::/10", "fc00::/7")
+]
+WORDS: Final = ("loopback", "global", "site_local", "link_local", "non_loopback")
+PATTERNS: Final = ("match-interface", "match-address", "match-host")
+_BIND_FIELDS: Final = ("bind_addr", "external_addr")
+
+
+@dataclass(frozen=True, slots=True)
+class Interface:
+    """One address of this machine."""
+
+    name: str
+    address: IP
+
+
+def interfaces() -> list[Interface]:
+    """Addresses of interfaces that are up, IPv4 first, in the system's order."""
+    import psutil
+
+    up = {name for name, stats in psutil.net_if_stats().items() if stats.isup}
+    found = [
+        Interface(name, ipaddress.ip_address(entry.address.partition("%")[0]))
+        for name, entries in psutil.net_if_addrs().items()
+        if name in up
+        for entry in entries
+        if entry.family in (socket.AF_INET, socket.AF_INET6)
+    ]
+    return sorted(found, key=lambda interface: interface.address.version)
+
+
+def resolve_host(host: str) -> str:
+    """The numeric address of a host name; numeric ones pass through. ValueError if unknown."""
+    if host.lower() == "localhost":
+        return "127.0.0.1"
+    if is_numeric_host(host):
+        return host
+    try:
+        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    except OSError as error:
+        raise ValueError(f'unknown host "{host}": {error.strerror or error}') from None
+    found.sort(key=lambda entry: entry[0] != socket.AF_INET)
+    return str(found[0][4][0])
+
+
+def resolve_bind_addr(text: str, known: Callable[[], Iterable[Interface]] | None = None) -> str:
+    """The numeric address that a ``bind_addr`` means on this machine.
+
+    ``known`` lists the machine's addresses (for tests). ValueError when nothing matches.
+    """
+    found: list[Interface] | None = None
+    for part in text.split(","):
+        word = part.strip()
+        if not word:
+            continue
+        if is_numeric_host(word) and not _is_any(word):
+            return word
+        test = _test_of("non_loopback" if _is_any(word) else word)
+        if test is None:
+            return resolve_host(word)
+        if found is None:
+            found = list((known or interfaces)())
+        for interface in found:
+            if test(interface):
+                return str(interface.address)
+    raise ValueError(
+        f'no address of this machine matches "{text}" (an address, a host, {", ".join(WORDS)}, '
+        f"{':..., '.join(PATTERNS)}:...)"
+    )
+
+
+def _is_any(word: str) -> bool:
+    """0.0.0.0 and :: cannot be told to others as our address."""
+    return is_numeric_host(word) and ipaddress.ip_address(word.partition("%")[0]).is_unspecified
+
+
+def _test_of(word: str) -> Callable[[Interface], bool] | None:
+    """What an interface must fulfil for a word; None: it is not one of the words."""
+    kind, colon, pattern = word.partition(":")
+    kind = kind.strip().lower().replace("_", "-")
+    if colon and kind in PATTERNS:
+        try:
+            regex = re.compile(pattern.strip())
+        except re.error as error:
+            raise ValueError(f'not a regular expression: "{pattern}" ({error})') from None
+        if kind == "match-interface":
+            return lambda i: regex.fullmatch(i.name) is not None
+        if kind == "match-address":
+            return lambda i: regex.fullmatch(str(i.address)) is not None
+        return lambda i: regex.fullmatch(_name_of(i.address)) is not None
+    match kind:
+        case "loopback":
+            return lambda i: i.address.is_loopback
+        case "non-loopback":
+            return lambda i: not i.address.is_loopback and not i.address.is_link_local
+        case "site-local":
+            return lambda i: _is_site_local(i.address)
+        case "link-local":
+            return lambda i: i.address.is_link_local
+        case "global":
+            return lambda i: (
+                not i.address.is_loopback
+                and not i.address.is_link_local
+                and not _is_site_local(i.address)
+            )
+    return None
+
+
+def _is_site_local(address: IP) -> bool:
+    return any(address in network for network in _SITE_LOCAL if network.version == address.version)
+
+
+def _name_of(address: IP) -> str:
+    try:
+        return socket.gethostbyaddr(str(address))[0]
+    except OSError:
+        return str(address)
+
+
+def with_numeric_hosts(
+    stack: StackConfig, known: Callable[[], Iterable[Interface]] | None = None
+) -> StackConfig:
+    """A copy of the stack without names: ``bind_addr`` and ``initial_hosts`` are numeric.
+
+    Raises:
+        ConfigError: nothing matches, with the place in the file.
+    """
+    return replace(
+        stack, protocols=tuple(_numeric(protocol, known) for protocol in stack.protocols)
+    )
+
+
+def _numeric(
+    protocol: ProtocolConfig, known: Callable[[], Iterable[Interface]] | None
+) -> ProtocolConfig:
+    for attribute in protocol.attributes:
+        try:
+            text = _numeric_text(attribute, known)
+        except ValueError as error:
+            raise ConfigError(
+                str(error),
+                file=attribute.file or protocol.file,
+                line=attribute.line,
+                column=attribute.column,
+                where=f"{protocol.short_name}.{attribute.key}",
+            ) from None
+        if text != attribute.text:
+            protocol = protocol.with_attribute(replace(attribute, text=text))
+    return protocol
+
+
+def _numeric_text(attribute: Attribute, known: Callable[[], Iterable[Interface]] | None) -> str:
+    field = field_name(attribute.key)
+    if field in _BIND_FIELDS and attribute.text.strip():
+        return resolve_bind_addr(attribute.text, known)
+    if field == "initial_hosts":
+        hosts = parse_hosts(attribute.text)
+        if all(is_numeric_host(host) for host, _ in hosts):
+            return attribute.text
+        return hosts_text(tuple((resolve_host(host), port) for host, port in hosts))
+    return attribute.text

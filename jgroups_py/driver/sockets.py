@@ -1,0 +1,329 @@
+"""The driver on real sockets: UDP, multicast, TCP.
+
+Sockets are drained without awaiting per datagram: one wait until readable, then non-blocking reads
+of fresh bytes until nothing is left or it is somebody else's turn, one ``handle``, one turn.
+Sending is tried at once; only what the kernel does not take waits, in bounded queues.
+"""
+
+from __future__ import annotations
+
+import errno
+import heapq
+import itertools
+import logging
+import socket
+from collections.abc import Sequence
+
+import trio
+
+from jgroups_py.driver import opening, own_multicasts
+from jgroups_py.driver.base import Driver, DriverLimits
+from jgroups_py.driver.faults import Faults
+from jgroups_py.driver.streams import Connection, Listener
+from jgroups_py.machine import Machine
+from jgroups_py.ports import (
+    Bind,
+    BindFailed,
+    Bound,
+    Close,
+    Connect,
+    Datagram,
+    Endpoint,
+    Handle,
+    In,
+    JoinGroup,
+    Out,
+    SendTo,
+    Write,
+)
+
+log = logging.getLogger("jgroups_py.driver")
+
+
+class UdpSocket:
+    """One UDP socket with what the kernel has not taken yet."""
+
+    __slots__ = ("handle", "queue", "queued", "sock")
+
+    def __init__(self, handle: Handle, sock: socket.socket) -> None:
+        self.handle = handle
+        self.sock = sock
+        self.queue: list[tuple[bytes, Endpoint]] = []
+        self.queued = 0
+
+    def close(self) -> None:
+        if self.sock.fileno() >= 0:
+            trio.lowlevel.notify_closing(self.sock)
+            self.sock.close()
+
+
+class SocketDriver(Driver):
+    """Executes Outs over real sockets. ``faults`` may be set at any time; None costs nothing."""
+
+    def __init__(
+        self,
+        machine: Machine,
+        limits: DriverLimits | None = None,
+        faults: Faults | None = None,
+    ) -> None:
+        super().__init__(machine, limits)
+        self.faults = faults
+        self.datagrams_in = 0
+        self.datagrams_out = 0
+        self.datagrams_dropped = 0
+        """Not taken by the kernel, with ``datagram_queue_max`` bytes waiting already."""
+        self.send_errors = 0
+        self.connections_refused = 0
+        """Closed at once because ``connections_max`` were open."""
+        self.streams_reset = 0
+        """Reset because ``stream_queue_max`` bytes were unsent."""
+        self.held_dropped = 0
+        self.sockets: dict[Handle, UdpSocket] = {}
+        self.streams: dict[Handle, Connection] = {}
+        self.closing: dict[Handle, Connection] = {}
+        """Connections the protocol has closed whose last bytes are still under way."""
+        self.listeners: dict[Handle, Listener] = {}
+        self._accepted = itertools.count(-1, -1)
+        self._held: list[tuple[float, int, In]] = []
+        self._held_count = 0
+        self._held_wake: trio.Event | None = None
+
+    # --- doing
+
+    def execute(self, outs: Sequence[Out]) -> None:
+        sockets, faults = self.sockets, self.faults
+        for out in outs:
+            kind = type(out)
+            if kind is SendTo:
+                udp = sockets.get(out.handle)
+                if udp is None or (faults is not None and not faults.sends(out.dest)):  # type: ignore[union-attr]
+                    continue
+                if udp.queue:
+                    self._enqueue(udp, out.data, out.dest)  # type: ignore[union-attr]
+                    continue
+                try:
+                    udp.sock.sendto(out.data, out.dest)  # type: ignore[union-attr]
+                    self.datagrams_out += 1
+                except BlockingIOError:
+                    self._enqueue(udp, out.data, out.dest)  # type: ignore[union-attr]
+                except OSError as error:
+                    self._on_send_error(error, out.dest)  # type: ignore[union-attr]
+            else:
+                self._execute_rare(out)
+
+    def _execute_rare(self, out: Out) -> None:
+        match out:
+            case Write(handle, data):
+                stream = self.streams.get(handle)
+                if stream is not None:
+                    stream.write(data)
+            case Bind():
+                self._bind(out)
+            case JoinGroup():
+                self._open_udp(out.handle, out)
+            case Connect():
+                self._connect(out)
+            case Close(handle, abort):
+                self._close(handle, abort)
+
+    def _bind(self, bind: Bind) -> None:
+        if bind.kind == "udp":
+            self._open_udp(bind.handle, bind)
+            return
+        try:
+            sock = opening.open_listener(bind)
+        except OSError as error:
+            self.happened(BindFailed(bind.handle, _where(bind.host, bind.port, error)))
+            return
+        listener = self.listeners[bind.handle] = Listener(self, bind.handle, sock)
+        self.happened(Bound(bind.handle, opening.local_of(sock)))
+        self.nursery.start_soon(listener.run)
+
+    def _open_udp(self, handle: Handle, out: Bind | JoinGroup) -> None:
+        try:
+            if isinstance(out, Bind):
+                sock = opening.open_udp(out, self.limits.socket_buffer)
+            else:
+                sock = opening.open_group(out, self.limits.socket_buffer)
+                if out.without in self.sockets:
+                    own = self.sockets[out.without].sock
+                    own_multicasts.leave_out(sock, opening.local_of(own))
+        except OSError as error:
+            place = (out.host, out.port) if isinstance(out, Bind) else out.group
+            self.happened(BindFailed(handle, _where(*place, error)))
+            return
+        udp = self.sockets[handle] = UdpSocket(handle, sock)
+        self.happened(Bound(handle, opening.local_of(sock)))
+        self.nursery.start_soon(self._read_datagrams, udp)
+
+    def _connect(self, out: Connect) -> None:
+        stream = self.streams[out.handle] = Connection(self, out.handle, None, out.dest)
+        self.nursery.start_soon(stream.run_connect, out)
+
+    def _close(self, handle: Handle, abort: bool) -> None:
+        if self.faults is not None and self.faults.vanished:
+            return  # the peers must not hear of it
+        udp = self.sockets.pop(handle, None)
+        if udp is not None:
+            udp.close()
+            return
+        listener = self.listeners.pop(handle, None)
+        if listener is not None:
+            listener.close()
+            return
+        stream = self.streams.pop(handle, None)
+        if stream is not None:
+            stream.close(abort)
+
+    # --- datagrams
+
+    async def _read_datagrams(self, udp: UdpSocket) -> None:
+        sock, handle = udp.sock, udp.handle
+        recvfrom, most = sock.recvfrom, self.limits.datagrams_per_drain
+        while sock.fileno() >= 0:  # it may be closed before we first run
+            try:
+                await trio.lowlevel.wait_readable(sock)
+            except trio.ClosedResourceError:
+                return
+            while True:
+                inputs: list[In] = []
+                try:
+                    for _ in range(most):
+                        data, source = recvfrom(65535)
+                        inputs.append(Datagram(handle, data, source[:2]))
+                except BlockingIOError:
+                    pass
+                except OSError as error:
+                    if sock.fileno() < 0:
+                        return
+                    log.debug("receiving a datagram: %s", error)
+                if not inputs:
+                    break
+                self.datagrams_in += len(inputs)
+                full = len(inputs) == most
+                if self.faults is not None:
+                    inputs = self._filtered(self.faults, inputs)
+                if inputs:
+                    self.take(inputs)
+                if sock.fileno() < 0:
+                    return
+                if not full:
+                    break
+                await trio.lowlevel.checkpoint()
+
+    def _enqueue(self, udp: UdpSocket, data: bytes, dest: Endpoint) -> None:
+        if udp.queued + len(data) > self.limits.datagram_queue_max:
+            self.datagrams_dropped += 1
+            return
+        udp.queue.append((data, dest))
+        udp.queued += len(data)
+        if len(udp.queue) == 1:
+            self.nursery.start_soon(self._write_datagrams, udp)
+
+    async def _write_datagrams(self, udp: UdpSocket) -> None:
+        while udp.queue and udp.sock.fileno() >= 0:
+            try:
+                await trio.lowlevel.wait_writable(udp.sock)
+            except trio.ClosedResourceError:
+                return
+            done = 0
+            for data, dest in udp.queue:
+                try:
+                    udp.sock.sendto(data, dest)
+                    self.datagrams_out += 1
+                except BlockingIOError:
+                    break
+                except OSError as error:
+                    self._on_send_error(error, dest)
+                done += 1
+                udp.queued -= len(data)
+            del udp.queue[:done]
+
+    def _on_send_error(self, error: OSError, dest: Endpoint) -> None:
+        self.send_errors += 1
+        log.debug("sending a datagram to %s:%d: %s", *dest, error)
+
+    # --- faults
+
+    def _filtered(self, faults: Faults, inputs: list[In]) -> list[In]:
+        now = trio.current_time()
+        passed: list[In] = []
+        for item in inputs:
+            assert isinstance(item, Datagram)
+            for delay in faults.datagram(item.source):
+                if delay <= 0:
+                    passed.append(item)
+                else:
+                    self.hold(now + delay, item)
+        return passed
+
+    def hold(self, due: float, item: In) -> None:
+        """Hands ``item`` in at ``due``; equal times keep their order."""
+        if len(self._held) >= self.limits.held_max and isinstance(item, Datagram):
+            self.held_dropped += 1
+            return
+        self._held_count += 1
+        heapq.heappush(self._held, (due, self._held_count, item))
+        if self._held_wake is None:
+            self._held_wake = trio.Event()
+            self.nursery.start_soon(self._run_held)
+        elif self._held[0][2] is item:
+            self._held_wake.set()
+
+    async def _run_held(self) -> None:
+        while self._held:
+            self._held_wake = trio.Event()
+            with trio.move_on_at(self._held[0][0]):
+                await self._held_wake.wait()
+            now = trio.current_time()
+            inputs = []
+            while self._held and self._held[0][0] <= now:
+                inputs.append(heapq.heappop(self._held)[2])
+            if inputs and not (self.faults is not None and self.faults.vanished):
+                self.take(inputs)
+        self._held_wake = None
+
+    # --- connections
+
+    def accepted_handle(self) -> Handle:
+        return next(self._accepted)
+
+    @property
+    def room_for_connection(self) -> bool:
+        return len(self.streams) + len(self.closing) < self.limits.connections_max
+
+    # --- the end
+
+    async def drained(self) -> None:
+        # Looked at a few times, once in a driver's life: not worth an event of its own.
+        while self.closing or any(udp.queue for udp in self.sockets.values()):  # noqa: ASYNC110
+            await trio.sleep(0.002)
+
+    def close_all(self) -> None:
+        for udp in self.sockets.values():
+            udp.close()
+        for listener in self.listeners.values():
+            listener.close()
+        for stream in [*self.streams.values(), *self.closing.values()]:
+            stream.close_now()
+        self.sockets.clear()
+        self.listeners.clear()
+        self.streams.clear()
+        self.closing.clear()
+        self._held.clear()
+
+
+class SocketTransport:
+    """The transport of ``open_channel`` unless another one is given."""
+
+    def __init__(self, limits: DriverLimits | None = None, faults: Faults | None = None) -> None:
+        self.limits = limits
+        self.faults = faults
+
+    def driver(self, machine: Machine) -> SocketDriver:
+        return SocketDriver(machine, self.limits, self.faults)
+
+
+def _where(host: str, port: int, error: OSError) -> str:
+    name = errno.errorcode.get(error.errno or 0, "")
+    return f"{host}:{port}: {error.strerror or error}{f' ({name})' if name else ''}"

@@ -1,0 +1,223 @@
+"""What was sent and not yet handed to the stack: natural batching, and back-pressure.
+
+Payloads wait for the next turn as runs, one list of runs for each destination, order kept. A
+destination that flow control has blocked keeps its runs; whoever sends to it waits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+import trio
+
+from jgroups_py.address import Address
+from jgroups_py.batch import Batch
+from jgroups_py.channel_values import ChannelLimits
+from jgroups_py.errors import LocalProtocolError
+from jgroups_py.events import FlowBlocked
+from jgroups_py.message import Flag, Transient
+
+Payload = bytes | bytearray | memoryview
+
+_KNOWN_FLAGS = sum(Flag)
+
+
+@dataclass(slots=True)
+class Run:
+    """Payloads for one destination with the same flags."""
+
+    flags: int
+    transient: int
+    payloads: list[bytes]
+    size: int = 0
+
+
+class Outbox:
+    """See the module's docstring. ``wake`` is called when there is something to hand down.
+
+    ``warn(to, seconds)`` is called when a send has waited for ``limits.warn_after``, again and
+    again. ``error``: set at the end; sending raises it.
+    """
+
+    def __init__(
+        self,
+        limits: ChannelLimits,
+        wake: Callable[[], None],
+        warn: Callable[[Address | None, float], None],
+    ) -> None:
+        self._limits = limits
+        self._wake = wake
+        self._warn = warn
+        self._runs: dict[Address | None, list[Run]] = {}
+        self._run: Run | None = None  # the last one used, and its destination
+        self._run_to: Address | None = None
+        self._senders = trio.lowlevel.ParkingLot()
+        self.blocked: dict[Address | None, dict[str, FlowBlocked]] = {}
+        self.error: Exception | None = None
+        self.buffered = 0
+        """Bytes that wait."""
+        self.sent = 0
+        self.sent_bytes = 0
+        self.waits = 0
+        self.turn_messages = 0
+        """Messages since a sender last let others run."""
+        self.turn_bytes = 0
+
+    def __bool__(self) -> bool:
+        return bool(self._runs)
+
+    # --- putting in
+
+    def put(self, payload: Payload, to: Address | None, flags: int, loopback: bool) -> bool:
+        """Appends a payload to the run of its destination; False: there is no room now."""
+        if type(payload) is not bytes:
+            payload = as_bytes(payload)
+        size = len(payload)
+        if (self.blocked and to in self.blocked) or (
+            self.buffered and self.buffered + size > self._limits.send_buffer_max
+        ):
+            if self.error is not None:
+                raise self.error
+            return False
+        run = self._run
+        if (
+            run is None
+            or to != self._run_to
+            or flags != run.flags
+            or loopback is (run.transient != 0)
+        ):
+            run = self._run_for(to, flags, loopback)
+        run.payloads.append(payload)
+        run.size += size
+        self.buffered += size
+        self.turn_messages += 1
+        self.turn_bytes += size
+        return True
+
+    async def put_many(
+        self, payloads: Iterable[Payload], to: Address | None, flags: int, loopback: bool
+    ) -> None:
+        """Puts all of them, part by part, each part when there is room for it."""
+        todo: Sequence[Payload]
+        todo = payloads if isinstance(payloads, (list, tuple)) else list(payloads)
+        plain: Sequence[bytes] = todo  # type: ignore[assignment]
+        if set(map(type, todo)) - {bytes}:
+            plain = [as_bytes(payload) for payload in todo]
+        limits, start = self._limits, 0
+        while start < len(plain):
+            if not self._is_open(to, 0):
+                await self.wait(to, 0)
+            part, size = _first_bytes(plain, start, limits.turn_bytes, limits.turn_messages)
+            run = self._run_for(to, flags, loopback)
+            run.payloads += part
+            run.size += size
+            self.buffered += size
+            start += len(part)
+            await self.let_others_run()
+
+    async def let_others_run(self) -> None:
+        self.turn_messages = self.turn_bytes = 0
+        await trio.lowlevel.checkpoint()
+
+    def _run_for(self, to: Address | None, flags: int, loopback: bool) -> Run:
+        """The run to append to, a new one where destination or flags differ from the last."""
+        if self.error is not None:
+            raise self.error
+        if flags & ~_KNOWN_FLAGS:
+            raise LocalProtocolError(f"unknown flags {flags & ~_KNOWN_FLAGS:#x}")
+        transient = 0 if loopback else int(Transient.DONT_LOOPBACK)
+        runs = self._runs.setdefault(to, [])
+        if not runs or runs[-1].flags != flags or runs[-1].transient != transient:
+            runs.append(Run(flags, transient, []))
+        self._run, self._run_to = runs[-1], to
+        self._wake()
+        return self._run
+
+    # --- waiting
+
+    def _is_open(self, to: Address | None, size: int) -> bool:
+        if to in self.blocked:
+            return False
+        return not self.buffered or self.buffered + size <= self._limits.send_buffer_max
+
+    async def wait(self, to: Address | None, size: int) -> None:
+        """Returns when ``size`` bytes for ``to`` may have room; raises the error of the end."""
+        self.waits += 1
+        self._wake()
+        started = trio.current_time()
+        while self.error is None and not self._is_open(to, size):
+            with trio.move_on_after(self._limits.warn_after) as scope:
+                await self._senders.park()
+            if scope.cancelled_caught:
+                self._warn(to, trio.current_time() - started)
+        if self.error is not None:
+            raise self.error
+
+    async def wait_turn(self) -> None:
+        """Returns when something was handed down, or could be."""
+        await self._senders.park()
+
+    def on_blocked(self, event: FlowBlocked) -> None:
+        """Nothing more goes to ``event.dest`` until ``on_opened`` for the same source."""
+        self.blocked.setdefault(event.dest, {})[event.source] = event
+
+    def on_opened(self, source: str, dest: Address | None) -> None:
+        """One source lets go; all that blocked must."""
+        sources = self.blocked.get(dest)
+        if sources is None:
+            return
+        sources.pop(source, None)
+        if not sources:
+            del self.blocked[dest]
+            self._senders.unpark_all()
+            self._wake()
+
+    # --- taking out
+
+    def hand_down(self, send: Callable[[Batch], None]) -> None:
+        """Gives every run to ``send``, in order, except those of blocked destinations."""
+        self._run = None
+        runs, self._runs = self._runs, {}
+        before = self.buffered
+        for to, waiting in runs.items():
+            for index, run in enumerate(waiting):
+                if to in self.blocked:  # perhaps by the run before
+                    self._runs[to] = waiting[index:]
+                    break
+                self.buffered -= run.size
+                self.sent += len(run.payloads)
+                self.sent_bytes += run.size
+                send(Batch(to, run.payloads, {}, None, run.flags, run.transient))
+        if self._senders and self.buffered < before:
+            self._senders.unpark_all()
+
+    def end(self, error: Exception) -> None:
+        """From now on sending raises ``error``, waiting senders included."""
+        self.error = error
+        self._run = None
+        self._senders.unpark_all()
+
+    def clear(self) -> None:
+        self._runs.clear()
+
+
+def as_bytes(payload: object) -> bytes:
+    """A payload as bytes; TypeError for what is not bytes-like."""
+    if isinstance(payload, bytes):
+        return payload
+    if isinstance(payload, (bytearray, memoryview)):
+        return bytes(payload)
+    raise TypeError(f"a payload is bytes, not {type(payload).__name__}")
+
+
+def _first_bytes(
+    payloads: Sequence[bytes], start: int, size_max: int, count_max: int
+) -> tuple[Sequence[bytes], int]:
+    """A part from ``start`` on of about ``size_max`` bytes (at least one payload), and its size."""
+    part = payloads[start : start + count_max]
+    size = sum(map(len, part))
+    while size > size_max and len(part) > 1:
+        part = part[: max(1, len(part) * size_max // size)]
+        size = sum(map(len, part))
+    return part, size

@@ -1,0 +1,175 @@
+"""What a machine and its driver say to each other. Nothing else crosses that line.
+
+Out: things to do, executed in order by the driver (trio or simulated). In: things that happened.
+A ``handle`` is an int that the protocol chose with ``new_handle()``; only handles of accepted
+connections are chosen by the driver (negative numbers). Endpoints are ``(host, port)``, the host a
+numeric address.
+
+    Bind -> Bound | BindFailed              a UDP socket, or a listening TCP socket
+    JoinGroup -> Bound | BindFailed         a UDP socket that hears one multicast group
+    Connect -> Connected | ConnectFailed    a TCP connection; nothing is heard of a closed handle
+    SendTo, Write, Close -> (nothing)       Close never fails and is final
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Handle = int
+Endpoint = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Bind:
+    """Open a UDP socket (``udp``) or a listener (``tcp``) on the first free port of
+    ``port .. port + port_range`` (0: any port). ``multicast_ttl`` matters for UDP only."""
+
+    handle: Handle
+    kind: Literal["udp", "tcp"]
+    host: str
+    port: int
+    port_range: int = 0
+    multicast_ttl: int = 8
+    send_buffer: int = 0
+    receive_buffer: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class JoinGroup:
+    """Open a UDP socket that receives what is sent to ``group`` on ``interface``. What our own
+    socket ``without`` sends there may be left out (a saving, not a promise)."""
+
+    handle: Handle
+    group: Endpoint
+    interface: str
+    receive_buffer: int = 0
+    without: Handle = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SendTo:
+    """Send one datagram from a bound UDP socket. May be lost, as datagrams are."""
+
+    handle: Handle
+    data: bytes
+    dest: Endpoint
+
+
+@dataclass(frozen=True, slots=True)
+class Connect:
+    """Open a TCP connection from ``host`` (None: any local address) to ``dest``."""
+
+    handle: Handle
+    dest: Endpoint
+    timeout: float
+    host: str | None = None
+    nodelay: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """Send bytes on a connection. The driver keeps what the peer does not take; see Writable."""
+
+    handle: Handle
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Close:
+    """Close a socket or connection after what was written has left (``abort``: at once)."""
+
+    handle: Handle
+    abort: bool = False
+
+
+Out = Bind | JoinGroup | SendTo | Connect | Write | Close
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """The socket is open; ``local`` is what it is bound to."""
+
+    handle: Handle
+    local: Endpoint
+
+
+@dataclass(frozen=True, slots=True)
+class BindFailed:
+    """The socket could not be opened."""
+
+    handle: Handle
+    problem: str
+
+
+@dataclass(frozen=True, slots=True)
+class Datagram:
+    """One datagram came in."""
+
+    handle: Handle
+    data: bytes
+    source: Endpoint
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """A peer connected to ``listener``; the connection's handle is the driver's choice (< 0)."""
+
+    listener: Handle
+    handle: Handle
+    peer: Endpoint
+
+
+@dataclass(frozen=True, slots=True)
+class Connected:
+    """The connection is open."""
+
+    handle: Handle
+    local: Endpoint
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectFailed:
+    """The connection did not open. ``refused``: the host answered that nobody listens there."""
+
+    handle: Handle
+    refused: bool
+    problem: str
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """Bytes came in on a connection, in order, cut anywhere."""
+
+    handle: Handle
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Writable:
+    """The driver holds ``unsent`` bytes of the connection. Told when more than nothing is left
+    after a write, and again when that has gone."""
+
+    handle: Handle
+    unsent: int
+
+
+@dataclass(frozen=True, slots=True)
+class Closed:
+    """The peer closed the connection (``reset``: it broke). The handle is gone."""
+
+    handle: Handle
+    reset: bool
+
+
+In = (
+    Bound
+    | BindFailed
+    | Datagram
+    | Accepted
+    | Connected
+    | ConnectFailed
+    | Received
+    | Writable
+    | Closed
+)

@@ -1,0 +1,325 @@
+"""A simulated host: runs one machine and does what the machine asks for.
+
+The same list of outs that the trio driver executes on sockets is executed here on tables. A crash
+resets the host's connections; a host that vanished says nothing any more.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from jgroups_py.machine import Machine
+from jgroups_py.ports import (
+    Accepted,
+    Bind,
+    BindFailed,
+    Bound,
+    Close,
+    Closed,
+    Connect,
+    Connected,
+    ConnectFailed,
+    Datagram,
+    Endpoint,
+    Handle,
+    In,
+    JoinGroup,
+    Received,
+    SendTo,
+    Write,
+)
+
+if TYPE_CHECKING:
+    from jgroups_py.sim.world import World
+
+EPHEMERAL_PORT = 40000
+
+
+@dataclass(slots=True, eq=False)
+class Pipe:
+    """One direction of a connection: from ``source`` to ``dest``, bytes in order."""
+
+    source: Host
+    dest: Host
+    dest_handle: Handle
+    open: bool = True
+    arrives: float = 0.0
+    waiting: list[In] = field(default_factory=list)
+    """Inputs held back by a cut of the network, until it heals."""
+
+
+@dataclass(slots=True, eq=False)
+class Connection:
+    """What a host knows of one of its connections."""
+
+    out: Pipe
+    back: Pipe
+
+
+class Host:
+    """See the module's docstring. ``address`` is its only network address."""
+
+    def __init__(self, world: World, address: str, site: str, machine: Machine) -> None:
+        self.world = world
+        self.address = address
+        self.site = site
+        self.machine = machine
+        self.sockets: dict[Handle, Endpoint] = {}
+        self.listeners: dict[int, Handle] = {}
+        self.datagram_ports: dict[int, Handle] = {}
+        self.memberships: dict[Handle, tuple[str, Endpoint]] = {}
+        self.connections: dict[Handle, Connection] = {}
+        self._next_port = EPHEMERAL_PORT
+        self._next_accepted = -1
+        self._wake: float | None = None
+        self.alive = True
+        self.vanished = False
+        self.paused = False
+        self._held: list[In] = []
+        self.held_limit = 2000
+        """Inputs kept while paused; datagrams beyond are lost as in a full socket buffer."""
+        self.held_lost = 0
+
+    # --- inputs and timers
+
+    def receive(self, item: In) -> None:
+        """Something arrived."""
+        if not self.alive or self.vanished:
+            return
+        if self.paused:
+            if len(self._held) < self.held_limit or type(item) is not Datagram:
+                self._held.append(item)
+            else:
+                self.held_lost += 1
+            return
+        self.machine.handle((item,), self.world.clock.now)
+        self.after_step()
+
+    def _receive_stream(self, pipe: Pipe, item: In) -> None:
+        """The next input of a connection; waits while the network is cut."""
+        if not pipe.open:
+            return
+        if pipe.waiting or not self.world.network.connected(pipe.source.address, self.address):
+            pipe.waiting.append(item)
+            self.world.stalled[pipe] = None
+            return
+        if type(item) is Closed:
+            pipe.open = False
+            connection = self.connections.pop(pipe.dest_handle, None)
+            if connection is None:
+                return
+            connection.out.open = False
+        self.receive(item)
+
+    def release(self, pipe: Pipe) -> None:
+        """The network healed: what waited arrives now."""
+        waiting, pipe.waiting = pipe.waiting, []
+        for item in waiting:
+            self._receive_stream(pipe, item)
+
+    def pause(self) -> None:
+        self.paused = True
+
+    def resume(self) -> None:
+        if not self.paused:
+            return
+        self.paused = False
+        held, self._held = self._held, []
+        if self.alive and not self.vanished:
+            self.machine.advance(self.world.clock.now)
+            self.after_step()
+        for item in held:
+            self.receive(item)
+
+    def after_step(self) -> None:
+        """Executes what the machine wants done and notes its next deadline."""
+        machine = self.machine
+        while machine.has_outgoing:
+            for out in machine.take_outgoing():
+                self._execute[type(out)](self, out)
+        deadline = machine.next_deadline()
+        if deadline is not None and (self._wake is None or deadline < self._wake):
+            self._wake = deadline
+            self.world.clock.at(deadline, self._on_wake, deadline)
+        self.world.after_step(self)
+
+    def _on_wake(self, planned: float) -> None:
+        if self._wake != planned:
+            return
+        self._wake = None
+        if not self.alive or self.vanished or self.paused:
+            return
+        # An instant of the grid may lie a rounding error before the deadline it stands for.
+        self.machine.advance(max(planned, self.world.clock.now))
+        self.after_step()
+
+    # --- ends
+
+    def crash(self) -> None:
+        """The process dies: its connections are reset, what it had not read is lost."""
+        if not self.alive:
+            return
+        self.alive = False
+        for connection in list(self.connections.values()):
+            connection.back.open = False
+            if not self.vanished:
+                self._send_stream(connection.out, Closed(connection.out.dest_handle, True))
+        self._drop_tables()
+
+    def vanish(self) -> None:
+        """Power or cable is gone: no packet and no close from now on."""
+        self.vanished = True
+
+    def shut(self) -> None:
+        """The member left and its process ended in good order."""
+        self.alive = False
+        self._drop_tables()
+
+    def _drop_tables(self) -> None:
+        for group in self.memberships.values():
+            self.world.groups[group].pop(self, None)
+        self.sockets.clear()
+        self.listeners.clear()
+        self.datagram_ports.clear()
+        self.memberships.clear()
+        self.connections.clear()
+
+    # --- outs
+
+    def _soon(self, item: In) -> None:
+        self.world.clock.at(self.world.clock.now, self.receive, item)
+
+    def _bind(self, out: Bind) -> None:
+        table = self.listeners if out.kind == "tcp" else self.datagram_ports
+        ports = range(out.port, out.port + out.port_range + 1)
+        if out.port == 0:
+            while self._next_port in table:
+                self._next_port += 1
+            ports = range(self._next_port, self._next_port + 1)
+            self._next_port += 1
+        for port in ports:
+            if port not in table:
+                table[port] = out.handle
+                self.sockets[out.handle] = (self.address, port)
+                self._soon(Bound(out.handle, (self.address, port)))
+                return
+        self._soon(BindFailed(out.handle, f"no free port in {ports[0]}..{ports[-1]}"))
+
+    def _join_group(self, out: JoinGroup) -> None:
+        if not ipaddress.ip_address(out.group[0]).is_multicast:
+            self._soon(BindFailed(out.handle, f"{out.group[0]} is not a multicast address"))
+            return
+        # Multicast stays inside a site: a WAN does not carry it.
+        group = (self.site, out.group)
+        self.memberships[out.handle] = group
+        self.world.groups.setdefault(group, {})[self] = out.handle
+        self._soon(Bound(out.handle, out.group))
+
+    def _send_to(self, out: SendTo) -> None:
+        if self.vanished:
+            return
+        source = self.sockets.get(out.handle)
+        if source is None:
+            return
+        members = self.world.groups.get((self.site, out.dest))
+        if members is not None:
+            for host, handle in members.items():
+                self._send_datagram(host, Datagram(handle, out.data, source))
+            return
+        dest = self.world.hosts.get(out.dest[0])
+        if dest is not None:
+            port_handle = dest.datagram_ports.get(out.dest[1])
+            if port_handle is not None:
+                self._send_datagram(dest, Datagram(port_handle, out.data, source))
+
+    def _send_datagram(self, dest: Host, item: Datagram) -> None:
+        world = self.world
+        if dest is not self and not world.network.connected(self.address, dest.address):
+            return
+        if dest is self:
+            world.clock.at(world.clock.now, dest.receive, item)
+            return
+        for delay in world.network.datagram_delays(self.address, dest.address):
+            world.clock.at(world.clock.now + delay, dest.receive, item)
+
+    def _connect(self, out: Connect) -> None:
+        world = self.world
+        now = world.clock.now
+        dest = world.hosts.get(out.dest[0])
+        reachable = (
+            dest is not None
+            and not dest.vanished
+            and not self.vanished
+            and world.network.connected(self.address, dest.address)
+            and world.network.connected(dest.address, self.address)
+        )
+        if not reachable or dest is None:
+            failed = ConnectFailed(out.handle, False, "timed out")
+            world.clock.at(now + out.timeout, self.receive, failed)
+            return
+        there = world.network.stream_delay(self.address, dest.address)
+        back = world.network.stream_delay(dest.address, self.address)
+        if there + back > out.timeout:
+            failed = ConnectFailed(out.handle, False, "timed out")
+            world.clock.at(now + out.timeout, self.receive, failed)
+            return
+        world.clock.at(now + there, self._reach_listener, out, dest, back)
+
+    def _reach_listener(self, out: Connect, dest: Host, back: float) -> None:
+        world = self.world
+        listener = dest.listeners.get(out.dest[1])
+        if listener is None:
+            refused = ConnectFailed(out.handle, True, "connection refused")
+            world.clock.at(world.clock.now + back, self.receive, refused)
+            return
+        handle = dest._next_accepted
+        dest._next_accepted -= 1
+        self._next_port += 1
+        peer = (self.address, self._next_port)
+        there = Pipe(self, dest, handle)
+        here = Pipe(dest, self, out.handle)
+        dest.connections[handle] = Connection(here, there)
+        self.connections[out.handle] = Connection(there, here)
+        here.arrives = world.clock.now + back
+        dest.receive(Accepted(listener, handle, peer))
+        world.clock.at(here.arrives, self._receive_stream, here, Connected(out.handle, peer))
+
+    def _write(self, out: Write) -> None:
+        connection = self.connections.get(out.handle)
+        if connection is not None and connection.out.open:
+            item = Received(connection.out.dest_handle, out.data)
+            self._send_stream(connection.out, item)
+
+    def _send_stream(self, pipe: Pipe, item: In) -> None:
+        if self.vanished:
+            return
+        world = self.world
+        delay = world.network.stream_delay(self.address, pipe.dest.address)
+        pipe.arrives = max(pipe.arrives, world.clock.now + delay)
+        world.clock.at(pipe.arrives, pipe.dest._receive_stream, pipe, item)
+
+    def _close(self, out: Close) -> None:
+        endpoint = self.sockets.pop(out.handle, None)
+        if endpoint is not None:
+            for table in (self.listeners, self.datagram_ports):
+                if table.get(endpoint[1]) == out.handle:
+                    del table[endpoint[1]]
+        group = self.memberships.pop(out.handle, None)
+        if group is not None:
+            self.world.groups[group].pop(self, None)
+        connection = self.connections.pop(out.handle, None)
+        if connection is not None:
+            connection.back.open = False
+            self._send_stream(connection.out, Closed(connection.out.dest_handle, out.abort))
+
+    _execute: ClassVar[dict[type, Callable[[Any, Any], None]]] = {
+        Bind: _bind,
+        JoinGroup: _join_group,
+        SendTo: _send_to,
+        Connect: _connect,
+        Write: _write,
+        Close: _close,
+    }

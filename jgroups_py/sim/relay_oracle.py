@@ -1,0 +1,691 @@
+"""RELAY's invariants over whole simulated clusters, checked after every step of every member.
+
+    I1  no application is delivered a number twice, out of order, or over a gap that was not announced
+    I2  `cursor`, `forwarded`, `site_digest`, `trimmed` never exceed what the origin sent, a site digest
+        is what the application was delivered, and `trimmed` is at most what every member of every
+        site has that counts for the trim
+    I3  what a survivor delivered and not every site has acknowledged is in the buffer of its living
+        origin or of a complete holder, or a view round is under way
+    I4  members that installed the same view delivered the same of those who departed with it
+    I5  buffers are within their limits and hold nothing that is trimmed
+
+Numbers are counted here: the n-th multicast that an application sends is number n of that incarnation,
+and what others are delivered is recognised by its content. Of RELAY only ``numbers_of`` and public
+attributes are read. Incremental: a step of one host compares its tables with those it had, and looks
+at the rest of its site only where a member fell, a view came, a buffer shrank.
+
+The design (RELAY.md) promises I3 for departed origins while fewer than ``buffering_members`` holders
+fall between two moments at which all are complete; what is missing after more is excused, and so is
+what an origin sent before it heard that its site had been promoted: only the relay keeps that. A
+member cut off from its site is not held to I2's last part until it has caught up. A ``Violation``
+names invariant, member, time, and the world's seed.
+"""
+
+from __future__ import annotations
+
+import zlib
+from array import array
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from jgroups_py.batch import Batch
+from jgroups_py.headers import FragHeader
+from jgroups_py.message import MessageType
+from jgroups_py.protocols.relay import RELAY
+from jgroups_py.protocols.relay_buffer import Buffer
+from jgroups_py.protocols.relay_status import RelayNumbers, numbers_of
+from jgroups_py.protocols.relay_wire import DONT_LOOPBACK, ID, OOB, UNNUMBERED
+from jgroups_py.view import MergeView, View
+
+if TYPE_CHECKING:
+    from jgroups_py.sim.host import Host
+    from jgroups_py.sim.member import Member
+    from jgroups_py.sim.world import World
+
+Span = tuple[int, int]
+
+
+class Violation(AssertionError):
+    """An invariant does not hold: a bug. ``at``: virtual seconds."""
+
+    def __init__(self, invariant: str, member: str, at: float, seed: str, problem: str) -> None:
+        super().__init__(f"{invariant} at {at:.3f} s (seed {seed}), {member}: {problem}")
+        self.invariant = invariant
+        self.member = member
+        self.at = at
+        self.seed = seed
+        self.problem = problem
+
+
+@dataclass(slots=True, eq=False)
+class _Origin:
+    """One incarnation as a sender."""
+
+    watched: _Watched
+    sums: array[int] = field(default_factory=lambda: array("L"))
+    """A checksum of each payload; number n is at n - 1."""
+    quiet: dict[int, None] = field(default_factory=dict)
+    """Numbers that are not looped back."""
+    first_at: float = 0.0
+
+    @property
+    def sent(self) -> int:
+        return len(self.sums)
+
+
+@dataclass(slots=True)
+class _Track:
+    """What one application was delivered of one origin."""
+
+    last: int = 0
+    exact: bool = True
+    """The next one must be ``last + 1``; else the next one tells where it begins."""
+    early: dict[int, None] = field(default_factory=dict)
+    """Out-of-band messages beyond it."""
+
+
+@dataclass(slots=True)
+class _Run:
+    """Messages that RELAY handed to the application."""
+
+    origin: bytes
+    number: int | None
+    sums: list[int]
+    oob: bool
+
+
+@dataclass(slots=True, eq=False)
+class _Watched:
+    """One incarnation of a member."""
+
+    member: Member
+    relay: RELAY
+    site: _Site
+    raw: bytes
+    stream: list[_Run | View] = field(default_factory=list)
+    tracks: dict[bytes, _Track] = field(default_factory=dict)
+    view: View | None = None
+    since: float = 0.0
+    """When it had its first view."""
+    begun: bool = False
+    complete: bool = False
+    relaying: bool = False
+    apart: bool = False
+    """It may have less than what was trimmed, until it is seen to have caught up."""
+    states: int = 0
+    gaps: int = 0
+    skipped: dict[bytes, list[Span]] = field(default_factory=dict)
+    delivered: Mapping[bytes, int] = field(default_factory=dict)
+    trimmed: Mapping[bytes, int] = field(default_factory=dict)
+    digest: dict[str, Mapping[bytes, int]] = field(default_factory=dict)
+    forwarded: dict[str, Mapping[bytes, int]] = field(default_factory=dict)
+    cursors: list[Mapping[bytes, int]] = field(default_factory=list)
+    held: tuple[int, int, int] = (0, 0, 0)
+
+    @property
+    def name(self) -> str:
+        name, nth = self.member.name, self.member.incarnation
+        return f"{self.site.name}.{name}" + (f"#{nth}" if nth > 1 else "")
+
+    def has(self, raw: bytes) -> int:
+        track = self.tracks.get(raw)
+        return 0 if track is None else track.last
+
+
+@dataclass(slots=True, eq=False)
+class _Site:
+    name: str
+    members: list[_Watched] = field(default_factory=list)
+    trimmed: dict[bytes, int] = field(default_factory=dict)
+    """The highest that any member had."""
+    agreed: dict[tuple[Any, bytes], tuple[int, _Watched]] = field(default_factory=dict)
+    """By view and departed origin: what the first member to install it had."""
+    fallen: int = 0
+    """Holders lost since all were complete."""
+    excused: dict[bytes, int] = field(default_factory=dict)
+    """Numbers that may be missing: of departed origins after too many falls, and from before the
+    site was primary."""
+    overflowed: bool = False
+    due: bool = False
+    """I3 is to be looked at."""
+
+    def living(self) -> list[_Watched]:
+        return [w for w in self.members if w.member.alive]
+
+
+class RelayOracle:
+    """See the module's docstring. A ``World`` makes one when a stack with RELAY is started."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.sites: dict[str, _Site] = {}
+        self.deliveries = 0
+        self._origins: dict[bytes, _Origin] = {}
+        self._hosts: dict[Host, _Watched] = {}
+        world.after_each_step.append(self._after_step)
+        world.on_record.append(self._on_record)
+
+    # --- what the world tells
+
+    def watch(self, member: Member, relay: RELAY) -> None:
+        """Before the member is connected."""
+        site = self.sites.setdefault(relay.config.site, _Site(relay.config.site))
+        raw = bytes(member.address)
+        watched = _Watched(member, relay, site, raw)
+        site.members.append(watched)
+        self._hosts[member.host] = watched
+        self._origins[raw] = _Origin(watched)
+
+    def sent(self, member: Member, batch: Batch) -> None:
+        """The application sends."""
+        watched = self._hosts.get(member.host)
+        if watched is None or batch.dest is not None or batch.flags & UNNUMBERED:
+            return
+        origin = self._origins[watched.raw]
+        if not origin.sums:
+            origin.first_at = self.world.now
+        if batch.transient & DONT_LOOPBACK:
+            first = origin.sent + 1
+            origin.quiet.update(dict.fromkeys(range(first, first + len(batch))))
+        origin.sums.extend(_sums(batch))
+
+    def offered(self, member: Member, item: Any) -> None:
+        """RELAY has put ``item`` into the application's stream."""
+        watched = self._hosts.get(member.host)
+        if watched is None:
+            return
+        if isinstance(item, View):
+            watched.stream.append(item)
+        elif isinstance(item, Batch) and item.dest is None and not item.flags & UNNUMBERED:
+            assert item.src is not None
+            header = item.headers.get(ID)
+            number = header.id if type(header) is FragHeader else None
+            run = _Run(bytes(item.src), number, _sums(item), bool(item.flags & OOB))
+            watched.stream.append(run)
+
+    def _on_record(self, _at: float, member: Member, what: str, _more: dict[str, Any]) -> None:
+        watched = self._hosts.get(member.host)
+        if watched is None or what not in ("crash", "vanish", "leave"):
+            return
+        watched.site.due = True
+        if self._is_holder(watched):
+            watched.site.fallen += 1
+
+    def _is_holder(self, watched: _Watched) -> bool:
+        """Does anybody who lives count on its buffer?"""
+        address = watched.member.address
+        for other in watched.site.living():
+            if address in other.relay.line[: other.relay.config.buffering_members]:
+                return True
+        return False
+
+    # --- a step of one member
+
+    def _after_step(self, host: Host) -> None:
+        watched = self._hosts.get(host)
+        if watched is None or not watched.member.alive:
+            return
+        numbers = numbers_of(watched.relay)
+        site = watched.site
+        if watched.relay.gaps != watched.gaps:
+            self._note_gaps(watched)
+        begins = numbers.begun and not watched.begun
+        if begins or len(watched.member.events) != watched.states:
+            watched.states = len(watched.member.events)
+            self._begin(watched, numbers)
+        if watched.stream:
+            self._take(watched)
+        if numbers.site_digest != watched.digest:
+            self._check_digest(watched, numbers)
+        if numbers.trimmed != watched.trimmed:
+            self._check_trimmed(watched, numbers)
+        if numbers.forwarded != watched.forwarded:
+            for table in numbers.forwarded.values():
+                self._check_sent(watched, "forwarded", table)
+            watched.forwarded = {s: dict(n) for s, n in numbers.forwarded.items()}
+        if numbers.cursors != watched.cursors:
+            for table in numbers.cursors:
+                self._check_sent(watched, "cursor", table)
+            watched.cursors = [dict(table) for table in numbers.cursors]
+        if numbers.delivered != watched.delivered:
+            self._check_sent(watched, "delivered", numbers.delivered)
+            watched.delivered = dict(numbers.delivered)
+        buffer = numbers.buffer
+        held = (buffer.messages, buffer.bytes, buffer.spilled)
+        if held != watched.held:
+            if held[0] < watched.held[0]:
+                site.due = True
+            watched.held = held
+            self._check_buffer(watched, numbers)
+        if numbers.relaying != watched.relaying:
+            watched.relaying = numbers.relaying
+            if numbers.relaying:
+                # What it sent before it heard that its site is primary now, it has no copy of.
+                sent = self._origins[watched.raw].sent
+                site.excused[watched.raw] = max(sent, site.excused.get(watched.raw, 0))
+        if numbers.complete != watched.complete:
+            watched.complete = numbers.complete
+            site.due = True
+        if site.due:
+            site.due = False
+            self._check_site(site)
+
+    def _fail(self, invariant: str, watched: _Watched, problem: str) -> None:
+        world = self.world
+        raise Violation(invariant, watched.name, world.now, world.seed, problem)
+
+    def _name(self, raw: bytes) -> str:
+        origin = self._origins.get(raw)
+        return raw.hex()[:8] if origin is None else origin.watched.name
+
+    # --- I1
+
+    def _begin(self, watched: _Watched, numbers: RelayNumbers) -> None:
+        """The member learned where its streams begin (joined, or was given a state)."""
+        first = not watched.begun
+        watched.begun = numbers.begun
+        if not numbers.begun:
+            return
+        if first and watched.relay.is_relay:
+            watched.apart = True  # nobody told it: its site begins anew
+        taken: dict[bytes, int] = {}
+        for item in watched.stream:
+            if isinstance(item, _Run):
+                taken[item.origin] = taken.get(item.origin, 0) + len(item.sums)
+        for table in numbers.site_digest.values():
+            for raw, number in table.items():
+                watched.tracks[raw] = _Track(max(0, number - taken.get(raw, 0)))
+        for site in self.sites.values():
+            self._check_member_has(site, watched)
+
+    def _take(self, watched: _Watched) -> None:
+        stream, watched.stream = watched.stream, []
+        for item in stream:
+            if isinstance(item, View):
+                self._take_view(watched, item)
+            else:
+                self._take_run(watched, item)
+
+    def _take_run(self, watched: _Watched, run: _Run) -> None:
+        origin = self._origins.get(run.origin)
+        if origin is None:
+            self._fail("I1", watched, f"delivered of {run.origin.hex()[:8]}, whom nobody started")
+            return
+        track = watched.tracks.get(run.origin)
+        if track is None:
+            track = watched.tracks[run.origin] = self._begin_track(watched, origin)
+        self.deliveries += len(run.sums)
+        home = origin.watched.site is watched.site
+        number = run.number if home else None
+        for offset, checksum in enumerate(run.sums):
+            at = None if number is None else number + offset
+            self._take_one(watched, origin, track, checksum, at, home, run.oob)
+
+    def _begin_track(self, watched: _Watched, origin: _Origin) -> _Track:
+        if origin.watched.site is not watched.site or origin.watched is watched:
+            return _Track()  # what a joiner begins with was taken from its digest
+        return _Track(0, watched.view is not None and origin.first_at > watched.since)
+
+    def _take_one(
+        self,
+        watched: _Watched,
+        origin: _Origin,
+        track: _Track,
+        checksum: int,
+        at: int | None,
+        home: bool,
+        oob: bool,
+    ) -> None:
+        """``at``: the number that RELAY gives it (inside its site)."""
+        sums = origin.sums
+        expected = track.last + 1
+        while expected in track.early or (origin.watched is watched and expected in origin.quiet):
+            track.early.pop(expected, None)
+            track.last = expected
+            expected += 1
+        if track.exact and expected <= len(sums) and sums[expected - 1] == checksum:
+            track.last = expected
+            return
+        if at is not None:
+            known = 0 < at <= len(sums) and sums[at - 1] == checksum
+            if not known:
+                self._fail(
+                    "I1",
+                    watched,
+                    f"delivered as {self._name(origin.watched.raw)} {at} "
+                    "what that origin did not send as this",
+                )
+            number = at
+        else:
+            number = _find(sums, checksum, expected) or _find(sums, checksum, 1)
+        name = self._name(origin.watched.raw)
+        if not number:
+            self._fail("I1", watched, f"delivered of {name} what it never sent")
+        if number <= track.last or number in track.early:
+            self._fail("I1", watched, f"delivered {name} {number} after {track.last}")
+        if oob and home:
+            track.early[number] = None
+            return
+        if track.exact and not self._may_skip(watched, origin, expected, number - 1):
+            self._fail("I1", watched, f"delivered {name} {number} right after {track.last}")
+        track.exact = True
+        track.last = number
+
+    def _note_gaps(self, watched: _Watched) -> None:
+        """Reads what the member says to be missing."""
+        watched.gaps = watched.relay.gaps
+        shown = {f"{raw.hex()[:8]}:{o.watched.site.name}": raw for raw, o in self._origins.items()}
+        for ranges in watched.relay.out_of_sync.ranges().values():
+            for lost in ranges:
+                raw = shown.get(lost.origin)
+                if raw is not None:
+                    spans = watched.skipped.setdefault(raw, [])
+                    if (lost.first, lost.last) not in spans:
+                        spans.append((lost.first, lost.last))
+
+    def _may_skip(self, watched: _Watched, origin: _Origin, first: int, last: int) -> bool:
+        """Was it told that ``first .. last`` do not come?"""
+        raw = origin.watched.raw
+        if origin.watched.site is watched.site:
+            return False
+        base = max((w.relay.state.base.get(raw, 0) for w in origin.watched.site.members), default=0)
+        left = [(max(first, base + 1), last)]
+        for span in watched.skipped.get(raw, ()):
+            left = [rest for part in left for rest in _without(part, span)]
+        return not any(a <= b for a, b in left)
+
+    # --- views: I4
+
+    def _take_view(self, watched: _Watched, view: View) -> None:
+        old, watched.view = watched.view, view
+        site = watched.site
+        site.due = True
+        if old is None:
+            watched.since = self.world.now
+            return
+        merged = isinstance(view, MergeView)
+        for gone in old.members:
+            if gone not in view.members:
+                self._departed(watched, old, view, bytes(gone), merged)
+        mine: Iterable[Any] = old.members
+        if merged:
+            assert isinstance(view, MergeView)
+            own = [s for s in view.subgroups if watched.member.address in s.members]
+            mine = own[0].members if own else ()
+        for member in view.members:
+            track = watched.tracks.get(bytes(member))
+            if member not in mine and track is not None:
+                track.exact = False
+
+    def _departed(self, watched: _Watched, old: View, view: View, raw: bytes, merged: bool) -> None:
+        origin = self._origins.get(raw)
+        if origin is None:
+            return
+        gone = origin.watched
+        site = watched.site
+        if gone.member.alive and not gone.member.leaving:
+            for other in site.living():
+                other.apart = True
+            if gone.member.address in old.members[: watched.relay.config.buffering_members]:
+                site.fallen += 1
+            return
+        track = watched.tracks.get(raw)
+        if merged or (track is not None and not track.exact):
+            return
+        if track is None and not origin.first_at > watched.since:
+            return
+        has = 0 if track is None else track.last
+        first, other = site.agreed.setdefault((view.view_id, raw), (has, watched))
+        if first != has:
+            self._fail(
+                "I4",
+                watched,
+                f"installs {view.id} with {has} of {gone.name}, {other.name} had {first}",
+            )
+
+    # --- I2
+
+    def _check_sent(self, watched: _Watched, what: str, table: Mapping[bytes, int]) -> None:
+        for raw, number in table.items():
+            origin = self._origins.get(raw)
+            if number and (origin is None or number > origin.sent):
+                sent = 0 if origin is None else origin.sent
+                self._fail(
+                    "I2", watched, f"{what} of {self._name(raw)} is {number}, sent were {sent}"
+                )
+
+    def _check_digest(self, watched: _Watched, numbers: RelayNumbers) -> None:
+        for name, table in numbers.site_digest.items():
+            before = watched.digest.get(name, {})
+            if table == before:
+                continue
+            self._check_sent(watched, "site_digest", table)
+            for raw, number in table.items():
+                if number != before.get(raw, 0) and watched.begun:
+                    self._check_told(watched, raw, number)
+        watched.digest = {s: dict(n) for s, n in numbers.site_digest.items()}
+
+    def _check_told(self, watched: _Watched, raw: bytes, number: int) -> None:
+        """The site digest is what the application was delivered, or told not to wait for."""
+        origin = self._origins[raw]
+        track = watched.tracks.setdefault(raw, _Track())
+        if track.last == number:
+            return
+        if track.last < number and self._may_skip(watched, origin, track.last + 1, number):
+            track.last = number
+            return
+        self._fail(
+            "I2",
+            watched,
+            f"site_digest of {self._name(raw)} is {number}, delivered were {track.last}",
+        )
+
+    def _check_trimmed(self, watched: _Watched, numbers: RelayNumbers) -> None:
+        site = watched.site
+        watched.trimmed = dict(numbers.trimmed)
+        for raw, number in numbers.trimmed.items():
+            if number <= site.trimmed.get(raw, 0):
+                continue
+            origin = self._origins.get(raw)
+            if origin is None or number > origin.sent:
+                self._check_sent(watched, "trimmed", {raw: number})
+            site.trimmed[raw] = number
+            if number <= numbers.base.get(raw, 0):
+                continue
+            for name in watched.relay.state.sites:
+                for other in self.sites[name].living() if name in self.sites else ():
+                    if other.begun:
+                        self._check_has(watched, raw, number, other)
+
+    def _check_has(self, watched: _Watched, raw: bytes, number: int, other: _Watched) -> None:
+        have = other.has(raw)
+        if have >= number:
+            return
+        if other.apart and not self._caught_up(other):
+            return
+        self._fail(
+            "I2",
+            watched,
+            f"trimmed of {self._name(raw)} is {number}, {other.name} has {have}",
+        )
+
+    def _check_member_has(self, site: _Site, watched: _Watched) -> None:
+        """A joiner begins: it is held to what was trimmed."""
+        if site is watched.site or watched.apart:
+            return
+        table = watched.relay.state.site_digest.get(site.name, {})
+        for relay in site.living():
+            if not relay.relay.is_relay or watched.site.name not in relay.relay.state.sites:
+                continue
+            base = relay.relay.state.base
+            for raw, number in relay.relay.state.trimmed.items():
+                if number > max(table.get(raw, 0), base.get(raw, 0)) and raw in table:
+                    self._fail(
+                        "I2",
+                        watched,
+                        f"begins with {table.get(raw, 0)} of {self._name(raw)}, trimmed are {number}",
+                    )
+
+    def _caught_up(self, watched: _Watched) -> bool:
+        """Is its site one again, and has it what was trimmed?"""
+        if not self._settled(watched.site):
+            return False
+        for site in self.sites.values():
+            for raw, number in site.trimmed.items() if site is not watched.site else ():
+                if watched.has(raw) < number:
+                    return False
+        watched.apart = False
+        return True
+
+    # --- I5
+
+    def _check_buffer(self, watched: _Watched, numbers: RelayNumbers) -> None:
+        buffer, config = numbers.buffer, watched.relay.config
+        if buffer.messages - buffer.spilled > config.max_messages:
+            self._fail("I5", watched, f"{buffer.messages} messages in the buffer")
+        if buffer.bytes > config.max_bytes:
+            self._fail("I5", watched, f"{buffer.bytes} bytes in the buffer")
+        for raw in buffer.origins():
+            trimmed = numbers.trimmed.get(raw, 0)
+            lowest = buffer.next_above(raw, 0)
+            if lowest is not None and lowest <= trimmed:
+                self._fail(
+                    "I5", watched, f"{self._name(raw)} {lowest} is kept, trimmed are {trimmed}"
+                )
+
+    # --- I3
+
+    def _settled(self, site: _Site) -> bool:
+        """Do all who live share one view, and nobody else is in it?"""
+        living = site.living()
+        views = {id(w.view): w.view for w in living}
+        if not living or None in views.values():
+            return False
+        first = living[0].view
+        assert first is not None
+        return all(v is not None and v.view_id == first.view_id for v in views.values()) and len(
+            first.members
+        ) == len(living)
+
+    def _check_site(self, site: _Site) -> None:
+        living = [w for w in site.living() if w.begun]
+        if any(w.relay.overflowed for w in living):
+            site.overflowed = True
+        if not living or site.overflowed or not all(w.relay.is_relaying for w in living):
+            return
+        settled = self._settled(site)
+        line = living[0].relay.line[: living[0].relay.config.buffering_members]
+        holders = [w for w in living if w.complete and w.member.address in line]
+        limit = living[0].relay.config.buffering_members - 1
+        sources = [w.relay.buffer for w in (holders or living)]
+        here = {w.raw: w for w in living}
+        for raw, highest in self._highest(living).items():
+            low = max(site.trimmed.get(raw, 0), site.excused.get(raw, 0)) + 1
+            if low > highest:
+                continue
+            origin = here.get(raw)
+            if origin is None and not settled:
+                continue
+            if origin is None and self._origins[raw].watched.member.alive:
+                continue
+            own = [] if origin is None else [origin.relay.buffer]
+            missing = _missing([*own, *sources], raw, low, highest)
+            if not missing:
+                continue
+            if origin is None and site.fallen > limit:
+                site.excused[raw] = highest
+                continue
+            self._fail(
+                "I3",
+                origin or living[0],
+                f"{self._name(raw)} {missing[0][0]}..{missing[0][1]} is in no buffer that counts "
+                f"(holders: {', '.join(w.name for w in holders) or 'none complete'})",
+            )
+        if settled and len(holders) == min(len(line), len(living)):
+            site.fallen = 0
+
+    def _highest(self, living: list[_Watched]) -> dict[bytes, int]:
+        """What survivors delivered of the site's origins."""
+        highest: dict[bytes, int] = {}
+        site = living[0].site
+        for watched in site.members:
+            number = max(w.has(watched.raw) for w in living)
+            if number:
+                highest[watched.raw] = number
+        return highest
+
+    # --- at rest
+
+    @property
+    def can_rest(self) -> bool:
+        """Is everybody there who is needed for coming to rest?"""
+        return not self.world.network.is_cut and all(
+            any(w.begun for w in site.living())
+            and not any(w.member.host.paused or w.member.leaving for w in site.living())
+            for site in self.sites.values()
+        )
+
+    def unrest(self) -> str | None:
+        """What is not at rest: buffers, relays, sessions, digests. None: everything is."""
+        for site in self.sites.values():
+            living = site.living()
+            if not self._settled(site):
+                return f"{site.name} is not in one view"
+            relays = [w for w in living if w.relay.is_relay]
+            if len(relays) != 1:
+                return f"{site.name} has {len(relays)} relays"
+            status = relays[0].relay.status()
+            for other in self.sites:
+                if other != site.name and not status.sessions.get(other):
+                    return f"{relays[0].name} has no session with {other}"
+            for watched in living:
+                if len(watched.relay.buffer):
+                    return f"{watched.name} still buffers {len(watched.relay.buffer)} messages"
+            if not relays[0].relay.is_relaying:
+                continue
+            for raw, number in self._highest(living).items():
+                if raw not in relays[0].relay.state.delivered:
+                    continue  # departed and forgotten
+                base = relays[0].relay.state.base.get(raw, 0)
+                for far in self.sites.values():
+                    for watched in far.living() if far is not site else ():
+                        if watched.begun and watched.has(raw) < number > base:
+                            return (
+                                f"{watched.name} has {watched.has(raw)} of {self._name(raw)}, "
+                                f"{number} were delivered at home"
+                            )
+        return None
+
+
+def _sums(batch: Batch) -> list[int]:
+    if batch.type not in (MessageType.BYTES, MessageType.EMPTY, MessageType.NIO):
+        return [batch.type] * len(batch)
+    crc = zlib.crc32
+    return [0 if p is None else crc(p) for p in batch.payloads]
+
+
+def _find(sums: array[int], checksum: int, first: int) -> int:
+    """The lowest number from ``first`` on with that checksum; 0: none."""
+    try:
+        return sums.index(checksum, first - 1) + 1
+    except ValueError:
+        return 0
+
+
+def _without(part: Span, span: Span) -> list[Span]:
+    """What of ``part`` is not in ``span``."""
+    (a, b), (c, d) = part, span
+    if d < a or c > b:
+        return [part]
+    return [rest for rest in ((a, c - 1), (d + 1, b)) if rest[0] <= rest[1]]
+
+
+def _missing(buffers: Iterable[Buffer], raw: bytes, low: int, high: int) -> list[Span]:
+    """What of ``low .. high`` is in none of them."""
+    spans = [(low, high)]
+    for buffer in buffers:
+        spans = [rest for a, b in spans for rest in buffer.missing(raw, a, b)]
+        if not spans:
+            break
+    return spans

@@ -1,0 +1,119 @@
+"""How texts of a stack file become times, sizes, fractions and host lists, and back.
+
+Times are ``ms s m h d`` with decimals; a bare number is milliseconds, as in JGroups. Sizes are
+decimal ``k kb m mb g gb`` or binary ``kib mib gib``, in any case. Every function raises ValueError
+saying what is wrong and what would be accepted.
+
+Source: JGroups' manual and Util.readBytesLong / TimeUnit parsing.
+Differs: JGroups looks at the letter k first and takes ``10kib`` for 10000 though its manual says
+         10240; here it is 10240, or 10000 with ``binary_is_decimal`` (``compat="jgroups-5"``).
+"""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+from typing import Final
+
+_NUMBER = re.compile(r"\s*([+-]?(?:\d+(?:\.\d*)?|\.\d+))\s*([A-Za-z%]*)\s*", re.ASCII)
+_HOST_PORT = re.compile(r"\s*([^\s,]+?)\s*\[\s*(\d{1,5})\s*\]\s*", re.ASCII)
+
+_TIMES: Final = {
+    "": Decimal("0.001"),
+    "ms": Decimal("0.001"),
+    "s": Decimal(1),
+    "m": Decimal(60),
+    "h": Decimal(3600),
+    "d": Decimal(86400),
+}
+_DECIMAL_SIZES: Final = {
+    "": 1,
+    "b": 1,
+    "k": 10**3,
+    "kb": 10**3,
+    "m": 10**6,
+    "mb": 10**6,
+    "g": 10**9,
+    "gb": 10**9,
+}
+_BINARY_SIZES: Final = {"kib": 2**10, "mib": 2**20, "gib": 2**30}
+
+TIME_FORM: Final = "a time such as 500ms, 1.5s, 2m, 1h, 1d; a bare number is milliseconds"
+SIZE_FORM: Final = "a size such as 60000, 60k, 4mb, 64kib"
+FRACTION_FORM: Final = "a number such as 0.25 or 25%"
+HOSTS_FORM: Final = "hosts with ports, such as localhost[7800],10.0.0.1[7801]"
+
+
+def parse_seconds(text: str) -> float:
+    """``1.5s`` -> 1.5; ``1500`` -> 1.5. Seconds."""
+    match = _NUMBER.fullmatch(text)
+    factor = _TIMES.get(match[2].lower()) if match else None
+    if match is None or factor is None:
+        raise ValueError(f'not a time: "{text}" ({TIME_FORM})')
+    return float(Decimal(match[1]) * factor)
+
+
+def parse_bytes(text: str, *, binary_is_decimal: bool = False) -> int:
+    """``60K`` -> 60000; ``64kib`` -> 65536. Bytes, whole ones."""
+    match = _NUMBER.fullmatch(text)
+    if match is not None:
+        unit = match[2].lower()
+        factor = _DECIMAL_SIZES.get(unit)
+        if factor is None and unit in _BINARY_SIZES:
+            decimal = unit.replace("i", "")
+            factor = _DECIMAL_SIZES[decimal] if binary_is_decimal else _BINARY_SIZES[unit]
+        if factor is not None:
+            size = Decimal(match[1]) * factor
+            if size == int(size):
+                return int(size)
+    raise ValueError(f'not a size: "{text}" ({SIZE_FORM})')
+
+
+def parse_fraction(text: str) -> float:
+    """``0.25`` -> 0.25; ``25%`` -> 0.25."""
+    match = _NUMBER.fullmatch(text)
+    if match is None or match[2] not in ("", "%"):
+        raise ValueError(f'not a fraction: "{text}" ({FRACTION_FORM})')
+    value = Decimal(match[1])
+    return float(value / 100 if match[2] else value)
+
+
+def parse_hosts(text: str) -> tuple[tuple[str, int], ...]:
+    """``localhost[7800],10.0.0.1[7801]`` -> ``(("localhost", 7800), ("10.0.0.1", 7801))``."""
+    hosts = []
+    for part in text.split(","):
+        if not part.strip():
+            continue
+        match = _HOST_PORT.fullmatch(part)
+        if match is None or int(match[2]) > 65535:
+            raise ValueError(f'not a host with a port: "{part.strip()}" ({HOSTS_FORM})')
+        hosts.append((match[1], int(match[2])))
+    return tuple(hosts)
+
+
+def seconds_text(seconds: float) -> str:
+    """The shortest text ``parse_seconds`` reads back: 0.5 -> ``500ms``, 1.5 -> ``1.5s``."""
+    if seconds != 0 and abs(seconds) < 1:
+        return f"{_plain(Decimal(repr(seconds)) * 1000)}ms"
+    return f"{_plain(Decimal(repr(seconds)))}s"
+
+
+def bytes_text(size: int) -> str:
+    """``4000000`` -> ``4m``, ``65536`` -> ``64kib``, ``1500`` -> ``1500``."""
+    for unit, factor in (("g", 10**9), ("m", 10**6), ("k", 10**3)):
+        if size and size % factor == 0:
+            return f"{size // factor}{unit}"
+    for unit, factor in (("gib", 2**30), ("mib", 2**20), ("kib", 2**10)):
+        if size and size % factor == 0:
+            return f"{size // factor}{unit}"
+    return str(size)
+
+
+def hosts_text(hosts: tuple[tuple[str, int], ...]) -> str:
+    """What ``parse_hosts`` reads back."""
+    return ",".join(f"{host}[{port}]" for host, port in hosts)
+
+
+def _plain(number: Decimal) -> str:
+    text = format(number, "f")
+    return text.rstrip("0").rstrip(".") if "." in text else text

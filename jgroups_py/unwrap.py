@@ -1,0 +1,31 @@
+"""Taking a single error out of the group that a nursery of ours put around it."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+import trio
+
+
+def reraise(group: BaseExceptionGroup[Any]) -> NoReturn:
+    """Raises the one error of ``group`` as it was, or the group when there are several.
+
+    Cancellation does not count beside a real error. Groups inside are left alone: they are what
+    somebody else's nursery raised.
+    """
+    errors = [e for e in group.exceptions if not isinstance(e, trio.Cancelled)]
+    if len(errors) > 1:
+        raise group
+    error = (errors or group.exceptions)[0]
+    context = error.__context__
+    try:
+        raise error
+    finally:
+        error.__context__ = context  # not the group it was taken out of
+
+
+def leaves(error: BaseException) -> list[BaseException]:
+    """Errors that are not groups, of a group and the groups in it."""
+    if isinstance(error, BaseExceptionGroup):
+        return [leaf for inner in error.exceptions for leaf in leaves(inner)]
+    return [error]

@@ -1,0 +1,354 @@
+"""FRAG2: cut messages that are larger than ``frag_size``, and put them together again.
+
+Place: above MFC and UFC, below STATE_TRANSFER.
+
+    message from above          larger than frag_size: fragments, each an ordinary message
+    fragment from below         keep it; all there: the message, as it was sent
+    ViewChange                  what is incomplete of members that left is dropped
+
+Only the messages of a run that are too large are cut; the rest of it stays together, in order. A
+message of bytes is sliced; any other is serialised first. The credits of the fragments are those of
+the message, so its sender is held back until it was consumed. Beyond ``max_held_credits`` they are
+given back as fragments come: else a message larger than the credits could never get here.
+
+Source:  JGroups FRAG2.java; WIRE.md 12.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar, Final
+
+from jgroups_py.address import Address
+from jgroups_py.batch import Batch, Credit
+from jgroups_py.config import Bytes
+from jgroups_py.errors import ConfigError, RemoteProtocolError
+from jgroups_py.events import Attribute, Consumed, Event, ViewChange
+from jgroups_py.headers import PROTOCOL_IDS, FragHeader
+from jgroups_py.message import MessageType
+from jgroups_py.packets import decode_nested, encode_nested
+from jgroups_py.protocol import Protocol
+from jgroups_py.view import View
+from jgroups_py.window import compact
+
+_ID: Final = PROTOCOL_IDS["FRAG2"]
+_OVERHEAD: Final = 200
+"""Bytes that a fragment costs besides its payload."""
+_SLICED: Final = (MessageType.BYTES, MessageType.NIO)
+
+
+class _Puzzle:
+    """A message of which fragments have come. Bytes."""
+
+    __slots__ = ("count", "credits", "got", "held", "parts", "refused", "serialised", "size")
+
+    def __init__(self, header: FragHeader) -> None:
+        self.count = header.count
+        self.serialised = header.needs_deserialization
+        self.parts: dict[int, Batch] = {}
+        """By index; none if ``refused``."""
+        self.got = 0
+        self.size = 0
+        self.held = 0
+        self.credits: list[Credit] = []
+        self.refused = False
+
+
+class _Puzzles:
+    """Incomplete messages of one sender, by fragmentation id. Bytes."""
+
+    __slots__ = ("held", "open", "size")
+
+    def __init__(self) -> None:
+        self.open: dict[int, _Puzzle] = {}
+        self.size = 0
+        self.held = 0
+        """Credits not given back."""
+
+
+class FRAG2(Protocol):
+    """See the module's docstring."""
+
+    protocol_id: ClassVar[int] = _ID
+
+    @dataclass(frozen=True, kw_only=True)
+    class Config(Protocol.Config):
+        """Attributes of the protocol."""
+
+        frag_size: Bytes = 60_000
+        """A message with more bytes is cut. Must be below max_credits of MFC and UFC."""
+        max_bytes: Bytes = 500_000_000
+        """Bytes of incomplete messages of one sender, a ``max_strangers``th of it where that is not in
+        the view; a message that does not fit is refused."""
+        max_messages: int = 1000
+        """Incomplete messages of one sender; the oldest one is dropped for the next."""
+        max_held_credits: Bytes = 500_000
+        """Credits of incomplete messages of one sender that are not given back; at most a
+        quarter of its max_credits."""
+        max_strangers: int = 100
+        """Senders outside the view of which there are incomplete messages."""
+
+        def __post_init__(self) -> None:
+            for name in ("frag_size", "max_bytes", "max_messages", "max_strangers"):
+                if getattr(self, name) < 1:
+                    raise ConfigError(f"{name} must be >= 1, got {getattr(self, name)}")
+
+    config: Config
+
+    def start(self) -> None:
+        self._size = self.config.frag_size
+        self._next_id = 1
+        self._puzzles: dict[Address, _Puzzles] = {}
+        self._view: View | None = None
+        self._held_max = self.config.max_held_credits
+        for name in ("MFC", "UFC"):
+            credits = self.ask_down(Attribute("max_credits", name))
+            if isinstance(credits, int):
+                self._held_max = min(self._held_max, credits // 4)
+
+        self.messages_cut = 0
+        self.fragments_sent = 0
+        self.fragments_received = 0
+        self.messages_assembled = 0
+        self.duplicates = 0
+        self.refused = 0
+        """Messages that were too large to be assembled."""
+        self.dropped = 0
+        """Incomplete messages that were given up."""
+        self.bad = 0
+
+    # --- cutting
+
+    def down(self, batch: Batch) -> None:
+        if batch.length <= self._size:
+            self.pass_down(batch)
+            return
+        if batch.type not in _SLICED:
+            self._cut(batch, encode_nested(batch), True)
+            return
+        payloads = batch.payloads
+        if None not in payloads and max(map(len, payloads)) <= self._size:
+            self.pass_down(batch)
+            return
+        start = 0
+        for index, payload in enumerate(payloads):
+            if payload is None or len(payload) <= self._size:
+                continue
+            if start < index:
+                self.pass_down(batch.slice(start, index))
+            self._cut(batch.slice(index, index + 1), payload, False)
+            start = index + 1
+        if start < len(payloads):
+            self.pass_down(batch.slice(start, len(payloads)))
+
+    def _cut(self, batch: Batch, data: bytes | memoryview, serialised: bool) -> None:
+        size = self._size
+        count = (len(data) + size - 1) // size
+        number = self._next_id
+        self._next_id += 1
+        self.messages_cut += 1
+        self.fragments_sent += count
+        view = memoryview(data)
+        kind = MessageType.BYTES if serialised else batch.type
+        headers = {} if serialised else batch.headers
+        for index in range(count):
+            header = FragHeader(number, index, count, serialised)
+            self.pass_down(
+                replace(
+                    batch,
+                    payloads=(view[index * size : (index + 1) * size],),
+                    headers={**headers, _ID: header},
+                    type=kind,
+                )
+            )
+            headers = {}
+
+    # --- putting together
+
+    def up(self, batch: Batch) -> None:
+        header = batch.headers.get(_ID)
+        if header is None:
+            self.pass_up(batch)
+            return
+        for index in range(len(batch.payloads)):
+            one = batch.slice(index, index + 1)
+            self._on_fragment(one, one.headers[_ID])
+
+    def _on_fragment(self, batch: Batch, header: object) -> None:
+        src, part = batch.src, batch.payloads[0]
+        if (
+            type(header) is not FragHeader
+            or src is None
+            or not 0 <= header.index < header.count
+            or not isinstance(part, bytes | memoryview)
+            or not part
+        ):
+            self._reject(batch)
+            return
+        self.fragments_received += 1
+        table = self._puzzles.get(src)
+        if table is None:
+            table = self._new_table(src)
+        puzzle = table.open.get(header.id)
+        if puzzle is None:
+            if len(table.open) >= self.config.max_messages:
+                self._drop(src, table, next(iter(table.open)))
+            puzzle = table.open[header.id] = _Puzzle(header)
+        if puzzle.count != header.count or puzzle.serialised != header.needs_deserialization:
+            self._reject(batch)
+            return
+        if header.index in puzzle.parts:
+            self.duplicates += 1
+            self.consume(batch)
+            return
+        puzzle.got += 1
+        if not puzzle.refused and not self._fits(src, table, puzzle, header, part):
+            self._refuse(src, table, puzzle, header.id)
+        if puzzle.refused:
+            self.consume(batch)
+        else:
+            self._keep(table, puzzle, batch, header.index, len(part))
+        if puzzle.got == puzzle.count:
+            self._complete(src, table, puzzle, header.id)
+
+    def _new_table(self, src: Address) -> _Puzzles:
+        members = () if self._view is None else self._view.members
+        if src not in members:
+            strangers = [m for m in self._puzzles if m not in members]
+            if len(strangers) >= self.config.max_strangers:
+                self._forget(strangers[0])
+        table = self._puzzles[src] = _Puzzles()
+        return table
+
+    def _reject(self, batch: Batch) -> None:
+        self.bad += 1
+        self.trace("bad_fragment", sender=batch.src)
+        self.consume(batch)
+
+    def _fits(
+        self,
+        src: Address,
+        table: _Puzzles,
+        puzzle: _Puzzle,
+        header: FragHeader,
+        part: bytes | memoryview,
+    ) -> bool:
+        """Can the whole message be kept? All fragments but the last have one size."""
+        room = self.config.max_bytes
+        if self._view is not None and src not in self._view.members:
+            room //= self.config.max_strangers
+        size = len(part) + _OVERHEAD
+        expected = size * header.count if header.index < header.count - 1 else size
+        return table.size + max(expected - puzzle.size, size) <= room
+
+    def _refuse(self, src: Address, table: _Puzzles, puzzle: _Puzzle, number: int) -> None:
+        self.refused += 1
+        self.trace("refused", sender=src, id=number, count=puzzle.count)
+        if self.refused & (self.refused - 1) == 0:  # the 1st, 2nd, 4th, 8th: anybody can cause it
+            self.log.warning(
+                "a message of %s is too large: %d fragments (max_bytes=%d); %d so far",
+                self.name_of(src),
+                puzzle.count,
+                self.config.max_bytes,
+                self.refused,
+            )
+        puzzle.refused = True
+        self._empty(table, puzzle)
+
+    def _keep(
+        self, table: _Puzzles, puzzle: _Puzzle, batch: Batch, index: int, length: int
+    ) -> None:
+        puzzle.parts[index] = compact(batch)
+        puzzle.size += length + _OVERHEAD
+        table.size += length + _OVERHEAD
+        owed = sum([credit.amount for credit in batch.credits])
+        if table.held + owed > self._held_max:
+            self.consume(batch)
+        else:
+            puzzle.credits += batch.credits
+            puzzle.held += owed
+            table.held += owed
+
+    def _empty(self, table: _Puzzles, puzzle: _Puzzle) -> None:
+        """Frees what a puzzle holds and gives its credits back."""
+        table.size -= puzzle.size
+        table.held -= puzzle.held
+        puzzle.size = puzzle.held = 0
+        puzzle.parts.clear()
+        if puzzle.credits:
+            credits, puzzle.credits = tuple(puzzle.credits), []
+            self.pass_event_down(Consumed(credits))
+
+    def _remove(self, src: Address, table: _Puzzles, number: int) -> None:
+        del table.open[number]
+        if not table.open and self._puzzles.get(src) is table:
+            del self._puzzles[src]
+
+    def _drop(self, src: Address, table: _Puzzles, number: int) -> None:
+        self.dropped += 1
+        self.trace("dropped", sender=src, id=number)
+        puzzle = table.open.pop(number)
+        self._empty(table, puzzle)
+
+    def _forget(self, src: Address) -> None:
+        table = self._puzzles.pop(src, None)
+        if table is not None:
+            for number in list(table.open):
+                self._drop(src, table, number)
+
+    def _complete(self, src: Address, table: _Puzzles, puzzle: _Puzzle, number: int) -> None:
+        self._remove(src, table, number)
+        if puzzle.refused:
+            return
+        table.size -= puzzle.size
+        table.held -= puzzle.held
+        # The message takes its place where its last fragment is: its seqnos are those of that one.
+        first, last = puzzle.parts[0], puzzle.parts[puzzle.count - 1]
+        headers = {**first.headers, **last.headers}
+        del headers[_ID]
+        credits = tuple(puzzle.credits)
+        data = b"".join([puzzle.parts[index].payloads[0] for index in range(puzzle.count)])
+        if puzzle.serialised:
+            try:
+                inner = decode_nested(data)
+            except RemoteProtocolError as error:
+                self.bad += 1
+                self.trace("bad_message", sender=src, problem=str(error))
+                if credits:
+                    self.pass_event_down(Consumed(credits))
+                return
+            headers = {**headers, **inner.headers}
+            whole = replace(inner, dest=last.dest, src=src, headers=headers, credits=credits)
+        else:
+            whole = replace(first, payloads=(data,), headers=headers, credits=credits)
+        self.messages_assembled += 1
+        self.pass_up(whole)
+
+    # --- views
+
+    def event_up(self, event: Event) -> None:
+        if isinstance(event, ViewChange):
+            self._view = event.view
+            for member in event.view.left_since(event.old):
+                self._forget(member)
+        self.pass_event_up(event)
+
+    # --- looking
+
+    def check(self) -> None:
+        for table in self._puzzles.values():
+            assert table.open, "an empty table"
+            assert len(table.open) <= self.config.max_messages
+            puzzles = table.open.values()
+            assert table.size == sum(puzzle.size for puzzle in puzzles)
+            assert table.held == sum(puzzle.held for puzzle in puzzles)
+            assert table.size <= self.config.max_bytes
+            assert table.held <= self._held_max
+            for puzzle in puzzles:
+                assert puzzle.refused or puzzle.got == len(puzzle.parts) < puzzle.count
+
+    def statistics(self) -> dict[str, int | float]:
+        stats = super().statistics()
+        stats["incomplete"] = sum(len(table.open) for table in self._puzzles.values())
+        stats["incomplete_bytes"] = sum(table.size for table in self._puzzles.values())
+        return stats

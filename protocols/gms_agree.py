@@ -1,0 +1,459 @@
+"""GMS, survivors agree on a departed member's messages before a view without it goes out.
+
+A crash can leave a message at some members only. So the acting coordinator runs a round with those
+survivors that are members of ours (a Java member would not understand it):
+
+    FREEZE    ->   every survivor takes nothing more from any sender that is not in the new view,
+                   and reports how far it has delivered each of them
+    REPORT    <-   the goal per departed member is the highest number anybody has delivered;
+                   when all have that, the view goes out at once
+    FETCH     ->   who lacks something is told the goals, and who has them
+    DONE      <-   it has delivered up to the goals; when all have, the view goes out
+    THAW      ->   nobody departs after all
+
+Three rules without which it does not hold. *Freeze*: who has reported takes nothing more from the
+departed except what the round agreed. *All departed*: the round covers every sender not in the
+new view, because a survivor may not have installed the one before. *Restart*: when one more departs,
+a new round begins, since it may be the one who had the missing message.
+
+A round belongs to its coordinator's address and counter; a survivor follows the latest one and
+answers only members of its view. A survivor whose view is as new as the proposed one does not
+freeze: it reports its view, and the coordinator begins again with a higher number. That is how a
+view that a crashed coordinator sent to some members only is overtaken.
+
+A leaver of ours that is still there reports as well: it has its own messages for certain.
+
+Bounded by agree_timeout, twice. Who has not reported by then is silent: the round goes on without
+it, and it is told the goals all the same. Who has not fetched by then is not waited for. Both are
+counted. A member that is told to fetch puts the view off until it has (at most agree_timeout), so
+one that merely stood still loses nothing.
+
+On the wire: FragHeader (a class every Java member can parse) under protocol id 1026, index = kind,
+id = counter; payloads below. UNICAST3 makes it reliable.
+
+Source: RELAY.md of the design, "Survivors agree"; not in JGroups.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import TYPE_CHECKING, Final
+
+from jgroups_py.address import UUID, Address
+from jgroups_py.batch import Batch
+from jgroups_py.errors import RemoteProtocolError
+from jgroups_py.events import Fetch, Freeze, GetDigest, Thaw
+from jgroups_py.headers import FragHeader
+from jgroups_py.message import Flag
+from jgroups_py.structures import read_digest, write_digest
+from jgroups_py.values import ViewDigest
+from jgroups_py.view import Digest
+from jgroups_py.wire import Reader, Writer, encode_whole
+
+if TYPE_CHECKING:
+    from jgroups_py.protocols.gms import GMS
+
+AGREE_ID: Final = 1026
+"""Protocol id of the rounds."""
+
+Goals = dict[Address, tuple[int, Address]]
+"""Departed member -> (highest number to deliver, who has it)."""
+
+MAX_VIEW_ID: Final = 2**62
+"""No group has that many views; higher numbers are garbage, and would use up the numbers."""
+
+_FLAGS = int(Flag.OOB | Flag.NO_FC)
+
+
+class Kind(IntEnum):
+    FREEZE = 1
+    REPORT = 2
+    FETCH = 3
+    DONE = 4
+    THAW = 5
+
+
+class _Round:
+    """A round of ours, as its coordinator sees it."""
+
+    def __init__(self, number: int, departing: tuple[Address, ...], proposed: int) -> None:
+        self.number = number
+        self.departing = departing
+        self.proposed = proposed
+        self.asked: dict[Address, None] = {}
+        """Who was asked to report."""
+        self.reports: dict[Address, Digest] = {}
+        self.silent: dict[Address, None] = {}
+        """Who was asked and did not report in time."""
+        self.fetching: dict[Address, None] | None = None
+        """Who still fetches; None: not all have reported."""
+
+
+class Agreement:
+    """See the module's docstring. Coordinator and survivor in one; a member may be both."""
+
+    def __init__(self, gms: GMS) -> None:
+        self.gms = gms
+        self._number = 0
+        self._round: _Round | None = None
+        self._timer = gms.timer(self._on_timeout, "_on_agree_timeout")
+        self._follows: tuple[Address, int] | None = None
+        """Coordinator and counter of the round we are in as survivor."""
+        self._owes_done = False
+        self._frozen: dict[Address, None] = {}
+        self._put_off: tuple[Address, ViewDigest] | None = None
+        self._patience = gms.timer(self._on_patience, "_on_agree_patience")
+
+    def stop(self) -> None:
+        self._round = None
+        self._timer.cancel()
+
+    def puts_off(self, src: Address, content: ViewDigest) -> bool:
+        """A view came: does it have to wait until we have fetched? Then it is handed in again."""
+        if not self._owes_done or self._follows is None or src != self._follows[0]:
+            return False
+        if not self._patience.armed:
+            self._patience.start(self.gms.config.agree_timeout)
+        self._put_off = (src, content)
+        return True
+
+    def _on_patience(self) -> None:
+        self.gms.agreements_timed_out += 1
+        self._owes_done = False
+        self._take_put_off()
+
+    def _take_put_off(self) -> None:
+        self._patience.cancel()
+        if self._put_off is not None:
+            (src, content), self._put_off = self._put_off, None
+            self.gms.view_received(src, content)
+
+    def view_installed(self) -> None:
+        """Ends every round: NAKACK2 forgets the departed."""
+        self.stop()
+        self._follows = None
+        self._owes_done = False
+        self._put_off = None
+        self._patience.cancel()
+        self._frozen.clear()
+
+    # --- coordinator
+
+    def reach(self, departing: tuple[Address, ...]) -> None:
+        """Agree on ``departing``; then the new view is made. Again with others: starts anew."""
+        if self._round is not None:
+            if self._round.departing == departing and not self._waits_for_the_dead():
+                return
+            self.gms.agreements_restarted += 1
+        self._start(departing)
+
+    def _waits_for_the_dead(self) -> bool:
+        """A leaver that was asked has died meanwhile."""
+        round = self._round
+        assert round is not None
+        return any(
+            m in round.departing and m not in round.reports and not self.gms.changes.is_leaving(m)
+            for m in round.asked
+        )
+
+    def abandon(self) -> None:
+        """Drop the round; somebody else decides."""
+        self.stop()
+
+    def give_up(self) -> None:
+        """Nobody departs: take the freeze back everywhere."""
+        round = self._round
+        if round is None:
+            return
+        self.stop()
+        self.gms.trace("agree", step="given up")
+        for member in (*round.asked, *round.silent):
+            self._send(member, Kind.THAW, round.number, b"")
+        self._thaw(tuple(self._frozen))
+
+    def _start(self, departing: tuple[Address, ...]) -> None:
+        gms = self.gms
+        view, me = gms.view, gms.local_address
+        assert view is not None
+        self._number += 1
+        round = self._round = _Round(self._number, departing, gms.next_id())
+        staying = tuple(m for m in view if m not in departing)
+        report = self._freeze(staying)
+        timeout = gms.config.agree_timeout
+        if report is None or timeout == 0:
+            self._finish(round)
+            return
+        gms.agreements += 1
+        round.reports[me] = report
+        leavers = tuple(m for m in departing if gms.changes.is_leaving(m))
+        for member in (*staying, *leavers):
+            if member != me and isinstance(member, UUID) and member.is_ours:
+                round.asked[member] = None
+        gms.trace("agree", step="freeze", departing=departing, asked=tuple(round.asked))
+        self._timer.start(timeout)
+        payload = _encode_freeze(round.proposed, staying)
+        for member in round.asked:
+            self._send(member, Kind.FREEZE, round.number, payload)
+        self._evaluate(round)
+
+    def _reported(self, round: _Round, member: Address, view_id: int, digest: Digest) -> None:
+        gms = self.gms
+        if member not in round.asked or round.fetching is not None:
+            return
+        if view_id >= round.proposed:
+            gms.highest_id = max(gms.highest_id, view_id)
+            gms.agreements_restarted += 1
+            self._start(round.departing)
+            return
+        round.reports[member] = digest
+        self._evaluate(round)
+
+    def _evaluate(self, round: _Round) -> None:
+        if round is not self._round or any(m not in round.reports for m in round.asked):
+            return
+        goals: Goals = {}
+        for member, report in round.reports.items():
+            for sender, (delivered, _) in report.seqnos.items():
+                if sender not in goals or delivered > goals[sender][0]:
+                    goals[sender] = (delivered, member)
+        missing: dict[Address, Goals] = {}
+        for member, report in round.reports.items():
+            lacks = {
+                sender: goal
+                for sender, goal in goals.items()
+                if sender in report and report.delivered(sender) < goal[0]
+            }
+            if lacks and member not in round.departing:
+                missing[member] = lacks
+        round.fetching = dict.fromkeys(missing)
+        if missing:
+            self.gms.trace("agree", step="fetch", goals={s: g[0] for s, g in goals.items()})
+        own = missing.pop(self.gms.local_address, None)
+        worth = {sender: goal for sender, goal in goals.items() if goal[0]}
+        missing.update((m, worth) for m in round.silent if worth)
+        for member, lacks in missing.items():
+            self._send(member, Kind.FETCH, round.number, _encode_goals(lacks))
+        if own is not None:
+            self.gms.pass_event_down(Fetch(own))
+        self._finish_if_done(round)
+
+    def _done(self, round: _Round, member: Address) -> None:
+        if round.fetching is not None and member in round.fetching:
+            del round.fetching[member]
+            self._finish_if_done(round)
+
+    def _finish_if_done(self, round: _Round) -> None:
+        if round is self._round and not round.fetching and round.fetching is not None:
+            self._finish(round)
+
+    def _on_timeout(self) -> None:
+        round = self._round
+        assert round is not None
+        waiting = round.fetching
+        if waiting is None:
+            waiting = {m: None for m in round.asked if m not in round.reports}
+        self.gms.agreements_timed_out += 1
+        self.gms.trace("agree", step="timed out", waiting=tuple(waiting))
+        self.gms.log.warning(
+            "survivors did not agree in time, the view goes out without word from %s",
+            ", ".join(self.gms.name_of(m) for m in waiting),
+        )
+        if round.fetching is not None:
+            self._finish(round)
+            return
+        for member in waiting:
+            del round.asked[member]
+            round.silent[member] = None
+        self._timer.start(self.gms.config.agree_timeout)
+        self._evaluate(round)
+
+    def _finish(self, round: _Round) -> None:
+        if self.gms.changes.departing != round.departing or not self.gms.changes.acting:
+            self.gms.changes.wake()  # somebody else departs by now, or nobody: it looks again
+            return
+        if not self.gms.changes.acting:
+            self.give_up()
+            return
+        self.stop()
+        self.gms.trace("agree", step="done", departing=round.departing)
+        self.gms.changes.make_view(round.departing)
+
+    # --- survivor
+
+    def take(self, batch: Batch) -> None:
+        """Messages of a round."""
+        gms, src = self.gms, batch.src
+        header = batch.header(AGREE_ID, FragHeader)
+        if header is None or src is None or gms.view is None or src not in gms.view:
+            gms.bad_messages += 1
+            gms.trace("bad message", src=src)
+            return
+        for index, payload in enumerate(batch.payloads):
+            try:
+                self._handle(src, header.at(index), Reader(payload or b""))
+            except RemoteProtocolError as error:
+                gms.bad_messages += 1
+                gms.trace("bad message", src=src, problem=str(error))
+
+    def _handle(self, src: Address, header: FragHeader, r: Reader) -> None:
+        round = self._round
+        mine = round is not None and round.number == header.id
+        following = self._follows == (src, header.id)
+        match header.index:
+            case Kind.FREEZE:
+                proposed, staying = _read_id(r), r.members()
+                r.expect_end()
+                self._freeze_wanted(src, header.id, proposed, staying)
+            case Kind.REPORT:
+                view_id, digest = _read_id(r), read_digest(r)
+                r.expect_end()
+                if mine and round is not None:
+                    self._reported(round, src, view_id, digest)
+            case Kind.FETCH:
+                goals = _read_goals(r)
+                r.expect_end()
+                if following:
+                    self._owes_done = True
+                    self.gms.pass_event_down(Fetch(goals))
+            case Kind.DONE:
+                if mine and round is not None:
+                    self._done(round, src)
+            case Kind.THAW:
+                if following:
+                    self._follows = None
+                    self._owes_done = False
+                    self._take_put_off()
+                    self._thaw(tuple(self._frozen))
+            case _:
+                raise RemoteProtocolError(f"no kind of message in a round: {header.index}")
+
+    def _freeze_wanted(
+        self, src: Address, number: int, proposed: int, staying: tuple[Address, ...]
+    ) -> None:
+        gms = self.gms
+        view = gms.view
+        assert view is not None
+        follows = self._follows
+        if follows is not None and follows[0] == src and number < follows[1]:
+            return  # overtaken by a later one
+        if view.id >= proposed:
+            self._report(src, number, Digest())
+            return
+        self._follows = (src, number)
+        self._owes_done = False
+        leaving = gms.local_address not in staying
+        if leaving and not gms.leaver.leaving:
+            return  # wrongly suspected: we neither help nor freeze
+        report = self._own_and_known(staying) if leaving else self._freeze(staying)
+        self._report(src, number, report or Digest())
+
+    def _report(self, to: Address, number: int, digest: Digest) -> None:
+        assert self.gms.view is not None
+        w = Writer()
+        w.lz64(self.gms.view.id)
+        write_digest(w, digest)
+        self._send(to, Kind.REPORT, number, w.done())
+
+    def fetched(self) -> None:
+        """NAKACK2 has delivered what it was told to fetch."""
+        round = self._round
+        if round is not None and round.fetching is not None:
+            self._done(round, self.gms.local_address)
+        elif self._owes_done and self._follows is not None:
+            self._owes_done = False
+            self._send(*self._to(Kind.DONE))
+            self._take_put_off()
+
+    def _to(self, kind: Kind) -> tuple[Address, Kind, int, bytes]:
+        assert self._follows is not None
+        return self._follows[0], kind, self._follows[1], b""
+
+    # --- both
+
+    def _known(self, staying: tuple[Address, ...]) -> Digest | None:
+        """How far senders not in ``staying`` have been delivered; None without NAKACK2."""
+        digest: Digest | None = self.gms.ask_down(GetDigest(None))
+        if digest is None:
+            return None
+        return Digest({m: seqnos for m, seqnos in digest.seqnos.items() if m not in staying})
+
+    def _own_and_known(self, staying: tuple[Address, ...]) -> Digest | None:
+        """A leaver's report: it has all that it ever sent, delivered here yet or not."""
+        known = self._known(staying)
+        me = self.gms.local_address
+        if known is None or me not in known:
+            return known
+        sent = known.received(me)
+        return Digest({**known.seqnos, me: (sent, sent)})
+
+    def _freeze(self, staying: tuple[Address, ...]) -> Digest | None:
+        """Nothing more from anybody but ``staying``; how far the others have been delivered."""
+        view = self.gms.view
+        assert view is not None
+        known = self._known(staying)
+        departed = dict.fromkeys(known or ())
+        departed.update((m, None) for m in view if m not in staying)
+        self._thaw(tuple(m for m in self._frozen if m not in departed))
+        self._frozen.update(departed)
+        if departed:
+            self.gms.pass_event_down(Freeze(tuple(departed)))
+        return known
+
+    def _thaw(self, members: tuple[Address, ...]) -> None:
+        for member in members:
+            self._frozen.pop(member, None)
+        if members:
+            self.gms.pass_event_down(Thaw(members))
+
+    def _send(self, dest: Address, kind: Kind, number: int, payload: bytes) -> None:
+        header = FragHeader(number, kind, 0)
+        self.gms.pass_down(Batch.of(dest, AGREE_ID, header, payload=payload, flags=_FLAGS))
+
+    def check(self) -> None:
+        gms = self.gms
+        round = self._round
+        assert self._timer.armed == (round is not None)
+        assert self._patience.armed == (self._put_off is not None)
+        if round is not None:
+            assert gms.view is not None and gms.changes.acting
+            assert all(m in gms.view for m in round.departing)
+        assert gms.local_address not in self._frozen
+
+
+def _encode_freeze(proposed: int, staying: tuple[Address, ...]) -> bytes:
+    """| lz64 proposed view id | addrs members of the new view that are in the old one |"""
+    w = Writer()
+    w.lz64(proposed)
+    w.addrs(staying)
+    return w.done()
+
+
+def _read_id(r: Reader) -> int:
+    number = r.lz64()
+    if not 0 <= number <= MAX_VIEW_ID:
+        r.fail(f"view id {number}")
+    return number
+
+
+def _encode_goals(goals: Goals) -> bytes:
+    return encode_whole(_write_goals, goals)
+
+
+def _write_goals(w: Writer, goals: Goals) -> None:
+    """| i16 count | per sender: addr sender, lz64 seqno, addr holder |"""
+    w.i16(len(goals))
+    for sender, (seqno, holder) in goals.items():
+        w.addr(sender)
+        w.lz64(seqno)
+        w.addr(holder)
+
+
+def _read_goals(r: Reader) -> Goals:
+    goals: Goals = {}
+    for _ in range(r.count(r.i16(), 3, "goals")):
+        sender = r.known_addr("a departed member")
+        seqno = r.lz64()
+        if seqno < 0:
+            r.fail(f"seqno {seqno}")
+        goals[sender] = (seqno, r.known_addr("a holder"))
+    return goals

@@ -1,0 +1,57 @@
+"""MFC: flow control of multicasts. The slowest member sets the pace. See flow_control.py.
+
+Place: above GMS, below FRAG2.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, Final
+
+from jgroups_py.address import Address
+from jgroups_py.batch import Batch
+from jgroups_py.headers import PROTOCOL_IDS
+from jgroups_py.protocols.flow_control import NO_FC, FlowControl, Lane
+from jgroups_py.view import View
+
+_ID: Final = PROTOCOL_IDS["MFC"]
+
+
+class MFC(FlowControl):
+    """Credits per member; a multicast costs each of them, and the lowest count decides."""
+
+    protocol_id: ClassVar[int] = _ID
+    multicast: ClassVar[bool] = True
+
+    def start(self) -> None:
+        super().start()
+        self._lane = self._lanes[None] = Lane(None)
+
+    def down(self, batch: Batch) -> None:
+        if batch.dest is not None or batch.flags & NO_FC:
+            self.pass_down(batch)
+        else:
+            self.send(self._lane, batch)
+
+    def up(self, batch: Batch) -> None:
+        header = batch.headers.get(_ID)
+        if header is not None:
+            self.on_control(batch, header)
+            return
+        if batch.dest is None and not batch.flags & NO_FC:
+            length = batch.length
+            if length:
+                batch = self.received(batch, length)
+        self.pass_up(batch)
+
+    def lane_of(self, member: Address) -> Lane | None:
+        return self._lane
+
+    def on_view(self, view: View) -> None:
+        lane = self._lane
+        lane.granted = {member: lane.granted.get(member, lane.sent) for member in view.members}
+        lane.measure(self._max)
+
+    def check(self) -> None:
+        super().check()
+        members = () if self._view is None else self._view.members
+        assert tuple(self._lane.granted) == members

@@ -1,0 +1,811 @@
+"""NAKACK2: reliable multicast. Every member gets every sender's messages, in order, once.
+
+Place: above failure detection, below UNICAST3 and STABLE.
+
+    multicast from above      number it, keep it until stable, send it
+    MSG from P                next one: deliver; beyond a gap: keep, ask for the gap; old: drop
+    MSG with OOB              deliver at once, it still takes its place in the order
+    XMIT_REQ(P) from Q        send Q what it misses of P (P may be anybody whose messages are here)
+    XMIT_RSP from Q           as MSG
+    HIGHEST_SEQNO from P      P has sent that much: is something missing at the end?
+    nothing sent for a while  HIGHEST_SEQNO
+    Stable                    forget what everybody has
+    SetDigest, MergeDigest    where to start with a sender
+    ViewChange                senders that left are closed, new ones begin at 0
+    Freeze, Fetch, Thaw       survivors agree; see events.py
+
+Messages of senders that are not in the view wait (``max_buffered_before_join`` batches): after a
+join their view is on its way. Those who never join are dropped with the next view.
+
+Own multicasts come back from the transport and are delivered in their turn like all others.
+
+Source:  JGroups NAKACK2.java; WIRE.md 11.4; RELAY.md "Survivors agree".
+Differs: gaps are asked for once after ``xmit_delay`` and then at growing intervals, after
+         ``ask_others_after`` vain requests at other members too; answers on behalf of others go
+         to the asker alone. HIGHEST_SEQNO is repeated ``resend_last_seqno_max_count`` times.
+         Departed senders' messages are kept until all have installed a view without them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Final
+
+from jgroups_py.address import Address
+from jgroups_py.batch import Batch
+from jgroups_py.config import Bytes, Seconds
+from jgroups_py.errors import ConfigError
+from jgroups_py.events import (
+    Event,
+    Fetch,
+    Fetched,
+    FlowBlocked,
+    FlowOpened,
+    Freeze,
+    GetDigest,
+    GetSeqno,
+    MergeDigest,
+    Query,
+    SetDigest,
+    Stable,
+    Thaw,
+    ViewChange,
+)
+from jgroups_py.headers import PROTOCOL_IDS, NakAckHeader2, NakAckType
+from jgroups_py.message import Flag, MessageType, Transient
+from jgroups_py.protocol import Protocol
+from jgroups_py.values import SeqnoList, Streamable
+from jgroups_py.view import Digest, View
+from jgroups_py.window import GapClock, ReceiveWindow, RunStore, compact, span_list, spans_of
+
+_ID: Final = PROTOCOL_IDS["NAKACK2"]
+_SEQNO_LIST: Final = 15
+_OOB: Final = int(Flag.OOB)
+_NO_RELIABILITY: Final = int(Flag.NO_RELIABILITY)
+_DONT_LOOPBACK: Final = int(Transient.DONT_LOOPBACK)
+_CONTROL: Final = int(Flag.OOB | Flag.NO_FC)
+_MAX_ASKERS: Final = 1000
+"""Members whose requests are answered within one ``xmit_interval``."""
+_MSG: Final = NakAckType.MSG
+
+
+class _Sender:
+    """What is known of one sender. ``kept``: its messages that are not stable, delivered or not."""
+
+    __slots__ = ("checked", "gaps", "goal", "holder", "kept", "purged", "window")
+
+    def __init__(self, delivered: int, interval: float) -> None:
+        self.checked: tuple[object, ...] = ()
+        """What ``check`` has looked at."""
+        self.window = ReceiveWindow(delivered)
+        self.kept = RunStore()
+        self.purged = delivered
+        self.gaps = GapClock(interval)
+        self.goal = 0
+        """Frozen: deliver up to here."""
+        self.holder: Address | None = None
+        """Frozen: who has what is missing up to the goal."""
+
+
+class NAKACK2(Protocol):
+    """See the module's docstring."""
+
+    protocol_id: ClassVar[int] = _ID
+
+    @dataclass(frozen=True, kw_only=True)
+    class Config(Protocol.Config):
+        """Attributes of the protocol."""
+
+        xmit_interval: Seconds = 1.0
+        """A request that brought nothing is repeated after this, then after twice as long, ..."""
+        xmit_delay: Seconds = 0.02
+        """Packets may overtake each other by this before a gap is asked for; at most
+        ``xmit_interval``."""
+        use_mcast_xmit: bool = True
+        """Answer requests for own messages by a multicast, not only to the member that asks."""
+        max_xmit_req_size: int = 1024
+        """Seqnos asked for, or answered, in one request."""
+        ask_others_after: int = 3
+        """After so many vain requests ask a member other than the sender."""
+        xmit_from_random_member: bool = False
+        """Always ask any member, to spare the sender."""
+        max_xmit_bytes: Bytes = 4_000_000
+        """Bytes retransmitted to one member per ``xmit_interval``."""
+        resend_last_seqno_max_count: int = 3
+        """How often HIGHEST_SEQNO is sent for the same seqno; 0 switches it off."""
+        max_window: int = 131_072
+        """Messages of one sender beyond the last delivered one; what is further off is dropped."""
+        max_window_bytes: Bytes = 50_000_000
+        """The same in bytes; the one that closes the gap is always taken."""
+        max_buffered_before_join: int = 50
+        """Batches of senders that are not in the view (yet)."""
+        max_unstable: Bytes = 100_000_000
+        """Own messages that are not stable; beyond, FlowBlocked asks the channel to wait."""
+        max_departed: int = 100
+        """Departed senders that are remembered until everybody has a view without them."""
+
+        ignored: ClassVar[frozenset[str]] = frozenset(
+            {
+                "use_mcast_xmit_req",
+                "discard_delivered_msgs",
+                "log_discard_msgs",
+                "log_not_found_msgs",
+                "resend_last_seqno",
+                "max_rebroadcast_timeout",
+                "suppress_time_non_member_warnings",
+                "sends_can_block",
+                "max_batch_size",
+                "xmit_table_*",
+            }
+        )
+        aliases: ClassVar[dict[str, str]] = {
+            "become_server_queue_size": "max_buffered_before_join",
+        }
+
+        def __post_init__(self) -> None:
+            if self.xmit_interval <= 0:
+                raise ConfigError(f"xmit_interval must be > 0, got {self.xmit_interval}")
+            if self.xmit_delay < 0:
+                raise ConfigError(f"xmit_delay must be >= 0, got {self.xmit_delay}")
+            for name in (
+                "max_xmit_req_size",
+                "max_window",
+                "max_window_bytes",
+                "max_unstable",
+                "max_xmit_bytes",
+            ):
+                if getattr(self, name) < 1:
+                    raise ConfigError(f"{name} must be >= 1, got {getattr(self, name)}")
+
+    config: Config
+
+    def start(self) -> None:
+        config = self.config
+        self._delay = min(config.xmit_delay, config.xmit_interval)
+        self._seqno = 0
+        self._senders: dict[Address, _Sender] = {}
+        self._own = self._new_sender(0)
+        self._senders[self.local_address] = self._own
+        self._frozen: dict[Address, _Sender] = {}
+        self._departed: dict[Address, _Sender] = {}
+        self._fetching = False
+        self._view: View | None = None
+        self._digest_set = False
+        self._early: list[Batch] = []
+        self._blocked = False
+        self._answered: dict[Address, list[float]] = {}
+        self._gap_timer = self.timer(self._on_gaps)
+        self._last_timer = self.timer(self._on_last)
+        self._last_seqno = 0
+        self._last_count = 0
+
+        self.sent = 0
+        self.delivered = 0
+        self.duplicates = 0
+        self.gaps_seen = 0
+        self.requests_sent = 0
+        self.requests_received = 0
+        self.retransmitted = 0
+        self.not_found = 0
+        self.limited = 0
+        """Requests cut short because the asker had got its share (``max_xmit_bytes``)."""
+        self.window_dropped = 0
+        self.non_member_dropped = 0
+        self.early_dropped = 0
+        self.frozen_dropped = 0
+        self.bad = 0
+        self.last_sent = 0
+        """HIGHEST_SEQNO sent."""
+        self.departed_dropped = 0
+        self.times_blocked = 0
+
+    def _new_sender(self, delivered: int) -> _Sender:
+        return _Sender(delivered, self.config.xmit_interval)
+
+    # --- down
+
+    def down(self, batch: Batch) -> None:
+        if batch.dest is not None or batch.flags & _NO_RELIABILITY:
+            self.pass_down(batch)
+            return
+        first = self._seqno + 1
+        count = len(batch.payloads)
+        self._seqno += count
+        self.sent += count
+        batch = batch.with_header(_ID, NakAckHeader2(_MSG, first))
+        own = self._own
+        own.kept.append(first, batch)
+        if batch.transient & _DONT_LOOPBACK:
+            own.window.skip(first, batch)
+        if self._last_timer.deadline is None:
+            self._arm_last()
+        self.pass_down(batch)
+        if batch.transient & _DONT_LOOPBACK:
+            self._deliver(own)
+        if own.kept.size > self.config.max_unstable and not self._blocked:
+            self._block()
+
+    def _block(self) -> None:
+        self._blocked = True
+        self.times_blocked += 1
+        self.trace("blocked", unstable=self._own.kept.count)
+        others = () if self._view is None else self._view.members
+        waiting = tuple(m for m in others if m != self.local_address)
+        self.pass_event_up(FlowBlocked(self.name, None, waiting, "stability"))
+
+    # --- up
+
+    def up(self, batch: Batch) -> None:
+        header = batch.headers.get(_ID)
+        if header is None:
+            self.pass_up(batch)
+            return
+        if type(header) is not NakAckHeader2 or batch.src is None:
+            self.bad += 1
+            self.trace("bad_header", sender=batch.src)
+            return
+        kind = header.type
+        if kind == _MSG:
+            first = header.seqno
+            sender = self._senders.get(batch.src)
+            if sender is not None:
+                window = sender.window
+                if first == window.delivered + 1 and not window.pending.firsts:
+                    count = len(batch.payloads)
+                    window.delivered = last = first + count - 1
+                    if last > window.known:
+                        window.known = last
+                    if sender is not self._own:
+                        batch = compact(batch)
+                        sender.kept.append(first, batch)
+                    self.delivered += count
+                    self.pass_up(batch)
+                    return
+            self._on_data(batch, first)
+        elif kind == NakAckType.XMIT_REQ:
+            self._on_request(batch, header)
+        elif kind == NakAckType.XMIT_RSP:
+            self._on_data(
+                replace(
+                    batch,
+                    dest=None,
+                    headers={**batch.headers, _ID: NakAckHeader2(_MSG, header.seqno)},
+                ),
+                header.seqno,
+            )
+        elif kind == NakAckType.HIGHEST_SEQNO:
+            self._on_highest(batch.src, header.seqno)
+        else:
+            self.bad += 1
+
+    def _on_data(self, batch: Batch, first: int) -> None:
+        """Any run that is not simply the next one."""
+        src = batch.src
+        assert src is not None
+        count = len(batch.payloads)
+        sender = self._senders.get(src)
+        if first < 1:
+            self.bad += 1
+            return
+        if sender is None:
+            self._on_stranger(src, batch, first)
+            return
+        window = sender.window
+        if first + count - 1 > window.delivered + self.config.max_window or (
+            first > window.delivered + 1
+            and window.pending.size + batch.length > self.config.max_window_bytes
+        ):
+            self.window_dropped += count
+            self.trace("window_full", sender=src, seqno=first, delivered=window.delivered)
+            return
+        if sender is self._own and first + count - 1 > self._seqno:
+            self.bad += count
+            self.trace("own_seqno_unknown", seqno=first, sent=self._seqno)
+            return
+        pieces = window.add(first, compact(batch))
+        if not pieces:
+            self.duplicates += count
+            return
+        if sender is not self._own:
+            for low, piece in pieces:
+                sender.kept.insert(low, piece)
+        if batch.flags & _OOB:
+            for _, piece in pieces:
+                self.delivered += len(piece.payloads)
+                self.pass_up(piece)
+        self._deliver(sender)
+        if window.has_gap and sender is not self._own and not window.closed:
+            self._saw_gap(src, sender, self._delay)
+
+    def _deliver(self, sender: _Sender) -> None:
+        window = sender.window
+        while (run := window.next()) is not None:
+            self.delivered += len(run.payloads)
+            self.pass_up(run)
+
+    def _on_stranger(self, src: Address, batch: Batch, first: int) -> None:
+        """A run of somebody who is not a sender of this view."""
+        frozen = self._frozen.get(src)
+        count = len(batch.payloads)
+        if frozen is not None:
+            if first <= frozen.goal:
+                self._on_fetched(frozen, batch, first)
+            else:
+                self.frozen_dropped += count
+        elif src in self._departed:
+            self.non_member_dropped += count
+        elif len(self._early) < self.config.max_buffered_before_join:
+            self._early.append(batch)
+        elif self._digest_set:
+            self.non_member_dropped += count
+        else:
+            self.early_dropped += count
+
+    def _on_highest(self, src: Address | None, seqno: int, delay: float = 0.0) -> None:
+        """``src`` has sent up to ``seqno``; what we lack is asked for after ``delay``."""
+        sender = None if src is None else self._senders.get(src)
+        if src is None or sender is None or sender is self._own:
+            return
+        window = sender.window
+        seqno = min(seqno, window.delivered + self.config.max_window)
+        if seqno > window.known:
+            window.known = seqno
+            self._saw_gap(src, sender, delay)
+
+    # --- asking
+
+    def _saw_gap(self, src: Address, sender: _Sender, delay: float) -> None:
+        at = self.now + delay
+        if sender.gaps.saw(sender.window.known, at):
+            self.gaps_seen += 1
+            self.trace(
+                "gap", sender=src, delivered=sender.window.delivered, known=sender.window.known
+            )
+            self._arm_gaps(at)
+
+    def _arm_gaps(self, at: float) -> None:
+        timer = self._gap_timer
+        if timer.deadline is None or timer.deadline > at:
+            timer.start_at(at)
+
+    def _on_gaps(self) -> None:
+        limit = self.config.max_xmit_req_size
+        earliest: float | None = None
+        for src, sender in [*self._senders.items(), *self._frozen.items()]:
+            gaps = sender.gaps
+            if gaps.deadline is None:
+                continue
+            frozen = src in self._frozen
+            window = sender.window
+            if frozen and window.delivered >= sender.goal:
+                gaps.new_at = gaps.again_at = None
+                continue
+            wanted = gaps.due(window, self.now, self._delay, limit)
+            if wanted is not None and frozen:
+                wanted = span_list(
+                    ((a, min(b, sender.goal)) for a, b in spans_of(wanted, limit)), limit
+                )
+            if wanted is not None:
+                self._ask(src, sender, wanted)
+            if gaps.deadline is not None and (earliest is None or gaps.deadline < earliest):
+                earliest = gaps.deadline
+        if earliest is not None:
+            self._arm_gaps(earliest)
+
+    def _ask(self, src: Address, sender: _Sender, wanted: SeqnoList) -> None:
+        to: Address = src
+        tries = sender.gaps.tries
+        if sender.holder is not None:
+            to = sender.holder
+        elif self.config.xmit_from_random_member or (
+            tries >= self.config.ask_others_after and tries % 2
+        ):
+            others = [] if self._view is None else self._view.members
+            choice = [m for m in others if m not in (self.local_address, src)]
+            if self.config.xmit_from_random_member and src not in choice:
+                choice.append(src)
+            if choice:
+                to = self.random.choice(choice)
+        self.requests_sent += 1
+        self.trace("request", sender=src, to=to, seqno=wanted.offset, count=len(wanted))
+        header = NakAckHeader2(NakAckType.XMIT_REQ, 0, src)
+        payload = Streamable(_SEQNO_LIST, wanted)
+        self.pass_down(
+            Batch.of(to, _ID, header, payload=payload, type=MessageType.OBJECT, flags=_CONTROL)
+        )
+
+    # --- answering
+
+    def _on_request(self, batch: Batch, header: NakAckHeader2) -> None:
+        asker, src = batch.src, header.sender
+        payload = batch.payloads[0]
+        seqnos = payload.value if isinstance(payload, Streamable) else None
+        if asker is None or src is None or not isinstance(seqnos, SeqnoList):
+            self.bad += 1
+            self.trace("bad_request", asker=asker)
+            return
+        self.requests_received += 1
+        sender = self._senders.get(src) or self._frozen.get(src) or self._departed.get(src)
+        if sender is None:
+            self.not_found += len(seqnos)
+            return
+        budget = self._budget(asker)
+        for low, high in spans_of(seqnos, self.config.max_xmit_req_size):
+            found = 0
+            for first, run in sender.kept.between(low, high):
+                if budget[1] <= 0:
+                    self.limited += 1
+                    self.trace("limited", asker=asker, sender=src, seqno=first)
+                    return
+                budget[1] -= run.length
+                found += len(run.payloads)
+                self._resend(asker, sender, first, run)
+            if found < high - low + 1:
+                self.not_found += high - low + 1 - found
+                self.trace("not_found", asker=asker, sender=src, seqno=low, last=high)
+
+    def _budget(self, asker: Address) -> list[float]:
+        """[end of the current interval, bytes left in it] of a member that asks."""
+        answered = self._answered
+        budget = answered.get(asker)
+        if budget is None or budget[0] <= self.now:
+            answered = {m: b for m, b in answered.items() if b[0] > self.now}
+            self._answered = answered
+            share = self.config.max_xmit_bytes if len(answered) < _MAX_ASKERS else 0
+            budget = [self.now + self.config.xmit_interval, share]
+            if share:
+                answered[asker] = budget
+        return budget
+
+    def _resend(self, asker: Address, sender: _Sender, first: int, run: Batch) -> None:
+        self.retransmitted += len(run.payloads)
+        self.trace("retransmit", to=asker, seqno=first, count=len(run.payloads))
+        multicast = self.config.use_mcast_xmit and sender is self._own
+        kind = NakAckType.MSG if multicast else NakAckType.XMIT_RSP
+        self.pass_down(
+            replace(
+                run,
+                dest=None if multicast else asker,
+                headers={**run.headers, _ID: NakAckHeader2(kind, first)},
+                transient=run.transient | _DONT_LOOPBACK,
+                credits=(),
+            )
+        )
+
+    # --- the last message
+
+    def _arm_last(self) -> None:
+        if self.config.resend_last_seqno_max_count > 0:
+            self._last_seqno = self._seqno
+            self._last_count = 0
+            self._last_timer.start(self.config.xmit_interval)
+
+    def _on_last(self) -> None:
+        if self._seqno > self._last_seqno:
+            self._arm_last()
+            return
+        if self._own.purged >= self._seqno:
+            return
+        self._last_count += 1
+        self.last_sent += 1
+        header = NakAckHeader2(NakAckType.HIGHEST_SEQNO, self._seqno)
+        if self._last_count < self.config.resend_last_seqno_max_count:
+            self._last_timer.start(self.config.xmit_interval * 2**self._last_count)
+        message = Batch.of(None, _ID, header, flags=_CONTROL)
+        message.transient = _DONT_LOOPBACK
+        self.pass_down(message)
+
+    # --- events
+
+    def event_down(self, event: Event) -> None:
+        match event:
+            case ViewChange():
+                self._on_view(event)
+                self.pass_event_down(event)
+                self.machine.soon(self._take_early)
+            case SetDigest():
+                self._set_digest(event.digest, event.replace)
+            case MergeDigest():
+                self._merge_digest(event.digest)
+            case Stable():
+                self._on_stable(event.digest)
+                self.pass_event_down(event)
+            case Freeze():
+                self._freeze(event.departed)
+            case Fetch():
+                self._fetch(event)
+            case Thaw():
+                self._thaw(event.members)
+            case _:
+                self.pass_event_down(event)
+
+    def answer(self, query: Query) -> Any:
+        match query:
+            case GetDigest(members):
+                return self._digest_of(members)
+            case GetSeqno():
+                return self._seqno
+        return None
+
+    def _find(self, member: Address) -> _Sender | None:
+        return self._senders.get(member) or self._frozen.get(member) or self._departed.get(member)
+
+    def _digest_of(self, members: tuple[Address, ...] | None) -> Digest:
+        if members is None:
+            first = () if self._view is None else self._view.members
+            members = tuple(dict.fromkeys([*first, *self._senders, *self._frozen, *self._departed]))
+        seqnos: dict[Address, tuple[int, int]] = {}
+        for member in members:
+            sender = self._find(member)
+            if sender is None:
+                seqnos[member] = (0, 0)
+            elif sender is self._own:
+                seqnos[member] = (sender.window.delivered, self._seqno)
+            elif member in self._frozen:
+                seqnos[member] = (sender.window.delivered, sender.window.delivered)
+            else:
+                seqnos[member] = (sender.window.delivered, sender.window.received)
+        return Digest(seqnos)
+
+    def _set_digest(self, digest: Digest, replace_known: bool) -> None:
+        self._digest_set = True
+        for member, (delivered, _) in digest.seqnos.items():
+            sender = self._senders.get(member)
+            if sender is None:
+                self._begin(member, delivered)
+            elif replace_known and sender is not self._own and delivered != sender.window.delivered:
+                self._move(member, sender, delivered)
+
+    def _merge_digest(self, digest: Digest) -> None:
+        self._digest_set = True
+        for member, (delivered, _) in digest.seqnos.items():
+            sender = self._senders.get(member)
+            if sender is None:
+                self._begin(member, delivered)
+            elif sender is not self._own and delivered > sender.window.delivered:
+                self._move(member, sender, delivered)
+
+    def _begin(self, member: Address, delivered: int) -> None:
+        """Takes what ``member`` sends after ``delivered``, and nothing a second time."""
+        if member in self._frozen:
+            return
+        departed = self._departed.pop(member, None)
+        if departed is not None:
+            delivered = max(delivered, departed.window.delivered)
+        self._senders[member] = self._new_sender(delivered)
+
+    def _move(self, member: Address, sender: _Sender, delivered: int) -> None:
+        """Goes on after ``delivered``; messages above it that are here are delivered (again)."""
+        window = sender.window
+        if delivered < sender.purged:
+            self.trace("cannot_go_back", sender=member, to=delivered, stable=sender.purged)
+            delivered = sender.purged
+        self.trace("moved", sender=member, before=window.delivered, after=delivered)
+        if delivered < window.delivered:
+            window = ReceiveWindow(delivered)
+            window.known = sender.window.known
+            for first, run in sender.kept.between(delivered + 1, sender.kept.last):
+                window.pending.append(first, run)
+            sender.window.closed = True
+            sender.window = window
+        else:
+            window.move_to(delivered)
+        sender.gaps = GapClock(self.config.xmit_interval)
+
+        def deliver() -> None:
+            if self._senders.get(member) is sender:
+                self._deliver(sender)
+                if sender.window.has_gap:
+                    self._saw_gap(member, sender, self._delay)
+
+        self.machine.soon(deliver)
+
+    def _on_view(self, event: ViewChange) -> None:
+        view = event.view
+        self._view = view
+        for member, sender in [*self._senders.items(), *self._frozen.items()]:
+            if member in view.members:
+                continue
+            self._senders.pop(member, None)
+            self._frozen.pop(member, None)
+            if member == self.local_address:
+                continue
+            sender.window.closed = True
+            sender.kept = _cut(sender.kept, sender.window.delivered)
+            sender.window.forget_pending()
+            self._departed[member] = sender
+            if len(self._departed) > self.config.max_departed:
+                del self._departed[next(iter(self._departed))]
+                self.departed_dropped += 1
+        self._senders[self.local_address] = self._own
+        for member in view.members:
+            if member in self._frozen:
+                self._unfreeze(member)
+            elif member not in self._senders:
+                self._begin(member, 0)
+        self._fetching = False
+
+    def _take_early(self) -> None:
+        """What came before its sender's view."""
+        early, self._early = self._early, []
+        for batch in early:
+            if batch.src in self._senders:
+                self.up(batch)
+            else:
+                self.non_member_dropped += len(batch.payloads)
+
+    def _on_stable(self, digest: Digest) -> None:
+        for member, (delivered, received) in digest.seqnos.items():
+            sender = self._senders.get(member)
+            if sender is None:
+                continue
+            window = sender.window
+            stable = min(delivered, window.delivered)
+            if stable > sender.purged:
+                sender.purged = stable
+                sender.kept.drop_to(stable)
+            if sender is not self._own:
+                # The coordinator's word can overtake what that member itself has under way to us.
+                self._on_highest(member, received, self.config.xmit_interval)
+        self._departed.clear()
+        if self._blocked and self._own.kept.size <= self.config.max_unstable // 2:
+            self._blocked = False
+            self.pass_event_up(FlowOpened(self.name, None))
+
+    # --- survivors agree
+
+    def _freeze(self, departed: tuple[Address, ...]) -> None:
+        for member in departed:
+            sender = self._senders.get(member)
+            if sender is None or member == self.local_address:
+                continue
+            self.trace("frozen", sender=member, delivered=sender.window.delivered)
+            del self._senders[member]
+            self._frozen[member] = sender
+            sender.goal = 0
+            sender.holder = None
+            sender.gaps = GapClock(self.config.xmit_interval)
+            sender.window.closed = True
+
+    def _fetch(self, event: Fetch) -> None:
+        self._fetching = True
+        for member, (goal, holder) in event.goals.items():
+            sender = self._frozen.get(member)
+            if sender is None:
+                continue
+            limit = sender.window.delivered + self.config.max_window
+            sender.goal = max(sender.goal, min(goal, limit))
+            sender.holder = None if holder == self.local_address else holder
+        self.machine.soon(self._go_on_fetching)
+
+    def _on_fetched(self, sender: _Sender, batch: Batch, first: int) -> None:
+        """A run of a frozen sender that begins at or below the goal."""
+        count = len(batch.payloads)
+        if first + count - 1 > sender.goal:
+            batch = batch.slice(0, sender.goal + 1 - first)
+        pieces = sender.window.add(first, compact(batch))
+        if not pieces:
+            self.duplicates += count
+            return
+        for low, piece in pieces:
+            sender.kept.insert(low, piece)
+        if batch.flags & _OOB:
+            for _, piece in pieces:
+                self.delivered += len(piece.payloads)
+                self.pass_up(piece)
+        self._go_on_fetching()
+
+    def _go_on_fetching(self) -> None:
+        """Delivers what has come up to the goals, asks for the rest, says when all is there."""
+        for member, sender in list(self._frozen.items()):
+            window = sender.window
+            if window.delivered >= sender.goal:
+                continue
+            window.known = max(window.known, sender.goal)
+            window.split_at(sender.goal)
+            window.closed = False
+            while window.delivered < sender.goal and (run := window.next()) is not None:
+                self.delivered += len(run.payloads)
+                self.pass_up(run)
+                if self._frozen.get(member) is not sender:
+                    return
+            window.closed = True
+            if window.delivered < sender.goal and sender.gaps.deadline is None:
+                sender.gaps.new_at = self.now
+                self._arm_gaps(self.now)
+        if self._fetching and all(s.window.delivered >= s.goal for s in self._frozen.values()):
+            self._fetching = False
+            self.trace("fetched", senders=tuple(self._frozen))
+            self.pass_event_up(Fetched())
+
+    def _thaw(self, members: tuple[Address, ...]) -> None:
+        for member in members:
+            self._unfreeze(member)
+        if not self._frozen:
+            self._fetching = False
+
+    def _unfreeze(self, member: Address) -> None:
+        sender = self._frozen.pop(member, None)
+        if sender is None:
+            return
+        self._senders[member] = sender
+        window = sender.window
+        window.closed = False
+        sender.gaps = GapClock(self.config.xmit_interval)
+
+        def deliver() -> None:
+            if self._senders.get(member) is sender:
+                self._deliver(sender)
+                if window.has_gap:
+                    self._saw_gap(member, sender, 0.0)
+
+        self.machine.soon(deliver)
+
+    # --- looking
+
+    def check(self) -> None:
+        assert self._senders[self.local_address] is self._own
+        for member, sender in self._senders.items():
+            self._check_sender(member, sender, True)
+        for member, sender in self._frozen.items():
+            self._check_sender(member, sender, False)
+        assert not (self._senders.keys() & self._frozen.keys())
+        if self._view is not None:
+            for member in self._view.members:
+                assert member in self._senders or member in self._frozen
+        assert len(self._early) <= self.config.max_buffered_before_join
+        waiting = any(s.gaps.deadline is not None for s in self._senders.values())
+        assert self._gap_timer.armed or not waiting
+
+    def _check_sender(self, member: Address, sender: _Sender, present: bool) -> None:
+        """Again only when something of it changed."""
+        window, kept, gaps = sender.window, sender.kept, sender.gaps
+        pending = window.pending
+        state = (
+            window.delivered,
+            window.known,
+            window.closed,
+            pending.count,
+            pending.size,
+            len(window.early),
+            kept.count,
+            kept.size,
+            kept.firsts[-1] if kept.firsts else 0,
+            sender.purged,
+            gaps.new_at,
+            gaps.again_at,
+            present,
+        )
+        if state == sender.checked:
+            if sender is not self._own:
+                return
+        else:
+            window.check()
+            kept.check()
+            assert sender.purged <= window.delivered
+            sender.checked = state
+        if sender is self._own:
+            assert kept.last in (0, self._seqno)
+            assert window.known <= self._seqno
+        elif present and window.has_gap:
+            assert gaps.deadline is not None, f"nobody asks {member}"
+
+    def statistics(self) -> dict[str, int | float]:
+        stats = super().statistics()
+        everybody = [*self._senders.values(), *self._frozen.values(), *self._departed.values()]
+        stats["kept"] = sum(sender.kept.count for sender in everybody)
+        stats["pending"] = sum(sender.window.pending.count for sender in everybody)
+        stats["kept_bytes"] = sum(sender.kept.size for sender in everybody)
+        stats["unstable"] = self._own.kept.count
+        stats["seqno"] = self._seqno
+        return stats
+
+
+def _cut(store: RunStore, last: int) -> RunStore:
+    """The part of a store that is not above ``last``."""
+    if store.last <= last:
+        return store
+    cut = RunStore()
+    for first, run in store.between(1, last):
+        cut.append(first, run)
+    return cut

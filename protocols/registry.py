@@ -1,0 +1,156 @@
+"""Protocol classes by name, imported when somebody asks for them.
+
+``find`` knows the protocols of this package, JGroups' names that are not built here (a clear
+error instead of "unknown"), and anybody's class by its import path, ``my_package.module.CLASS``.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Final
+
+from jgroups_py.errors import ConfigError
+from jgroups_py.protocol import Protocol
+from jgroups_py.stackmodel import canonical, nearest
+
+_MODULES: Final = [
+    "UDP",
+    "TCP",
+    "SHARED_LOOPBACK",
+    "PING",
+    "MPING",
+    "TCPPING",
+    "SHARED_LOOPBACK_PING",
+    "LOCAL_PING",
+    "MERGE3",
+    "FD_SOCK2",
+    "FD_ALL3",
+    "VERIFY_SUSPECT2",
+    "BARRIER",
+    "RED",
+    "NAKACK2",
+    "UNICAST3",
+    "STABLE",
+    "GMS",
+    "MFC",
+    "UFC",
+    "FRAG2",
+    "STATE_TRANSFER",
+    "RELAY",
+]
+
+BUILT: Final = {name: f"jgroups_py.protocols.{name.lower()}:{name}" for name in _MODULES}
+"""Names with the ``module:class`` that implements them."""
+
+NOT_BUILT: Final = frozenset(
+    [
+        "TUNNEL",
+        "TCPGOSSIP",
+        "FILE_PING",
+        "JDBC_PING",
+        "JDBC_PING2",
+        "DNS_PING",
+        "KUBE_PING",
+        "AWS_PING",
+        "S3_PING",
+        "NATIVE_S3_PING",
+        "GOOGLE_PING",
+        "GOOGLE_PING2",
+        "AZURE_PING",
+        "SWIFT_PING",
+        "RACKSPACE_PING",
+        "BPING",
+        "PDC",
+        "FD_HOST",
+        "NAKACK3",
+        "NAKACK4",
+        "UNICAST4",
+        "FRAG",
+        "FRAG3",
+        "FRAG4",
+        "RSVP",
+        "STATE",
+        "STATE_SOCK",
+        "SEQUENCER",
+        "SEQUENCER2",
+        "RELAY2",
+        "RELAY3",
+        "FORK",
+        "COUNTER",
+        "SYM_ENCRYPT",
+        "ASYM_ENCRYPT",
+        "SERIALIZE",
+        "SSL_KEY_EXCHANGE",
+        "DH_KEY_EXCHANGE",
+        "AUTH",
+        "COMPRESS",
+        "STATS",
+        "SIZE",
+        "SIZE2",
+        "TIME",
+        "PERF",
+        "SNIFF",
+        "HDRS",
+        "THREAD_COUNT",
+        "TRACE",
+        "SOS",
+        "DISCARD",
+        "DROP",
+        "DELAY",
+        "DUPL",
+        "SHUFFLE",
+        "REVERSE",
+        "DISCARD_PAYLOAD",
+        "RATE_LIMITER",
+        "RATE_LIMITER2",
+        "DAISYCHAIN",
+        "INJECT_VIEW",
+        "STOMP",
+        "BATCH",
+        "BATCH2",
+        "UNBATCH",
+        "CLEAR_FLAGS",
+        "NON_BLOCKING_SENDS",
+    ]
+)
+"""Names JGroups has and this package does not yet."""
+
+
+def find(name: str) -> type[Protocol]:
+    """The class of that name; prefixes and aliases as in a stack file.
+
+    Raises:
+        ConfigError: not known, known but not built, or not importable.
+    """
+    name = canonical(name)
+    if name in BUILT:
+        return _load(name, BUILT[name])
+    if name in NOT_BUILT:
+        raise ConfigError("a JGroups protocol that is known but not built in jgroups_py yet")
+    module, _, cls = name.rpartition(".")
+    if module:
+        return _load(name, f"{module}:{cls}")
+    hint = nearest(name, [*BUILT, *sorted(NOT_BUILT)])
+    raise ConfigError(f"unknown protocol{hint or ' (your own is named by its import path)'}")
+
+
+def is_built(name: str) -> bool:
+    """Whether ``find`` has a class for a JGroups name without importing it."""
+    return canonical(name) in BUILT
+
+
+def _load(name: str, place: str) -> type[Protocol]:
+    module_name, _, class_name = place.partition(":")
+    try:
+        module = importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
+            raise  # the module is there; something it imports is not
+        if module_name.startswith("jgroups_py."):
+            raise ConfigError(f"is not built: there is no {module_name}") from None
+        raise ConfigError(f'cannot import "{module_name}": no module "{error.name}"') from None
+    found = getattr(module, class_name, None)
+    if not (isinstance(found, type) and issubclass(found, Protocol)):
+        what = "has no such class" if found is None else "is not a Protocol"
+        raise ConfigError(f'"{class_name}" of module {module_name} {what}')
+    return found

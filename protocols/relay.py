@@ -1,0 +1,1008 @@
+"""RELAY: multicasts of one site reach every other site, also when relays crash. Nothing is lost.
+
+Place: top of the local stack. Owns the stack of the global cluster ("bridge"; relay_bridge.py), which is
+connected only while this member is relay: the first member of ours in the view.
+
+    multicast from above        number it, keep a copy, pass it down
+    DATA from below             holders keep it, the relay sends it to the other sites; pass it up
+    RELAYED from below          the next one of its origin: pass it up, the sender prints as C:NYC
+    view                        who is relay, who holds; COLLECT where that is new (relay_collect.py)
+    Snapshot, StateMark         where a joiner begins
+    reports                     what all members have: acknowledged to home, trimmed there
+    Gap, Forget, Cut, Block     from the relay, in the stream of what it relays
+    Disconnect of the relay     flush, tell the other sites, leave
+
+A unicast to a member of another site is dropped and counted; unicasts are never relayed.
+
+Source:  seed 001 (JGRP-747); RELAY.md, which has the reasons for every rule here.
+Differs: members are numbered by their origin, not by relay and standby; acknowledgements come from
+         reports to the relay, not from STABLE. See design/relay.md.
+Limits:  members without RELAY see its control multicasts as messages of their own.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from jgroups_py.address import UUID, Address, SiteUUID
+from jgroups_py.batch import Batch
+from jgroups_py.errors import LocalProtocolError, RemoteProtocolError
+from jgroups_py.events import (
+    Connect,
+    Disconnect,
+    Event,
+    FlowBlocked,
+    FlowOpened,
+    GetDigest,
+    GetState,
+    Stable,
+    StateFailed,
+    StateReceived,
+    StateRequested,
+    ViewChange,
+)
+from jgroups_py.headers import FragHeader, RelayHeader
+from jgroups_py.protocol import Protocol
+from jgroups_py.protocols.relay_bridge import Bridge
+from jgroups_py.protocols.relay_buffer import Buffer
+from jgroups_py.protocols.relay_config import RelayConfig
+from jgroups_py.protocols.relay_direction import Direction
+from jgroups_py.protocols.relay_holding import Holding
+from jgroups_py.protocols.relay_home import Home
+from jgroups_py.protocols.relay_joining import Joining
+from jgroups_py.protocols.relay_leaving import Leaving
+from jgroups_py.protocols.relay_reports import Reports
+from jgroups_py.protocols.relay_spill import SpillFile
+from jgroups_py.protocols.relay_state import ALL, Epoch, Numbers, RelayState
+from jgroups_py.protocols.relay_status import OutOfSync, RelayStatus
+from jgroups_py.protocols.relay_wire import (
+    CONTROL_FLAGS,
+    CONTROL_HEADER,
+    DONT_LOOPBACK,
+    ID,
+    MULTICASTS,
+    OOB,
+    PAYLOAD_FLAGS,
+    SEQNO_MAX,
+    SOURCE_ID,
+    UNNUMBERED,
+    Block,
+    CollectAnswer,
+    CollectAsk,
+    Cut,
+    Fetch,
+    Fetched,
+    Forget,
+    Gap,
+    Kind,
+    Known,
+    Lack,
+    Need,
+    PromoteAsk,
+    Record,
+    Report,
+    Snapshot,
+    StateMark,
+    Trim,
+    ViewKey,
+    decode_local,
+    encode,
+    key_of,
+)
+from jgroups_py.view import MergeView, View
+
+
+class RELAY(Protocol):
+    """See the module's docstring."""
+
+    protocol_id = ID
+
+    @dataclass(frozen=True, kw_only=True)
+    class Config(RelayConfig):
+        """See relay_config.py."""
+
+    config: Config
+
+    # --- life
+
+    def start(self) -> None:
+        config = self.config
+        block = config.overflow == "block"
+        spill = config.overflow == "spill"
+        self.state = RelayState(config.site, config.first_primary, config.sites)
+        self.buffer = Buffer(
+            config.max_messages,
+            config.max_bytes,
+            0.0 if block else config.max_age,
+            SpillFile(config.spill_dir, config.max_spill) if spill else None,
+            _length,
+        )
+        self.bridge = Bridge(self)
+        self.home = Home(self)
+        self.holding = Holding(self)
+        self.joining = Joining(self)
+        self.direction = Direction(self)
+        self.leaving = Leaving(self)
+        self.reports = Reports()
+        self.out_of_sync = OutOfSync()
+        self.view: View | None = None
+        self.view_key: ViewKey = (b"", 0)
+        self.line: tuple[Address, ...] = ()
+        """Members of ours, oldest first: relay, standbys, others."""
+        self.announced: Epoch = self.state.epoch
+        """The newest epoch this member, as relay, has told its site."""
+        self.serials: dict[Address, int] = {}
+        """By relay: the last of its records delivered here."""
+        self._me = bytes(self.local_address)
+        self._next = 1
+        self._quiet: deque[tuple[int, int]] = deque()
+        """Own runs that the application does not want back."""
+        self._serial = 0
+        self._reported: dict[str, Numbers] = {}
+        self._report_state: tuple[int, bool] | None = None
+        self._unreported = 0
+        self._report_due = False
+        self._lacking: dict[tuple[str, bytes], int] = {}
+        """By site and origin: something came beyond this number."""
+        self._stable: Numbers = {}
+        self._marks: dict[bytes, deque[tuple[int, int]]] = {}
+        """By origin: what NAKACK had delivered of it when a number was delivered here."""
+        self._blocking = False
+        self._blocked = False
+        self._sources: dict[bytes, SiteUUID] = {}
+        self._ticks = self.timer(self._on_tick)
+        self._retry = self.timer(self._on_retry)
+        self.relayed = 0
+        self.replayed = 0
+        self.delivered_relayed = 0
+        self.duplicates_dropped = 0
+        self.beyond = 0
+        self.fenced = 0
+        self.gaps = 0
+        self.gaps_put_off = 0
+        self.skipped = 0
+        self.ahead = 0
+        self.overflowed = 0
+        self.spilled = 0
+        self.takeovers = 0
+        self.strangers = 0
+        self.malformed = 0
+        self.unicasts_dropped = 0
+        self.returned = 0
+        self.queue_full = 0
+
+    def stop(self) -> None:
+        for timer in (self._ticks, self._retry, self.leaving.timer):
+            timer.cancel()
+        self.buffer.close()
+
+    # --- asked by the bridge and by owners
+
+    @property
+    def watched(self) -> bool:
+        return self.machine.trace is not None
+
+    @property
+    def is_relay(self) -> bool:
+        return bool(self.line) and self.line[0] == self.local_address and not self.leaving.done
+
+    @property
+    def is_holder(self) -> bool:
+        return self.local_address in self.line[: self.config.buffering_members]
+
+    @property
+    def is_relaying(self) -> bool:
+        """Is this site one that relays to others now?"""
+        return self.state.relays(self.announced)
+
+    def is_member(self, origin: bytes) -> bool:
+        return self.view is not None and origin in self.view.members
+
+    def known(self, origin: bytes) -> int:
+        """The highest number of a home origin that a survivor is known to have delivered."""
+        return self.holding.known(origin)
+
+    def sendable(self, origin: bytes) -> int:
+        """Up to here other sites may have it now."""
+        known = self.known(origin)
+        if self.config.relay_when == "stable" and self.is_member(origin):
+            if known == self.state.delivered.get(origin, 0):
+                return min(known, self._stable.get(origin, 0))
+            # Delivered on the other side of a partition: it will never be stable here.
+        return known
+
+    def sendable_origins(self) -> list[bytes]:
+        return list(self.origins())
+
+    def sent_so_far(self) -> Numbers:
+        """What a new session counts as replay: everything that was delivered before it."""
+        return {origin: self.known(origin) for origin in self.origins()}
+
+    def origins(self) -> dict[bytes, None]:
+        origins = dict.fromkeys(self.state.delivered)
+        origins.update(dict.fromkeys(self.state.trimmed))
+        for numbers in self.holding.floors.values():
+            origins.update(dict.fromkeys(numbers))
+        return {o: None for o in origins if not self.state.is_forgotten(o)}
+
+    def known_origins(self) -> list[bytes]:
+        """What other sites must not forget: members, and whom anything is remembered of."""
+        origins = self.origins()
+        for member in self.line:
+            origins[bytes(member)] = None
+        origins.update(dict.fromkeys(self.buffer.origins()))
+        origins.update(dict.fromkeys(self.home.forgetting))
+        # Whom we lost may be alive beyond a partition, with another relay.
+        origins.update(dict.fromkeys(self.home.gone_at))
+        return list(origins)
+
+    def source(self, origin: bytes) -> SiteUUID:
+        """The sender other sites see."""
+        source = self._sources.get(origin)
+        if source is None:
+            name = self.stack.names.get(UUID(origin))
+            source = SiteUUID(origin, self.config.site, name)
+            if name is not None:
+                self._sources[origin] = source
+        return source
+
+    def shown(self, origin: bytes) -> str:
+        return self.name_of(UUID(origin))
+
+    def status(self) -> RelayStatus:
+        """Role, holders, buffer, epoch, what is out of sync."""
+        holders = self.line[: self.config.buffering_members]
+        others = [m for m in holders if m != self.local_address]
+        complete = self.reports.complete(self.view_key, others) if self.is_relay else 0
+        role = "relay" if self.is_relay else "standby" if self.is_holder else "member"
+        return RelayStatus(
+            site=self.config.site,
+            role=role,
+            relay=self.name_of(self.line[0]) if self.line else None,
+            relaying=self.is_relaying,
+            epoch=self.state.epoch,
+            holders_complete=complete + (1 if self.holding.complete and self.is_holder else 0),
+            holders=min(self.config.buffering_members, max(1, len(self.line))),
+            complete=self.holding.complete,
+            bridge=tuple(self.bridge.sites()) if self.bridge.view is not None else (),
+            sessions={s.site: s.ready for s in self.bridge.sessions.values() if s.site},
+            sites=tuple(self.state.sites),
+            buffered_messages=self.buffer.messages,
+            buffered_bytes=self.buffer.bytes,
+            spilled_messages=self.buffer.spilled,
+            buffer_fill=self.buffer.fill,
+            blocked=self._blocked,
+            out_of_sync=self.out_of_sync.ranges(),
+        )
+
+    def promote(self) -> None:
+        """This site becomes primary. Any member may be told; its relay does it.
+
+        Raises:
+            LocalProtocolError: all sites relay anyway, or there is no view yet.
+        """
+        self.direction.promote()
+
+    def give_up(self, site: str) -> None:
+        """``site`` no longer holds messages back; what it then lacks is listed as out of sync."""
+        if self.state.sites.pop(site, 0) is None:
+            self.log.warning("site %s is given up; it will be out of sync", site)
+            self.home.trim_all = True
+            self.wake()
+
+    def reconciled(self, site: str) -> None:
+        """The state of ``site`` was brought in line by other means."""
+        self.out_of_sync.clear(site)
+
+    # --- from above
+
+    def down(self, batch: Batch) -> None:
+        if batch.dest is not None:
+            self._unicast_down(batch)
+            return
+        if batch.flags & UNNUMBERED:
+            self.pass_down(batch)
+            return
+        first = self._next
+        last = first + len(batch) - 1
+        if last > SEQNO_MAX:
+            raise LocalProtocolError("no numbers are left for multicasts")
+        self._next = last + 1
+        numbered = batch.with_header(ID, FragHeader(first, Kind.DATA, 0))
+        numbered.transient = batch.transient & ~DONT_LOOPBACK
+        if batch.transient & DONT_LOOPBACK:
+            self._quiet.append((first, last))
+        if self.is_relaying:
+            self._keep(self._me, first, batch)
+        self.pass_down(numbered)
+
+    def _unicast_down(self, batch: Batch) -> None:
+        dest = batch.dest
+        if not isinstance(dest, SiteUUID):
+            self.pass_down(batch)
+        elif dest.site == self.config.site:
+            self.pass_down(
+                Batch(
+                    UUID(bytes(dest)),
+                    batch.payloads,
+                    batch.headers,
+                    batch.src,
+                    batch.flags,
+                    batch.transient,
+                    batch.type,
+                )
+            )
+        else:
+            self.unicasts_dropped += len(batch)
+            self.trace("unicast_dropped", to=str(dest), count=len(batch))
+
+    def event_down(self, event: Event) -> None:
+        match event:
+            case Connect(with_state=True) | GetState():
+                self.joining.expect_state()
+                self.pass_event_down(event)
+            case Disconnect():
+                self.leaving.begin()
+            case _:
+                self.pass_event_down(event)
+
+    # --- from below
+
+    def up(self, batch: Batch) -> None:
+        header = batch.headers.get(ID)
+        if header is None:
+            self.pass_up(batch)
+            return
+        if type(header) is not FragHeader or batch.src is None:
+            self.refuse(batch.src, "a header that is not RELAY's")
+            self.consume(batch)
+            return
+        kind = header.index
+        if kind == Kind.DATA and batch.dest is None:
+            self._up_data(batch, header)
+        elif kind == Kind.RELAYED and batch.dest is None:
+            self._up_relayed(batch, header)
+        elif kind == Kind.CONTROL:
+            self._up_control(batch)
+        elif kind == Kind.COPY and batch.dest is not None:
+            self._up_copy(batch, header)
+        else:
+            self.refuse(batch.src, f"a message of kind {kind}")
+            self.consume(batch)
+
+    def _up_data(self, batch: Batch, header: FragHeader) -> None:
+        first = header.id
+        last = first + len(batch) - 1
+        assert batch.src is not None
+        origin = bytes(batch.src)
+        if not 0 < first <= last <= SEQNO_MAX or len(origin) != 16:
+            self.refuse(batch.src, "a multicast without a number")
+            self.consume(batch)
+            return
+        self.state.note_delivered(origin, first, last, not batch.flags & OOB)
+        if self.is_relaying:
+            if self.is_holder:
+                self._keep(origin, first, batch)
+            if self.config.relay_when == "stable":
+                self._mark(batch.src, origin, last)
+            elif self.is_relay:
+                self.bridge.pump_origin(origin)
+        if self._quiet and origin == self._me:
+            self._up_wanted(batch, first, last)
+        else:
+            self.pass_up(batch)
+
+    def _up_wanted(self, batch: Batch, first: int, last: int) -> None:
+        """An own run, without what the application does not want back."""
+        quiet = self._quiet
+        while quiet and quiet[0][1] < first:
+            quiet.popleft()
+        at = first
+        for low, high in list(quiet):
+            if low > last:
+                break
+            if low > at:
+                self.pass_up(batch.slice(at - first, low - first))
+            at = min(high, last) + 1
+        if at <= last:
+            self.pass_up(batch.slice(at - first, len(batch)))
+        else:
+            self.consume(batch)
+
+    def _up_relayed(self, batch: Batch, header: FragHeader) -> None:
+        source = batch.header(SOURCE_ID, RelayHeader)
+        sender = None if source is None else source.original_sender
+        first = header.id
+        last = first + len(batch) - 1
+        if (
+            not isinstance(sender, SiteUUID)
+            or not sender.site
+            or not 0 < first <= last <= SEQNO_MAX
+        ):
+            self.refuse(batch.src, "a relayed run without number or source")
+            self.consume(batch)
+        elif sender.site == self.config.site:
+            self.returned += len(batch)
+            self.consume(batch)
+        elif self.joining.waits:
+            self.joining.enqueue(batch)
+        elif not self.state.accepts(header.count, sender.site):
+            self.fenced += len(batch)
+            self.consume(batch)
+        else:
+            self._deliver_relayed(batch, sender, sender.site, first, last)
+
+    def _deliver_relayed(
+        self, batch: Batch, sender: SiteUUID, site: str, first: int, last: int
+    ) -> None:
+        origin = bytes(sender)
+        have = self.state.has(site, origin)
+        if last <= have:
+            self.drop_duplicates(sender, first, len(batch))
+            self.consume(batch)
+            return
+        if first > have + 1:
+            self.beyond += len(batch)
+            self.consume(batch)
+            if self._lacking.get((site, origin)) != have:
+                self._lacking[site, origin] = have
+                self.tell_relay(Lack(site, {origin: have}))
+                self.arm_retry()
+            return
+        if first <= have:
+            self.drop_duplicates(sender, first, have + 1 - first)
+            batch = batch.slice(have + 1 - first, len(batch))
+        self.state.advance(site, origin, last)
+        if self._lacking:
+            self._lacking.pop((site, origin), None)
+        self.delivered_relayed += len(batch)
+        self._progress(len(batch))
+        if self.watched:
+            self.trace(
+                "deliver_relayed", origin=str(sender), seqno=last + 1 - len(batch), count=len(batch)
+            )
+        self.pass_up(
+            Batch(
+                None,
+                batch.payloads,
+                {},
+                sender,
+                batch.flags,
+                batch.transient,
+                batch.type,
+                batch.credits,
+            )
+        )
+
+    def _up_copy(self, batch: Batch, header: FragHeader) -> None:
+        source = batch.header(SOURCE_ID, RelayHeader)
+        sender = None if source is None else source.original_sender
+        first = header.id
+        if (
+            not isinstance(sender, UUID)
+            or first < 1
+            or first + len(batch) - 1 > SEQNO_MAX
+            or self.holding.round is None
+            or self.holding.round.fetching != batch.src
+        ):
+            self.strangers += 1
+        elif not self.state.is_forgotten(bytes(sender)):
+            self._keep(bytes(sender), first, batch)
+        self.consume(batch)
+
+    def _up_control(self, batch: Batch) -> None:
+        assert batch.src is not None
+        if batch.dest is None and self.joining.waits:
+            self.joining.enqueue(batch)
+            return
+        self.consume(batch)
+        src = batch.src
+        if not (isinstance(src, UUID) and src.is_ours):
+            self.refuse(src, "control of a member that is not ours")
+            return
+        for payload in batch.payloads:
+            try:
+                record = decode_local(payload)
+            except RemoteProtocolError as error:
+                self.refuse(src, error)
+                continue
+            if isinstance(record, MULTICASTS) != (batch.dest is None):
+                self.refuse(src, "control that was sent the wrong way")
+            elif isinstance(record, Gap | Lack) and record.site == self.config.site:
+                self.refuse(src, "numbers of our own site as if of another")
+            else:
+                self.on_record(src, record)
+
+    def on_record(self, src: Address, record: Any) -> None:
+        if isinstance(record, MULTICASTS):
+            serial: int = record.serial
+            self.serials[src] = serial
+            self.report_soon()
+        match record:
+            case Trim():
+                self._on_trim(src, record)
+            case Gap():
+                self._on_gap(record)
+            case Forget():
+                self._on_forget(record)
+            case Cut():
+                self.direction.on_cut(record)
+            case Block():
+                self._on_block(record.on)
+            case Report():
+                self.reports.take(src, record)
+                self.wake()
+            case CollectAsk():
+                self.holding.on_ask(src, record)
+            case CollectAnswer():
+                self.holding.on_answer(src, record)
+            case Fetch():
+                self.holding.on_fetch(src, record)
+            case Fetched():
+                self.holding.on_fetched(src, record)
+            case Snapshot():
+                self.joining.on_snapshot(record)
+            case Need():
+                self.joining.on_need(src, record)
+            case StateMark():
+                self.joining.state_mark = record.known
+            case Lack():
+                self.home.on_lack(src, record)
+            case PromoteAsk():
+                if self.is_relay and self.config.first_primary != ALL:
+                    self.direction.promote()
+
+    # --- events from below
+
+    def event_up(self, event: Event) -> None:
+        match event:
+            case ViewChange(view=view):
+                self._on_view(view, event)
+            case Stable(digest=digest):
+                for member in digest:
+                    self._on_stable(bytes(member), digest.delivered(member))
+                self.pass_event_up(event)
+            case FlowBlocked(dest=None):
+                self.bridge.local_blocked = True
+                self.pass_event_up(event)
+            case FlowOpened(dest=None):
+                self.bridge.local_blocked = False
+                self.pass_event_up(event)
+                self.machine.soon(self.bridge.drain)
+            case StateRequested(requester=requester):
+                if isinstance(requester, UUID) and requester.is_ours:
+                    self.tell(requester, StateMark(self.known_here()))
+                self.pass_event_up(event)
+            case StateReceived():
+                self.joining.on_state(self.joining.state_mark)
+                self.pass_event_up(event)
+                self.joining.release()
+            case StateFailed():
+                self.joining.on_state(None)
+                self.pass_event_up(event)
+                self.joining.release()
+            case _:
+                self.pass_event_up(event)
+
+    def _on_view(self, view: View, event: Event) -> None:
+        old, old_line = self.view, self.line
+        was_relay, was_holder = self.is_relay, self.is_holder
+        merged = isinstance(view, MergeView)
+        me = self.local_address
+        self.view = view
+        self.line = tuple(m for m in view.members if m == me or (isinstance(m, UUID) and m.is_ours))
+        self.view_key = key_of(view)
+        if old is None and self.line[0] != me and not merged:
+            self.joining.joined_with = self.view_key
+        elif old is None:
+            self.joining.begin_anywhere()
+        for member in old_line:
+            if member not in view.members:
+                self.home.shrunk_at = self.now
+                self.home.gone_at.setdefault(bytes(member), self.now)
+        self._forget_members(view)
+        joined = [m for m in self.line if m not in old_line and m != me]
+        if not self.joining.joined_with:
+            self.joining.remember_view()
+            if joined and self.is_relay and not merged and old is not None:
+                self.home.trim_all = True
+                self.joining.tell_joiners(joined)
+        elif self.is_relay:
+            self.joining.begin_anywhere()
+        self.joining.see_again()
+        self._roles(was_relay, was_holder, merged)
+        was_blocked, self._blocked = self._blocked, False
+        self._blocking = False
+        self.trace("view", relay=self.name_of(self.line[0]), size=len(self.line))
+        self.pass_event_up(event)
+        if was_blocked:
+            self.pass_event_up(FlowOpened(self.name, None))
+        self._after_view()
+
+    def _forget_members(self, view: View) -> None:
+        """What the departed leave behind. Copies above what survivors delivered go (the Cut)."""
+        present = view.members
+        if not self.joining.joined_with:
+            self.holding.cut()
+        for member in [m for m in self.holding.floors if m not in present]:
+            del self.holding.floors[member]
+        for member in [m for m in self.serials if m not in present]:
+            del self.serials[member]
+        self.home.note_departed()
+        self.reports.keep(self.line)
+        for key in [k for k in self.joining.early if k[0] not in present]:
+            del self.joining.early[key]
+
+    def _roles(self, was_relay: bool, was_holder: bool, merged: bool) -> None:
+        self._reported = {}
+        self._report_state = None
+        self.home.view_changed()
+        if was_relay and not self.is_relay:
+            self.bridge.close()
+            self.announced = self.state.epoch
+            self.home.step_down()
+            self.leaving.abandon()
+        if self.is_relay and not was_relay:
+            self.takeovers += 1
+            self.announced = max(self.announced, self.state.epoch)
+            self.trace("takeover", phase="collect")
+        if not self.is_holder:
+            self.holding.complete = False
+            self.holding.round = None
+        elif (
+            merged
+            or not was_holder
+            or not self.holding.complete
+            or (self.is_relay and not was_relay)
+        ):
+            self.holding.complete = False
+            self.holding.merged = self.holding.merged or merged
+            self.holding.new_round()
+
+    def _after_view(self) -> None:
+        self.joining.early_records()
+        if self.holding.round is not None:
+            self.holding.ask_round()
+        if self.joining.joined_with:
+            self.arm_retry()
+        elif self.joining.queue:
+            self.joining.release()
+        # What only the departed did not have may go out now.
+        self.bridge.pump_all()
+        self.send_report()
+        self.wake()
+
+    # --- joiners and state
+
+    def learn(self, known: Known, *, digest: bool, replace: bool = False) -> None:
+        self.state.learn(known, digest=digest, replace=replace)
+        if self.state.epoch > self.announced:
+            self.announced = self.state.epoch
+            if not self.is_relaying:
+                self.buffer.clear()
+        self.trim_buffer()
+
+    def known_here(self) -> Known:
+        relay = self.line[0] if self.line else self.local_address
+        return self.state.known(self.serials.get(relay, 0))
+
+    # --- the buffer
+
+    def _keep(self, origin: bytes, first: int, batch: Batch) -> None:
+        """A copy of a home run for those who have not acknowledged it."""
+        trimmed = self.state.trimmed.get(origin, 0)
+        payloads = batch.payloads
+        if first <= trimmed:
+            if first + len(payloads) - 1 <= trimmed:
+                return
+            payloads = payloads[trimmed + 1 - first :]
+            first = trimmed + 1
+        added = self.buffer.add(
+            origin, first, payloads, batch.flags & PAYLOAD_FLAGS, batch.type, self.now
+        )
+        if not added:
+            return
+        if self.watched:
+            self.trace(
+                "buffer",
+                origin=self.shown(origin),
+                seqno=first,
+                count=added,
+                messages=self.buffer.messages,
+                bytes=self.buffer.bytes,
+            )
+        self.bound_buffer()
+        self.wake()
+
+    def bound_buffer(self) -> None:
+        spilled, dropped = self.buffer.overflow(self.now)
+        if spilled is not None:
+            self.spilled += 1
+            self.trace("overflow", policy="spill", spilled=self.buffer.spilled)
+        for origin, first, last, limit in dropped:
+            count = last + 1 - first
+            if not self.overflowed:
+                self.log.warning(
+                    "the relay buffer is full (%s): %s messages of %s are dropped",
+                    limit,
+                    count,
+                    self.shown(origin),
+                )
+            self.overflowed += count
+            self.trace(
+                "overflow",
+                policy="drop_oldest",
+                limit=limit,
+                origin=self.shown(origin),
+                seqno=first,
+                count=count,
+            )
+        self.check_block()
+
+    def check_block(self) -> None:
+        if self.config.overflow != "block" or not self.is_relay:
+            return
+        margin = len(self.line) * self.config.block_credits / self.config.max_bytes
+        high = 1.0 - min(0.5, margin)
+        oldest = self.buffer.oldest()
+        aged = bool(self.config.max_age) and oldest is not None
+        old = aged and oldest is not None and self.now - oldest > self.config.max_age
+        if not self._blocking and (self.buffer.fill >= high or old):
+            self._blocking = True
+            self.multicast(lambda serial: Block(serial, True))
+        elif self._blocking and self.buffer.fill < high * 0.8 and not old:
+            self._blocking = False
+            self.multicast(lambda serial: Block(serial, False))
+
+    def _on_block(self, on: bool) -> None:
+        if on == self._blocked:
+            return
+        self._blocked = on
+        self.trace("block", on=on)
+        if on:
+            why = "the relay buffer is full, other sites do not acknowledge"
+            self.pass_event_up(FlowBlocked(self.name, None, (), why))
+        else:
+            self.pass_event_up(FlowOpened(self.name, None))
+
+    def trim_buffer(self) -> None:
+        for origin in self.buffer.origins():
+            self.buffer.trim(origin, self.state.trimmed.get(origin, 0))
+
+    # --- stability
+
+    def _mark(self, member: Address, origin: bytes, number: int) -> None:
+        """``number`` is stable when what NAKACK has delivered of that member by now is."""
+        digest = self.ask_down(GetDigest((member,)))
+        if digest is not None:
+            marks = self._marks.setdefault(origin, deque(maxlen=self.config.max_messages))
+            marks.append((digest.delivered(member), number))
+
+    def _on_stable(self, origin: bytes, seqno: int) -> None:
+        marks = self._marks.get(origin)
+        moved = False
+        while marks and marks[0][0] <= seqno:
+            number = marks.popleft()[1]
+            if number > self._stable.get(origin, 0):
+                self._stable[origin] = number
+                moved = True
+        if moved and self.is_relay:
+            self.bridge.pump_origin(origin)
+
+    # --- COLLECT
+
+    def bridge_failed(self) -> None:
+        """The bridge stack has ended; it is opened again after a while."""
+        self.arm_retry()
+
+    # --- reports, trims, forgetting: what is done at intervals
+
+    def _progress(self, count: int) -> None:
+        self._unreported += count
+        if self._unreported >= self.config.ack_every and not self.is_relay:
+            self.send_report()
+        else:
+            self.report_soon()
+
+    def report_soon(self) -> None:
+        self._report_due = True
+        self.wake()
+
+    def wake(self) -> None:
+        """Something is to be done at the next tick."""
+        if not self._ticks.armed:
+            self._ticks.start(self.config.ack_interval)
+
+    def send_report(self) -> None:
+        """Tells the relay what changed since the last report in this view."""
+        self._report_due = False
+        self._unreported = 0
+        if self.view is None or self.joining.waits or self.is_relay:
+            return
+        digest: dict[str, Numbers] = {}
+        for site, numbers in self.state.site_digest.items():
+            reported = self._reported.setdefault(site, {})
+            news = {o: n for o, n in numbers.items() if reported.get(o) != n}
+            if news:
+                digest[site] = news
+                reported.update(news)
+        serial = self.serials.get(self.line[0], 0)
+        state = (serial, self.holding.complete)
+        if digest or state != self._report_state:
+            self._report_state = state
+            self.tell_relay(Report(self.view_key, serial, self.holding.complete, digest))
+
+    def _on_tick(self) -> None:
+        if self._report_due:
+            self.send_report()
+        if self.config.max_age or self.config.overflow == "block":
+            self.bound_buffer()
+        again = bool(len(self.buffer))
+        if self.is_relay and self.holding.complete:
+            again |= self.home.tick()
+        elif not self.is_relaying:
+            self.home.forget_without_asking()
+        if self.leaving.flush is not None:
+            self.leaving.go_on()
+        if again:
+            self.wake()
+
+    def _on_trim(self, src: Address, trim: Trim) -> None:
+        if self.line and src == self.line[0] and not self.is_relay:
+            self.state.sites = {name: None for name in trim.sites if name != self.config.site}
+        for origin, number in trim.trimmed.items():
+            if self.state.is_forgotten(origin):
+                continue
+            if number > self.state.trimmed.get(origin, 0):
+                self.state.trimmed[origin] = number
+            count = self.buffer.trim(origin, number)
+            if self.watched:
+                self.trace("trim", origin=self.shown(origin), seqno=number, count=count)
+
+    def _on_forget(self, forget: Forget) -> None:
+        if forget.site:
+            self.state.forget_remote(forget.site, forget.origins)
+            self.reports.forget(forget.site, forget.origins)
+            for origin in forget.origins:
+                self._reported.get(forget.site, {}).pop(origin, None)
+                self._lacking.pop((forget.site, origin), None)
+            return
+        self.state.forget(forget.origins)
+        for origin in forget.origins:
+            self.buffer.cut(origin, 0)
+            for numbers in (self.home.gone_at, self._sources, self._stable, self._marks):
+                numbers.pop(origin, None)
+            for floor in self.holding.floors.values():
+                floor.pop(origin, None)
+
+    # --- gaps, epochs
+
+    def note_gap(self, site: str, origin: str, first: int, last: int, how: str) -> None:
+        """These numbers are missing at one end of a site pair for good."""
+        self.gaps += 1
+        self.out_of_sync.add(site, origin, first, last)
+        self.log.warning("out of sync with %s: %s %d..%d are lost", site, origin, first, last)
+        self.trace("gap", origin=origin, seqno=first, count=last + 1 - first, site=site, how=how)
+
+    def _on_gap(self, gap: Gap) -> None:
+        for origin, upto in gap.numbers.items():
+            have = self.state.has(gap.site, origin)
+            if upto <= have:
+                continue
+            self.state.advance(gap.site, origin, upto)
+            self._lacking.pop((gap.site, origin), None)
+            if not gap.start:
+                self.skipped += upto - have
+                self.note_gap(gap.site, f"{origin.hex()[:8]}:{gap.site}", have + 1, upto, "skipped")
+        self.report_soon()
+
+    # --- leaving
+
+    # --- asking again
+
+    def arm_retry(self) -> None:
+        if not self._retry.armed:
+            self._retry.start(self.config.retry_interval)
+
+    def _on_retry(self) -> None:
+        again = False
+        if self.joining.joined_with and not self.leaving.done:
+            self.tell_relay(Need(self.joining.joined_with))
+            again = True
+        again |= self.holding.ask_silent_ones()
+        for (site, origin), have in self._lacking.items():
+            self.tell_relay(Lack(site, {origin: have}))
+            again = True
+        if self.is_relay and self.holding.complete:
+            if not self.bridge.is_open:
+                self.bridge.open()
+            again |= self.bridge.ask_silent_ones()
+        if again:
+            self.arm_retry()
+
+    # --- telling
+
+    def tell_relay(self, record: Record) -> None:
+        if self.line:
+            self.tell(self.line[0], record)
+
+    def tell(self, dest: Address, record: Record) -> None:
+        if dest == self.local_address:
+            self.machine.soon(lambda: self.on_record(dest, record))
+            return
+        self.pass_down(
+            Batch(
+                dest,
+                (encode(record),),
+                {ID: CONTROL_HEADER},
+                self.local_address,
+                CONTROL_FLAGS,
+            )
+        )
+
+    def multicast(self, make: Callable[[int], Record]) -> int:
+        """Multicasts a record with the next serial number, which is returned."""
+        serial = self._serial = self._serial + 1
+        payload = encode(make(serial))
+        self.pass_down(
+            Batch(None, (payload,), {ID: CONTROL_HEADER}, self.local_address, CONTROL_FLAGS)
+        )
+        return serial
+
+    def multicast_run(self, batch: Batch, first: int, source: RelayHeader) -> None:
+        """Multicasts a run of another site here."""
+        headers = {ID: FragHeader(first, Kind.RELAYED, self.announced[0]), SOURCE_ID: source}
+        self.pass_down(
+            Batch(
+                None,
+                batch.payloads,
+                headers,
+                self.local_address,
+                batch.flags & PAYLOAD_FLAGS,
+                0,
+                batch.type,
+            )
+        )
+
+    def drop_duplicates(self, sender: SiteUUID, first: int, count: int) -> None:
+        self.duplicates_dropped += count
+        if self.watched:
+            self.trace("dup_dropped", origin=str(sender), seqno=first, count=count)
+
+    def refuse(self, src: Address | None, problem: object) -> None:
+        """Something that cannot be: counted, traced, dropped."""
+        self.malformed += 1
+        self.trace("malformed", src=str(src), problem=str(problem))
+
+    def learn_site(self, site: str) -> None:
+        if self.state.learn_site(site):
+            self.home.trim_all = True
+
+    def memory_limits(self, members: int) -> dict[str, int]:
+        """The buffer, if this member may come to hold one: every sender does."""
+        return {"max_bytes": self.config.max_bytes}
+
+    # --- invariants
+
+    def check(self) -> None:
+        self.buffer.check()
+        self.bridge.check()
+        assert self.buffer.messages - self.buffer.spilled <= self.config.max_messages
+        assert self.buffer.bytes <= self.config.max_bytes
+        for origin in self.buffer.origins():
+            first = next(self.buffer.runs(origin)).first
+            assert first > self.state.trimmed.get(origin, 0), "kept although acknowledged"
+        if self.bridge.is_open:
+            assert self.is_relay, "on the bridge without being relay"
+        for site, numbers in self.bridge.forwarded.items():
+            assert site != self.config.site, "own messages came back"
+            assert all(n >= 0 for n in numbers.values())
+
+
+def _length(type: int, payload: Any) -> int:
+    from jgroups_py.objects import payload_length
+
+    return payload_length(type, payload)

@@ -1,0 +1,111 @@
+"""Which site relays to the others: epochs, promotion, fencing. See design/relay.md, "Direction"."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from jgroups_py.errors import LocalProtocolError
+from jgroups_py.protocols.relay_session import Session
+from jgroups_py.protocols.relay_state import ALL, Epoch
+from jgroups_py.protocols.relay_wire import Cut, PromoteAsk
+
+if TYPE_CHECKING:
+    from jgroups_py.protocols.relay import RELAY
+
+
+class Direction:
+    """The state is in RelayState (``epoch``, ``base``) and in RELAY (``announced``)."""
+
+    def __init__(self, relay: RELAY) -> None:
+        self.relay = relay
+
+    def promote(self) -> None:
+        """This site becomes primary. Any member may be told; its relay does it.
+
+        Raises:
+            LocalProtocolError: all sites relay anyway, or there is no view yet.
+        """
+        relay = self.relay
+        if relay.config.first_primary == ALL:
+            raise LocalProtocolError("every site relays: there is nothing to promote")
+        if not relay.line:
+            raise LocalProtocolError("not connected")
+        if not relay.is_relay:
+            relay.tell(relay.line[0], PromoteAsk())
+            return
+        if relay.is_relaying:
+            return
+        base = dict(relay.state.delivered)
+        self.begin((relay.announced[0] + 1, relay.config.site), base)
+        relay.bridge.tell_epoch()
+
+    def hear(self, session: Session, epoch: Epoch) -> None:
+        """A relay of another site lives in ``epoch``; a higher one than ours holds here too."""
+        relay = self.relay
+        if epoch <= relay.announced or not relay.is_relay or relay.config.first_primary == ALL:
+            return
+        was = relay.announced
+        if relay.state.relays(was):
+            for origin in relay.origins():
+                first = max(relay.state.trimmed.get(origin, 0), session.acked.get(origin, 0)) + 1
+                last = relay.known(origin)
+                if first <= last:
+                    relay.log.warning(
+                        "%s is primary since epoch %d; not known to have %s %d..%d",
+                        epoch[1],
+                        epoch[0],
+                        relay.shown(origin),
+                        first,
+                        last,
+                    )
+                    relay.note_gap(epoch[1], relay.shown(origin), first, last, "fenced")
+        else:
+            self.compare(epoch[1], was[1], session)
+        self.begin(epoch, {})
+        relay.bridge.tell_epoch()
+
+    def compare(self, new: str, old: str, session: Session) -> None:
+        """What the old primary sent must be the same here and at the new one."""
+        relay = self.relay
+        ours = relay.state.site_digest.get(old, {})
+        theirs = session.have.get(old, {})
+        if session.site != new or old == relay.config.site:
+            return
+        for origin in {**ours, **theirs}:
+            low, high = sorted((ours.get(origin, 0), theirs.get(origin, 0)))
+            if low < high:
+                relay.note_gap(new, f"{origin.hex()[:8]}:{old}", low + 1, high, "differs")
+
+    def begin(self, epoch: Epoch, base: Mapping[bytes, int]) -> None:
+        """Announces it; it holds for each member from this place in the relay's stream on."""
+        relay = self.relay
+        relay.announced = epoch
+        numbers = dict(base)
+        relay.trace("promote", epoch=epoch[0], primary=epoch[1])
+        relay.log.info("epoch %d: primary is %s", *epoch)
+        if relay.state.relays(epoch):
+            relay.state.base = dict(base)
+            for origin, number in base.items():
+                relay.state.trimmed[origin] = max(number, relay.state.trimmed.get(origin, 0))
+        relay.multicast(lambda serial: Cut(serial, epoch, numbers))
+
+    def on_cut(self, cut: Cut) -> None:
+        relay = self.relay
+        if cut.epoch <= relay.state.epoch:
+            return
+        relayed = relay.state.relays()
+        relay.state.begin_epoch(cut.epoch, cut.base)
+        relay.announced = max(relay.announced, cut.epoch)
+        relays = relay.state.relays()
+        if relayed and not relays:
+            relay.buffer.clear()
+            relay.state.trimmed = {}
+            relay.home.forgetting = {}
+        elif relays and not relayed:
+            relay.trim_buffer()
+            if relay.is_holder:
+                relay.holding.complete = relay.is_relay and relay.holding.complete
+                relay.holding.new_round()
+                relay.holding.ask_round()
+        relay.report_soon()

@@ -1,0 +1,217 @@
+"""What a relay does at intervals: acknowledge, trim, forget, and give up what no buffer has."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from jgroups_py.address import Address
+from jgroups_py.protocols.relay_state import Numbers, SiteNumbers, minimum
+from jgroups_py.protocols.relay_wire import SEQNO_MAX, Forget, Lack, Trim
+
+if TYPE_CHECKING:
+    from jgroups_py.protocols.relay import RELAY
+
+
+class Home:
+    """The relay's part; other members keep the times of departures only."""
+
+    def __init__(self, relay: RELAY) -> None:
+        self.relay = relay
+        self.trim_all = False
+        """The next trim repeats everything (for joiners, after a take-over)."""
+        self.trim_serials: dict[bytes, int] = {}
+        """Which of our multicasts told the newest trim of an origin."""
+        self.forgetting: dict[bytes, int] = {}
+        """Origins for which FORGET is on its way, and its serial number."""
+        self.gone_at: dict[bytes, float] = {}
+        """Departed origins that are not forgotten yet."""
+        self.shrunk_at = -1e9
+        self.looked_at = -1e9
+        """When other members' buffers were last searched for what is missing."""
+        self.second_look = False
+        self.stuck: dict[tuple[str, bytes], tuple[int, float]] = {}
+        self.lack_until: dict[tuple[str, bytes], tuple[int, float]] = {}
+
+    def view_changed(self) -> None:
+        self.lack_until = {}
+
+    def step_down(self) -> None:
+        """Another member is relay now."""
+        self.forgetting = {}
+        self.trim_serials = {}
+
+    def note_departed(self) -> None:
+        relay = self.relay
+        assert relay.view is not None
+        present = relay.view.members
+        for origin in relay.origins():
+            if origin not in present:
+                self.gone_at.setdefault(origin, relay.now)
+        for member in relay.line:
+            relay.state.is_back(bytes(member))
+        for origin in [o for o in self.gone_at if o in present]:
+            del self.gone_at[origin]
+
+    def tick(self) -> bool:
+        """The relay's part; True: there is more to wait for."""
+        relay = self.relay
+        others = [m for m in relay.line if m != relay.local_address]
+        waiting = False
+        digests = relay.reports.digests(relay.view_key, others)
+        if digests is not None and not relay.joining.waits:
+            lowest = minimum([relay.state.site_digest, *digests])
+            relay.bridge.acknowledge(lowest)
+            waiting = self.look_for_stuck(lowest)
+        self.trim()
+        self.forget(others)
+        waiting |= bool(self.forgetting) or bool(self.gone_at)
+        waiting |= self.give_up_missing()
+        if len(relay.state.delivered) > relay.config.max_origins:
+            relay.log.warning("%d origins are known", len(relay.state.delivered))
+        return waiting
+
+    def look_for_stuck(self, lowest: SiteNumbers) -> bool:
+        """A member that stays behind what was multicast here, without having noticed, gets it
+        again. True: some are behind."""
+        relay = self.relay
+        stuck = {}
+        for site, numbers in relay.bridge.forwarded.items():
+            for origin, number in numbers.items():
+                have = lowest.get(site, {}).get(origin, 0)
+                if have >= number:
+                    continue
+                seen = self.stuck.get((site, origin))
+                if seen is None or seen[0] != have:
+                    seen = (have, relay.now + 3 * relay.config.retry_interval)
+                if relay.now >= seen[1] and not relay.bridge.local_blocked:
+                    numbers[origin] = have
+                    relay.bridge.ask_back(site, origin)
+                else:
+                    stuck[site, origin] = seen
+        self.stuck = stuck
+        return bool(stuck)
+
+    def trim(self) -> None:
+        relay = self.relay
+        news: Numbers = {}
+        trimmed = relay.state.trimmed
+        sites = list(relay.state.sites)
+        if sites and relay.is_relaying:
+            for origin, have in trimmed.items() if self.trim_all else ():
+                if origin not in self.forgetting:
+                    news[origin] = have
+            for origin in relay.origins():
+                if origin in self.forgetting:
+                    continue
+                number = relay.bridge.acknowledged(sites, origin)
+                if number > trimmed.get(origin, 0):
+                    trimmed[origin] = news[origin] = number
+                    relay.buffer.trim(origin, number)
+        if not news and not self.trim_all:
+            return
+        self.trim_all = False
+        serial = relay.multicast(lambda serial: Trim(serial, news, sites))
+        for origin in news:
+            self.trim_serials[origin] = serial
+        relay.check_block()
+
+    def is_stable(self, serial: int, others: list[Address]) -> bool:
+        """Have all members delivered our multicast ``serial``?"""
+        relay = self.relay
+        if relay.serials.get(relay.local_address, 0) < serial:
+            return False
+        lowest = relay.reports.serial(relay.view_key, others)
+        return lowest is None or lowest >= serial
+
+    def forget(self, others: list[Address]) -> None:
+        """Departed origins, in three steps: see RELAY.md, "Joiners, restarts, forgetting"."""
+        relay = self.relay
+        told = [o for o, serial in self.forgetting.items() if self.is_stable(serial, others)]
+        if told:
+            for origin in told:
+                del self.forgetting[origin]
+                for session in relay.bridge.sessions.values():
+                    session.forget(origin)
+            relay.bridge.tell_known()
+        silent = [o for o, at in self.gone_at.items() if self.was_silent(o, at)]
+        for origin in silent:
+            del self.gone_at[origin]
+        if not relay.is_relaying:
+            self.forget_without_asking()
+            return
+        holders = [
+            m for m in relay.line[: relay.config.buffering_members] if m != relay.local_address
+        ]
+        if relay.reports.complete(relay.view_key, holders) < len(holders) or not relay.state.sites:
+            return
+        due = [o for o, at in self.gone_at.items() if self.may_forget(o, at, others)]
+        if due:
+            for origin in due:
+                del self.gone_at[origin]
+            serial = relay.multicast(lambda serial: Forget(serial, "", due))
+            for origin in due:
+                self.forgetting[origin] = serial
+
+    def was_silent(self, origin: bytes, gone_at: float) -> bool:
+        """A departed member of which nothing is remembered."""
+        relay = self.relay
+        return (
+            relay.now >= gone_at + relay.config.gap_wait
+            and not relay.known(origin)
+            and origin not in relay.state.trimmed
+            and not relay.buffer.last(origin)
+        )
+
+    def may_forget(self, origin: bytes, gone_at: float, others: list[Address]) -> bool:
+        relay = self.relay
+        if relay.now < gone_at + relay.config.gap_wait or origin in self.forgetting:
+            return False
+        acked = relay.bridge.acknowledged(list(relay.state.sites), origin)
+        if acked < relay.known(origin) or acked < relay.buffer.last(origin):
+            return False
+        serial = self.trim_serials.get(origin)
+        if serial is None:
+            self.trim_all = True
+            return False
+        return self.is_stable(serial, others)
+
+    def forget_without_asking(self) -> None:
+        """Departed members of a site that does not relay: nobody else knows them."""
+        if self.gone_at:
+            self.relay.state.forget(self.gone_at)
+            self.gone_at = {}
+
+    def give_up_missing(self) -> bool:
+        """GAPs for what no buffer has; True while something is missing."""
+        relay = self.relay
+        stalled = [s for s in relay.bridge.sessions.values() if s.stalled]
+        if not stalled or relay.holding.round is not None:
+            return bool(stalled)
+        wait = relay.config.gap_wait
+        if relay.now < self.shrunk_at + wait or not relay.bridge.is_sole(relay.config.site):
+            return True
+        since = min(at for s in stalled for at in s.stalled.values())
+        if relay.now >= since + wait:
+            if self.looked_at < since and relay.buffer.fill < 0.5:
+                relay.holding.new_round()
+                self.second_look = True
+                relay.holding.ask_round()
+            else:
+                relay.bridge.send_gaps(wait)
+        return True
+
+    def on_lack(self, src: Address, lack: Lack) -> None:
+        relay = self.relay
+        if not relay.is_relay:
+            return
+        forwarded = relay.bridge.forwarded.setdefault(lack.site, {})
+        for origin, number in lack.numbers.items():
+            relay.reports.lower(src, lack.site, origin, number)
+            at, until = self.lack_until.get((lack.site, origin), (SEQNO_MAX, 0.0))
+            if number < forwarded.get(origin, 0) and (number < at or relay.now >= until):
+                self.lack_until[lack.site, origin] = (
+                    number,
+                    relay.now + relay.config.retry_interval,
+                )
+                forwarded[origin] = number
+                relay.bridge.ask_back(lack.site, origin)

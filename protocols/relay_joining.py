@@ -1,0 +1,147 @@
+"""Where a member begins: joiners, state transfer, and what waits until it is known."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Any, Final
+
+from jgroups_py.address import Address
+from jgroups_py.batch import Batch
+from jgroups_py.protocols.relay_wire import Known, Lack, Need, Record, Snapshot, ViewKey
+
+if TYPE_CHECKING:
+    from jgroups_py.protocols.relay import RELAY
+
+SNAPSHOTS_MAX: Final = 8
+"""Views of which the digests are remembered for members that joined with them."""
+EARLY_MAX: Final = 1000
+"""Records of views to come that are kept."""
+
+
+class Joining:
+    """RELAYED and the relay's records wait in ``queue`` while this member ``waits``."""
+
+    def __init__(self, relay: RELAY) -> None:
+        self.relay = relay
+        self.joined_with: ViewKey | None = None
+        """The view with which this member joined, until the digests for it have come."""
+        self.blind = False
+        """Nobody could say where to begin: all that is not acknowledged is for this member."""
+        self.blind_since = 0.0
+        self.state_due = False
+        self.state_mark: Known | None = None
+        self.queue: deque[Batch] = deque()
+        self.queued = 0
+        self.snapshots: dict[ViewKey, Known] = {}
+        self.early: dict[tuple[Address, type], tuple[Address, Any]] = {}
+        """Records that belong to views this member has not installed."""
+
+    def remember_view(self) -> None:
+        """What joiners of this view begin with."""
+        self.snapshots[self.relay.view_key] = self.relay.known_here()
+        while len(self.snapshots) > SNAPSHOTS_MAX:
+            del self.snapshots[next(iter(self.snapshots))]
+
+    def tell_joiners(self, joined: list[Address]) -> None:
+        key = self.relay.view_key
+        for member in joined:
+            self.relay.tell(member, Snapshot(key, self.snapshots[key]))
+
+    def begin_anywhere(self) -> None:
+        """Nobody is left who could tell where to begin, or this member is the first."""
+        if self.joined_with is not None:
+            self.blind = True
+            self.blind_since = self.relay.now
+        self.joined_with = None
+        self.state_due = False
+
+    def see_again(self) -> None:
+        """At a view: whoever is still beyond a partition has had the time to come back."""
+        if self.blind and self.relay.now >= self.blind_since + self.relay.config.gap_wait:
+            self.blind = False
+
+    def expect_state(self) -> None:
+        self.state_due = True
+        self.state_mark = None
+
+    @property
+    def waits(self) -> bool:
+        """Is it not known yet where this member begins?"""
+        return self.relay.view is None or self.joined_with is not None or self.state_due
+
+    def enqueue(self, batch: Batch) -> None:
+        relay = self.relay
+        if self.queued + len(batch) > relay.config.join_queue:
+            relay.queue_full += len(batch)
+            relay.consume(batch)
+        else:
+            self.queue.append(batch)
+            self.queued += len(batch)
+
+    def on_snapshot(self, snapshot: Snapshot) -> None:
+        relay = self.relay
+        if relay.view is None or snapshot.view[1] > relay.view_key[1]:
+            self.keep_early(relay.local_address, snapshot)
+        elif self.joined_with == snapshot.view:
+            self.begin_with(snapshot.known)
+
+    def begin_with(self, known: Known) -> None:
+        relay = self.relay
+        self.joined_with = None
+        relay.learn(known, digest=True)
+        if relay.line:
+            first = relay.line[0]
+            relay.serials[first] = max(relay.serials.get(first, 0), known.serial)
+        self.release()
+        if relay.holding.round is not None:
+            relay.holding.ask_round()
+
+    def on_need(self, src: Address, need: Need) -> None:
+        relay = self.relay
+        if need.view[1] > relay.view_key[1] or self.joined_with:
+            self.keep_early(src, need)
+            return
+        known = self.snapshots.get(need.view)
+        relay.tell(src, Snapshot(need.view, relay.known_here() if known is None else known))
+
+    def on_state(self, mark: Known | None) -> None:
+        relay = self.relay
+        self.state_due = False
+        self.state_mark = None
+        if mark is None:
+            return
+        before = {s: dict(n) for s, n in relay.state.site_digest.items()}
+        self.joined_with = None
+        relay.learn(mark, digest=True, replace=True)
+        for site, numbers in before.items():
+            less = {o: relay.state.has(site, o) for o, n in numbers.items()}
+            less = {o: n for o, n in less.items() if n < numbers[o]}
+            if less:
+                relay.tell_relay(Lack(site, less))
+        if relay.holding.round is not None:
+            relay.holding.ask_round()
+
+    def release(self) -> None:
+        """What was queued is handled now."""
+        relay = self.relay
+        if self.waits:
+            return
+        queue, self.queue = self.queue, deque()
+        self.queued = 0
+        for batch in queue:
+            relay.up(batch)
+        self.early_records()
+        relay.send_report()
+        relay.wake()
+
+    def keep_early(self, src: Address, record: Record) -> None:
+        """A record of a view that this member has not installed yet."""
+        if len(self.early) < EARLY_MAX or (src, type(record)) in self.early:
+            self.early[src, type(record)] = (src, record)
+        else:
+            self.relay.strangers += 1
+
+    def early_records(self) -> None:
+        early, self.early = self.early, {}
+        for src, record in early.values():
+            self.relay.on_record(src, record)

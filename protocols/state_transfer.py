@@ -1,0 +1,450 @@
+"""STATE_TRANSFER: a member gets the application's state from another one, as one message.
+
+Place: on top, above FRAG2, which cuts large states.
+
+Provider
+    STATE_REQ from P          wait until we have delivered what P has; then StateRequested up, an
+                              item of the stream, and the digest is taken at the same point
+    StateReady from above     STATE_RSP with state and digest; STATE_EX if there is a problem
+Requester
+    GetState, first view      STATE_REQ to the provider: the one named, or the coordinator, or the
+      after Connect(state)    next after it. Views and messages are held back from here on
+    STATE_RSP                 StateReceived up; then what was held back, without the multicasts that
+                              the digest covers: they are in the state
+    STATE_EX, time-out,       the next provider; none is left: StateFailed up, then what was held back
+      provider left
+
+What the digest covers and has not come yet is dropped when it comes. So the reader sees the state
+first and after it every multicast that is not in it, each once.
+
+A provider that waits until it has what the requester had makes its state at least as new as what the
+requester has delivered. A Java provider does not: where its digest is lower, the requester's windows
+are set back (SetDigest) and those multicasts are delivered again.
+
+Source:  JGroups STATE_TRANSFER; WIRE.md 11.8.
+Differs: no BARRIER; the digest is taken at a point of the provider's stream, the state when its
+         reader gets there. STATE_REQ between members of ours carries the requester's digest.
+Limits:  max_requests at a provider; max_held_bytes at a requester; max_providers are tried. A
+         multicast that was fragmented and only partly delivered when a lower digest was taken is lost
+         to the requester. Own multicasts are never delivered again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from jgroups_py.address import UUID, Address
+from jgroups_py.batch import Batch
+from jgroups_py.config import Bytes, Seconds
+from jgroups_py.errors import ConfigError, RemoteProtocolError
+from jgroups_py.events import (
+    Connect,
+    Event,
+    GetDigest,
+    GetState,
+    SetDigest,
+    StateFailed,
+    StateReady,
+    StateReceived,
+    StateRequested,
+    ViewChange,
+)
+from jgroups_py.headers import PROTOCOL_IDS, NakAckHeader2, StateHeader, StateType
+from jgroups_py.message import Flag, MessageType
+from jgroups_py.objects import RemoteException, read_exception, write_exception
+from jgroups_py.protocol import Protocol
+from jgroups_py.view import Digest, View
+from jgroups_py.wire import decode_whole, encode_whole
+
+_NAKACK: Final = PROTOCOL_IDS["NAKACK2"]
+_REQUEST_FLAGS: Final = int(Flag.OOB | Flag.DONT_BUNDLE | Flag.SKIP_BARRIER)
+
+
+@dataclass(slots=True)
+class _Request:
+    """A provider's: a requester that must wait until we have what it has."""
+
+    wanted: Digest | None
+    deadline: float
+
+
+@dataclass(slots=True)
+class _Transfer:
+    """A requester's transfer that is under way."""
+
+    candidates: list[Address]
+    """Whom to ask; the first one was asked."""
+    timeout: float
+    base: Digest
+    """What had been delivered when we began."""
+
+
+class STATE_TRANSFER(Protocol):
+    """See the module's docstring."""
+
+    protocol_id = PROTOCOL_IDS["STATE_TRANSFER"]
+
+    @dataclass(frozen=True, kw_only=True)
+    class Config(Protocol.Config):
+        join_state_timeout: Seconds = 10.0
+        """How long each provider may take when the state is fetched on joining."""
+        catch_up_timeout: Seconds = 2.0
+        """How long a provider waits for multicasts that the requester has; less than the
+        requester's time-out."""
+        max_requests: int = 100
+        """Requesters served at the same time; others are told to ask somebody else."""
+        max_held_bytes: Bytes = 50_000_000
+        """What may arrive while the state is awaited; more makes the transfer fail."""
+        max_providers: int = 3
+        """How many providers are tried, if none was named."""
+
+        def __post_init__(self) -> None:
+            for name in ("join_state_timeout", "catch_up_timeout"):
+                if getattr(self, name) <= 0:
+                    raise ConfigError(f"{name} must be > 0, got {getattr(self, name)}")
+            for name in ("max_requests", "max_held_bytes", "max_providers"):
+                if getattr(self, name) < 1:
+                    raise ConfigError(f"{name} must be >= 1, got {getattr(self, name)}")
+
+    config: Config
+
+    def start(self) -> None:
+        self.view: View | None = None
+        self._with_state = False
+        # provider
+        self._requests: dict[Address, _Request] = {}
+        self._given: dict[int, tuple[Address, Digest]] = {}
+        """Requests handed up, by token: who asked, and the digest."""
+        self._token = 0
+        self._looking = False
+        self._catch_up = self.timer(self._on_catch_up)
+        # requester
+        self._transfer: _Transfer | None = None
+        self._held: list[Batch | Event] = []
+        self._held_bytes = 0
+        self._covered: dict[Address, int] = {}
+        """Multicasts up to here are in the state, though they have not all come yet."""
+        self._answer_timer = self.timer(self._on_answer_timeout)
+        self.states_sent = 0
+        self.states_received = 0
+        self.states_failed = 0
+        self.state_bytes_sent = 0
+        self.state_bytes_received = 0
+        self.requests_refused = 0
+        self.messages_covered = 0
+        """Multicasts dropped because the state contains them."""
+        self.bad_messages = 0
+
+    def stop(self) -> None:
+        self._catch_up.cancel()
+        self._answer_timer.cancel()
+
+    # --- events
+
+    def event_down(self, event: Event) -> None:
+        match event:
+            case Connect(_, with_state):
+                self._with_state = with_state
+                self.pass_event_down(event)
+            case GetState(provider, timeout):
+                self._begin(provider, timeout)
+            case StateReady():
+                self._state_ready(event)
+            case _:
+                self.pass_event_down(event)
+
+    def event_up(self, event: Event) -> None:
+        if isinstance(event, ViewChange):
+            self._view_changed(event)
+        else:
+            self.pass_event_up(event)
+
+    def _view_changed(self, event: ViewChange) -> None:
+        view = self.view = event.view
+        self._requests = {m: r for m, r in self._requests.items() if m in view}
+        self._given = {t: g for t, g in self._given.items() if g[0] in view}
+        self._covered = {m: s for m, s in self._covered.items() if m in view}
+        self._rearm()
+        if self._transfer is None:
+            self.pass_event_up(event)
+            if event.old is None and self._with_state and len(view) > 1:
+                self._begin(None, self.config.join_state_timeout)
+            return
+        self._held.append(event)
+        if self._transfer.candidates[0] not in view:
+            self._next_provider("it left the group")
+
+    # --- messages
+
+    def up(self, batch: Batch) -> None:
+        if self.protocol_id in batch.headers:
+            self._take(batch)
+        elif self._transfer is not None:
+            self._hold(batch)
+        else:
+            if self._covered:
+                kept = self._uncovered(batch)
+                if kept is None:
+                    return
+                batch = kept
+            self.pass_up(batch)
+            if self._requests:
+                self._look_soon()
+
+    def _take(self, batch: Batch) -> None:
+        header = batch.header(self.protocol_id, StateHeader)
+        src = batch.src
+        if header is None or src is None:
+            self.bad_messages += 1
+            self.trace("bad message", src=src)
+        else:
+            payload = batch.payloads[-1]
+            match header.type:
+                case StateType.STATE_REQ:
+                    self._requested(src, header.digest)
+                case StateType.STATE_RSP:
+                    self._received(src, header.digest, payload)
+                case StateType.STATE_EX:
+                    self._refused(src, payload)
+        self.consume(batch)
+
+    def _send(
+        self, dest: Address, header: StateHeader, payload: bytes | None, flags: int = 0
+    ) -> None:
+        empty = header.type == StateType.STATE_REQ
+        kind = MessageType.EMPTY if empty else MessageType.BYTES
+        self.pass_down(
+            Batch.of(dest, self.protocol_id, header, payload=payload, type=kind, flags=flags)
+        )
+
+    # --- provider
+
+    def _requested(self, src: Address, wanted: Digest | None) -> None:
+        if self.view is None or src not in self.view or src == self.local_address:
+            return
+        for token in [t for t, (member, _) in self._given.items() if member == src]:
+            del self._given[token]  # it asks again: the former answer is not waited for any more
+        if len(self._requests) + len(self._given) >= self.config.max_requests:
+            self.requests_refused += 1
+            self._say_problem(src, "too many others fetch the state")
+            return
+        self.trace("state wanted", by=src)
+        self._requests[src] = _Request(wanted, self.now + self.config.catch_up_timeout)
+        self._rearm()
+        self._look_soon()
+
+    def _look_soon(self) -> None:
+        """The digest is right between two handlers only: within one, NAKACK2 may have more to
+        hand up than has come by."""
+        if not self._looking:
+            self._looking = True
+            self.machine.soon(self._look)
+
+    def _on_catch_up(self) -> None:
+        self._look()
+
+    def _look(self) -> None:
+        self._looking = False
+        if not self._requests:
+            return
+        digest = self._digest()
+        ready = [
+            m
+            for m, r in self._requests.items()
+            if r.deadline <= self.now or self._has_all(digest, r.wanted)
+        ]
+        for member in ready:
+            del self._requests[member]
+        self._rearm()
+        for member in ready:
+            self._token += 1
+            self._given[self._token] = (member, digest)
+            self.pass_event_up(StateRequested(member, self._token))
+
+    def _has_all(self, digest: Digest, wanted: Digest | None) -> bool:
+        if wanted is None or self.view is None:
+            return True
+        return all(
+            digest.delivered(m) >= delivered
+            for m, (delivered, _) in wanted.seqnos.items()
+            if m in self.view
+        )
+
+    def _digest(self) -> Digest:
+        digest: Digest | None = self.ask_down(GetDigest(None))
+        return Digest() if digest is None else digest
+
+    def _rearm(self) -> None:
+        if self._requests:
+            self._catch_up.start_at(min(r.deadline for r in self._requests.values()))
+        else:
+            self._catch_up.cancel()
+
+    def _state_ready(self, answer: StateReady) -> None:
+        given = self._given.pop(answer.token, None)
+        if given is None:
+            return  # the requester has left, or asked anew
+        requester, digest = given
+        if answer.problem is not None:
+            self._say_problem(requester, answer.problem)
+            return
+        self.states_sent += 1
+        self.state_bytes_sent += len(answer.state or b"")
+        self.trace("state sent", to=requester, bytes=len(answer.state or b""))
+        self._send(requester, StateHeader(StateType.STATE_RSP, digest), answer.state)
+
+    def _say_problem(self, to: Address, problem: str) -> None:
+        error = RemoteException("java.lang.IllegalStateException", problem[:1000])
+        payload = encode_whole(write_exception, error)
+        self._send(to, StateHeader(StateType.STATE_EX), payload)
+
+    # --- requester
+
+    def _begin(self, provider: Address | None, timeout: float) -> None:
+        view = self.view
+        if self._transfer is not None:
+            self.pass_event_up(StateFailed(provider, "another transfer is under way", 0))
+            return
+        if view is None or (provider is not None and provider not in view):
+            self.pass_event_up(StateFailed(provider, "it is not in the group", 0))
+            return
+        candidates = [m for m in view if m != self.local_address]
+        candidates = candidates[: self.config.max_providers] if provider is None else [provider]
+        if not candidates or candidates == [self.local_address]:
+            self.pass_event_up(StateFailed(provider, "there is nobody else to ask", 0))
+            return
+        self._covered.clear()
+        self._transfer = _Transfer(candidates, timeout, self._digest())
+        self._ask(self._transfer)
+
+    def _ask(self, transfer: _Transfer) -> None:
+        provider = transfer.candidates[0]
+        ours = isinstance(provider, UUID) and provider.is_ours
+        self.trace("ask for state", provider=provider)
+        self._answer_timer.start(transfer.timeout)
+        header = StateHeader(StateType.STATE_REQ, transfer.base if ours else None)
+        self._send(provider, header, None, _REQUEST_FLAGS)
+
+    def _hold(self, batch: Batch) -> None:
+        self._held.append(batch)
+        self._held_bytes += batch.length
+        if self._held_bytes > self.config.max_held_bytes:
+            self._fail("too much else arrived meanwhile (max_held_bytes)")
+
+    def _is_awaited(self, src: Address) -> bool:
+        return self._transfer is not None and self._transfer.candidates[0] == src
+
+    def _received(
+        self, src: Address, digest: Digest | None, payload: bytes | memoryview | None
+    ) -> None:
+        transfer = self._transfer
+        if transfer is None or not self._is_awaited(src):
+            return
+        if not (payload is None or isinstance(payload, (bytes, memoryview))):
+            self.bad_messages += 1
+            return
+        state = None if payload is None else bytes(payload)
+        digest = digest or Digest()
+        self.states_received += 1
+        self.state_bytes_received += len(state or b"")
+        self.trace("state", provider=src, bytes=len(state or b""))
+        again = self._apply(transfer, digest)
+        held = self._end()
+        self.pass_event_up(StateReceived(src, state))
+        self._release(held, again)
+
+    def _apply(self, transfer: _Transfer, digest: Digest) -> tuple[Address, ...]:
+        """Sets what is covered; who will be delivered again, because the state is older."""
+        view = self.view
+        assert view is not None
+        self._covered = {m: digest.delivered(m) for m in digest if m in view}
+        back = {
+            m: (seqno, seqno)
+            for m, seqno in self._covered.items()
+            if m != self.local_address and seqno < transfer.base.delivered(m)
+        }
+        if back:
+            self.trace("older state", members=tuple(back))
+            self.pass_event_down(SetDigest(Digest(back), replace=True))
+        return tuple(back)
+
+    def _release(self, held: list[Batch | Event], again: tuple[Address, ...]) -> None:
+        """Hands up what was held back."""
+        for item in held:
+            if not isinstance(item, Batch):
+                self.pass_event_up(item)
+            elif item.src in again and _NAKACK in item.headers:
+                self.consume(item)
+            elif (kept := self._uncovered(item)) is not None:
+                self.pass_up(kept)
+        delivered = self._digest()
+        self._covered = {
+            m: seqno for m, seqno in self._covered.items() if delivered.delivered(m) < seqno
+        }
+
+    def _uncovered(self, batch: Batch) -> Batch | None:
+        """What of a batch is not in the state."""
+        src = batch.src
+        limit = None if src is None else self._covered.get(src)
+        header = batch.header(_NAKACK, NakAckHeader2)
+        if limit is None or header is None or src is None:
+            return batch
+        covered = limit + 1 - header.seqno
+        if covered <= 0:
+            if not batch.flags & Flag.OOB:
+                del self._covered[src]  # they come in order: nothing more is covered
+            return batch
+        self.messages_covered += min(covered, len(batch))
+        if covered >= len(batch):
+            self.consume(batch)
+            return None
+        return batch.slice(covered, len(batch))
+
+    def _refused(self, src: Address, payload: bytes | memoryview | None) -> None:
+        if not self._is_awaited(src):
+            return
+        try:
+            error = decode_whole(read_exception, payload or b"")
+            problem = "unknown problem" if error is None else f"{error.message}"
+        except RemoteProtocolError:
+            problem = "a problem that cannot be read"
+        self._next_provider(problem)
+
+    def _on_answer_timeout(self) -> None:
+        assert self._transfer is not None
+        self._next_provider(f"no answer within {self._transfer.timeout:g} s")
+
+    def _next_provider(self, problem: str) -> None:
+        transfer, view = self._transfer, self.view
+        assert transfer is not None and view is not None
+        rest = [m for m in transfer.candidates[1:] if m in view]
+        if not rest:
+            self._fail(problem)
+            return
+        self.trace("next provider", problem=problem)
+        transfer.candidates = rest
+        self._ask(transfer)
+
+    def _fail(self, problem: str) -> None:
+        transfer = self._transfer
+        assert transfer is not None
+        provider = transfer.candidates[0]
+        self.states_failed += 1
+        self.trace("no state", provider=provider, problem=problem)
+        held = self._end()
+        self.pass_event_up(StateFailed(provider, problem, 0))
+        self._release(held, ())
+
+    def _end(self) -> list[Batch | Event]:
+        held, self._held = self._held, []
+        self._held_bytes = 0
+        self._transfer = None
+        self._answer_timer.cancel()
+        return held
+
+    def check(self) -> None:
+        assert self._answer_timer.armed == (self._transfer is not None)
+        assert self._catch_up.armed == bool(self._requests)
+        assert self._transfer is not None or not self._held
+        assert len(self._requests) + len(self._given) <= self.config.max_requests

@@ -1,0 +1,197 @@
+"""VERIFY_SUSPECT2: ask a suspected member whether it is alive before GMS hears of it.
+
+Place: above the failure detectors, below GMS and everything reliable.
+
+    Suspect(P) from below     hold it, send ARE_YOU_DEAD to P; again at half time
+    I_AM_NOT_DEAD from P      forget P, Unsuspect(P) up and down
+    silence for `timeout`     Suspect(P, and everyone else due by now) up
+    Unsuspect(P), view without P    forget P
+    ARE_YOU_DEAD              answer I_AM_NOT_DEAD to who asks
+
+Why `window`: members that crash together should leave in one view, not one view each.
+Why `gone_timeout`: a member whose connection broke and whose port refuses is dead, not slow. It is
+asked all the same (only its connection may have died), but need not be waited for as long.
+
+Source:  JGroups VERIFY_SUSPECT2; WIRE.md sections 10 and 11.7.
+Differs: Java polls every `timeout`, so silence counts after 1-2 x timeout; here it counts after
+         `timeout` to `timeout + window`. The question is repeated at half time. No use_mcast_rsps.
+Limits:  a live member that answers later than that is still expelled. At most one entry a member
+         of the view.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from jgroups_py.address import Address
+from jgroups_py.batch import Batch
+from jgroups_py.config import Seconds
+from jgroups_py.errors import ConfigError
+from jgroups_py.events import Event, Suspect, Unsuspect, ViewChange
+from jgroups_py.headers import PROTOCOL_IDS, VerifyHeader2, VerifyType
+from jgroups_py.machine import Timer
+from jgroups_py.protocol import Protocol
+
+
+class VERIFY_SUSPECT2(Protocol):
+    """See the module's docstring."""
+
+    protocol_id = PROTOCOL_IDS["VERIFY_SUSPECT2"]
+
+    @dataclass(frozen=True, kw_only=True)
+    class Config(Protocol.Config):
+        timeout: Seconds = 1.0
+        """How long a suspected member may stay silent."""
+        window: Seconds = 0.1
+        """Suspicions that fall due this close together go up as one event."""
+        num_msgs: int = 1
+        """Copies of each question and answer; raise it on lossy networks."""
+        gone_timeout: Seconds | None = None
+        """As ``timeout``, for members seen closed and refusing. None: the same."""
+
+        ignored: ClassVar[frozenset[str]] = frozenset({"use_icmp", "use_mcast_rsps", "bind_addr"})
+
+        def __post_init__(self) -> None:
+            if self.timeout <= 0:
+                raise ConfigError(f"timeout must be > 0, got {self.timeout}")
+            if self.window < 0:
+                raise ConfigError(f"window must be >= 0, got {self.window}")
+            if not 1 <= self.num_msgs <= 100:
+                raise ConfigError(f"num_msgs must be within 1..100, got {self.num_msgs}")
+            if self.gone_timeout is not None and self.gone_timeout <= 0:
+                raise ConfigError(f"gone_timeout must be > 0, got {self.gone_timeout}")
+
+    config: Config
+
+    def start(self) -> None:
+        self._members: tuple[Address, ...] | None = None
+        self._due: dict[Address, float] = {}
+        """When a suspected member's silence counts."""
+        self._again: dict[Address, float] = {}
+        """When it is asked a second time."""
+        self._silence = self.timer(self._on_silence)
+        self._repeat = self.timer(self._on_repeat)
+        self.suspected = 0
+        """Suspicions taken in."""
+        self.confirmed = 0
+        """Suspicions passed on, after silence."""
+        self.refuted = 0
+        """Suspicions answered by the suspect."""
+
+    def stop(self) -> None:
+        self._silence.cancel()
+        self._repeat.cancel()
+
+    # --- messages
+
+    def up(self, batch: Batch) -> None:
+        header = batch.header(self.protocol_id, VerifyHeader2)
+        if header is None:
+            self.pass_up(batch)
+            return
+        if header.type == VerifyType.ARE_YOU_DEAD:
+            # Not for us: a former member's address, whose port we have now. It is dead.
+            if header.sender is not None and batch.dest == self.local_address:
+                self._say(VerifyType.I_AM_NOT_DEAD, header.sender)
+        elif batch.src is not None:
+            self._refute(batch.src)
+        self.consume(batch)
+
+    def _say(self, kind: VerifyType, to: Address) -> None:
+        for _ in range(self.config.num_msgs):
+            header = VerifyHeader2(kind, self.local_address)
+            self.pass_down(Batch.of(to, self.protocol_id, header))
+
+    # --- events
+
+    def event_up(self, event: Event) -> None:
+        match event:
+            case Suspect(members, gone):
+                self._question(members, gone)
+            case Unsuspect(members):
+                self._forget(members)
+                self.pass_event_up(event)
+            case _:
+                self.pass_event_up(event)
+
+    def event_down(self, event: Event) -> None:
+        if isinstance(event, ViewChange):
+            self._members = event.view.members
+            self._forget(tuple(m for m in self._due if m not in event.view))
+        elif isinstance(event, Unsuspect):
+            self._forget(event.members)
+        self.pass_event_down(event)
+
+    def _question(self, members: tuple[Address, ...], gone: bool) -> None:
+        wait = self.config.timeout
+        if gone and self.config.gone_timeout is not None:
+            wait = min(wait, self.config.gone_timeout)
+        fresh = []
+        for member in members:
+            if member == self.local_address or not self._is_member(member):
+                continue
+            if member not in self._due:
+                self._due[member] = self.now + wait
+                self._again[member] = self.now + wait / 2
+                self.suspected += 1
+                fresh.append(member)
+            elif self.now + wait < self._due[member]:
+                self._due[member] = self.now + wait
+        self._rearm()
+        if fresh:
+            self.trace("ask", members=tuple(fresh), gone=gone)
+        for member in fresh:
+            self._say(VerifyType.ARE_YOU_DEAD, member)
+
+    def _is_member(self, member: Address) -> bool:
+        return self._members is None or member in self._members
+
+    def _refute(self, member: Address) -> None:
+        if member in self._due:
+            self.refuted += 1
+            self._forget((member,))
+            self.trace("alive", member=member)
+            self.pass_event_down(Unsuspect((member,)))
+            self.pass_event_up(Unsuspect((member,)))
+
+    def _forget(self, members: tuple[Address, ...]) -> None:
+        for member in members:
+            self._due.pop(member, None)
+            self._again.pop(member, None)
+        self._rearm()
+
+    # --- timers
+
+    def _on_silence(self) -> None:
+        silent = tuple(m for m, at in self._due.items() if at <= self.now)
+        assert silent, "the timer fired with nobody due"
+        self.confirmed += len(silent)
+        self._forget(silent)
+        self.trace("silent", members=silent)
+        self.pass_event_up(Suspect(silent))
+
+    def _on_repeat(self) -> None:
+        ask = [m for m, at in self._again.items() if at <= self.now]
+        for member in ask:
+            del self._again[member]
+        self._rearm()
+        for member in ask:
+            self._say(VerifyType.ARE_YOU_DEAD, member)
+
+    def _rearm(self) -> None:
+        _arm(self._silence, self._due, self.config.window)
+        _arm(self._repeat, self._again, 0.0)
+
+    def check(self) -> None:
+        assert self.local_address not in self._due
+        assert self._silence.armed == bool(self._due)
+        assert self._repeat.armed == bool(self._again)
+        assert all(m in self._due for m in self._again)
+
+
+def _arm(timer: Timer, times: dict[Address, float], extra: float) -> None:
+    if times:
+        timer.start_at(min(times.values()) + extra)
+    else:
+        timer.cancel()

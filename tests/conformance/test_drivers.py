@@ -1,0 +1,29 @@
+"""Sockets, the network in memory and the simulator do the same with the same script."""
+
+from __future__ import annotations
+
+import pytest
+from drivers import driver_harness
+from script import SCRIPTS, run_script
+from simulated import SimulatedHarness
+
+from jgroups_py.driver import MemoryNetwork, SocketTransport
+from jgroups_py.tools.mperf_ports import free_block
+
+
+@pytest.mark.sockets
+@pytest.mark.parametrize("name", SCRIPTS)
+async def test_sockets_follow_the_script(name: str) -> None:
+    async with driver_harness(SocketTransport()) as harness:
+        await run_script(SCRIPTS[name], harness, free_block(1))
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+async def test_the_network_in_memory_follows_the_script(name: str) -> None:
+    async with driver_harness(MemoryNetwork()) as harness:
+        await run_script(SCRIPTS[name], harness)
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+async def test_the_simulator_follows_the_script(name: str) -> None:
+    await run_script(SCRIPTS[name], SimulatedHarness())

@@ -1,0 +1,93 @@
+"""Records which requirements the tests of a run showed (``--record-requirements FILE``).
+
+A test shows a number when it carries ``@pytest.mark.seed("R12")``, ran and passed, set-up and
+tear-down included, with every parameter that ran. The file is ``{"R12": ["tests/..."], ...}``.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--record-requirements",
+        metavar="FILE",
+        help="write which seed-marked tests passed, as JSON",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    file = config.getoption("--record-requirements")
+    if file:
+        config.pluginmanager.register(Recorder(Path(file)), "requirements-recorder")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    known = set(re.findall(r"^- \*\*([A-Z]\d+)\*\*", _requirements(), re.MULTILINE))
+    for item in items:
+        for number in numbers_of(item):
+            if number not in known:
+                raise pytest.UsageError(f"{item.nodeid}: no requirement {number!r}")
+
+
+def numbers_of(item: pytest.Item) -> list[str]:
+    """The numbers of an item's seed marks, in order; each mark may name several."""
+    return [str(number) for mark in item.iter_markers("seed") for number in mark.args]
+
+
+def _requirements() -> str:
+    return (ROOT / "design" / "requirements.md").read_text(encoding="utf-8")
+
+
+class Recorder:
+    """Collects outcomes by test function and writes them when the run ends."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._numbers: dict[str, list[str]] = {}
+        self._passed: dict[str, bool] = {}
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        for item in session.items:
+            self._numbers[item.nodeid] = numbers_of(item)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if self._numbers.get(report.nodeid):
+            if report.failed:
+                self._passed[report.nodeid] = False
+            elif report.when == "call" and report.passed:
+                self._passed.setdefault(report.nodeid, True)
+
+    def pytest_sessionfinish(self) -> None:
+        self._file.parent.mkdir(parents=True, exist_ok=True)
+        shown = summary(self._numbers, self._passed)
+        self._file.write_text(json.dumps(shown, indent=1) + "\n", encoding="utf-8")
+
+
+def summary(numbers: dict[str, list[str]], passed: dict[str, bool]) -> dict[str, list[str]]:
+    """Number -> test functions that show it: every parametrised case that ran has passed."""
+    cases: dict[str, list[str]] = {}
+    for nodeid in passed:
+        cases.setdefault(nodeid.partition("[")[0], []).append(nodeid)
+    shown: dict[str, list[str]] = {}
+    for function, nodeids in cases.items():
+        if all(passed[nodeid] for nodeid in nodeids):
+            for number in _unique(n for nodeid in nodeids for n in numbers[nodeid]):
+                shown.setdefault(number, []).append(function)
+    return {number: sorted(tests) for number, tests in sorted(shown.items(), key=_order)}
+
+
+def _unique(numbers: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys(numbers))
+
+
+def _order(entry: tuple[str, list[str]]) -> tuple[str, int]:
+    return entry[0][0], int(entry[0][1:])

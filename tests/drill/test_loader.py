@@ -1,0 +1,328 @@
+"""Drill files are read word by word; what is wrong is named with its place."""
+
+from __future__ import annotations
+
+import dataclasses
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jgroups_py.drill import loader, plan, values
+from jgroups_py.drill.model import FAULTS, Selector
+from jgroups_py.drill.values import Span
+from jgroups_py.errors import ConfigError
+
+CONTRACT = """\
+name: NYC loses its relay, its next relay and standby, then itself
+seed: 7                          # --seed overrides
+primary: NYC                     # default: the first site; `all` = every site relays
+sites:
+  NYC: {members: [E, D, C, B, A], stack: relay-udp.xml}     # join order
+  SFO: {members: [T, S, U, V, W], stack: relay-udp.xml}
+bridge: {stack: relay-bridge-tcp.xml, latency: 40ms, jitter: 5ms, loss: 0%}
+network: {latency: 0.2ms, jitter: 0.1ms, loss: 0.1%, duplicate: 0%, reorder: 0%}   # inside a site
+set: {RELAY.buffering_members: 3}           # attributes overridden
+traffic:
+  - {site: NYC, members: all, rate: 200/s, size: 1KB, start: 0s, stop: 30s}   # rate per member
+timeline:
+  - {at: 8s..10s, crash: NYC.relay}         # a range is drawn from the seed
+  - {at: 14s, crash: [NYC.relay, NYC.standby], gap: 0.3s}
+  - {at: 16s, pause: NYC.newest, for: 3s}   # SIGSTOP / SIGCONT
+  - {at: 20s, leave: SFO.relay}             # graceful
+  - {at: 21s, restart: NYC.E}
+  - {at: 22s, partition: [[NYC], [SFO]], for: 4s}                            # sites
+  - {at: 27s, partition: [[SFO.S, SFO.U], [SFO.V, SFO.W]], for: 2s}          # members
+  - {at: 29s, fail_site: NYC}               # every member at once, silently
+  - {at: 29.5s, promote: SFO}
+settle: 10s
+grace: 1s
+expect:
+  lost: 0
+  lost_inside: 0
+  duplicated: 0
+  out_of_order: 0
+  detection: <= 10s
+  takeover: <= 30s
+  unrelayed_at_site_failure: <= 200ms
+"""
+SMALL = """\
+sites:
+  NYC: {members: [E, D, C]}
+  SFO: {members: [T, S]}
+"""
+
+
+def small(*lines: str) -> str:
+    return SMALL + "\n".join(lines) + "\n"
+
+
+def test_the_example_of_the_contract_is_read() -> None:
+    drill = loader.loads(CONTRACT)
+    assert drill.name.startswith("NYC loses its relay")
+    assert drill.seed == 7
+    assert drill.primary == "NYC"
+    assert drill.site("NYC").members == ("E", "D", "C", "B", "A")
+    assert drill.bridge.network.latency == Span(0.04, 0.04)
+    assert drill.bridge.network.reorder is None
+    assert drill.network.loss == Span(0.001, 0.001)
+    assert [(o.protocol, o.attribute, o.value) for o in drill.overrides] == [
+        ("RELAY", "buffering_members", "3")
+    ]
+    (traffic,) = drill.traffic
+    assert (traffic.rate, traffic.size) == (Span(200, 200), 1000)
+    assert traffic.members == ("E", "D", "C", "B", "A")
+    first, second, pause, leave, restart, sites, members, fail, promote = drill.timeline
+    assert first.at == Span(8, 10)
+    assert [str(t) for t in second.targets] == ["NYC.relay", "NYC.standby"]
+    assert second.gap == Span(0.3, 0.3)
+    assert (pause.fault, pause.duration) == ("pause", Span(3, 3))
+    assert (leave.fault, restart.fault) == ("leave", "restart")
+    assert [[str(t) for t in g] for g in sites.groups] == [["NYC"], ["SFO"]]
+    assert [[str(t) for t in g] for g in members.groups] == [["SFO.S", "SFO.U"], ["SFO.V", "SFO.W"]]
+    assert (fail.fault, fail.how) == ("fail_site", "vanish")
+    assert promote.targets[0].site == "SFO"
+    assert (promote.place.line, promote.place.column) == (21, 5)
+    assert [(e.name, e.compare, e.limit) for e in drill.expect] == [
+        ("lost", "=", 0),
+        ("lost_inside", "=", 0),
+        ("duplicated", "=", 0),
+        ("out_of_order", "=", 0),
+        ("detection", "<=", 10),
+        ("takeover", "<=", 30),
+        ("unrelayed_at_site_failure", "<=", 0.2),
+    ]
+
+
+def test_defaults() -> None:
+    drill = loader.loads(SMALL, "folder/some.yaml")
+    assert drill.name == "some"
+    assert drill.primary == "NYC"
+    assert drill.settle == Span(10, 10)
+    assert drill.grace == Span(1, 1)
+    assert drill.expect == ()
+    assert drill.bridge.stack == "relay-bridge-tcp.xml"
+    assert loader.loads(small("primary: all")).primary is None
+
+
+@pytest.mark.parametrize("name", ["nyc-sfo.yaml", "nyc-sfo-vary.yaml", "short.yaml"])
+def test_shipped_drills_are_read_and_planned(name: Any) -> None:
+    path = resources.files("jgroups_py.stacks").joinpath("drills", name)
+    planned = plan.build(loader.load(Path(str(path))))
+    assert [e.name for e in planned.expect][:4] == [
+        "lost",
+        "lost_inside",
+        "duplicated",
+        "out_of_order",
+    ]
+    assert Path(planned.site("NYC").stack).name == "relay-udp.xml"
+
+
+@pytest.mark.parametrize(
+    ("line", "place", "words"),
+    [
+        ("expct: {lost: 0}", "4:1", ["unknown key 'expct'", "'expect'"]),
+        ("timeline:\n- {at: 1s, crsh: NYC.E}", "5:12", ["unknown key 'crsh'", "'crash'"]),
+        ("network: {latncy: 1ms}", "4:11", ["'latncy'", "'latency'"]),
+        ("expect: {lots: 0}", "4:10", ["'lots'", "'lost'"]),
+        ("timeline:\n- {at: 1s, crash: NYC.X}", "5:19", ["member or role of NYC 'X'"]),
+        ("timeline:\n- {at: 1s, crash: NYC.relai}", "5:19", ["'relay'"]),
+        ("timeline:\n- {at: 1s, crash: NYX.E}", "5:19", ["unknown site 'NYX'", "'NYC'"]),
+        ("timeline:\n- {at: 1s, restart: NYC.relay}", "5:21", ["member of NYC 'relay'"]),
+        ("timeline:\n- {at: 1s, crash: NYC}", "5:19", ["is a site"]),
+        ("timeline:\n- {at: 1s, crash: [NYC.E, NYC.E]}", "5:19", ["stands twice"]),
+        ("timeline:\n- {at: 1s, crash: NYC.E, for: 1s}", "5:26", ["'for'", "pause"]),
+        ("timeline:\n- {at: 1s}", "5:3", ["exactly one of"]),
+        ("timeline:\n- {crash: NYC.E}", "5:3", ["'at' is missing"]),
+        ("timeline:\n- {at: 1s, partition: [[NYC]]}", "5:23", ["two groups"]),
+        ("timeline:\n- {at: 1s, partition: [[NYC], [NYC.E]]}", "5:23", ["both named"]),
+        ("timeline:\n- {at: 1, crash: NYC.E}", "5:8", ["no unit"]),
+        ("timeline:\n- {at: 3s..1s, crash: NYC.E}", "5:8", ["ends before"]),
+        ("settle: 5 parsecs", "4:9", ["'parsecs'"]),
+        ("network: {loss: 101%}", "4:17", ["more than 100%"]),
+        ("traffic:\n- {site: NYC, rate: 5/h}", "5:21", ["'/h'"]),
+        ("traffic:\n- {site: NYC, rate: 5/s, size: 3B}", "5:32", ["from 24 B"]),
+        ("traffic:\n- {site: NYC, members: [Q], rate: 5/s}", "5:25", ["member of NYC 'Q'"]),
+        ("set: {buffering_members: 3}", "4:7", ["PROTOCOL.attribute"]),
+        ("seed: -1", "4:7", ["seed"]),
+        ("primary: LON", "4:10", ["'LON'"]),
+        ("settle: 1s\nsettle: 2s", "5:1", ["stands twice", "line 4"]),
+        ("expect: {detection: <= 5}", "4:21", ["no unit"]),
+        ("bridge: [1]", "4:9", ["mapping"]),
+        ("name: [", "5:1", []),
+    ],
+)
+def test_mistakes_name_file_line_and_what_was_meant(line: Any, place: Any, words: Any) -> None:
+    with pytest.raises(ConfigError) as caught:
+        loader.loads(small(line), "d.yaml")
+    text = str(caught.value)
+    assert text.startswith(f"d.yaml:{place}"), text
+    for word in words:
+        assert word in text
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "x", "- 1", "sites: {}", "sites: {NYC: {members: []}}", "sites: {NYC: {members: [any]}}"],
+)
+def test_what_is_no_drill_is_refused(text: Any) -> None:
+    with pytest.raises(ConfigError):
+        loader.loads(text, "d.yaml")
+
+
+@given(st.text(alphabet="[]{}:,-&*!|>%@`'\"# \nabc.=", max_size=60))
+def test_no_text_raises_anything_but_a_config_error(text: Any) -> None:
+    for whole in (text, SMALL + text, CONTRACT[:-40] + text):
+        try:
+            loader.loads(whole)
+        except ConfigError:
+            pass
+
+
+@given(st.integers(0, len(CONTRACT) - 1), st.characters(max_codepoint=126))
+def test_one_changed_character_never_raises_anything_else(index: Any, character: Any) -> None:
+    try:
+        drill = loader.loads(CONTRACT[:index] + character + CONTRACT[index + 1 :])
+        plan.build(drill)
+    except ConfigError:
+        pass
+
+
+def test_expectations_may_begin_with_a_greater_sign() -> None:
+    drill = loader.loads(small("expect:", "  takeover: >= 1s", "  lost: >=3", "  detection: = 0s"))
+    assert [(e.compare, e.limit) for e in drill.expect] == [(">=", 1), (">=", 3), ("=", 0)]
+    assert loader.loads(small("expect: {lost: >= 2}")).expect[0].compare == ">="
+
+
+@pytest.mark.parametrize(
+    ("compare", "below", "equal", "above"),
+    [("<=", True, True, False), ("<", True, False, False), (">=", False, True, True)],
+)
+def test_comparisons(compare: Any, below: Any, equal: Any, above: Any) -> None:
+    (expected,) = loader.loads(small(f"expect: {{takeover: {compare} 2s}}")).expect
+    assert [expected.holds(value) for value in (1.9, 2.0, 2.1)] == [below, equal, above]
+    assert not expected.holds(None)
+
+
+@pytest.mark.parametrize(
+    ("text", "read", "value"),
+    [
+        ("300ms", values.duration, 0.3),
+        ("7ms", values.duration, 0.007),
+        ("2m", values.duration, 120),
+        ("1.5h", values.duration, 5400),
+        ("0", values.duration, 0),
+        ("1KB", values.size, 1000),
+        ("2MB", values.size, 2_000_000),
+        ("100B", values.size, 100),
+        ("30/min", values.rate, 0.5),
+        ("200/s", values.rate, 200),
+        ("0.1%", values.percentage, 0.001),
+        ("7%", values.percentage, 0.07),
+    ],
+)
+def test_units(text: Any, read: Any, value: Any) -> None:
+    assert read(text) == value
+
+
+def test_ranges_take_the_unit_from_either_side() -> None:
+    assert values.span("8s..10s", values.duration) == Span(8, 10)
+    assert values.span("8..10s", values.duration) == Span(8, 10)
+    assert values.span("200ms..1s", values.duration) == Span(0.2, 1)
+    with pytest.raises(ValueError):
+        values.span("..1s", values.duration)
+
+
+def test_a_seed_draws_inside_the_range_and_always_the_same() -> None:
+    drill = loader.loads(CONTRACT)
+    times = [plan.build(drill, seed).events[0].at for seed in range(50)]
+    assert all(8 <= t <= 10 for t in times)
+    assert len(set(times)) == 50
+    assert times == [plan.build(drill, seed).events[0].at for seed in range(50)]
+
+
+def test_one_more_range_does_not_change_what_the_others_draw() -> None:
+    drill = loader.loads(CONTRACT)
+    more = dataclasses.replace(drill, settle=Span(1, 9))
+    assert plan.build(drill).events == plan.build(more).events
+
+
+def test_the_end_is_settle_after_the_last_event_or_traffic() -> None:
+    drill = loader.loads(CONTRACT)
+    assert plan.build(drill).end == 40
+    late = loader.loads(CONTRACT.replace("at: 27s", "at: 33s"))
+    assert plan.build(late).end == 45
+    assert plan.build(loader.loads(small("settle: 3s"))).end == 3
+
+
+def test_settings_reach_the_stacks_they_name() -> None:
+    drill = loader.loads(CONTRACT)
+    texts = ["RELAY.buffering_members=1", "SFO:FD_ALL3.timeout=3s", "bridge:TCP.x=1"]
+    planned = plan.build(drill, settings=[plan.parse_setting(text) for text in texts])
+
+    def shown(overrides: Any) -> Any:
+        return [f"{o.protocol}.{o.attribute}={o.value}" for o in overrides]
+
+    assert shown(planned.site("NYC").overrides) == ["RELAY.buffering_members=3", texts[0]]
+    assert shown(planned.site("SFO").overrides)[-1] == "FD_ALL3.timeout=3s"
+    assert shown(planned.bridge.overrides) == ["TCP.x=1"]
+    with pytest.raises(ConfigError, match="LON"):
+        plan.build(drill, settings=[plan.parse_setting("LON:A.b=1")])
+    for wrong in ("A.b", "Ab=1", "A.b=", ":A.b=1"):
+        with pytest.raises(ConfigError, match="--set"):
+            plan.parse_setting(wrong)
+
+
+@pytest.mark.parametrize(
+    ("lines", "words"),
+    [
+        (["{at: 1s, crash: NYC.E}", "{at: 2s, crash: NYC.E}"], "NYC.E is not there"),
+        (["{at: 1s, fail_site: NYC}", "{at: 2s, crash: NYC.any}"], "too few"),
+        (["{at: 1s, fail_site: NYC}", "{at: 2s, fail_site: NYC}"], "nobody is left"),
+        (["{at: 1s, restart: NYC.E}"], "is there"),
+        (["{at: 1s, crash: SFO.T}", "{at: 2s, pause: SFO.standby, for: 1s}"], "too few"),
+        (["{at: 2s, leave: [SFO.any, SFO.any, SFO.any]}"], "too few"),
+        (["{at: 7s, crash: SFO.T}", "{at: 5s, restart: SFO.T}"], "is there"),
+    ],
+)
+def test_an_event_on_somebody_who_cannot_be_there_is_an_error_before_the_start(
+    lines: Any, words: Any
+) -> None:
+    drill = loader.loads(small("timeline:", *(f"- {line}" for line in lines)), "d.yaml")
+    with pytest.raises(ConfigError, match=words) as caught:
+        plan.build(drill)
+    assert str(caught.value).startswith(f"d.yaml:{4 + len(lines)}:")
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ["{at: 1s, crash: NYC.E}", "{at: 2s, restart: NYC.E}", "{at: 3s, crash: NYC.E}"],
+        ["{at: 1s, crash: NYC.relay}", "{at: 2s, restart: NYC.D}"],  # perhaps it was D
+        ["{at: 1s, crash: NYC.relay}", "{at: 2s, crash: NYC.E}"],  # perhaps it was not E
+        ["{at: 9s, crash: NYC.E}", "{at: 2s, crash: NYC.any}"],
+        ["{at: 1s, fail_site: NYC}", "{at: 2s, restart: [NYC.E, NYC.D]}", "{at: 3s, crash: NYC.E}"],
+    ],
+)
+def test_what_may_be_possible_is_planned(lines: Any) -> None:
+    plan.build(loader.loads(small("timeline:", *(f"- {line}" for line in lines))))
+
+
+def test_a_missing_stack_file_is_named(tmp_path: Path) -> None:
+    text = SMALL.replace("[E, D, C]", "[E, D, C], stack: nowhere.xml")
+    with pytest.raises(ConfigError, match=r"d\.yaml:2:36.*nowhere\.xml"):
+        plan.build(loader.loads(text, str(tmp_path / "d.yaml")))
+    (tmp_path / "nowhere.xml").write_text("<config/>")
+    planned = plan.build(loader.loads(text, str(tmp_path / "d.yaml")))
+    assert planned.site("NYC").stack == str(tmp_path / "nowhere.xml")
+
+
+def test_every_fault_has_a_place_in_the_format() -> None:
+    assert set(FAULTS) == {
+        *("crash", "vanish", "pause", "leave", "restart"),
+        *("partition", "fail_site", "promote"),
+    }
+    assert str(Selector("NYC", "relay", loader.loads(CONTRACT).timeline[0].place)) == "NYC.relay"

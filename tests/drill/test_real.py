@@ -1,0 +1,126 @@
+"""Drills with processes and real sockets. Few, because they take their time."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from jgroups_py.drill import cli, loader, plan
+from jgroups_py.drill.resolve import DrillError
+from jgroups_py.drill.runner import Silent
+from jgroups_py.tools.cli import run
+
+pytestmark = pytest.mark.sockets
+
+HEAD = """\
+name: real
+sites:
+  NYC: {members: [E, D, C]}
+  SFO: {members: [T, S]}
+bridge: {latency: 10ms}
+network: {loss: 0.2%}
+traffic:
+  - {site: NYC, rate: 50/s, size: 1KB, stop: 5s}
+settle: 3s
+expect: {lost: 0, lost_inside: 0, duplicated: 0, out_of_order: 0}
+"""
+
+
+@pytest.fixture
+def real(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.setenv("IP_MULTICAST_IF", "127.0.0.1")
+
+    def go(timeline: str) -> Any:
+        drill = loader.loads(HEAD + "timeline:\n" + timeline, str(tmp_path / "d.yaml"))
+        outcome = cli.run(plan.build(drill), cli.runner(True), Silent())
+        assert not children()
+        return outcome
+
+    return go
+
+
+def children() -> list[psutil.Process]:
+    return [p for p in psutil.Process().children() if "jgroups_py.drill.member" in p.cmdline()]
+
+
+def test_a_relay_that_crashes_loses_nothing(real: Any) -> None:
+    outcome = real("- {at: 1s, crash: NYC.relay}\n- {at: 3s, pause: NYC.newest, for: 0.5s}\n")
+    assert outcome.verdict.passed, outcome.result
+    assert outcome.run.mode == "real"
+    assert outcome.result["virtual_s"] is None
+    (takeover,) = outcome.result["takeover_s"]
+    assert 0 < takeover < 30
+    assert outcome.result["sites"]["NYC"]["sent"] == pytest.approx(550, abs=30)
+    assert outcome.result["sites"]["NYC"]["relayed"] > 0
+
+
+def test_leaving_coming_back_and_a_cut_between_the_sites_lose_nothing(real: Any) -> None:
+    outcome = real(
+        "- {at: 0.5s, leave: SFO.relay}\n"
+        "- {at: 1.5s, restart: SFO.T}\n"
+        "- {at: 2s, partition: [[NYC], [SFO]], for: 1s}\n"
+    )
+    assert outcome.verdict.passed, outcome.result
+    events = [r.event for r in outcome.run.records()]
+    for event in ("leave", "restart", "partition", "heal"):
+        assert events.count(event) == 1
+    assert {r.incarnation for r in outcome.run.records() if r.member == "T"} == {1, 2}
+
+
+def test_a_real_drill_that_cannot_go_on_leaves_nothing_behind(
+    real: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with pytest.raises(DrillError, match=r"d\.yaml:13: NYC\.E is not there"):
+        real("- {at: 0.2s, crash: NYC.relay}\n- {at: 0.5s, crash: NYC.E}\n")
+    assert not children()
+    assert not list(tmp_path.glob("jgroups-drill-*"))
+
+
+def test_the_command_runs_a_vanished_relay_for_real(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("IP_MULTICAST_IF", "127.0.0.1")
+    file, out = tmp_path / "d.yaml", tmp_path / "d.json"
+    file.write_text(
+        HEAD.replace("stop: 5s", "stop: 10s") + "  \ntimeline:\n- {at: 0.5s, vanish: NYC.relay}\n"
+    )
+    assert run(["drill", str(file), "--real", "--json", str(out)]) == 0
+    result = json.loads(out.read_text())
+    assert 0 < result["detection_s"][0] <= 10
+    assert 0 < result["takeover_s"][0] <= 30
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_drill_that_is_interrupted_leaves_no_process_behind(tmp_path: Path, number: Any) -> None:
+    file = tmp_path / "d.yaml"
+    file.write_text(
+        HEAD + "timeline:\n- {at: 0.2s, vanish: NYC.newest}\n- {at: 60s, leave: NYC.E}\n"
+    )
+    command = [sys.executable, "-m", "jgroups_py.tools", "drill", str(file), "--real"]
+    environment = {**os.environ, "IP_MULTICAST_IF": "127.0.0.1", "TMPDIR": str(tmp_path)}
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+    ) as runner:
+        assert runner.stdout is not None and runner.stderr is not None
+        for line in runner.stdout:
+            if "vanish NYC" in line:  # that process is stopped: it would never see us go
+                break
+        time.sleep(0.3)
+        members = psutil.Process(runner.pid).children()
+        assert len(members) == 5
+        runner.send_signal(number)
+        assert runner.wait(20) == 128 + number
+        assert runner.stderr.read().strip() == ""
+    assert not [member for member in members if member.is_running()]
+    assert not list(tmp_path.glob("jgroups-drill-*"))

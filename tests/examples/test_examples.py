@@ -1,0 +1,45 @@
+"""Every example runs, and so does the one in the README."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent.parent
+EXPECTED = {
+    "hello.py": "A says hello everyone",
+    "own_protocol.py": "C received [b'hi']",
+    "replicated_dict.py": "all three have {'colour': 'green', 'size': 'large'}",
+    "two_sites.py": "U in SFO received 100 messages in order: True",
+}
+
+
+def run(code: str | Path) -> str:
+    arguments = [str(code)] if isinstance(code, Path) else ["-c", code]
+    done = subprocess.run(
+        [sys.executable, *arguments], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.sockets
+@pytest.mark.parametrize("name", sorted(EXPECTED))
+def test_the_example_runs(name: str) -> None:
+    assert EXPECTED[name] in run(ROOT / "examples" / name)
+
+
+def test_every_example_is_run() -> None:
+    assert sorted(EXPECTED) == sorted(p.name for p in (ROOT / "examples").glob("*.py"))
+
+
+@pytest.mark.sockets
+def test_the_example_of_the_readme_has_ten_lines_and_runs() -> None:
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    example = next(b for b in blocks if "open_channel" in b)
+    assert len([line for line in example.splitlines() if line]) == 10
+    assert "A says hello everyone" in run(example)

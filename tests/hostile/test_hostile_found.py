@@ -1,0 +1,196 @@
+"""What hostile packets once broke, one by one."""
+
+from __future__ import annotations
+
+import logging
+import random
+
+import pytest
+from attack import Cluster, held
+
+from jgroups_py.address import UUID, Address, IpAddress
+from jgroups_py.errors import RemoteProtocolError
+from jgroups_py.events import Attribute
+from jgroups_py.headers import (
+    PROTOCOL_IDS,
+    FragHeader,
+    GmsHeader,
+    GmsType,
+    PingHeader,
+    PingType,
+    UnicastHeader3,
+    UnicastType,
+)
+from jgroups_py.message import MessageType
+from jgroups_py.protocols import relay_wire
+from jgroups_py.protocols.gms_merge import merge_leader
+from jgroups_py.sim import World
+from jgroups_py.structures import (
+    MAX_VIEW_ID,
+    read_view,
+    read_view_digest,
+    write_ping_data_list,
+    write_view,
+    write_view_digest,
+)
+from jgroups_py.values import MergeId, PingData, ViewDigest
+from jgroups_py.view import DeltaView, View, ViewId
+from jgroups_py.wire import decode_whole, encode_whole
+
+A, B, C = (UUID.make(random.Random(n)) for n in range(3))
+
+
+@pytest.mark.parametrize("kind", [GmsType.VIEW, GmsType.JOIN_RSP, GmsType.MERGE_REQ])
+def test_a_membership_message_whose_payload_is_a_number(kind: GmsType) -> None:
+    cluster = Cluster(1, "udp.xml")
+    other, member, _ = cluster.members
+    before = member.statistics()["GMS"]["bad_messages"]
+    data = cluster.forged(
+        {PROTOCOL_IDS["GMS"]: GmsHeader(kind, merge_id=MergeId(other.address, 1))},
+        src=other.address,
+        dest=member.address,
+        payload=5,
+        type=MessageType.LONG,
+    )
+    cluster.deliver(member, data)
+    assert member.statistics()["GMS"]["bad_messages"] == before + 1
+    cluster.talk()
+
+
+def test_what_is_not_bytes_cannot_be_decoded() -> None:
+    for value in (5, None, "text", ViewDigest()):
+        with pytest.raises(RemoteProtocolError, match="instead of bytes"):
+            decode_whole(read_view, value)  # type: ignore[arg-type]
+
+
+def test_a_view_with_a_member_twice_is_refused() -> None:
+    data = encode_whole(write_view, View(ViewId(A, 7), (A, B, A)))
+    with pytest.raises(RemoteProtocolError, match="twice"):
+        decode_whole(read_view, data)
+
+
+def test_a_delta_view_adds_nobody_twice() -> None:
+    old = View(ViewId(A, 1), (A, B))
+    assert DeltaView(ViewId(A, 2), old.view_id, (), (B, C)).applied_to(old).members == (A, B, C)
+
+
+@pytest.mark.parametrize("number", [-1, MAX_VIEW_ID + 1, 2**63 - 1, -(2**63)])
+def test_a_view_after_which_none_could_follow_is_refused(number: int) -> None:
+    for view in (
+        View(ViewId(A, number), (A,)),
+        DeltaView(ViewId(A, number), ViewId(A, 1), (), (B,)),
+    ):
+        data = encode_whole(write_view_digest, ViewDigest(view))
+        with pytest.raises(RemoteProtocolError, match="view number"):
+            decode_whole(read_view_digest, data)
+
+
+def test_nobody_leads_a_merge_of_members_without_coordinator() -> None:
+    gone = View(ViewId(C, 3), (C, A, B))
+    older = View(ViewId(C, 2), (C, B))
+    views: dict[Address, View] = {A: gone, B: older}
+    assert merge_leader(views, {A: (A,), B: (B,)}) is None
+
+
+def test_refused_messages_do_not_fill_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    cluster = Cluster(2, "udp.xml")
+    member = cluster.members[0]
+    before = held(member.host.machine)
+    with caplog.at_level(logging.WARNING):
+        for number in range(300):
+            header = FragHeader(number, 0, 2**31 - 1)
+            data = cluster.forged({PROTOCOL_IDS["FRAG2"]: header}, payload=bytes(1000))
+            cluster.deliver(member, data)
+    refused = int(member.statistics()["FRAG2"]["refused"])
+    assert refused > 100
+    warned = [r for r in caplog.records if "too large" in r.getMessage()]
+    assert len(warned) == refused.bit_length()
+    assert held(member.host.machine) - before < 500_000
+
+
+def test_members_that_start_with_different_versions_do_not_swap_them_for_ever() -> None:
+    world = World(3)
+    members = [
+        world.start(name, "udp.xml", "c", attributes={"UDP.version": version})
+        for name, version in (("A", "5.4"), ("B", "5.6"), ("C", "5.5"))
+    ]
+    packets = [0]
+    world.after_each_step.append(lambda host: packets.__setitem__(0, packets[0] + 1))
+    world.run_for(5)
+    assert packets[0] < 1000
+    assert world.run_until(lambda: world.views_agree(members), limit=120)
+    assert len({m.stack.ask(Attribute("wire_version")) for m in members}) == 1
+
+
+def test_strangers_cannot_fill_memory_with_unicasts_beyond_a_gap() -> None:
+    cluster = Cluster(4, "udp.xml")
+    member = cluster.members[0]
+    stranger = cluster.stranger()
+    for number, first in [(1, True), *[(n, False) for n in range(3, 300)]]:
+        header = UnicastHeader3(UnicastType.DATA, number, 1, first)
+        headers = {PROTOCOL_IDS["UNICAST3"]: header}
+        cluster.deliver(
+            member,
+            cluster.forged(headers, src=stranger, dest=member.address, payload=bytes(10_000)),
+        )
+    assert member.statistics()["UNICAST3"]["window_dropped"] > 280
+    cluster.assert_small(200_000)
+    for _ in range(1000):
+        header = UnicastHeader3(UnicastType.DATA, 7, 1)
+        data = cluster.forged(
+            {PROTOCOL_IDS["UNICAST3"]: header},
+            src=cluster.stranger(),
+            dest=member.address,
+            payload=bytes(60_000),
+        )
+        cluster.deliver(member, data)
+    cluster.assert_small(2_000_000)
+
+
+def test_strangers_cannot_fill_memory_with_fragments() -> None:
+    cluster = Cluster(5, "udp.xml", attributes={"FRAG2.max_bytes": "10MB"})
+    member = cluster.members[0]
+    for _ in range(50):
+        stranger = cluster.stranger()
+        for index in range(20):
+            headers = {PROTOCOL_IDS["FRAG2"]: FragHeader(1, index, 100)}
+            cluster.deliver(member, cluster.forged(headers, src=stranger, payload=bytes(900)))
+    cluster.assert_small(2_000_000)
+    assert member.statistics()["FRAG2"]["incomplete_bytes"] <= 10_000_000
+
+
+def test_a_name_without_end_is_cut() -> None:
+    cluster = Cluster(6, "udp.xml")
+    member = cluster.members[0]
+    found = PingData(cluster.stranger(), 0, "n" * 30_000, IpAddress("10.8.8.8", 1))
+    data = cluster.forged(
+        {PROTOCOL_IDS["PING"]: PingHeader(PingType.GET_MBRS_RSP, f"cluster-{member.site}")},
+        src=found.address,
+        payload=encode_whole(write_ping_data_list, [found]),
+    )
+    cluster.deliver(member, data)
+    assert member.stack.name_of(found.address) == "n" * 255
+
+
+@pytest.mark.parametrize("kind", ["gap", "lack"])
+def test_numbers_of_the_own_site_as_if_of_another(kind: str) -> None:
+    cluster = Cluster(
+        7,
+        "relay-udp.xml",
+        attributes={"RELAY.sites": "NYC,SFO"},
+        properties=lambda world, member: {"relay.site": "NYC"},
+        sites=("NYC",),
+        incarnations=0,
+    )
+    relay = cluster.members[0]
+    before = relay.statistics()["RELAY"]["malformed"]
+    numbers = {bytes(relay.address): 5}
+    record: relay_wire.Record = relay_wire.Lack("NYC", numbers)
+    dest: Address | None = relay.address
+    if kind == "gap":
+        record, dest = relay_wire.Gap(1, "NYC", numbers, False), None
+    headers = {relay_wire.ID: relay_wire.CONTROL_HEADER}
+    other = cluster.members[1].address
+    payload = relay_wire.encode(record)
+    cluster.deliver(relay, cluster.forged(headers, src=other, dest=dest, payload=payload))
+    assert relay.statistics()["RELAY"]["malformed"] == before + 1

@@ -1,0 +1,78 @@
+"""design/limits.md says what is so: every limit is in its table, with its default and a real counter."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jgroups_py import ChannelLimits
+from jgroups_py.protocols.fd_sock2 import FD_SOCK2
+from jgroups_py.protocols.frag2 import FRAG2
+from jgroups_py.protocols.gms import GMS
+from jgroups_py.protocols.merge3 import MERGE3
+from jgroups_py.protocols.mfc import MFC
+from jgroups_py.protocols.mping import MPING
+from jgroups_py.protocols.nakack2 import NAKACK2
+from jgroups_py.protocols.ping import PING
+from jgroups_py.protocols.relay import RELAY
+from jgroups_py.protocols.stable import STABLE
+from jgroups_py.protocols.state_transfer import STATE_TRANSFER
+from jgroups_py.protocols.tcp import TCP
+from jgroups_py.protocols.tcpping import TCPPING
+from jgroups_py.protocols.udp import UDP
+from jgroups_py.protocols.ufc import UFC
+from jgroups_py.protocols.unicast3 import UNICAST3
+
+ROOT = Path(__file__).resolve().parents[2]
+PROTOCOLS: dict[str, Any] = {
+    cls.__name__: cls
+    for cls in (
+        *(UDP, TCP, PING, MPING, TCPPING, MERGE3, FD_SOCK2, NAKACK2, UNICAST3, STABLE, GMS),
+        *(MFC, UFC, FRAG2, STATE_TRANSFER, RELAY),
+    )
+}
+NO_LIMIT = {"max_interval", "max_bundling_time", "max_block_time", "max_providers"}
+"""Intervals, and numbers of retries that fill nothing."""
+
+
+def table() -> list[tuple[str, str, str, str]]:
+    """Protocol, attribute, default, counter."""
+    rows = []
+    text = (ROOT / "design" / "limits.md").read_text(encoding="utf-8")
+    for line in text.partition("## All limits")[2].splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if len(cells) == 5 and cells[1].startswith("`"):
+            for name in cells[0].split(", "):
+                rows.append((name, cells[1].strip("`"), cells[2], cells[4]))
+    return rows
+
+
+@pytest.mark.parametrize(("name", "attribute", "default", "counter"), table())
+def test_defaults_and_counters_are_real(
+    name: str, attribute: str, default: str, counter: str
+) -> None:
+    owner = ChannelLimits if name == "channel" else PROTOCOLS[name].Config
+    fields: dict[str, Any] = {field.name: field.default for field in dataclasses.fields(owner)}
+    assert float(fields[attribute]) == float(default)
+    source = "".join(
+        file.read_text(encoding="utf-8")
+        for folder in ("protocols", "jgroups_py")
+        for file in (ROOT / folder).glob("*.py")
+    )
+    for one in counter.split(", "):
+        if one.startswith("`"):
+            assert one.strip("`") in source
+
+
+@pytest.mark.parametrize("name", PROTOCOLS)
+def test_every_limit_is_in_the_table(name: str) -> None:
+    told = {attribute for owner, attribute, _, _ in table() if owner == name}
+    named = {
+        field.name
+        for field in dataclasses.fields(PROTOCOLS[name].Config)
+        if field.name.startswith("max_") and field.name not in NO_LIMIT
+    }
+    assert named - told == set()

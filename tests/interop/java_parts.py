@@ -1,0 +1,92 @@
+"""Gets a JGroups jar, compiles Peer.java against it, and takes its stack files out: once per run.
+
+Nothing of JGroups is kept in the repository: the jar comes from Maven's usual places, the stack
+files are read from it when the tests run. Everything lands in ``build/java``.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+BUILD = HERE.parents[1] / "build" / "java"
+VERSION = "5.5.6.Final"
+OLDER = "5.4.12.Final"
+_FETCH_TIMEOUT = 120  # seconds, for Maven with an empty cache
+
+
+class Unavailable(Exception):
+    """Why there are no Java members on this machine."""
+
+
+@dataclass(frozen=True)
+class JavaParts:
+    """What starts a Java member, and the stack files of its jar."""
+
+    version: str
+    jar: Path
+    classes: Path
+    stacks: Path
+
+    def command(self) -> list[str]:
+        """The command line of one member."""
+        options = [
+            "-Djgroups.bind_addr=127.0.0.1",
+            "-Djava.net.preferIPv4Stack=true",
+            "-XX:TieredStopAtLevel=1",
+            "-Xmx256m",
+        ]
+        return ["java", *options, "-cp", f"{self.jar}{os.pathsep}{self.classes}", "Peer"]
+
+
+def java_parts(version: str = VERSION) -> JavaParts:
+    """The parts for one version.
+
+    Raises:
+        Unavailable: no Java 11 or later, no compiler, or the jar cannot be had.
+    """
+    for tool in ("java", "javac"):
+        if shutil.which(tool) is None:
+            raise Unavailable(f"there is no {tool} here")
+    jar = _jar(version)
+    classes = BUILD / version / "classes"
+    classes.mkdir(parents=True, exist_ok=True)
+    _run(["javac", "-nowarn", "-cp", str(jar), "-d", str(classes), str(HERE / "java/Peer.java")])
+    stacks = BUILD / version / "stacks"
+    stacks.mkdir(exist_ok=True)
+    with zipfile.ZipFile(jar) as archive:
+        names = {"udp.xml", "udp-default.xml", "tcp.xml", "tcp-default.xml"}
+        archive.extractall(stacks, names.intersection(archive.namelist()))
+    return JavaParts(version, jar, classes, stacks)
+
+
+def _jar(version: str) -> Path:
+    jar = BUILD / f"jgroups-{version}.jar"
+    if jar.exists():
+        return jar
+    if shutil.which("mvn") is None:
+        raise Unavailable(f"{jar} is not there, and there is no mvn to get it")
+    BUILD.mkdir(parents=True, exist_ok=True)
+    name = f"org.jgroups:jgroups:{version}"
+    _run(["mvn", "-q", "-B", "dependency:get", f"-Dartifact={name}", "-Dtransitive=false"])
+    _run(["mvn", "-q", "-B", "dependency:copy", f"-Dartifact={name}", f"-DoutputDirectory={BUILD}"])
+    if not jar.exists():
+        raise Unavailable(f"mvn did not put {jar.name} into build/java")
+    return jar
+
+
+def _run(command: list[str]) -> None:
+    try:
+        subprocess.run(
+            command, cwd=BUILD, check=True, timeout=_FETCH_TIMEOUT, capture_output=True, text=True
+        )
+    except subprocess.TimeoutExpired:
+        raise Unavailable(f"{command[0]} took more than {_FETCH_TIMEOUT} s") from None
+    except subprocess.CalledProcessError as error:
+        said = (error.stderr + error.stdout).strip().splitlines() or [""]
+        raise Unavailable(f"{' '.join(command[:3])} failed: {said[0][:300]}") from None

@@ -1,0 +1,379 @@
+"""A group of Java and Python members on loopback, each seen through what its application got."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import zlib
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import trio
+from java_parts import HERE, JavaParts
+
+from jgroups_py import Channel, MergeView, Message, View, open_channel
+from jgroups_py.config import load_stack
+from jgroups_py.driver import FaultFilter, SocketTransport
+from jgroups_py.tools.mperf_ports import private_attributes
+
+ALLOWED_LOG = {
+    "JGRP000015": "the system gives smaller socket buffers than udp.xml asks for",
+    "failed handling message .*IOException: Stream closed": "Java reads from a connection that it "
+    "is closing itself: two members connected to each other at once. Later versions say nothing",
+    "failed sending graceful close .*(Socket closed|Broken pipe|Connection reset)": "Java closes a "
+    "connection that the other end has closed at the same moment, or whose process was killed",
+}
+"""Java's warnings that say nothing about what we sent: patterns, and why."""
+
+MEMBERS_MAX = 4
+"""Members of one group over TCP, as far as ports and TCPPING's list of hosts go."""
+
+QUICK = {
+    "VERIFY_SUSPECT2.timeout": "500",
+    "GMS.join_timeout": "500",
+}
+"""Stock settings made shorter, so that crashes take 1 s instead of 3 s, for all members alike."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A message as an application got it. ``crc``: CRC-32 of the payload."""
+
+    sender: str
+    multicast: bool
+    size: int
+    crc: int
+    text: str = ""
+
+
+@dataclass(frozen=True)
+class SeenView:
+    """``members``: names; ``creator`` and ``ids``: addresses in hex."""
+
+    number: int
+    creator: str
+    members: tuple[str, ...]
+    ids: tuple[str, ...]
+    merge: bool
+
+
+class Member:
+    """One member, whatever it is written in: the views and messages its application got."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.views: list[SeenView] = []
+        self.messages: list[Seen] = []
+        self.states: list[tuple[int, int]] = []
+        """Size and CRC-32 of each state that was received."""
+        self._changed = trio.Event()
+
+    def changed(self) -> None:
+        self._changed.set()
+        self._changed = trio.Event()
+
+    async def until(self, condition: Callable[[], Any], seconds: float = 15.0) -> None:
+        """Waits until the condition holds; it is looked at whenever this member saw something."""
+        with trio.move_on_after(seconds) as scope:
+            while not condition():
+                await self._changed.wait()
+        assert not scope.cancelled_caught, f"not within {seconds} s: {self.summary()}"
+
+    async def until_view(self, *names: str, seconds: float = 15.0) -> None:
+        """Waits until the newest view has these members, in any order."""
+        await self.until(lambda: sorted(self.members) == sorted(names), seconds)
+
+    @property
+    def members(self) -> tuple[str, ...]:
+        """Names of the newest view, coordinator first."""
+        return self.views[-1].members if self.views else ()
+
+    def texts(self, sender: Member, *, multicast: bool = True) -> list[str]:
+        """What came from a member, in order."""
+        return [m.text for m in self.from_(sender, multicast=multicast)]
+
+    def from_(self, sender: Member, *, multicast: bool = True) -> list[Seen]:
+        return [m for m in self.messages if (m.sender, m.multicast) == (sender.name, multicast)]
+
+    def summary(self) -> str:
+        views = "; ".join(f"{v.number} {','.join(v.members)}" for v in self.views[-4:])
+        last = ", ".join(f"{m.sender}:{m.size}:{m.text[:20]}" for m in self.messages[-6:])
+        return f"{self.name}: views [{views}], {len(self.messages)} messages, last [{last}]"
+
+
+class ProcessMember(Member):
+    """A member in a process of its own, driven by lines, answering with JSON lines."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.process: trio.Process
+        self.log: list[dict[str, Any]] = []
+        self.errors = ""
+        self.counts: dict[str, list[int]] = {}
+        self.stats: dict[str, Any] = {}
+        self._answers: list[dict[str, Any]] = []
+        self._asked = 0
+        self._killed = False
+
+    async def run(
+        self, command: list[str], task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+    ) -> None:
+        """The life of the process, which never survives this task."""
+        self.process = await trio.lowlevel.open_process(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+        try:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._read)
+                nursery.start_soon(self._read_errors)
+                task_status.started()
+        finally:
+            self.kill(signal.SIGKILL)
+            with trio.CancelScope(shield=True):
+                await self.process.wait()
+
+    async def _read(self) -> None:
+        assert self.process.stdout is not None
+        rest = b""
+        async for part in self.process.stdout:
+            *lines, rest = (rest + part).split(b"\n")
+            for line in lines:
+                self._happened(json.loads(line))
+            self.changed()
+
+    async def _read_errors(self) -> None:
+        assert self.process.stderr is not None
+        async for part in self.process.stderr:
+            self.errors += part.decode(errors="replace")
+
+    def _happened(self, event: dict[str, Any]) -> None:
+        match event.pop("event"):
+            case "view":
+                view: dict[str, Any] = {
+                    key: tuple(v) if isinstance(v, list) else v for key, v in event.items()
+                }
+                self.views.append(SeenView(**view))
+            case "message":
+                m = event
+                self.messages.append(
+                    Seen(m["from"], m["multicast"], m["size"], m["crc"], m["text"])
+                )
+            case "state":
+                self.states.append((event["size"], event["crc"]))
+            case "counts":
+                self.counts = event["counts"]
+            case "stats":
+                self.stats = event["stats"]
+            case "log":
+                self.log.append(event)
+            case "done" | "failed":
+                self._answers.append(event)
+
+    async def tell(self, *words: object, seconds: float = 20.0) -> None:
+        """Gives a command and waits until it was carried out."""
+        await self.start(*words)
+        await self.finished(seconds)
+
+    async def start(self, *words: object) -> None:
+        """Gives a command."""
+        assert self.process.stdin is not None
+        self._asked += 1
+        await self.process.stdin.send_all((" ".join(map(str, words)) + "\n").encode())
+
+    async def finished(self, seconds: float = 20.0) -> None:
+        """Waits until all commands were carried out."""
+        await self.until(lambda: len(self._answers) >= self._asked, seconds)
+        problems = [answer["problem"] for answer in self._answers if "problem" in answer]
+        assert not problems, problems
+
+    async def counted(self) -> dict[str, list[int]]:
+        """Per "sender *" (multicasts) or "sender 1" (unicasts): messages, bytes, last number, out
+        of order, wrong content."""
+        await self.tell("counts")
+        return self.counts
+
+    def kill(self, signal_number: int = signal.SIGKILL) -> None:
+        if self.process.returncode is None:
+            self.process.send_signal(signal_number)
+
+    def complaints(self, allowed: Iterable[str]) -> list[str]:
+        """What Java logged as warning or worse, but for what is allowed."""
+        patterns = re.compile("|".join([*ALLOWED_LOG, *allowed]))
+        lines = [f"{entry['level']} {entry['text']}" for entry in self.log]
+        return [line for line in lines if not patterns.search(line)]
+
+
+class PythonMember(Member):
+    """A member in this process."""
+
+    channel: Channel
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.faults = FaultFilter()
+        self.provided = b""
+        self.reading = trio.Event()
+        """Set: the reader takes what comes. Cleared by assigning a fresh event."""
+        self.reading.set()
+        self._leave = trio.Event()
+        self._left = trio.Event()
+
+    async def run(
+        self, options: dict[str, Any], task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+    ) -> None:
+        async def provide() -> AsyncIterator[bytes]:
+            yield self.provided
+
+        transport = SocketTransport(faults=self.faults)
+        options = {"name": self.name, "transport": transport, "state": provide, **options}
+        async with open_channel(**options) as self.channel, trio.open_nursery() as nursery:
+            nursery.start_soon(self._read)
+            task_status.started()
+            await self._leave.wait()
+            nursery.cancel_scope.cancel()
+        self._left.set()
+
+    async def _read(self) -> None:
+        name_of = self.channel.name_of
+        async for item in self.channel:
+            match item:
+                case View(members=members, view_id=view_id):
+                    names = tuple(map(name_of, members))
+                    ids = tuple(member.hex() for member in members)
+                    merge = isinstance(item, MergeView)
+                    creator = view_id.creator.hex()
+                    self.views.append(SeenView(view_id.id, creator, names, ids, merge))
+                case Message(sender=sender, payload=payload):
+                    size, crc = len(payload), zlib.crc32(payload)
+                    text = payload.decode(errors="replace") if size <= 200 else ""
+                    self.messages.append(Seen(name_of(sender), item.multicast, size, crc, text))
+                case state:
+                    self.states.append((len(state.payload), zlib.crc32(state.payload)))
+            self.changed()
+            await self.reading.wait()
+
+    async def leave(self) -> None:
+        """Leaves the group; returns when it has."""
+        self._leave.set()
+        await self._left.wait()
+
+    def address_of(self, member: Member) -> Any:
+        """The address of another member of the newest view."""
+        for address in self.channel.view.members:
+            if self.channel.name_of(address) == member.name:
+                return address
+        raise AssertionError(f"{member.name} is not in {self.summary()}")
+
+    async def send(self, text: str, to: Member | None = None, **options: Any) -> None:
+        dest = None if to is None else self.address_of(to)
+        await self.channel.send(text.encode(), dest, **options)
+
+
+@dataclass
+class Group:
+    """Members of one cluster that nobody else on the machine belongs to."""
+
+    nursery: trio.Nursery
+    parts: JavaParts
+    stack: str
+    attributes: dict[str, str]
+    cluster: str = "mixed"
+    java_members: list[ProcessMember] = field(default_factory=list)
+    python_members: list[PythonMember] = field(default_factory=list)
+
+    async def java(
+        self,
+        name: str,
+        *,
+        parts: JavaParts | None = None,
+        connect: bool = True,
+        attributes: Mapping[str, str] | None = None,
+    ) -> ProcessMember:
+        """A Java member on its own copy of the stack."""
+        member = ProcessMember(name)
+        await self.nursery.start(member.run, (parts or self.parts).command())
+        self.java_members.append(member)
+        diagnostics = {f"{self.stack.upper()}.diag.enabled": "false"}
+        settings = {**self.attributes, **diagnostics, **(attributes or {})}
+        overrides = [f"{key}={value}" for key, value in settings.items()]
+        await member.tell("open", f"{self.stack}.xml", name, *overrides)
+        if connect:
+            await member.tell("connect", self.cluster)
+        return member
+
+    async def python(
+        self,
+        name: str,
+        *,
+        stack: str | Path | None = None,
+        attributes: Mapping[str, str] | None = None,
+        wait: bool = True,
+        **options: Any,
+    ) -> PythonMember:
+        """A Python member on the stack file of the Java jar."""
+        member = PythonMember(name)
+        member.faults = options.pop("faults", member.faults)
+        await self.nursery.start(
+            member.run,
+            {
+                "stack": stack or self.parts.stacks / f"{self.stack}.xml",
+                "cluster": self.cluster,
+                "bind_addr": "127.0.0.1",
+                "attributes": {**self.attributes, **(attributes or {})},
+                **options,
+            },
+        )
+        self.python_members.append(member)
+        if wait:
+            await member.until(lambda: member.views)
+        return member
+
+    async def python_process(self, name: str) -> ProcessMember:
+        """A Python member in a process of its own, for ``kill``."""
+        member = ProcessMember(name)
+        stack = str(self.parts.stacks / f"{self.stack}.xml")
+        arguments = json.dumps([stack, name, self.cluster, self.attributes])
+        script = str(HERE / "python_peer.py")
+        await self.nursery.start(member.run, [sys.executable, script, arguments])
+        await member.until(lambda: member.views)
+        return member
+
+
+@asynccontextmanager
+async def mixed_group(
+    parts: JavaParts,
+    stack: str,
+    attributes: Mapping[str, str] | None = None,
+    *,
+    allowed: Iterable[str] = (),
+) -> AsyncIterator[Group]:
+    """A group, and what must hold at its end: Java did not complain about anything of ours.
+
+    ``allowed``: patterns of further warnings that belong to what the test does.
+    """
+    config = load_stack(str(parts.stacks / f"{stack}.xml"))
+    settings = {**private_attributes(config, MEMBERS_MAX), **QUICK, **(attributes or {})}
+    async with trio.open_nursery() as nursery:
+        group = Group(nursery, parts, stack, settings, cluster=f"mixed-{os.getpid()}")
+        yield group
+        for member in reversed(group.python_members):
+            await member.leave()
+        complaints = {m.name: m.complaints(allowed) for m in group.java_members}
+        errors = {m.name: m.errors for m in group.java_members if "Exception" in m.errors}
+        nursery.cancel_scope.cancel()
+    lines = [f"{name}: {line}" for name, found in complaints.items() for line in found]
+    assert not lines, "\n".join(lines)
+    assert not errors, errors
+
+
+def filler(number: int, size: int, seed: int) -> bytes:
+    """The payload that Peer.java makes and checks: a number, then bytes that follow from it."""
+    pattern = bytes((i * 7 + number * 13 + seed) & 255 for i in range(8, 264))
+    return (number.to_bytes(8, "big") + pattern * (size // 256 + 1))[:size]

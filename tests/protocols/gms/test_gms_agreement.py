@@ -1,0 +1,278 @@
+"""Survivors agree on a departed member's messages before the view without it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from jgroups_py.address import UUID
+from jgroups_py.batch import Batch
+from jgroups_py.events import Fetched, Freeze, GetDigest
+from jgroups_py.headers import FragHeader
+from jgroups_py.protocols.gms_agree import AGREE_ID, Goals, Kind
+
+
+def rounds(net: Any, kind: Kind | None = None) -> list[tuple[str, str, int]]:
+    """(from, to, kind) of all messages of rounds."""
+    found = []
+    for source, dest, batch in net.sent:
+        header = batch.header(AGREE_ID, FragHeader)
+        if header is not None and kind in (None, header.index):
+            found.append((source, dest, header.index))
+    return found
+
+
+def test_everybody_has_the_departed_members_messages_before_the_view(net: Any) -> None:
+    a, b, c, d = net.group("ABCD")
+    net.delivered("D", A=7, B=9, C=7, D=12)
+    seen: list[tuple[int, int]] = []
+    d.dead = True
+    before = len(a.views)
+    net.suspect("A", "D")
+    up = a.gms.pass_event_up
+
+    def spy(event: Any) -> None:
+        seen.append((len(a.views), a.delivered[d.address]))
+        up(event)
+
+    a.gms.pass_event_up = spy
+    net.run(0.1)
+    assert a.view == b.view == c.view == ("A", "B", "C")
+    assert seen[-1] == (before, 9), "A had 9 before it handed the view up"
+    assert [f.goals for f in a.fetches] == [{d.address: (9, b.address)}]
+    assert [f.goals for f in c.fetches] == [{d.address: (9, b.address)}]
+    assert b.fetches == []
+    assert a.gms.agreements == 1 and a.gms.agreements_timed_out == 0
+
+
+def test_where_nothing_is_missing_one_round_trip_does(net: Any) -> None:
+    *_, d = net.group("ABCD")
+    net.delivered("D", A=7, B=7, C=7, D=7)
+    d.dead = True
+    net.suspect("A", "D")
+    net.run(0.1)
+    assert rounds(net) == [
+        ("A", "B", Kind.FREEZE),
+        ("A", "C", Kind.FREEZE),
+        ("B", "A", Kind.REPORT),
+        ("C", "A", Kind.REPORT),
+    ]
+
+
+def test_joins_do_not_need_a_round(net: Any) -> None:
+    net.group("ABC")
+    assert rounds(net) == []
+
+
+def test_who_has_reported_takes_nothing_more(net: Any) -> None:
+    _, b, c, d = net.group("ABCD")
+    net.lose = lambda src, dest, batch: dest is c
+    d.dead = True
+    net.suspect("A", "D")
+    net.run(0.1)
+    assert b.frozen == {d.address}
+    assert b.view == ("A", "B", "C", "D")
+
+
+def test_the_round_covers_every_sender_that_is_not_in_the_new_view(net: Any) -> None:
+    """B has D still, since it did not get the view without it."""
+    a, b, c, d = net.group("ABCD")
+    d.dead = True
+    net.lose = lambda src, dest, batch: dest is b and batch.dest is None
+    net.suspect("A", "D")
+    net.run(0.05)
+    assert a.view == ("A", "B", "C")
+    net.lose = lambda src, dest, batch: False
+    c.dead = True
+    b.fake.take_down_events()
+    freezes: list[Any] = []
+    event = net._event
+
+    def spy(node: Any, what: Any) -> None:
+        if isinstance(what, Freeze):
+            freezes.append((node.name, what))
+        event(node, what)
+
+    net._event = spy
+    net.suspect("A", "C")
+    net.run(0.1)
+    assert ("B", Freeze((c.address, d.address))) in freezes
+
+
+def test_another_crash_starts_the_round_again_with_both(net: Any) -> None:
+    """B, who has the missing message, dies while C fetches it."""
+    a, b, c, d = net.group("ABCD")
+    net.delivered("D", A=7, B=9, C=7)
+    d.dead = True
+    net.lose = lambda src, dest, batch: (
+        Kind.DONE in [h.index for h in batch.headers.values() if isinstance(h, FragHeader)]
+    )
+    net.suspect("A", "D")
+    net.run(0.1)
+    assert a.view == ("A", "B", "C", "D"), "waits for C"
+    net.lose = lambda src, dest, batch: False
+    b.dead = True
+    net.suspect("A", "B")
+    net.run(0.1)
+    assert a.view == c.view == ("A", "C")
+    assert a.gms.agreements_restarted == 1
+    assert a.delivered.keys() == c.delivered.keys() == {a.address, c.address}
+
+
+def test_the_coordinator_dies_in_the_round_and_the_next_one_begins_its_own(net: Any) -> None:
+    a, b, c, d = net.group("ABCD")
+    net.delivered("D", A=9, B=7, C=8)
+    d.dead = True
+    net.lose = lambda src, dest, batch: dest is a  # reports do not come back
+    net.suspect("A", "D")
+    net.run(0.1)
+    assert b.frozen == c.frozen == {d.address}
+    a.dead = True
+    net.lose = lambda src, dest, batch: False
+    net.suspect("B", "A", "D")
+    net.run(0.1)
+    assert b.view == c.view == ("B", "C")
+    assert [f.goals[d.address] for f in b.fetches] == [(8, c.address)]
+    assert b.frozen == c.frozen == set()
+
+
+def test_a_round_is_bounded_in_time(net: Any) -> None:
+    a, b, c, d = net.group("ABCD", agree_timeout=1.0)
+    d.dead = True
+    c.deaf = True
+    net.suspect("A", "D")
+    net.run(0.95)
+    assert a.view == ("A", "B", "C", "D")
+    net.run(0.1)
+    assert a.view == b.view == ("A", "B", "C")
+    assert a.gms.agreements_timed_out == 1
+    (late,) = [t for t in a.traced("agree") if t["step"] == "timed out"]
+    assert late["waiting"] == (c.address,)
+
+
+def test_it_can_be_switched_off(net: Any) -> None:
+    a, b, _c, d = net.group("ABCD", agree_timeout=0.0)
+    net.delivered("D", A=7, B=9)
+    d.dead = True
+    net.suspect("A", "D")
+    net.run(0.1)
+    assert a.view == b.view == ("A", "B", "C") and rounds(net) == []
+
+
+def test_who_turns_out_alive_in_the_round_is_listened_to_again(net: Any) -> None:
+    a, b, c, d = net.group("ABCD")
+    net.lose = lambda src, dest, batch: dest is c
+    net.suspect("A", "D")
+    net.run(0.1)
+    net.lose = lambda src, dest, batch: False
+    net.unsuspect("A", "D")
+    net.run(0.1)
+    assert a.frozen == b.frozen == set()
+    assert {n.view for n in (a, b, c, d)} == {("A", "B", "C", "D")}
+    assert ("A", "B", Kind.THAW) in rounds(net)
+
+
+def test_a_late_freeze_of_an_older_view_does_not_freeze(net: Any) -> None:
+    """T21: it reaches a member that has installed the view already."""
+    a, b, _c, d = net.group("ABCD")
+    d.dead = True
+    net.suspect("A", "D")
+    net.run(0.1)
+    (late,) = [
+        batch
+        for src, dest, batch in net.sent
+        if dest == "B" and (h := batch.header(AGREE_ID, FragHeader)) and h.index == Kind.FREEZE
+    ]
+    late.src = a.address
+    b.fake.up(late)
+    assert b.fake.take_down_events(Freeze) == [] and b.frozen == set()
+
+
+def test_a_stranger_cannot_freeze(net: Any) -> None:
+    _a, b, c = net.group("ABC")
+    net.suspect("B", "A")
+    net.suspect("C", "A")
+    net.run(0.1)  # B and C went on without A
+    net.sent.clear()
+    net.suspect("A", "C")
+    net.run(0.1)
+    assert b.frozen == c.frozen == set() and b.view == ("B", "C")
+
+
+def test_a_leavers_messages_come_to_all_and_it_helps(net: Any) -> None:
+    a, b, c = net.group("ABC")
+    net.delivered("C", A=3, B=3, C=5)
+    net.leave("C")
+    net.run(0.1)
+    assert a.view == b.view == ("A", "B") and c.left
+    assert [f.goals for f in a.fetches] == [{c.address: (5, c.address)}]
+    assert [f.goals for f in b.fetches] == [{c.address: (5, c.address)}]
+
+
+def test_a_leaver_that_dies_meanwhile_is_not_waited_for(net: Any) -> None:
+    a, b, c = net.group("ABC", agree_timeout=60.0)
+    net.lose = lambda src, dest, batch: dest is c
+    net.leave("C")
+    net.run(0.2)
+    assert a.view == ("A", "B", "C")
+    c.dead = True
+    net.suspect("A", "C")
+    net.run(0.1)
+    assert a.view == b.view == ("A", "B")
+
+
+def test_java_members_are_not_asked(net: Any) -> None:
+    a, b, c, d = net.group("ABCD")
+    d.dead = True
+    plain = UUID(b.address[:12] + bytes(4))
+    assert not plain.is_ours
+    a.gms.view = type(a.gms.view)(a.gms.view.view_id, (a.address, plain, c.address, d.address))
+    net.suspect("A", "D")
+    net.run(0.1)
+    assert {dest for _, dest, _ in rounds(net, Kind.FREEZE)} == {"C"}
+
+
+def test_without_nakack2_there_is_nothing_to_agree_on(net: Any) -> None:
+    a, b, c = net.group("ABC")
+    for node in (a, b):
+        node.fake.answers[GetDigest] = lambda query: None
+    c.dead = True
+    net.suspect("A", "C")
+    net.run(0.1)
+    assert a.view == b.view == ("A", "B") and rounds(net) == []
+
+
+@pytest.mark.parametrize("kind", [0, 1, 2, 3, 4, 5, 99])
+@pytest.mark.parametrize("payload", [b"", b"\x00", b"\xff" * 20, b"\x08" + b"\xff" * 8])
+def test_garbage_does_no_harm(net: Any, kind: int, payload: bytes) -> None:
+    a, b, c = net.group("ABC")
+    c.dead = True
+    net.lose = lambda src, dest, batch: dest is a
+    net.suspect("A", "C")
+    net.run(0.05)
+    number = next(h.id for _, _, m in net.sent if (h := m.header(AGREE_ID, FragHeader)))
+    batch = Batch.of(a.address, AGREE_ID, FragHeader(number, kind, 0), payload=payload)
+    batch.src = b.address
+    a.fake.up(batch)
+    net.run(3.0)
+    assert a.view == ("A", "B")
+
+
+def test_fetched_without_a_round_is_ignored(net: Any) -> None:
+    _a, b = net.group("AB")
+    b.fake.event_up(Fetched())
+    net.run(0.1)
+    assert rounds(net) == []
+
+
+def test_goals_are_read_as_they_were_written() -> None:
+    from jgroups_py.protocols.gms_agree import _encode_goals, _read_goals
+    from jgroups_py.testing import make_address
+    from jgroups_py.wire import decode_whole
+
+    goals: Goals = {
+        make_address(1): (5, make_address(2)),
+        make_address(3): (2**40, make_address(1)),
+    }
+    assert decode_whole(_read_goals, _encode_goals(goals)) == goals

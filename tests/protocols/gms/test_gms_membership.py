@@ -1,0 +1,510 @@
+"""GMS: joining, leaving, crashes, coordinator changes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from jgroups_py.address import UUID, IpAddress
+from jgroups_py.batch import Batch
+from jgroups_py.events import (
+    Connect,
+    Disconnected,
+    Expel,
+    Failed,
+    FindMembers,
+    FoundMember,
+    GetView,
+    IsCoordinator,
+    MembersFound,
+    SetDigest,
+    TransportReady,
+    ViewChange,
+)
+from jgroups_py.headers import GmsHeader, GmsType
+from jgroups_py.message import Flag, MessageType
+from jgroups_py.protocols.gms import GMS
+from jgroups_py.structures import (
+    read_join_rsp,
+    read_view_digest,
+    write_join_rsp,
+    write_view_digest,
+)
+from jgroups_py.testing import FakeStack, make_address
+from jgroups_py.values import JoinRsp, ViewDigest
+from jgroups_py.view import DeltaView, Digest, MergeView, View, ViewId
+from jgroups_py.wire import decode_whole, encode_whole
+
+A, B, C = make_address(1), make_address(2), make_address(3)
+JAVA = UUID(bytes(range(16)))
+READY = TransportReady(IpAddress("127.0.0.1", 1))
+
+
+def found(address: Any, *, server: bool = False, coordinator: bool = False) -> FoundMember:
+    return FoundMember(address, None, None, server or coordinator, coordinator)
+
+
+def message(src: Any, kind: GmsType, payload: bytes | None = None, **fields: Any) -> Batch:
+    batch = Batch.of(None, GMS.protocol_id, GmsHeader(kind, **fields), payload=payload)
+    batch.src = src
+    return batch
+
+
+def kinds(fake: FakeStack) -> list[tuple[Any, GmsType]]:
+    headers = [(b.dest, b.header(GMS.protocol_id, GmsHeader)) for b in fake.take_down()]
+    return [(dest, header.type) for dest, header in headers if header is not None]
+
+
+def joined(*members: Any, me: Any = A, **config: Any) -> FakeStack:
+    """A member whose view is ``members``, joined at the first of them."""
+    fake = FakeStack(GMS(**config), address=me)
+    fake.event_down(Connect("test"))
+    fake.event_up(READY)
+    first = members[0]
+    if first == me:
+        fake.event_up(MembersFound("GMS", ()))
+        assert members == (me,)
+    else:
+        fake.event_up(MembersFound("GMS", (found(first, coordinator=True),)))
+        view = View(ViewId(first, 5), members)
+        answer = JoinRsp(view, Digest({m: (3, 4) for m in members}))
+        fake.up(message(first, GmsType.JOIN_RSP, encode_whole(write_join_rsp, answer)))
+    fake.take_down()
+    fake.take_up_events()
+    fake.take_down_events()
+    return fake
+
+
+# --- alone
+
+
+def test_alone_the_first_view_comes_at_once() -> None:
+    fake = FakeStack(GMS(join_timeout=2.0), address=A)
+    fake.event_down(Connect("test"))
+    assert FindMembers("GMS", 2.0) not in fake.take_down_events()  # the sockets are not open yet
+    fake.event_up(READY)
+    assert FindMembers("GMS", 2.0) in fake.take_down_events()
+    fake.event_up(MembersFound("GMS", (), alone=True))
+    view = View(ViewId(A, 0), (A,))
+    assert fake.take_down_events() == [SetDigest(Digest({A: (0, 0)})), ViewChange(view, None)]
+    assert fake.take_up_events() == [READY, ViewChange(view, None)]
+    assert fake.take_down() == []
+    assert fake.stack.ask(GetView()) == view
+    assert fake.stack.ask(IsCoordinator()) is True
+
+
+def test_without_a_discovery_in_the_stack_the_member_is_alone_after_a_while() -> None:
+    fake = FakeStack(GMS(join_timeout=2.0), address=A)
+    fake.event_down(Connect("test"))
+    fake.event_up(READY)
+    fake.advance(3.1)
+    assert fake.stack.ask(GetView()).members == (A,)
+
+
+# --- joining
+
+
+def test_a_joiner_asks_the_coordinator_and_installs_its_view() -> None:
+    fake = FakeStack(GMS(), address=A)
+    fake.event_down(Connect("test"))
+    fake.event_up(READY)
+    fake.take_down_events()
+    fake.event_up(MembersFound("GMS", (found(C, server=True), found(B, coordinator=True))))
+    (request,) = fake.take_down()
+    assert request.dest == B and request.flags == Flag.OOB
+    assert request.type == MessageType.BYTES and list(request.payloads) == [None]
+    assert request.headers[12] == GmsHeader(GmsType.JOIN_REQ, A)
+    view = View(ViewId(B, 7), (B, C, A))
+    digest = Digest({B: (10, 12), C: (1, 1), A: (0, 0)})
+    payload = encode_whole(write_join_rsp, JoinRsp(view, digest))
+    fake.up(message(B, GmsType.JOIN_RSP, payload))
+    assert fake.take_down_events() == [SetDigest(digest), ViewChange(view, None)]
+    assert kinds(fake) == [(B, GmsType.VIEW_ACK)]
+    assert fake.stack.ask(IsCoordinator()) is False
+
+
+def test_with_state_the_request_says_so() -> None:
+    fake = FakeStack(GMS(), address=A)
+    fake.event_down(Connect("test", with_state=True))
+    fake.event_up(READY)
+    fake.event_up(MembersFound("GMS", (found(B, coordinator=True),)))
+    assert kinds(fake) == [(B, GmsType.JOIN_REQ_WITH_STATE_TRANSFER)]
+
+
+def test_every_retry_discovers_anew_and_then_gives_up() -> None:
+    fake = FakeStack(GMS(join_timeout=1.0, max_join_attempts=3, give_up="fail"), address=A)
+    fake.event_down(Connect("test"))
+    fake.event_up(READY)
+    for _ in range(3):
+        assert [e.requester for e in fake.take_down_events(FindMembers)] == ["GMS"]
+        fake.event_up(MembersFound("GMS", (found(B, coordinator=True),)))
+        assert kinds(fake) == [(B, GmsType.JOIN_REQ)]
+        fake.advance(1.0)
+    assert fake.take_down_events(FindMembers) == []
+    (failed,) = fake.take_up_events(Failed)
+    assert "3 attempts" in failed.problem
+    fake.advance(10.0)
+    assert fake.take_down() == []
+
+
+def test_a_dead_coordinator_does_not_keep_us_out() -> None:
+    fake = FakeStack(GMS(join_timeout=1.0), address=A)
+    fake.event_down(Connect("test"))
+    fake.event_up(READY)
+    fake.event_up(MembersFound("GMS", (found(B, coordinator=True), found(C, server=True))))
+    fake.advance(1.0)
+    fake.take_down()
+    fake.event_up(MembersFound("GMS", (found(C, server=True),)))  # B is being replaced
+    assert fake.stack.ask(GetView()) is None
+    fake.advance(1.0)
+    fake.event_up(MembersFound("GMS", (found(C, coordinator=True),)))
+    assert kinds(fake) == [(C, GmsType.JOIN_REQ)]
+
+
+def test_a_refused_join_fails() -> None:
+    fake = FakeStack(GMS(), address=A)
+    fake.event_down(Connect("test"))
+    fake.event_up(READY)
+    fake.event_up(MembersFound("GMS", (found(B, coordinator=True),)))
+    payload = encode_whole(write_join_rsp, JoinRsp(fail_reason="who are you?"))
+    fake.up(message(B, GmsType.JOIN_RSP, payload))
+    (failed,) = fake.take_up_events(Failed)
+    assert "who are you?" in failed.problem
+
+
+def test_what_members_say_before_the_first_view_comes_after_it() -> None:
+    fake = FakeStack(GMS(), address=A)
+    fake.event_down(Connect("test"))
+    fake.event_up(READY)
+    fake.event_up(MembersFound("GMS", (found(B, coordinator=True),)))
+    early = Batch(A, (b"hello",), {}, C)
+    fake.up(early)
+    newer = ViewDigest(View(ViewId(B, 8), (B, A)))
+    fake.up(message(B, GmsType.VIEW, encode_whole(write_view_digest, newer)))
+    assert fake.take_up() == []
+    view = View(ViewId(B, 7), (B, C, A))
+    answer = JoinRsp(view, Digest({m: (0, 0) for m in view}))
+    fake.up(message(B, GmsType.JOIN_RSP, encode_whole(write_join_rsp, answer)))
+    assert fake.take_up() == [early]
+    assert fake.stack.ask(GetView()).id == 8
+
+
+def test_two_that_start_at_once_make_one_group(net: Any) -> None:
+    b, a = net.add("B", 2), net.add("A", 1)
+    net.connect("B"), net.connect("A")
+    net.run(1.0)
+    assert a.view == b.view == ("A", "B")
+
+
+@pytest.mark.parametrize("names", ["ABCDE", "EDCBA", "CAEBD"])
+def test_five_that_start_at_once_make_one_group_in_few_views(net: Any, names: str) -> None:
+    for name in names:
+        net.add(name, ord(name) - 64)
+    for name in names:
+        net.connect(name)
+    net.run(2.0)
+    views = {node.gms.view for node in net.nodes.values()}
+    assert len(views) == 1
+    assert set(views.pop().members) == {node.address for node in net.nodes.values()}
+    assert net.nodes["A"].gms.view.id == 1, "the four others joined in one view"
+
+
+def test_who_is_a_member_already_gets_the_view_again(net: Any) -> None:
+    a, b = net.group("AB")
+    net.sent.clear()
+    b_again = message(b.address, GmsType.JOIN_REQ, member=b.address)
+    a.fake.up(b_again)
+    net.run(0.2)
+    assert net.gms_messages(GmsType.JOIN_RSP) == [("A", "B")]
+    assert net.gms_messages(GmsType.VIEW) == []
+    assert a.view == b.view == ("A", "B")
+
+
+# --- what the coordinator sends
+
+
+def test_the_first_view_is_full_and_the_next_ones_tell_the_difference(net: Any) -> None:
+    net.group("ABC")
+    views = [decode_whole(read_view_digest, p).view for p in net.payloads(GmsType.VIEW)]
+    assert isinstance(views[0], View) and isinstance(views[1], DeltaView)
+    assert views[1].joined == (net.nodes["C"].address,) and views[1].left == ()
+
+
+def test_a_view_is_reliable_but_neither_flow_controlled_nor_relayed(net: Any) -> None:
+    net.group("AB")
+    (view,) = [b for _, _, b in net.sent if b.headers[12].type == GmsType.VIEW]
+    assert view.flags == Flag.NO_FC | Flag.NO_RELAY
+
+
+def test_the_joiners_digest_is_what_the_coordinator_delivered(net: Any) -> None:
+    a, b = net.group("AB")
+    net.delivered("A", A=10, B=10)
+    net.delivered("B", A=4, B=5)
+    c = net.connect("C")
+    net.run(0.3)
+    assert c.delivered == {a.address: 10, b.address: 4, c.address: 0}
+
+
+def test_who_misses_a_view_asks_for_the_current_one(net: Any) -> None:
+    _, b, _ = net.group("ABC")
+    net.lose = lambda src, dest, batch: dest is b  # NAKACK2 would repair it
+    net.connect("D")
+    net.run(0.3)
+    assert b.view == ("A", "B", "C")
+    net.lose = lambda src, dest, batch: False
+    net.connect("E")
+    net.run(3.0)
+    assert b.view == ("A", "B", "C", "D", "E")
+    assert ("B", "A") in net.gms_messages(GmsType.GET_CURRENT_VIEW)
+
+
+def test_joins_wait_for_acknowledgements_but_not_for_ever(net: Any) -> None:
+    _, b, c = net.group("ABC")
+    b.deaf = True
+    net.connect("D")
+    net.run(0.2)
+    net.connect("E")
+    net.run(0.2)
+    assert c.view == ("A", "B", "C", "D")
+    net.run(2.5)
+    assert c.view == ("A", "B", "C", "D", "E")
+    assert net.nodes["A"].gms.view_acks_missing >= 1
+
+
+# --- leaving
+
+
+def test_a_member_leaves(net: Any) -> None:
+    a, b, c = net.group("ABC")
+    net.leave("B")
+    net.run(0.1)
+    assert a.view == c.view == ("A", "C")
+    assert b.left and Disconnected() in b.events
+    assert net.gms_messages(GmsType.LEAVE_REQ) == [("B", "A")]
+
+
+def test_the_coordinator_leaves_and_the_second_takes_over(net: Any) -> None:
+    a, b, c = net.group("ABC")
+    net.leave("A")
+    net.run(0.1)
+    assert a.left and b.view == c.view == ("B", "C")
+    assert net.gms_messages(GmsType.LEAVE_REQ) == [("A", "B")]
+    assert b.gms.is_coordinator
+
+
+def test_two_leave_at_once_coordinator_included(net: Any) -> None:
+    a, b, c, d = net.group("ABCD")
+    net.leave("A")
+    net.leave("B")
+    net.run(0.5)
+    assert a.left and b.left and c.view == d.view == ("C", "D")
+
+
+def test_everybody_leaves_at_once(net: Any) -> None:
+    nodes = net.group("ABCDE")
+    for node in nodes:
+        net.leave(node.name)
+    net.run(1.1)
+    assert all(node.left for node in nodes)
+
+
+def test_a_leaver_does_not_wait_longer_than_leave_timeout(net: Any) -> None:
+    a, b = net.group("AB")
+    a.dead = True
+    net.leave("B")
+    net.run(0.9)
+    assert not b.left
+    net.run(0.2)
+    assert b.left
+
+
+def test_a_leaver_tells_the_next_one_when_the_coordinator_dies(net: Any) -> None:
+    a, b, c = net.group("ABC")
+    a.dead = True
+    net.leave("C")
+    net.run(0.1)
+    net.suspect("B", "A")
+    net.suspect("C", "A")
+    net.run(0.2)
+    assert c.left and b.view == ("B",)
+
+
+def test_who_never_joined_leaves_at_once() -> None:
+    fake = FakeStack(GMS(), address=A)
+    fake.event_down(Connect("test"))
+    fake.stack.disconnect()
+    assert Disconnected() in fake.take_up_events()
+    fake.event_up(READY)
+    fake.advance(20)
+    assert fake.stack.ask(GetView()) is None
+
+
+def test_a_java_leaver_is_answered_at_once() -> None:
+    fake = joined(A)
+    fake.up(message(JAVA, GmsType.JOIN_REQ, member=JAVA))
+    fake.advance(0.1)
+    fake.take_down()
+    fake.up(message(JAVA, GmsType.LEAVE_REQ, member=JAVA))
+    out = fake.take_down()
+    assert out[0].dest == JAVA and out[0].headers[12] == GmsHeader(GmsType.LEAVE_RSP)
+    assert out[0].flags == Flag.OOB | Flag.NO_RELIABILITY
+
+
+# --- crashes
+
+
+def test_a_crashed_member_is_removed(net: Any) -> None:
+    a, b, c = net.group("ABC")
+    c.dead = True
+    net.suspect("A", "C")
+    net.run(0.1)
+    assert a.view == b.view == ("A", "B")
+
+
+def test_only_the_acting_coordinator_acts(net: Any) -> None:
+    a, b, _ = net.group("ABC")
+    net.suspect("B", "C")
+    net.run(0.5)
+    assert a.view == b.view == ("A", "B", "C")
+
+
+def test_the_coordinator_crashes(net: Any) -> None:
+    a, b, c = net.group("ABC")
+    a.dead = True
+    net.suspect("C", "A")
+    net.suspect("B", "A")
+    net.run(0.1)
+    assert b.view == c.view == ("B", "C")
+    assert b.gms.view.id == 3
+
+
+def test_coordinator_and_second_crash_together_and_it_is_one_view(net: Any) -> None:
+    a, b, c, d = net.group("ABCD")
+    a.dead = b.dead = True
+    net.suspect("C", "A", "B")
+    net.suspect("D", "A", "B")
+    net.run(0.1)
+    assert c.view == d.view == ("C", "D")
+    assert [v.id for v in c.views] == [2, 3, 4]
+
+
+def test_suspicions_one_after_the_other_add_up(net: Any) -> None:
+    a, b, c, d = net.group("ABCD")
+    a.dead = b.dead = True
+    net.suspect("C", "A")
+    net.run(0.3)
+    assert c.view == ("A", "B", "C", "D")
+    net.suspect("C", "B")
+    net.run(0.1)
+    assert c.view == d.view == ("C", "D")
+
+
+def test_who_turns_out_alive_stays(net: Any) -> None:
+    a, b, _ = net.group("ABC")
+    net.suspect("B", "A")
+    net.unsuspect("B", "A")
+    net.suspect("B", "C")
+    net.run(0.2)
+    assert b.view == a.view == ("A", "B", "C")
+
+
+def test_a_crash_and_a_join_are_one_view(net: Any) -> None:
+    a, b, c = net.group("ABC")
+    c.dead = True
+    d = net.connect("D")
+    net.pump()
+    net.suspect("A", "C")
+    net.run(0.1)
+    assert a.view == b.view == d.view == ("A", "B", "D")
+    assert a.gms.view.id == 3
+
+
+def test_a_view_that_only_some_got_is_overtaken(net: Any) -> None:
+    """A removes D, reaches C only, and crashes."""
+    a, b, c, d = net.group("ABCD")
+    d.dead = True
+    net.lose = lambda src, dest, batch: dest is b and batch.dest is None
+    net.suspect("A", "D")
+    net.run(0.05)
+    assert c.view == ("A", "B", "C") and b.view == ("A", "B", "C", "D")
+    net.lose = lambda src, dest, batch: False
+    a.dead = True
+    net.suspect("B", "A", "D")
+    net.suspect("C", "A")
+    net.run(0.1)
+    assert b.view == c.view == ("B", "C")
+    assert b.gms.view == c.gms.view and b.gms.view.id == 5
+
+
+# --- excluded
+
+
+def test_a_view_without_us_is_ignored_and_we_do_not_act() -> None:
+    fake = joined(B, A, C, me=A)
+    view = View(ViewId(B, 6), (B, C))
+    fake.up(message(B, GmsType.VIEW, encode_whole(write_view_digest, ViewDigest(view))))
+    assert fake.take_up_events() == [] and fake.stack.ask(GetView()).id == 5
+    assert kinds(fake) == []
+    assert fake.protocol.excluding == view  # type: ignore[attr-defined]
+
+
+def test_a_coordinator_that_was_excluded_lets_nobody_in(net: Any) -> None:
+    a, b, c = net.group("ABC")
+    net.suspect("B", "A")
+    net.suspect("C", "A")
+    net.run(0.1)
+    assert b.view == c.view == ("B", "C") and a.view == ("A", "B", "C")
+    assert a.fake.stack.ask(IsCoordinator()) is False
+    d = net.connect("D")
+    net.run(0.3)
+    assert d.view == b.view == ("B", "C", "D")
+
+
+def test_excluded_may_mean_expelled() -> None:
+    fake = joined(B, A, C, me=A, excluded="expel")
+    view = View(ViewId(B, 6), (B, C))
+    fake.up(message(B, GmsType.VIEW, encode_whole(write_view_digest, ViewDigest(view))))
+    (expel,) = fake.take_up_events(Expel)
+    assert expel.view == view
+
+
+# --- hostile or late
+
+
+@pytest.mark.parametrize("payload", [b"", b"\xff" * 7, bytes(40), b"\x00\x11" + bytes(30)])
+@pytest.mark.parametrize("kind", [k for k in GmsType if k != GmsType.LEAVE_REQ])
+def test_garbage_is_counted_and_dropped(kind: GmsType, payload: bytes) -> None:
+    fake = joined(B, A, C, me=A)
+    fake.up(message(B, kind, payload))
+    fake.up(message(C, kind, payload))
+    fake.advance(10.0)
+    assert fake.stack.ask(GetView()).members == (B, A, C)
+
+
+def test_views_from_strangers_and_old_views_are_ignored() -> None:
+    fake = joined(B, A, me=A)
+    for src, number in ((C, 9), (B, 5), (B, 4), (B, 2**62 + 1)):
+        view = View(ViewId(src, number), (B, A, C))
+        fake.up(message(src, GmsType.VIEW, encode_whole(write_view_digest, ViewDigest(view))))
+    assert fake.stack.ask(GetView()).id == 5
+    assert kinds(fake) == [], "neither installed nor acknowledged"
+
+
+def test_a_merge_view_is_told_to_a_member_as_a_plain_one() -> None:
+    fake = joined(B, A, me=A)
+    merge = MergeView(ViewId(B, 6), (A, B), (View(ViewId(B, 5), (B, A)),))
+    content = ViewDigest(merge, Digest({A: (0, 0), B: (0, 0)}))
+    fake.up(message(B, GmsType.VIEW, encode_whole(write_view_digest, content)))
+    fake.take_down()
+    fake.up(message(B, GmsType.JOIN_REQ, member=B))
+    (answer,) = fake.take_down()
+    told = decode_whole(read_join_rsp, answer.payloads[0])
+    assert told is not None and type(told.view) is View
+
+
+def test_messages_of_others_pass_through() -> None:
+    fake = joined(B, A, me=A)
+    batch = Batch(None, (b"x",), {}, B)
+    fake.up(batch)
+    assert fake.take_up() == [batch]

@@ -1,0 +1,266 @@
+"""GMS: groups that found each other become one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from jgroups_py.address import Address
+from jgroups_py.headers import GmsType
+from jgroups_py.message import Flag
+from jgroups_py.protocols.gms_merge import merge_leader, merged, participants_of
+from jgroups_py.testing import make_address
+from jgroups_py.values import ViewDigest
+from jgroups_py.view import Digest, MergeView, View, ViewId
+
+A, B, C, D, E, F = (make_address(n) for n in range(1, 7))
+
+
+def split(net: Any, *groups: str) -> None:
+    """Cuts the network and lets each side remove the others."""
+    net.groups = [set(group) for group in groups]
+    everybody = "".join(groups)
+    for group in groups:
+        for name in group:
+            net.suspect(name, *[n for n in everybody if n not in group])
+    net.run(0.2)
+    for group in groups:
+        assert net.nodes[group[0]].view == tuple(group)
+
+
+def heal(net: Any) -> None:
+    net.groups = None
+
+
+def test_two_halves_become_one(net: Any) -> None:
+    nodes = net.group("ABCD")
+    split(net, "AB", "CD")
+    net.delivered("A", A=20, B=19)
+    net.delivered("D", C=7, D=8)
+    heal(net)
+    net.merge("A", "C")
+    net.run(0.2)
+    views = {n.gms.view for n in nodes}
+    assert len(views) == 1
+    (view,) = views
+    assert isinstance(view, MergeView)
+    assert [net.name_of(m) for m in view.members] == list("ABCD")
+    assert [len(g) for g in view.subgroups] == [2, 2]
+    assert view.view_id == ViewId(nodes[0].address, 5)
+    assert nodes[2].delivered[nodes[0].address] == 20, "what A itself says it has sent"
+    assert nodes[0].delivered[nodes[3].address] == 8
+    assert all(n.gms.merges == 1 for n in nodes)
+
+
+def test_the_view_goes_to_each_subgroup_with_its_digest(net: Any) -> None:
+    net.group("ABCD")
+    split(net, "AB", "CD")
+    heal(net)
+    net.sent.clear()
+    net.merge("A", "C")
+    net.run(0.2)
+    assert net.gms_messages(GmsType.MERGE_REQ) == [("A", "C")]
+    assert net.gms_messages(GmsType.MERGE_RSP) == [("C", "A")]
+    assert net.gms_messages(GmsType.GET_DIGEST_REQ) == [("A", None), ("C", None)]
+    assert net.gms_messages(GmsType.INSTALL_MERGE_VIEW) == [("A", "C")]
+    assert net.gms_messages(GmsType.VIEW) == [("A", None), ("C", None)]
+    assert sorted(net.gms_messages(GmsType.VIEW_ACK)) == [("B", "A"), ("D", "C")]
+    flags = [b.flags for s, d, b in net.sent if d is None and b.flags & Flag.NO_TOTAL_ORDER]
+    assert flags == [Flag.NO_FC | Flag.NO_RELAY | Flag.NO_TOTAL_ORDER] * 2
+
+
+@pytest.mark.parametrize("leader_first", [True, False])
+def test_three_groups_become_one_at_once(net: Any, leader_first: bool) -> None:
+    nodes = net.group("ABCDE")
+    split(net, "AB", "CD", "E")
+    heal(net)
+    net.sent.clear()
+    net.merge(*("ACE" if leader_first else "ECA"))
+    net.run(0.2)
+    assert len({n.gms.view for n in nodes}) == 1
+    assert nodes[4].view == tuple("ABCDE")
+    assert all(n.gms.merges == 1 for n in nodes)
+
+
+def test_the_leader_is_the_lowest_coordinator(net: Any) -> None:
+    for name, number in (("A", 9), ("B", 5), ("C", 3)):
+        net.connect(name, number)
+        net.run(0.3)
+    split(net, "AB", "C")
+    heal(net)
+    net.merge("A", "C")
+    net.run(0.2)
+    assert net.nodes["B"].view == ("C", "A", "B")
+
+
+def test_members_that_others_went_on_without_come_back(net: Any) -> None:
+    """A was taken for dead, wrongly: it still has the old view, and B a newer one."""
+    a, b, c = net.group("ABC")
+    net.suspect("B", "A")
+    net.suspect("C", "A")
+    net.run(0.1)
+    assert a.view == ("A", "B", "C") and b.view == ("B", "C")
+    net.merge("A", "B")
+    net.run(0.2)
+    assert a.gms.view == b.gms.view == c.gms.view
+    assert set(a.view) == {"A", "B", "C"}
+    assert a.gms.is_coordinator
+
+
+def test_a_stale_member_that_is_no_coordinator_comes_back(net: Any) -> None:
+    a, b, c = net.group("ABC")
+    net.suspect("A", "C")
+    net.run(0.1)
+    assert a.view == ("A", "B") and c.view == ("A", "B", "C")
+    net.merge("A", "C")
+    net.run(0.2)
+    assert a.gms.view == b.gms.view == c.gms.view and c.view == ("A", "B", "C")
+    assert isinstance(c.gms.view, MergeView)
+
+
+def test_equal_views_are_not_merged(net: Any) -> None:
+    a, _b, _c = net.group("ABC")
+    net.sent.clear()
+    net.merge("A", "B", "C")
+    net.run(6.0)
+    assert net.sent == [] and a.gms.view.id == 2
+
+
+def test_a_group_that_does_not_answer_is_left_out(net: Any) -> None:
+    nodes = net.group("ABCDE", merge_timeout=1.0)
+    split(net, "AB", "CD", "E")
+    heal(net)
+    nodes[4].deaf = True
+    net.merge("A", "C", "E")
+    net.run(0.9)
+    assert nodes[0].view == ("A", "B")
+    net.run(0.2)
+    assert nodes[0].view == nodes[3].view == tuple("ABCD")
+
+
+def test_when_nobody_answers_the_merge_ends_and_joins_go_on(net: Any) -> None:
+    a, b = net.group("AB", merge_timeout=1.0)
+    split(net, "A", "B")
+    heal(net)
+    b.deaf = True
+    net.merge("A", "B")
+    net.run(0.1)
+    c = net.connect("C")
+    net.run(0.5)
+    assert c.view is None, "joins wait for the end of the merge"
+    net.run(0.7)
+    assert a.gms.merges_cancelled == 1
+    assert a.view == c.view == ("A", "C")
+
+
+def test_the_leader_dies_in_the_merge(net: Any) -> None:
+    a, b, c = net.group("ABC", merge_timeout=1.0)
+    split(net, "A", "BC")
+    heal(net)
+    net.lose = lambda src, dest, batch: dest is a
+    net.merge("A", "B")
+    net.run(0.1)
+    assert b.gms.merger.busy
+    a.dead = True
+    net.run(2.0)
+    assert not b.gms.merger.busy
+    c.dead = True
+    net.suspect("B", "C")
+    net.run(0.1)
+    assert b.view == ("B",)
+
+
+def test_a_member_of_a_subgroup_vanishes_in_the_merge(net: Any) -> None:
+    nodes = net.group("ABCD", merge_timeout=1.0)
+    split(net, "AB", "CD")
+    heal(net)
+    nodes[3].dead = True
+    net.merge("A", "C")
+    net.run(1.5)
+    assert nodes[0].view == nodes[2].view == tuple("ABCD")
+    net.suspect("A", "D")
+    net.run(0.2)
+    assert nodes[0].view == nodes[2].view == tuple("ABC")
+
+
+def test_a_crash_that_is_noticed_in_the_merge_is_dealt_with_after_it(net: Any) -> None:
+    nodes = net.group("ABCD", merge_timeout=1.0)
+    split(net, "ABD", "C")
+    heal(net)
+    nodes[3].dead = True
+    net.merge("A", "C")
+    net.run(0.01)
+    net.suspect("A", "D")
+    net.run(2.5)
+    assert nodes[0].view == nodes[1].view == nodes[2].view == tuple("ABC")
+
+
+def test_who_is_busy_with_another_merge_does_not_answer(net: Any) -> None:
+    nodes = net.group("ABC", merge_timeout=1.0)
+    split(net, "A", "B", "C")
+    heal(net)
+    net.lose = lambda src, dest, batch: {src.name, dest.name} == {"A", "C"}
+    net.merge("B", "C")  # does not know of A
+    net.merge("A", "B")
+    net.run(2.5)
+    assert nodes[1].gms.view == nodes[2].gms.view
+    assert nodes[0].view == ("A",)
+    net.lose = lambda src, dest, batch: False
+    net.merge("A", "B")
+    net.run(0.2)
+    assert nodes[0].view == nodes[1].view == nodes[2].view == tuple("ABC")
+
+
+def test_view_ids_only_grow(net: Any) -> None:
+    nodes = net.group("ABCD")
+    for _ in range(3):
+        split(net, "AB", "CD")
+        heal(net)
+        net.merge("A", "C")
+        net.run(0.2)
+    for node in nodes:
+        ids = [v.id for v in node.views]
+        assert ids == sorted(set(ids))
+        assert node.view == tuple("ABCD")
+
+
+# --- who takes part
+
+
+def view(number: int, *members: Any) -> View:
+    return View(ViewId(members[0], number), members)
+
+
+def test_participants_share_no_member() -> None:
+    """B's view is newer: C belongs to it, A is what is left of the older one."""
+    views: dict[Address, Any] = {A: view(4, A, B, C), B: view(5, B, C)}
+    assert participants_of(views) == {A: (A,), B: (B, C)}
+    assert merge_leader(views, participants_of(views)) == A
+
+
+def test_a_stale_member_is_a_group_of_its_own() -> None:
+    views: dict[Address, Any] = {A: view(5, A, B), C: view(4, A, B, C), B: view(5, A, B)}
+    assert participants_of(views) == {A: (A, B), C: (C,)}
+    assert merge_leader(views, participants_of(views)) == A
+
+
+def test_members_whose_coordinator_said_nothing_are_left_to_it() -> None:
+    """D's and B's coordinators were not heard: taking part alone would tear their groups apart."""
+    views: dict[Address, Any] = {A: view(6, A), B: view(5, C, B), D: view(4, E, D)}
+    assert participants_of(views) == {A: (A,)}
+
+
+def test_a_member_whose_coordinator_died_belongs_to_who_went_on() -> None:
+    views: dict[Address, Any] = {A: view(6, A), B: view(5, C, A, B)}
+    assert participants_of(views) == {A: (A,), B: (B,)}
+
+
+def test_the_digest_is_the_highest_of_all_answers() -> None:
+    answers: dict[Address, Any] = {
+        B: ViewDigest(view(5, B, C), Digest({B: (3, 4), C: (9, 9)})),
+        A: ViewDigest(view(9, A), Digest({A: (1, 1)})),
+    }
+    result, digest = merged(A, answers, 20)
+    assert result == MergeView(ViewId(A, 21), (A, B, C), (view(9, A), view(5, B, C)))
+    assert digest == Digest({A: (1, 1), B: (3, 4), C: (9, 9)})

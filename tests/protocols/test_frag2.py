@@ -1,0 +1,274 @@
+"""FRAG2 between a fake above and a fake below."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from jgroups_py.address import Address
+from jgroups_py.batch import Batch, Credit
+from jgroups_py.errors import ConfigError
+from jgroups_py.events import Attribute, Consumed, Query, ViewChange
+from jgroups_py.headers import (
+    CorrelatorHeader,
+    CorrelatorType,
+    FragHeader,
+    NakAckHeader2,
+    NakAckType,
+)
+from jgroups_py.message import MessageType
+from jgroups_py.packets import encode_nested
+from jgroups_py.protocols.frag2 import FRAG2
+from jgroups_py.testing import FakeStack, make_address
+from jgroups_py.values import Streamable
+from jgroups_py.view import View, ViewId
+
+A, B, C = (make_address(n) for n in range(1, 4))
+ID = 4
+UPPER = CorrelatorHeader(CorrelatorType.REQ, 7, 200)
+
+
+def fake(**config: Any) -> FakeStack:
+    return FakeStack(FRAG2(**{"frag_size": 10, **config}), address=A)
+
+
+def fragment(
+    number: int, index: int, of: int, payload: Any, src: Address = B, owed: int = 0
+) -> Batch:
+    batch = Batch(None, (payload,), {ID: FragHeader(number, index, of)}, src)
+    if owed:
+        batch.credits = (Credit(src, True, owed),)
+    return batch
+
+
+def looped(stack: FakeStack, reverse: bool = False) -> list[Batch]:
+    """What was sent comes in again."""
+    sent = stack.take_down()
+    for batch in reversed(sent) if reverse else sent:
+        stack.up(batch)
+    return stack.take_up()
+
+
+def count(stack: FakeStack, name: str) -> float:
+    return stack.protocol.statistics()[name]
+
+
+def test_small_messages_pass_untouched() -> None:
+    stack = fake()
+    run = Batch(B, [bytes(10)], {})
+    stack.down(run)
+    assert stack.take_down() == [run]
+    assert ID not in run.headers
+
+
+def test_a_large_message_is_cut_and_only_the_first_part_has_the_headers_from_above() -> None:
+    stack = fake()
+    stack.down(Batch(B, [b"0123456789abcdefghijXYZ"], {200: UPPER}, flags=1))
+    sent = stack.take_down()
+    assert [bytes(batch.payloads[0]) for batch in sent] == [b"0123456789", b"abcdefghij", b"XYZ"]
+    assert [batch.headers for batch in sent] == [
+        {200: UPPER, ID: FragHeader(1, 0, 3)},
+        {ID: FragHeader(1, 1, 3)},
+        {ID: FragHeader(1, 2, 3)},
+    ]
+    assert {(batch.dest, batch.flags) for batch in sent} == {(B, 1)}
+
+
+def test_only_what_is_too_large_of_a_run_is_cut() -> None:
+    stack = fake()
+    stack.down(Batch(None, [b"a", b"b", bytes(11), b"c", bytes(20), None, b"d"], {}))
+    shape = [[0 if p is None else len(p) for p in b.payloads] for b in stack.take_down()]
+    assert shape == [[1, 1], [10], [1], [1], [10], [10], [0, 1]]
+
+
+def test_a_message_comes_out_as_it_went_in() -> None:
+    stack = fake()
+    sent = Batch(None, [b"0123456789abcdefghijXYZ"], {200: UPPER}, A, flags=128)
+    stack.down(sent)
+    (got,) = looped(stack)
+    assert (got.dest, got.src, got.flags, got.headers) == (None, A, 128, {200: UPPER})
+    assert bytes(got.payloads[0]) == sent.payloads[0]
+
+
+def test_messages_that_are_not_bytes_are_serialised() -> None:
+    stack = fake()
+    payload = Streamable(16, "a text that is longer than ten bytes")
+    stack.down(Batch(B, [payload], {200: UPPER}, A, type=MessageType.OBJECT))
+    for batch in stack.down_batches:
+        header = batch.header(ID, FragHeader)
+        assert header is not None and header.needs_deserialization
+        assert list(batch.headers) == [ID]
+        assert batch.type == MessageType.BYTES
+    (got,) = looped(stack)
+    assert (got.dest, got.src, got.type, got.headers) == (B, A, MessageType.OBJECT, {200: UPPER})
+    assert list(got.payloads) == [payload]
+
+
+def test_fragments_may_come_in_any_order() -> None:
+    stack = fake()
+    stack.down(Batch(B, [bytes(range(100))], {200: UPPER}))
+    (got,) = looped(stack, reverse=True)
+    assert got.payloads == (bytes(range(100)),)
+    assert got.headers == {200: UPPER}
+
+
+def test_messages_of_several_senders_do_not_mix() -> None:
+    stack = fake()
+    stack.up(fragment(1, 0, 2, b"b1"))
+    stack.up(fragment(1, 0, 2, b"c1", C))
+    stack.up(fragment(2, 0, 2, b"B1"))
+    stack.up(fragment(1, 1, 2, b"c2", C))
+    stack.up(fragment(2, 1, 2, b"B2"))
+    stack.up(fragment(1, 1, 2, b"b2"))
+    got = [(batch.src, batch.payloads[0]) for batch in stack.take_up()]
+    assert got == [(C, b"c1c2"), (B, b"B1B2"), (B, b"b1b2")]
+    assert count(stack, "incomplete") == 0
+
+
+def test_the_message_owes_what_its_fragments_owed() -> None:
+    stack = fake(max_held_credits=100)
+    stack.up(fragment(1, 0, 2, b"ab", owed=30))
+    stack.up(fragment(1, 1, 2, b"cd", owed=20))
+    assert stack.take_down_events() == []
+    assert stack.take_up()[0].credits == (Credit(B, True, 30), Credit(B, True, 20))
+
+
+def test_credits_beyond_a_limit_are_given_back_so_that_the_rest_can_come() -> None:
+    stack = fake(max_held_credits=25)
+    for index in range(4):
+        stack.up(fragment(1, index, 4, b"ab", owed=10))
+    assert stack.take_down_events() == [Consumed((Credit(B, True, 10),))] * 2
+    assert stack.take_up()[0].credits == (Credit(B, True, 10),) * 2
+
+
+def test_that_limit_follows_the_credits_there_are() -> None:
+    answers: dict[type[Query], Any] = {
+        Attribute: lambda query: 80 if query.argument == "MFC" else None
+    }
+    stack = FakeStack(FRAG2(frag_size=10), address=A, answers=answers)
+    for index in range(3):
+        stack.up(fragment(1, index, 4, b"ab", owed=10))
+    assert len(stack.take_down_events(Consumed)) == 1
+
+
+def test_duplicates_are_dropped() -> None:
+    stack = fake()
+    stack.up(fragment(1, 0, 2, b"ab"))
+    stack.up(fragment(1, 0, 2, b"ab", owed=2))
+    assert count(stack, "duplicates") == 1
+    assert len(stack.take_down_events(Consumed)) == 1
+    stack.up(fragment(1, 1, 2, b"cd"))
+    assert stack.take_up()[0].payloads == (b"abcd",)
+
+
+def test_a_message_that_is_too_large_is_refused_and_the_next_one_comes() -> None:
+    stack = fake(max_bytes=1000)
+    for index in range(50):
+        stack.up(fragment(1, index, 50, bytes(10), owed=10))
+    assert stack.take_up() == []
+    assert len(stack.take_down_events(Consumed)) == 50
+    assert (count(stack, "refused"), count(stack, "incomplete")) == (1, 0)
+    stack.up(fragment(2, 0, 2, b"ab"))
+    stack.up(fragment(2, 1, 2, b"cd"))
+    assert stack.take_up()[0].payloads == (b"abcd",)
+
+
+def test_the_oldest_incomplete_message_makes_room() -> None:
+    stack = fake(max_messages=2)
+    for number in (1, 2, 3):
+        stack.up(fragment(number, 0, 2, b"ab", owed=5))
+    assert count(stack, "dropped") == 1
+    assert stack.take_down_events() == [Consumed((Credit(B, True, 5),))]
+    stack.up(fragment(2, 1, 2, b"cd"))
+    assert len(stack.take_up()) == 1
+
+
+def test_what_is_incomplete_of_a_member_that_left_is_dropped() -> None:
+    stack = fake()
+    stack.up(fragment(1, 0, 2, b"ab"))
+    abc, ac = View(ViewId(A, 1), (A, B, C)), View(ViewId(A, 2), (A, C))
+    stack.event_up(ViewChange(ac, abc))
+    assert count(stack, "incomplete") == 0
+
+
+def test_senders_outside_the_view_are_limited() -> None:
+    stack = fake(max_strangers=3)
+    for number in range(10, 20):
+        stack.up(fragment(1, 0, 2, b"ab", make_address(number)))
+    assert count(stack, "incomplete") == 3
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        fragment(1, 2, 2, b"x"),
+        fragment(1, -1, 2, b"x"),
+        fragment(1, 0, 0, b"x"),
+        fragment(1, 0, 2, b""),
+        fragment(1, 0, 2, None),
+        Batch(None, (b"x",), {ID: UPPER}, B),
+    ],
+)
+def test_rubbish_is_counted_and_dropped(bad: Batch) -> None:
+    stack = fake()
+    stack.up(bad)
+    assert count(stack, "bad") == 1
+    assert count(stack, "incomplete") == 0
+    assert stack.take_up() == []
+
+
+def test_a_serialised_message_that_is_none_is_dropped() -> None:
+    stack = fake()
+    header = FragHeader(1, 0, 1, True)
+    stack.up(Batch(None, (b"\x00\x00rubbish",), {ID: header}, B, credits=(Credit(B, True, 3),)))
+    assert count(stack, "bad") == 1
+    assert stack.take_down_events() == [Consumed((Credit(B, True, 3),))]
+
+
+def test_a_count_that_changes_is_refused() -> None:
+    stack = fake()
+    stack.up(fragment(1, 0, 3, b"ab"))
+    stack.up(fragment(1, 1, 2, b"cd"))
+    assert count(stack, "bad") == 1
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.lists(st.binary(max_size=60), min_size=1, max_size=5), max_size=5),
+    st.integers(1, 25),
+)
+def test_what_goes_in_comes_out_in_order(runs: list[list[bytes]], size: int) -> None:
+    stack = fake(frag_size=size)
+    for run in runs:
+        stack.down(Batch(None, run, {200: UPPER}))
+    got = looped(stack)
+    assert [bytes(p) for batch in got for p in batch.payloads] == [p for run in runs for p in run]
+    assert all(batch.headers == {200: UPPER} for batch in got)
+
+
+def test_the_bytes_of_a_serialised_message_are_type_and_message() -> None:
+    stack = fake(frag_size=1000)
+    batch = Batch(B, [Streamable(16, "x" * 2000)], {}, A, type=MessageType.OBJECT)
+    stack.down(batch)
+    joined = b"".join(bytes(part.payloads[0]) for part in stack.take_down())
+    assert joined == encode_nested(batch)
+    assert joined[:2] == b"\x00\x03"
+
+
+def test_values_out_of_range_are_refused() -> None:
+    with pytest.raises(ConfigError, match="frag_size"):
+        FRAG2(frag_size=0)
+
+
+def test_a_message_has_the_seqno_of_its_last_fragment_and_the_headers_of_its_first() -> None:
+    stack = fake()
+    for index in range(3):
+        part = fragment(1, index, 3, b"ab")
+        part.headers[41] = NakAckHeader2(NakAckType.MSG, 7 + index)
+        if index == 0:
+            part.headers[200] = UPPER
+        stack.up(part)
+    assert stack.take_up()[0].headers == {200: UPPER, 41: NakAckHeader2(NakAckType.MSG, 9)}

@@ -1,0 +1,389 @@
+"""MFC between a fake above and a fake below: credits of multicasts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from jgroups_py.address import Address
+from jgroups_py.batch import Batch, Credit
+from jgroups_py.errors import ConfigError
+from jgroups_py.events import Consumed, FlowBlocked, FlowOpened, ViewChange
+from jgroups_py.headers import FcHeader, FcType
+from jgroups_py.message import Flag, MessageType, Transient
+from jgroups_py.protocols.mfc import MFC
+from jgroups_py.testing import FakeStack, make_address
+from jgroups_py.view import View, ViewId
+
+A, B, C, D = (make_address(n) for n in range(1, 5))
+ID = 30
+
+
+def view(number: int, *members: Address) -> View:
+    return View(ViewId(members[0], number), members)
+
+
+def fake(**config: Any) -> FakeStack:
+    """Three members, 100 bytes of credit; replenished when 60 or more were consumed."""
+    stack = FakeStack(MFC(**{"max_credits": 100, "max_block_time": 5.0, **config}), address=A)
+    stack.event_up(ViewChange(view(1, A, B, C), None))
+    stack.take_up_events()
+    return stack
+
+
+def control(kind: FcType, src: Address, amount: Any) -> Batch:
+    batch = Batch.of(A, ID, FcHeader(kind), payload=amount, type=MessageType.LONG, flags=3)
+    batch.src = src
+    return batch
+
+
+def replenish(stack: FakeStack, amount: int, *members: Address) -> None:
+    for member in members or (B, C):
+        stack.up(control(FcType.REPLENISH, member, amount))
+    if not members:
+        stack.event_down(Consumed((Credit(A, True, amount),)))
+
+
+def sizes(stack: FakeStack) -> list[int]:
+    """Lengths of the messages that went out."""
+    return [
+        len(payload)
+        for batch in stack.take_down()
+        if ID not in batch.headers
+        for payload in batch.payloads
+    ]
+
+
+def said(stack: FakeStack) -> list[tuple[Address | None, str, int, int]]:
+    out = []
+    for batch in stack.take_down():
+        header = batch.header(ID, FcHeader)
+        if header is not None:
+            out.append((batch.dest, header.type.name, batch.payloads[0], batch.flags))
+    return out
+
+
+def send(stack: FakeStack, *lengths: int, flags: int = 0) -> None:
+    stack.down(Batch(None, [bytes(n) for n in lengths], {}, flags=flags))
+
+
+def count(stack: FakeStack, name: str) -> float:
+    return stack.protocol.statistics()[name]
+
+
+# --- sending
+
+
+def test_messages_go_as_long_as_there_is_credit() -> None:
+    stack = fake()
+    send(stack, 50, 50)
+    assert sizes(stack) == [50, 50]
+    send(stack, 1)
+    assert sizes(stack) == []
+    assert stack.take_up_events() == [FlowBlocked("MFC", None, (A, B, C))]
+
+
+def test_what_fits_of_a_run_goes_and_the_rest_waits() -> None:
+    stack = fake()
+    send(stack, 40, 40, 40, 40)
+    assert sizes(stack) == [40, 40]
+    assert count(stack, "queued") == 80
+
+
+def test_the_slowest_member_decides() -> None:
+    stack = fake()
+    send(stack, 100)
+    send(stack, 30)
+    replenish(stack, 60, B)
+    stack.event_down(Consumed((Credit(A, True, 100),)))
+    assert sizes(stack) == [100]
+    replenish(stack, 60, C)
+    assert sizes(stack) == [30]
+    assert stack.take_up_events()[-1] == FlowOpened("MFC", None)
+
+
+def test_the_channel_is_told_once_who_is_waited_for() -> None:
+    stack = fake()
+    send(stack, 100)
+    replenish(stack, 100, B)
+    send(stack, 20)
+    send(stack, 20)
+    assert stack.take_up_events() == [FlowBlocked("MFC", None, (A, C))]
+
+
+def test_it_is_opened_when_less_than_half_waits() -> None:
+    stack = fake()
+    send(stack, 100)
+    for _ in range(4):
+        send(stack, 30)
+    stack.take_up_events()
+    replenish(stack, 60)
+    assert count(stack, "queued") == 60
+    assert stack.take_up_events() == []
+    replenish(stack, 60)
+    assert count(stack, "queued") == 0
+    assert stack.take_up_events() == [FlowOpened("MFC", None)]
+
+
+def test_order_is_kept_even_for_messages_without_bytes() -> None:
+    stack = fake()
+    send(stack, 100)
+    send(stack, 90)
+    send(stack, 0)
+    send(stack, 5)
+    assert sizes(stack) == [100]
+    replenish(stack, 100)
+    assert sizes(stack) == [90, 0, 5]
+
+
+def test_exempt_messages_cost_nothing_and_do_not_wait() -> None:
+    stack = fake()
+    send(stack, 500, flags=Flag.NO_FC)
+    stack.down(Batch(B, [bytes(500)], {}))
+    send(stack, 100)
+    send(stack, 1)
+    send(stack, 500, flags=Flag.NO_FC)
+    assert sizes(stack) == [500, 500, 100, 500]
+
+
+def test_before_the_first_view_nothing_waits() -> None:
+    stack = FakeStack(MFC(max_credits=100), address=A)
+    send(stack, 1000)
+    assert sizes(stack) == [1000]
+    stack.event_up(ViewChange(view(1, A), None))
+    send(stack, 100)
+    assert sizes(stack) == [100]
+
+
+def test_a_message_larger_than_all_credits_goes_when_nothing_is_under_way() -> None:
+    stack = fake()
+    send(stack, 10)
+    send(stack, 250)
+    assert sizes(stack) == [10]
+    replenish(stack, 10)
+    assert sizes(stack) == [250]
+    send(stack, 1)
+    replenish(stack, 100)
+    assert sizes(stack) == []
+    replenish(stack, 150)
+    assert sizes(stack) == [1]
+
+
+def test_credits_never_exceed_the_maximum() -> None:
+    stack = fake()
+    send(stack, 10)
+    replenish(stack, 1000)
+    send(stack, 100)
+    send(stack, 1)
+    assert sizes(stack) == [10, 100]
+
+
+def test_own_multicasts_that_do_not_come_back_cost_nothing_here() -> None:
+    stack = fake()
+    stack.event_up(ViewChange(view(2, A), view(1, A, B, C)))
+    for _ in range(5):
+        stack.down(Batch(None, [bytes(60)], {}, transient=Transient.DONT_LOOPBACK))
+    assert sizes(stack) == [60] * 5
+
+
+def test_a_member_that_does_not_read_its_own_messages_stops_itself() -> None:
+    stack = fake()
+    stack.event_up(ViewChange(view(2, A), view(1, A, B, C)))
+    send(stack, 100)
+    send(stack, 1)
+    assert sizes(stack) == [100]
+    stack.event_down(Consumed((Credit(A, True, 1),)))
+    assert sizes(stack) == [1]
+
+
+# --- asking for credits
+
+
+def test_credits_are_asked_for_after_a_long_wait() -> None:
+    stack = fake()
+    send(stack, 100)
+    send(stack, 1)
+    stack.take_down()
+    stack.advance(4.9)
+    assert said(stack) == []
+    stack.advance(0.2)
+    assert said(stack) == [(B, "CREDIT_REQUEST", 100, 3), (C, "CREDIT_REQUEST", 100, 3)]
+    stack.advance(5)
+    assert len(said(stack)) == 2
+    replenish(stack, 100)
+    stack.take_down()
+    stack.advance(20)
+    assert said(stack) == []
+
+
+def test_credits_that_would_not_come_by_themselves_are_asked_for_at_once() -> None:
+    stack = fake()
+    send(stack, 50)
+    send(stack, 80)
+    assert said(stack) == [(B, "CREDIT_REQUEST", 50, 3), (C, "CREDIT_REQUEST", 50, 3)]
+
+
+# --- receiving
+
+
+def deliver(stack: FakeStack, length: int, src: Address = B, flags: int = 0) -> None:
+    stack.up(Batch(None, [bytes(length)], {}, src, flags))
+
+
+def consume(stack: FakeStack, batches: int = 1) -> None:
+    for _ in range(batches):
+        stack.event_down(Consumed(stack.up_batches.pop(0).credits))
+
+
+def test_a_message_carries_the_credit_it_owes() -> None:
+    stack = fake()
+    deliver(stack, 30)
+    assert stack.take_up()[0].credits == (Credit(B, True, 30),)
+
+
+def test_exempt_messages_carry_none() -> None:
+    stack = fake()
+    deliver(stack, 30, flags=Flag.NO_FC)
+    deliver(stack, 0)
+    stack.up(Batch(A, [bytes(10)], {}, B))
+    assert [batch.credits for batch in stack.take_up()] == [(), (), ()]
+
+
+def test_only_what_was_consumed_is_replenished_and_not_before_it_is_worth_it() -> None:
+    stack = fake()
+    for _ in range(4):
+        deliver(stack, 25)
+    assert said(stack) == []
+    consume(stack, 2)
+    assert said(stack) == []
+    consume(stack)
+    assert said(stack) == [(B, "REPLENISH", 75, 3)]
+    consume(stack)
+    assert said(stack) == []
+
+
+def test_a_request_is_answered_with_what_was_consumed_and_the_rest_when_it_is() -> None:
+    stack = fake()
+    for _ in range(4):
+        deliver(stack, 25)
+    consume(stack, 2)
+    stack.up(control(FcType.CREDIT_REQUEST, B, 100))
+    assert said(stack) == [(B, "REPLENISH", 50, 3)]
+    consume(stack)
+    assert said(stack) == []
+    consume(stack)
+    assert said(stack) == [(B, "REPLENISH", 50, 3)]
+
+
+def test_a_request_never_gets_credits_for_what_is_not_consumed() -> None:
+    stack = fake()
+    deliver(stack, 25)
+    for _ in range(5):
+        stack.up(control(FcType.CREDIT_REQUEST, B, 100))
+        stack.advance(5)
+    assert said(stack) == []
+
+
+def test_credits_that_got_lost_are_replaced_when_asked_for_twice() -> None:
+    stack = fake()
+    stack.up(control(FcType.CREDIT_REQUEST, B, 100))
+    stack.up(control(FcType.CREDIT_REQUEST, B, 100))
+    assert said(stack) == []
+    stack.advance(5)
+    stack.up(control(FcType.CREDIT_REQUEST, B, 5000))
+    assert said(stack) == [(B, "REPLENISH", 100, 3)]
+    assert count(stack, "leaks_repaired") == 1
+
+
+def test_who_asked_gets_the_rest_as_soon_as_all_is_read() -> None:
+    stack = fake()
+    deliver(stack, 30)
+    stack.up(control(FcType.CREDIT_REQUEST, B, 100))
+    assert said(stack) == []
+    consume(stack)
+    assert said(stack) == [(B, "REPLENISH", 30, 3)]
+
+
+def test_it_is_asked_for_again_when_what_came_was_not_enough() -> None:
+    stack = fake()
+    send(stack, 90)
+    send(stack, 80)
+    assert said(stack) == []
+    replenish(stack, 65)
+    assert said(stack) == [(B, "CREDIT_REQUEST", 25, 3), (C, "CREDIT_REQUEST", 25, 3)]
+
+
+def test_what_is_held_and_read_later_is_no_lost_credit() -> None:
+    stack = fake()
+    deliver(stack, 25)
+    consume(stack)
+    stack.up(control(FcType.CREDIT_REQUEST, B, 25))
+    assert said(stack) == [(B, "REPLENISH", 25, 3)]
+    deliver(stack, 10)
+    consume(stack)
+    stack.up(control(FcType.CREDIT_REQUEST, B, 10))
+    assert stack.protocol.statistics()["held"] == 0
+    assert said(stack) == [(B, "REPLENISH", 10, 3)]
+
+
+def test_credits_of_the_other_flow_control_are_left_alone() -> None:
+    stack = fake()
+    stack.event_down(Consumed((Credit(B, False, 100),)))
+    assert said(stack) == []
+    assert stack.take_down_events() == [Consumed((Credit(B, False, 100),))]
+
+
+@pytest.mark.parametrize("amount", [None, -1, "x", 1.5])
+def test_rubbish_is_counted_and_dropped(amount: Any) -> None:
+    stack = fake()
+    stack.up(control(FcType.REPLENISH, B, amount))
+    assert count(stack, "bad") == 1
+    assert stack.take_up() == []
+
+
+# --- views
+
+
+def test_a_member_that_left_is_not_waited_for() -> None:
+    stack = fake()
+    send(stack, 100)
+    send(stack, 50)
+    replenish(stack, 60, B)
+    stack.event_down(Consumed((Credit(A, True, 100),)))
+    assert sizes(stack) == [100]
+    stack.event_up(ViewChange(view(2, A, B), view(1, A, B, C)))
+    assert sizes(stack) == [50]
+
+
+def test_a_joiner_begins_with_all_credits() -> None:
+    stack = fake()
+    send(stack, 90)
+    replenish(stack, 90)
+    stack.event_up(ViewChange(view(2, A, B, C, D), view(1, A, B, C)))
+    send(stack, 100)
+    assert sizes(stack) == [90, 100]
+
+
+def test_replenishments_of_others_than_members_are_ignored() -> None:
+    stack = fake()
+    send(stack, 100)
+    send(stack, 1)
+    replenish(stack, 100, D)
+    assert sizes(stack) == [100]
+
+
+def test_senders_outside_the_view_are_limited() -> None:
+    stack = fake(max_strangers=3)
+    for number in range(10, 20):
+        deliver(stack, 10, make_address(number))
+    assert count(stack, "strangers_dropped") == 7
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [{"max_credits": 0}, {"min_threshold": 1.0}, {"min_credits": 100}, {"max_block_time": 0}],
+)
+def test_values_out_of_range_are_refused(bad: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match=next(iter(bad))):
+        MFC(**{"max_credits": 100, **bad})

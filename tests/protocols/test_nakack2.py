@@ -1,0 +1,595 @@
+"""NAKACK2 between a fake above and a fake below."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from jgroups_py.address import Address
+from jgroups_py.batch import Batch
+from jgroups_py.errors import ConfigError
+from jgroups_py.events import (
+    Event,
+    Fetch,
+    Fetched,
+    FlowBlocked,
+    FlowOpened,
+    Freeze,
+    GetDigest,
+    GetSeqno,
+    MergeDigest,
+    SetDigest,
+    Stable,
+    Thaw,
+    ViewChange,
+)
+from jgroups_py.headers import NakAckHeader2, NakAckType
+from jgroups_py.message import Flag, MessageType, Transient
+from jgroups_py.protocols.nakack2 import NAKACK2
+from jgroups_py.testing import FakeStack, make_address
+from jgroups_py.values import SeqnoList, Streamable
+from jgroups_py.view import Digest, View, ViewId
+
+A, B, C, D = (make_address(n) for n in range(1, 5))
+ID = 41
+
+
+def data(src: Address, first: int, last: int | None = None, flags: int = 0) -> Batch:
+    payloads = [b"%d" % n for n in range(first, (last or first) + 1)]
+    return Batch(None, payloads, {ID: NakAckHeader2(NakAckType.MSG, first)}, src, flags)
+
+
+def request(asker: Address, sender: Address, *seqnos: int) -> Batch:
+    header = NakAckHeader2(NakAckType.XMIT_REQ, 0, sender)
+    payload = Streamable(15, SeqnoList.of(seqnos))
+    batch = Batch.of(A, ID, header, payload=payload, type=MessageType.OBJECT, flags=5)
+    batch.src = asker
+    return batch
+
+
+def view_change(number: int, *members: Address, old: View | None = None) -> ViewChange:
+    return ViewChange(View(ViewId(members[0], number), members), old)
+
+
+def digest(**seqnos: int) -> Digest:
+    names = {"a": A, "b": B, "c": C, "d": D}
+    return Digest({names[name]: (seqno, seqno) for name, seqno in seqnos.items()})
+
+
+def joined(*members: Address, **config: Any) -> FakeStack:
+    stack = FakeStack(NAKACK2(**config), address=A)
+    members = members or (A, B, C)
+    stack.event_down(SetDigest(Digest({m: (0, 0) for m in members})))
+    stack.event_down(view_change(1, *members))
+    stack.take_down_events()
+    return stack
+
+
+def got(stack: FakeStack, src: Address = B) -> list[int]:
+    return [int(p) for batch in stack.take_up() if batch.src == src for p in batch.payloads]
+
+
+def sent(stack: FakeStack, kind: NakAckType) -> list[tuple[Address | None, Any]]:
+    out: list[tuple[Address | None, Any]] = []
+    for batch in stack.take_down():
+        header = batch.header(ID, NakAckHeader2)
+        if header is not None and header.type == kind:
+            if kind == NakAckType.XMIT_REQ:
+                out.append((batch.dest, (header.sender, list(batch.payloads[0].value))))
+            else:
+                seqnos = list(range(header.seqno, header.seqno + len(batch)))
+                out.append((batch.dest, seqnos))
+    return out
+
+
+def asked(stack: FakeStack) -> list[tuple[Address | None, Any]]:
+    return sent(stack, NakAckType.XMIT_REQ)
+
+
+def delivered(stack: FakeStack, *members: Address) -> list[int]:
+    answer = stack.protocol.answer(GetDigest(members))
+    return [answer.delivered(m) for m in members]
+
+
+def count(stack: FakeStack, name: str) -> float:
+    return stack.protocol.statistics()[name]
+
+
+# --- order
+
+
+def test_multicasts_are_numbered_from_one_and_a_run_takes_as_many_numbers_as_it_has_messages() -> (
+    None
+):
+    stack = joined()
+    stack.down(Batch(None, [b"x", b"y", b"z"], {}))
+    stack.down(Batch(None, [b"w"], {}))
+    headers = [batch.headers[ID] for batch in stack.take_down()]
+    assert headers == [NakAckHeader2(NakAckType.MSG, 1), NakAckHeader2(NakAckType.MSG, 4)]
+    assert stack.protocol.answer(GetSeqno()) == 4
+
+
+def test_unicasts_and_unreliable_multicasts_pass_unnumbered() -> None:
+    stack = joined()
+    stack.down(Batch(B, [b"x"], {}))
+    stack.down(Batch(None, [b"y"], {}, flags=Flag.NO_RELIABILITY))
+    assert [ID in batch.headers for batch in stack.take_down()] == [False, False]
+    stack.up(Batch(None, [b"z"], {}, B, Flag.NO_RELIABILITY))
+    assert len(stack.take_up()) == 1
+
+
+def test_messages_of_one_sender_are_delivered_in_order_once() -> None:
+    stack = joined()
+    for first, last in [(1, 2), (5, 6), (1, 2), (4, 5), (3, 3), (2, 8)]:
+        stack.up(data(B, first, last))
+    assert got(stack) == [1, 2, 3, 4, 5, 6, 7, 8]
+    assert count(stack, "duplicates") > 0
+
+
+def test_runs_in_order_are_passed_on_as_they_are() -> None:
+    stack = joined()
+    run = data(B, 1, 50)
+    stack.up(run)
+    assert stack.take_up() == [run]
+
+
+def test_senders_do_not_wait_for_each_other() -> None:
+    stack = joined()
+    stack.up(data(B, 2))
+    stack.up(data(C, 1))
+    assert got(stack, C) == [1]
+
+
+def test_an_oob_message_is_delivered_at_once_and_never_again() -> None:
+    stack = joined()
+    stack.up(data(B, 2, flags=Flag.OOB))
+    assert got(stack) == [2]
+    stack.up(data(B, 2, flags=Flag.OOB))
+    stack.up(data(B, 3))
+    assert got(stack) == []
+    stack.up(data(B, 1))
+    assert got(stack) == [1, 3]
+    assert delivered(stack, B) == [3]
+
+
+def test_own_messages_come_back_and_are_delivered_in_order() -> None:
+    stack = joined()
+    stack.down(Batch(None, [b"1", b"2"], {}))
+    stack.down(Batch(None, [b"3"], {}))
+    for batch in stack.take_down():
+        stack.up(batch)
+    assert got(stack, A) == [1, 2, 3]
+    assert stack.protocol.answer(GetDigest((A,))).seqnos[A] == (3, 3)
+
+
+def test_own_messages_that_are_not_looped_back_leave_no_gap() -> None:
+    stack = joined()
+    stack.down(Batch(None, [b"1"], {}))
+    stack.down(Batch(None, [b"2"], {}, transient=Transient.DONT_LOOPBACK))
+    stack.down(Batch(None, [b"3"], {}))
+    first, _, third = stack.take_down()
+    stack.up(first)
+    stack.up(third)
+    assert got(stack, A) == [1, 3]
+    assert delivered(stack, A) == [3]
+
+
+def test_a_view_sent_without_loopback_counts_as_delivered_at_once() -> None:
+    stack = joined()
+    stack.down(Batch(None, [b"1"], {}, transient=Transient.DONT_LOOPBACK))
+    assert delivered(stack, A) == [1]
+
+
+# --- gaps
+
+
+def test_a_gap_is_asked_for_after_a_short_delay_and_then_with_back_off() -> None:
+    stack = joined(xmit_interval=0.5, xmit_delay=0.02)
+    stack.up(data(B, 1))
+    stack.up(data(B, 4, 6))
+    assert asked(stack) == []
+    stack.advance(0.02)
+    assert asked(stack) == [(B, (B, [2, 3]))]
+    stack.up(data(B, 7, 8))
+    stack.advance(0.4)
+    assert asked(stack) == []
+    stack.advance(0.1)
+    assert asked(stack) == [(B, (B, [2, 3]))]
+    stack.advance(0.9)
+    assert asked(stack) == []
+    stack.advance(0.1)
+    assert asked(stack) == [(B, (B, [2, 3]))]
+
+
+def test_a_packet_that_was_only_overtaken_is_not_asked_for() -> None:
+    stack = joined()
+    stack.up(data(B, 2))
+    stack.advance(0.01)
+    stack.up(data(B, 1))
+    stack.advance(5)
+    assert asked(stack) == []
+
+
+def test_a_vain_request_goes_to_another_member_after_a_while() -> None:
+    stack = joined(A, B, C, D, xmit_interval=0.5, ask_others_after=2)
+    stack.up(data(B, 2))
+    stack.advance(20)
+    to = [dest for dest, _ in asked(stack)]
+    assert to[:3] == [B, B, B]
+    assert set(to[3:]) & {C, D}
+    assert A not in to
+
+
+def test_a_request_is_answered_by_multicast_or_to_the_asker_as_configured() -> None:
+    for multicast in (True, False):
+        stack = joined(use_mcast_xmit=multicast)
+        stack.down(Batch(None, [b"1", b"2", b"3", b"4"], {}))
+        stack.take_down()
+        stack.up(request(B, A, 2, 3))
+        answer = stack.take_down()
+        assert len(answer) == 1
+        kind = NakAckType.MSG if multicast else NakAckType.XMIT_RSP
+        assert answer[0].dest == (None if multicast else B)
+        assert answer[0].headers[ID] == NakAckHeader2(kind, 2)
+        assert answer[0].payloads == [b"2", b"3"]
+        assert answer[0].src == A
+        assert answer[0].transient & Transient.DONT_LOOPBACK
+
+
+def test_others_messages_are_answered_to_the_asker_with_their_sender() -> None:
+    stack = joined()
+    stack.up(data(C, 1, 5))
+    stack.up(request(B, C, 4))
+    answer = stack.take_down()[0]
+    assert (answer.dest, answer.src) == (B, C)
+    assert answer.headers[ID] == NakAckHeader2(NakAckType.XMIT_RSP, 4)
+
+
+def test_an_answer_to_the_asker_is_delivered_as_a_multicast() -> None:
+    stack = joined()
+    stack.up(data(B, 2))
+    stack.up(Batch(A, [b"1"], {ID: NakAckHeader2(NakAckType.XMIT_RSP, 1)}, B))
+    batches = stack.take_up()
+    assert [(b.dest, b.src, b.payloads[0]) for b in batches] == [(None, B, b"1"), (None, B, b"2")]
+
+
+def test_one_asker_gets_no_more_than_its_share() -> None:
+    stack = joined(max_xmit_bytes=10, xmit_interval=1.0)
+    for _ in range(5):
+        stack.down(Batch(None, [bytes(8)], {}))
+    stack.take_down()
+    stack.up(request(B, A, 1, 2, 3, 4, 5))
+    assert sent(stack, NakAckType.MSG) == [(None, [1]), (None, [2])]
+    stack.up(request(C, A, 1))
+    assert sent(stack, NakAckType.MSG) == [(None, [1])]
+    stack.advance(1.0)
+    stack.take_down()
+    stack.up(request(B, A, 3))
+    assert sent(stack, NakAckType.MSG) == [(None, [3])]
+    assert count(stack, "limited") == 1
+
+
+def test_what_is_not_here_any_more_is_counted() -> None:
+    stack = joined()
+    stack.up(request(B, A, 1, 2))
+    stack.up(request(B, D, 1))
+    assert count(stack, "not_found") == 3
+
+
+def test_rubbish_is_counted_and_dropped() -> None:
+    stack = joined()
+    bad = request(B, A, 1)
+    bad.payloads = (None,)
+    stack.up(bad)
+    stack.up(data(B, 0))
+    stack.up(data(A, 7))
+    assert count(stack, "bad") == 3
+    assert stack.take_up() == []
+
+
+# --- the last message
+
+
+def test_the_last_seqno_is_told_when_nothing_follows() -> None:
+    stack = joined(xmit_interval=0.5, resend_last_seqno_max_count=2)
+    stack.down(Batch(None, [b"1", b"2"], {}))
+    stack.advance(0.4)
+    stack.down(Batch(None, [b"3"], {}))
+    stack.take_down()
+    stack.advance(0.5)
+    assert sent(stack, NakAckType.HIGHEST_SEQNO) == []
+    stack.advance(0.2)
+    assert sent(stack, NakAckType.HIGHEST_SEQNO) == [(None, [3])]
+    stack.advance(100)
+    assert sent(stack, NakAckType.HIGHEST_SEQNO) == [(None, [3])]
+
+
+def test_what_is_stable_is_not_told_again() -> None:
+    stack = joined()
+    stack.down(Batch(None, [b"1"], {}))
+    stack.up(stack.take_down()[0])
+    stack.event_down(Stable(digest(a=1, b=0, c=0)))
+    stack.advance(100)
+    assert stack.take_down() == []
+
+
+def test_a_lost_last_message_is_asked_for_at_once() -> None:
+    stack = joined()
+    stack.up(data(B, 1))
+    stack.up(Batch(None, [None], {ID: NakAckHeader2(NakAckType.HIGHEST_SEQNO, 2)}, B, 5, 0, 2))
+    stack.advance(0)
+    assert asked(stack) == [(B, (B, [2]))]
+    assert got(stack) == [1]
+
+
+def test_a_stability_digest_shows_a_lost_last_message_once_it_can_no_longer_be_on_its_way() -> None:
+    stack = joined()
+    stack.event_down(Stable(Digest({A: (0, 0), B: (0, 3), C: (0, 0)})))
+    stack.advance(stack.protocol.config.xmit_interval - 0.01)
+    assert asked(stack) == []
+    stack.advance(0.01)
+    assert asked(stack) == [(B, (B, [1, 2, 3]))]
+
+
+def test_a_seqno_beyond_the_window_is_dropped() -> None:
+    stack = joined(max_window=10)
+    stack.up(data(B, 11))
+    assert count(stack, "window_dropped") == 1
+    stack.up(data(B, 10))
+    assert count(stack, "pending") == 1
+    stack.up(Batch(None, [None], {ID: NakAckHeader2(NakAckType.HIGHEST_SEQNO, 1 << 60)}, B))
+    stack.advance(1)
+    assert asked(stack)[0] == (B, (B, list(range(1, 10))))
+
+
+def test_bytes_beyond_a_gap_are_limited_and_the_gap_can_always_be_closed() -> None:
+    stack = joined(max_window_bytes=1000)
+    stack.up(data(B, 2))
+    stack.up(data(B, 3))
+    stack.up(data(B, 4))
+    assert (count(stack, "pending"), count(stack, "window_dropped")) == (2, 1)
+    stack.up(data(B, 1))
+    assert got(stack) == [1, 2, 3]
+    stack.up(data(B, 4))
+    assert got(stack) == [4]
+
+
+# --- views and digests
+
+
+def test_messages_before_the_join_wait_for_it_up_to_a_limit() -> None:
+    stack = FakeStack(NAKACK2(max_buffered_before_join=3), address=A)
+    for seqno in (4, 5, 6, 7, 8):
+        stack.up(data(B, seqno))
+    assert stack.take_up() == []
+    assert count(stack, "early_dropped") == 2
+    stack.event_down(SetDigest(digest(b=5, a=0)))
+    stack.event_down(view_change(3, B, A))
+    assert got(stack) == [6]
+
+
+def test_messages_of_a_joiner_that_overtake_its_view_wait_for_it() -> None:
+    stack = joined(A, B)
+    stack.up(data(C, 1))
+    assert stack.take_up() == []
+    stack.event_down(view_change(2, A, B, C))
+    assert got(stack, C) == [1]
+
+
+def test_messages_of_strangers_are_dropped_with_the_next_view() -> None:
+    stack = joined(A, B)
+    stack.up(data(D, 1, 5))
+    stack.event_down(view_change(2, A, B, C))
+    assert stack.take_up() == []
+    assert count(stack, "non_member_dropped") == 5
+
+
+def test_nothing_more_is_delivered_of_a_member_that_left() -> None:
+    stack = joined(A, B, C)
+    stack.up(data(B, 1))
+    stack.event_down(view_change(2, A, C))
+    stack.up(data(B, 2))
+    assert got(stack) == [1]
+    assert count(stack, "non_member_dropped") == 1
+
+
+def test_a_departed_members_messages_are_answered_until_all_have_the_view_without_it() -> None:
+    stack = joined(A, B, C)
+    stack.up(data(B, 1, 3))
+    stack.up(data(B, 5))
+    stack.event_down(view_change(2, A, C))
+    assert delivered(stack, B) == [3]
+    assert stack.protocol.answer(GetDigest()).seqnos == {A: (0, 0), C: (0, 0), B: (3, 3)}
+    stack.take_down()
+    stack.up(request(C, B, 3, 5))
+    assert sent(stack, NakAckType.XMIT_RSP) == [(C, [3])]
+    stack.event_down(Stable(digest(a=0, c=0)))
+    assert delivered(stack, B) == [0]
+
+
+def test_a_merge_moves_windows_forward_and_never_back() -> None:
+    stack = joined(A, B, C)
+    stack.up(data(B, 1, 3))
+    stack.up(data(C, 1, 3))
+    stack.up(data(B, 8, 10))
+    stack.take_up()
+    stack.event_down(MergeDigest(digest(a=9, b=8, c=2, d=4)))
+    stack.event_down(view_change(5, A, B, C, D))
+    assert delivered(stack, A, B, C, D) == [0, 10, 3, 4]
+    assert got(stack) == [9, 10]
+
+
+def test_a_member_that_comes_back_is_not_delivered_a_second_time() -> None:
+    stack = joined(A, B)
+    stack.up(data(B, 1, 5))
+    stack.event_down(view_change(2, A))
+    stack.event_down(MergeDigest(digest(b=3)))
+    stack.event_down(view_change(3, A, B))
+    stack.up(data(B, 4, 7))
+    assert got(stack) == [1, 2, 3, 4, 5, 6, 7]
+
+
+def test_the_digest_of_a_state_replaces_what_was_delivered() -> None:
+    stack = joined(A, B, C)
+    stack.up(data(B, 1, 6))
+    stack.take_up()
+    stack.event_down(SetDigest(digest(a=3, b=4, c=7), True))
+    assert got(stack) == [5, 6]
+    assert delivered(stack, A, B, C) == [0, 6, 7]
+    stack.up(data(C, 7, 8))
+    assert got(stack, C) == [8]
+
+
+def test_a_digest_without_replacement_leaves_known_senders_alone() -> None:
+    stack = joined(A, B)
+    stack.up(data(B, 1, 6))
+    stack.event_down(SetDigest(digest(b=2, c=4)))
+    assert delivered(stack, B, C) == [6, 4]
+
+
+def test_what_is_stable_is_forgotten() -> None:
+    stack = joined(A, B)
+    stack.down(Batch(None, [b"1"], {}))
+    stack.up(stack.take_down()[0])
+    stack.up(data(B, 1, 3))
+    stack.up(data(B, 4, 6))
+    assert count(stack, "kept") == 7
+    stack.event_down(Stable(digest(a=1, b=4)))
+    assert count(stack, "kept") == 3
+    assert stack.take_down_events(Stable)
+
+
+def test_more_is_never_forgotten_than_was_delivered_here() -> None:
+    stack = joined(A, B)
+    stack.up(data(B, 1))
+    stack.up(data(B, 3))
+    stack.event_down(Stable(digest(a=0, b=3)))
+    stack.up(data(B, 2))
+    assert got(stack) == [1, 2, 3]
+
+
+def test_a_sender_whose_messages_do_not_get_stable_is_asked_to_wait() -> None:
+    stack = joined(A, B, max_unstable=2400)
+    for _ in range(5):
+        stack.down(Batch(None, [b"1"], {}))
+    assert stack.take_up_events() == [FlowBlocked("NAKACK2", None, (B,), "stability")]
+    for batch in stack.take_down():
+        stack.up(batch)
+    stack.event_down(Stable(digest(a=3, b=0)))
+    assert stack.take_up_events() == [FlowOpened("NAKACK2", None)]
+
+
+# --- survivors agree
+
+
+def frozen() -> FakeStack:
+    """B is gone; we delivered 1, 2 and hold 5, 6 of it. C is the holder of the rest."""
+    stack = joined(A, B, C)
+    stack.up(data(B, 1, 2))
+    stack.up(data(B, 5, 6))
+    stack.take_up()
+    stack.event_down(Freeze((B,)))
+    stack.take_down()
+    return stack
+
+
+def test_nothing_is_taken_of_a_frozen_sender() -> None:
+    stack = frozen()
+    stack.up(data(B, 3, 4))
+    stack.advance(10)
+    assert stack.take_up() == []
+    assert asked(stack) == []
+    assert stack.protocol.answer(GetDigest((B,))).seqnos[B] == (2, 2)
+    assert count(stack, "frozen_dropped") == 2
+
+
+def test_what_the_survivors_agree_on_is_fetched_from_the_holder_and_no_more() -> None:
+    stack = frozen()
+    stack.event_down(Fetch({B: (5, C)}))
+    stack.advance(0)
+    assert asked(stack) == [(C, (B, [3, 4]))]
+    stack.advance(1.0)
+    assert asked(stack) == [(C, (B, [3, 4]))]
+    assert stack.take_up_events(Fetched) == []
+    header = NakAckHeader2(NakAckType.XMIT_RSP, 3)
+    stack.up(Batch(A, [b"3", b"4"], {ID: header}, B))
+    assert got(stack) == [3, 4, 5]
+    assert stack.take_up_events() == [Fetched()]
+    stack.up(data(B, 6, 7))
+    stack.advance(20)
+    assert stack.take_up() == []
+    assert asked(stack) == []
+    assert delivered(stack, B) == [5]
+
+
+def test_fetched_is_told_at_once_when_nothing_is_missing() -> None:
+    stack = frozen()
+    stack.event_down(Fetch({B: (2, A), D: (7, C)}))
+    assert stack.take_up_events() == [Fetched()]
+    assert stack.take_up() == []
+
+
+def test_the_cut_leaves_the_buffers_with_the_view() -> None:
+    stack = frozen()
+    stack.event_down(Fetch({B: (2, A)}))
+    stack.event_down(view_change(2, A, C))
+    stack.up(request(C, B, 2, 5))
+    assert sent(stack, NakAckType.XMIT_RSP) == [(C, [2])]
+
+
+def test_a_frozen_sender_goes_on_after_thaw() -> None:
+    stack = frozen()
+    stack.event_down(Thaw((B,)))
+    stack.advance(0)
+    assert asked(stack) == [(B, (B, [3, 4]))]
+    stack.up(data(B, 3, 4))
+    assert got(stack) == [3, 4, 5, 6]
+
+
+def test_a_round_thawed_in_the_middle_of_fetching_loses_nothing() -> None:
+    stack = frozen()
+    stack.event_down(Fetch({B: (3, C)}))
+    stack.event_down(Thaw((B,)))
+    stack.up(data(B, 3, 8))
+    assert got(stack) == [3, 4, 5, 6, 7, 8]
+    assert stack.take_up_events(Fetched) == []
+
+
+def test_a_view_that_keeps_a_frozen_member_thaws_it() -> None:
+    stack = frozen()
+    stack.event_down(view_change(2, A, B, C))
+    stack.up(data(B, 3, 4))
+    assert got(stack) == [3, 4, 5, 6]
+
+
+def test_a_second_departure_adds_to_the_round() -> None:
+    stack = joined(A, B, C, D)
+    stack.up(data(B, 1))
+    stack.event_down(Freeze((B,)))
+    stack.event_down(Freeze((B, C)))
+    stack.event_down(Fetch({B: (1, D), C: (2, D)}))
+    stack.advance(0)
+    assert asked(stack) == [(D, (C, [1, 2]))]
+    stack.up(data(C, 1, 2))
+    assert stack.take_up_events() == [Fetched()]
+
+
+# --- configuration
+
+
+@pytest.mark.parametrize(
+    "bad", [{"xmit_interval": 0}, {"xmit_delay": -1}, {"max_window": 0}, {"max_unstable": 0}]
+)
+def test_values_out_of_range_are_refused(bad: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match=next(iter(bad))):
+        NAKACK2(**bad)
+
+
+def test_other_events_pass() -> None:
+    class Mine(Event):
+        pass
+
+    stack = joined()
+    stack.event_down(Mine())
+    assert len(stack.take_down_events()) == 1

@@ -1,0 +1,310 @@
+"""STATE_TRANSFER: the state first, then every multicast that is not in it, once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from jgroups_py.address import UUID
+from jgroups_py.batch import Batch, Credit
+from jgroups_py.errors import ConfigError
+from jgroups_py.events import (
+    Connect,
+    Consumed,
+    GetDigest,
+    GetState,
+    SetDigest,
+    StateFailed,
+    StateReady,
+    StateReceived,
+    StateRequested,
+    ViewChange,
+)
+from jgroups_py.headers import NakAckHeader2, NakAckType, StateHeader, StateType
+from jgroups_py.message import Flag, MessageType
+from jgroups_py.protocols.state_transfer import STATE_TRANSFER
+from jgroups_py.testing import FakeStack, make_address
+from jgroups_py.view import Digest, View, ViewId
+
+A, B, C, D = (make_address(n) for n in (1, 2, 3, 4))
+JAVA = UUID(bytes(range(16)))
+ID = STATE_TRANSFER.protocol_id
+
+
+def digest(**numbers: int) -> Digest:
+    members = {"A": A, "B": B, "C": C, "D": D}
+    return Digest({members[name]: (n, n) for name, n in numbers.items()})
+
+
+def stack(
+    *members: Any, connect: bool = False, delivered: Digest | None = None, **config: Any
+) -> FakeStack:
+    fake = FakeStack(
+        STATE_TRANSFER(**config), address=A, answers={GetDigest: delivered or digest(A=0, B=0)}
+    )
+    fake.event_down(Connect("test", connect))
+    fake.event_up(ViewChange(View(ViewId((members or (B,))[0], 3), members or (B, C, A)), None))
+    fake.take_down_events()
+    fake.take_up_events()
+    return fake
+
+
+def multicast(src: Any, seqno: int, *payloads: bytes, flags: int = 0) -> Batch:
+    header = NakAckHeader2(NakAckType.MSG, seqno)
+    return Batch(None, list(payloads), {41: header}, src, flags)
+
+
+def message(src: Any, kind: StateType, payload: bytes | None = None, d: Any = None) -> Batch:
+    batch = Batch.of(A, ID, StateHeader(kind, d), payload=payload, type=MessageType.BYTES)
+    batch.src = src
+    return batch
+
+
+def state(src: Any, payload: bytes | None, **numbers: int) -> Batch:
+    return message(src, StateType.STATE_RSP, payload, digest(**numbers))
+
+
+def sent(fake: FakeStack) -> list[tuple[Any, StateHeader]]:
+    headers = [(b.dest, b.header(ID, StateHeader)) for b in fake.take_down()]
+    return [(dest, header) for dest, header in headers if header is not None]
+
+
+def texts(fake: FakeStack) -> list[bytes]:
+    return [bytes(p) for b in fake.take_up() for p in b.payloads]
+
+
+# --- requester
+
+
+def test_on_joining_the_coordinator_is_asked() -> None:
+    fake = stack(connect=True, delivered=digest(B=5))
+    (request,) = fake.take_down()
+    assert request.dest == B and request.type == MessageType.EMPTY
+    assert request.flags == Flag.OOB | Flag.DONT_BUNDLE | Flag.SKIP_BARRIER
+    assert request.headers[ID] == StateHeader(StateType.STATE_REQ, digest(B=5))
+
+
+def test_who_is_alone_does_not_ask() -> None:
+    fake = stack(A, connect=True)
+    assert fake.take_down() == []
+    fake.event_down(GetState(None, 1.0))
+    (failed,) = fake.take_up_events(StateFailed)
+    assert failed.provider is None and "nobody" in failed.problem
+
+
+def test_a_java_provider_is_not_told_what_we_have() -> None:
+    fake = stack(JAVA, A, connect=True)
+    assert sent(fake) == [(JAVA, StateHeader(StateType.STATE_REQ))]
+
+
+def test_the_first_view_comes_up_and_then_the_state_before_everything_else() -> None:
+    fake = FakeStack(STATE_TRANSFER(), address=A, answers={GetDigest: digest()})
+    fake.event_down(Connect("test", True))
+    first = ViewChange(View(ViewId(B, 3), (B, A)), None)
+    fake.event_up(first)
+    later = ViewChange(View(ViewId(B, 4), (B, A, C)), first.view)
+    fake.up(multicast(B, 1, b"1"))
+    fake.event_up(later)
+    fake.up(Batch(A, (b"to you",), {}, B))
+    assert fake.take_up() == [] and fake.take_up_events() == [first]
+    fake.up(state(B, b"state", B=0))
+    assert fake.take_up_events() == [StateReceived(B, b"state"), later]
+    assert texts(fake) == [b"1", b"to you"]
+
+
+def test_what_the_state_contains_is_not_delivered() -> None:
+    fake = stack(connect=True, delivered=digest(B=0))
+    fake.up(multicast(B, 1, b"1", b"2", b"3"))
+    fake.up(multicast(B, 4, b"4", b"5", b"6"))
+    fake.up(multicast(C, 1, b"c1"))
+    fake.up(multicast(A, 1, b"own"))
+    fake.answers[GetDigest] = digest(A=1, B=6, C=1)
+    fake.up(state(B, b"state", A=0, B=5, C=3))
+    assert texts(fake) == [b"6", b"own"]
+    fake.up(multicast(C, 2, b"c2", b"c3", b"c4"))
+    fake.up(multicast(C, 5, b"c5"))
+    assert texts(fake) == [b"c4", b"c5"], "what the state contains and comes later is dropped, too"
+
+
+def test_what_is_dropped_gives_its_credits_back() -> None:
+    fake = stack(connect=True)
+    batch = multicast(B, 1, b"1")
+    batch.credits = (Credit(B, True, 1),)
+    fake.up(batch)
+    fake.up(state(B, b"state", B=5))
+    assert fake.take_down_events(Consumed) == [Consumed((Credit(B, True, 1),))]
+
+
+def test_fragments_of_the_state_are_no_concern_of_ours_and_it_may_be_null() -> None:
+    fake = stack(connect=True)
+    fake.up(message(B, StateType.STATE_RSP, None, digest(B=1)))
+    assert fake.take_up_events() == [StateReceived(B, None)]
+
+
+def test_an_older_state_sets_the_windows_back_and_nothing_is_twice() -> None:
+    """A Java provider that lags behind: the state has 1..3 of B, we have had 1..5 already."""
+    fake = stack(connect=False, delivered=digest(A=2, B=5, C=1))
+    fake.event_down(GetState(C, 5.0))
+    fake.up(multicast(B, 6, b"6"))
+    fake.up(multicast(C, 2, b"c2"))
+    fake.answers[GetDigest] = digest(A=2, B=6, C=2)
+    fake.up(state(C, b"state", A=1, B=3, C=1))
+    assert fake.take_down_events(SetDigest) == [SetDigest(digest(B=3), replace=True)]
+    assert texts(fake) == [b"c2"], "6 comes again, with 4 and 5, from NAKACK2"
+    fake.up(multicast(B, 4, b"4", b"5", b"6"))
+    assert texts(fake) == [b"4", b"5", b"6"]
+
+
+def test_out_of_band_messages_are_compared_as_well() -> None:
+    fake = stack(connect=True)
+    fake.up(multicast(B, 7, b"7", flags=Flag.OOB))
+    fake.up(multicast(B, 3, b"3"))
+    fake.up(state(B, b"state", B=3))
+    assert texts(fake) == [b"7"]
+
+
+def test_a_silent_provider_is_replaced_and_the_last_one_named() -> None:
+    fake = stack(B, C, D, A, connect=True, join_state_timeout=1.0)
+    fake.up(multicast(B, 1, b"1"))
+    fake.advance(1.0)
+    fake.advance(1.0)
+    assert [dest for dest, _ in sent(fake)] == [B, C, D]
+    assert fake.take_up_events() == []
+    fake.advance(1.0)
+    assert fake.take_up_events() == [StateFailed(D, "no answer within 1 s", 0)]
+    assert texts(fake) == [b"1"], "the channel goes on without the state"
+
+
+def test_a_named_provider_is_the_only_one() -> None:
+    fake = stack()
+    fake.event_down(GetState(C, 2.0))
+    assert [dest for dest, _ in sent(fake)] == [C]
+    fake.advance(2.0)
+    (failed,) = fake.take_up_events()
+    assert failed == StateFailed(C, "no answer within 2 s", 0)
+
+
+def test_a_provider_that_leaves_is_replaced_at_once() -> None:
+    fake = stack(connect=True)
+    change = ViewChange(View(ViewId(C, 4), (C, A)), None)
+    fake.event_up(change)
+    assert [dest for dest, _ in sent(fake)] == [B, C]
+    assert fake.take_up_events() == []
+    fake.up(state(C, b"state", C=0))
+    assert fake.take_up_events() == [StateReceived(C, b"state"), change]
+
+
+def test_a_problem_of_the_provider_is_told() -> None:
+    provider = stack()
+    provider.up(message(B, StateType.STATE_REQ))
+    (asked,) = provider.take_up_events(StateRequested)
+    provider.event_down(StateReady(asked.token, None, "no disk"))
+    (answer,) = provider.take_down()
+    fake = stack()
+    fake.event_down(GetState(C, 2.0))
+    answer.src = C
+    fake.up(answer)
+    assert fake.take_up_events() == [StateFailed(C, "no disk", 0)]
+
+
+def test_answers_of_others_and_late_ones_are_ignored() -> None:
+    fake = stack(connect=True, join_state_timeout=1.0)
+    fake.up(state(C, b"wrong", C=0))
+    fake.advance(1.0)
+    fake.up(state(B, b"late", B=0))
+    fake.up(state(C, b"right", C=0))
+    assert fake.take_up_events() == [StateReceived(C, b"right")]
+    fake.up(state(C, b"again", C=0))
+    assert fake.take_up_events() == []
+
+
+def test_one_transfer_at_a_time() -> None:
+    fake = stack(connect=True)
+    fake.event_down(GetState(C, 2.0))
+    (failed,) = fake.take_up_events()
+    assert failed.provider == C and "another transfer" in failed.problem
+
+
+def test_what_is_held_back_is_bounded() -> None:
+    fake = stack(connect=True, max_held_bytes=1000, max_providers=1)
+    for seqno in range(1, 20):
+        fake.up(multicast(B, seqno, bytes(100)))
+    (failed,) = fake.take_up_events()
+    assert "max_held_bytes" in failed.problem
+    assert len(texts(fake)) == 19
+
+
+@pytest.mark.parametrize("payload", [None, b"", b"\xff" * 9])
+def test_garbage_is_survived(payload: bytes | None) -> None:
+    fake = stack(connect=True, max_providers=1)
+    fake.up(message(B, StateType.STATE_EX, payload))
+    (failed,) = fake.take_up_events()
+    assert failed.provider == B
+
+
+# --- provider
+
+
+def test_the_request_is_an_item_of_the_stream_and_the_digest_of_that_point() -> None:
+    fake = stack(delivered=digest(B=3))
+    fake.up(message(B, StateType.STATE_REQ))
+    (asked,) = fake.take_up_events()
+    assert isinstance(asked, StateRequested) and asked.requester == B
+    fake.answers[GetDigest] = digest(B=9)
+    fake.up(multicast(B, 4, b"later"))
+    fake.event_down(StateReady(asked.token, b"state"))
+    (answer,) = fake.take_down()
+    assert answer.dest == B and answer.payloads == (b"state",) and answer.flags == 0
+    assert answer.headers[ID] == StateHeader(StateType.STATE_RSP, digest(B=3))
+
+
+def test_a_provider_first_gets_what_the_requester_has() -> None:
+    fake = stack(delivered=digest(B=3, C=1))
+    fake.up(message(B, StateType.STATE_REQ, None, digest(B=4, C=1)))
+    assert fake.take_up_events() == []
+    batch = multicast(B, 4, b"4")
+    fake.answers[GetDigest] = digest(B=4, C=1)
+    fake.up(batch)
+    assert fake.take_up() == [batch]
+    assert [type(e) for e in fake.take_up_events()] == [StateRequested]
+
+
+def test_a_provider_does_not_wait_for_ever() -> None:
+    fake = stack(delivered=digest(B=3), catch_up_timeout=2.0)
+    fake.up(message(B, StateType.STATE_REQ, None, digest(B=4)))
+    fake.advance(1.9)
+    assert fake.take_up_events() == []
+    fake.advance(0.2)
+    assert len(fake.take_up_events()) == 1
+
+
+def test_strangers_get_no_state() -> None:
+    fake = stack()
+    fake.up(message(D, StateType.STATE_REQ))
+    assert fake.take_up_events() == [] and fake.take_down() == []
+
+
+def test_who_has_left_gets_no_state() -> None:
+    fake = stack()
+    fake.up(message(B, StateType.STATE_REQ))
+    (asked,) = fake.take_up_events()
+    fake.event_up(ViewChange(View(ViewId(C, 4), (C, A)), None))
+    fake.event_down(StateReady(asked.token, b"state"))
+    assert fake.take_down() == []
+
+
+def test_requests_are_bounded() -> None:
+    fake = stack(B, C, D, A, max_requests=2)
+    for member in (B, C, D):
+        fake.up(message(member, StateType.STATE_REQ))
+    assert len(fake.take_up_events()) == 2
+    assert [(d, h.type) for d, h in sent(fake)] == [(D, StateType.STATE_EX)]
+    fake.up(message(B, StateType.STATE_REQ))
+    assert len(fake.take_up_events()) == 1, "asking again takes no second place"
+
+
+@pytest.mark.parametrize("wrong", [{"max_requests": 0}, {"join_state_timeout": 0}])
+def test_impossible_settings_are_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match=next(iter(wrong))):
+        STATE_TRANSFER(**wrong)

@@ -1,0 +1,120 @@
+"""UFC between a fake above and a fake below: credits of unicasts, per destination."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jgroups_py.address import Address
+from jgroups_py.batch import Batch, Credit
+from jgroups_py.events import Consumed, FlowBlocked, FlowOpened, ViewChange
+from jgroups_py.headers import FcHeader, FcType
+from jgroups_py.message import MessageType
+from jgroups_py.protocols.ufc import UFC
+from jgroups_py.testing import FakeStack, make_address
+from jgroups_py.view import View, ViewId
+
+A, B, C, D = (make_address(n) for n in range(1, 5))
+ID = 31
+
+
+def view(number: int, *members: Address) -> View:
+    return View(ViewId(members[0], number), members)
+
+
+def fake(**config: Any) -> FakeStack:
+    stack = FakeStack(UFC(**{"max_credits": 100, **config}), address=A)
+    stack.event_up(ViewChange(view(1, A, B, C), None))
+    stack.take_up_events()
+    return stack
+
+
+def control(kind: FcType, src: Address, amount: int) -> Batch:
+    batch = Batch.of(A, ID, FcHeader(kind), payload=amount, type=MessageType.LONG, flags=3)
+    batch.src = src
+    return batch
+
+
+def sent(stack: FakeStack) -> list[tuple[Address | None, int]]:
+    return [
+        (batch.dest, len(payload))
+        for batch in stack.take_down()
+        if ID not in batch.headers
+        for payload in batch.payloads
+    ]
+
+
+def send(stack: FakeStack, dest: Address, *lengths: int) -> None:
+    stack.down(Batch(dest, [bytes(n) for n in lengths], {}))
+
+
+def test_each_destination_has_its_own_credits() -> None:
+    stack = fake()
+    send(stack, B, 100, 10)
+    send(stack, C, 50)
+    assert sent(stack) == [(B, 100), (C, 50)]
+    assert stack.take_up_events() == [FlowBlocked("UFC", B, (B,))]
+    stack.up(control(FcType.REPLENISH, C, 50))
+    assert sent(stack) == []
+    stack.up(control(FcType.REPLENISH, B, 60))
+    assert sent(stack) == [(B, 10)]
+    assert stack.take_up_events() == [FlowOpened("UFC", B)]
+
+
+def test_multicasts_and_unicasts_to_others_than_members_pass() -> None:
+    stack = fake()
+    stack.down(Batch(None, [bytes(500)], {}))
+    send(stack, D, 500)
+    assert [length for _, length in sent(stack)] == [500, 500]
+
+
+def test_what_was_consumed_is_replenished() -> None:
+    stack = fake()
+    stack.up(Batch(A, [bytes(30), bytes(40)], {}, B))
+    batch = stack.take_up()[0]
+    assert batch.credits == (Credit(B, False, 70),)
+    stack.event_down(Consumed(batch.credits))
+    answer = stack.take_down()[0]
+    assert (answer.dest, answer.headers, answer.payloads) == (
+        B,
+        {ID: FcHeader(FcType.REPLENISH)},
+        (70,),
+    )
+
+
+def test_a_unicast_that_comes_before_its_senders_view_is_replenished_too() -> None:
+    stack = fake()
+    stack.up(Batch(A, [bytes(70)], {}, D))
+    stack.event_up(ViewChange(view(2, A, B, C, D), view(1, A, B, C)))
+    stack.event_down(Consumed(stack.take_up()[0].credits))
+    assert [batch.dest for batch in stack.take_down()] == [D]
+
+
+def test_unicasts_to_itself_are_limited_by_its_own_reading() -> None:
+    stack = fake()
+    send(stack, A, 100)
+    send(stack, A, 10)
+    assert sent(stack) == [(A, 100)]
+    stack.event_down(Consumed((Credit(A, False, 100),)))
+    assert sent(stack) == [(A, 10)]
+
+
+def test_what_waits_for_a_member_that_left_is_dropped_and_its_senders_go_on() -> None:
+    stack = fake()
+    send(stack, B, 100, 10, 10)
+    stack.take_up_events()
+    stack.event_up(ViewChange(view(2, A, C), view(1, A, B, C)))
+    assert stack.protocol.statistics()["queue_dropped"] == 2
+    assert FlowOpened("UFC", B) in stack.take_up_events()
+    stack.event_up(ViewChange(view(3, A, C, B), view(2, A, C)))
+    stack.take_down()
+    send(stack, B, 100)
+    assert sent(stack) == [(B, 100)]
+
+
+def test_what_waits_is_limited_by_the_channel_and_beyond_a_limit_counted() -> None:
+    stack = fake(max_queue=50)
+    send(stack, B, 100, 60)
+    send(stack, B, 10)
+    assert stack.protocol.statistics()["queue_overflows"] == 2
+    stack.up(control(FcType.REPLENISH, B, 100))
+    assert sent(stack) == [(B, 100), (B, 60), (B, 10)]

@@ -1,0 +1,695 @@
+"""What seed 001 asks of RELAY, on a network of RELAY machines. The numbers: design/requirements.md."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from relay_faulty import LowerNumbers
+from relay_harness import BridgeBottom, Member, Net
+
+from jgroups_py.address import SiteUUID
+from jgroups_py.batch import Batch
+from jgroups_py.errors import ConfigError, LocalProtocolError
+from jgroups_py.events import (
+    Connect,
+    FlowBlocked,
+    FlowOpened,
+    StateFailed,
+    StateReceived,
+    StateRequested,
+)
+from jgroups_py.message import Flag, MessageType, Transient
+from jgroups_py.protocols.relay import RELAY
+
+TRACES = Path(__file__).parent.parent / "traces"
+
+
+def started(nyc: str = "EDCBA", sfo: str = "TSUVW", **config: Any) -> Net:
+    net = Net(NYC=nyc, SFO=sfo, config=config)
+    net.settle(3)
+    return net
+
+
+def got(net: Net, origin: str, *names: str) -> list[list[int]]:
+    return [net.members[name].got.get(origin, []) for name in names]
+
+
+def told(member: Member, what: str) -> list[dict[str, Any]]:
+    return [more for name, more in member.traces if name == what]
+
+
+def bridge_stacks(member: Member) -> list[Any]:
+    return [s for s in member.machine.stacks if s.parent is member.stack]
+
+
+@pytest.mark.seed("R1")
+def test_r1_delivery_at_home_does_not_wait_for_the_wan() -> None:
+    net = started()
+    net.hold("bridge")
+    now = net.now
+    net.send("C", 5)
+    net.deliver()
+    assert got(net, "C", *"EDCBA") == [[1, 2, 3, 4, 5]] * 5
+    assert net.now == now, "no time has passed"
+    assert not any(isinstance(e, FlowBlocked) for e in net.members["C"].events)
+    net.release()
+    net.settle()
+    net.at_rest()
+
+
+@pytest.mark.seed("R2")
+def test_r2_what_the_other_site_lacks_is_known_by_sender() -> None:
+    net = started()
+    net.send("C", 4)
+    net.settle(2)
+    net.cut_wan("SFO")
+    net.settle(1)
+    net.send("C", 3)
+    net.send("A", 2)
+    net.settle(1)
+    relay = net.members["E"].relay
+    unacknowledged = {net.by_raw[o].name: relay.buffer.ranges(o) for o in relay.buffer.origins()}
+    assert unacknowledged == {"C": [(5, 7)], "A": [(1, 2)]}
+    net.heal_wan("SFO")
+    net.settle()
+    assert got(net, "C", "W") == [[1, 2, 3, 4, 5, 6, 7]]
+    net.at_rest()
+
+
+@pytest.mark.seed("R3")
+def test_r3_only_the_primary_relays_until_another_is_promoted() -> None:
+    net = started()
+    net.send("U", 2)
+    net.send("C", 2)
+    net.settle(5)
+    assert got(net, "U", *"EDCBA") == [[]] * 5
+    assert got(net, "C", *"TSUVW") == [[1, 2]] * 5
+    net.members["W"].relay.promote()
+    net.settle(5)
+    net.send("U", 2)
+    net.send("C", 2)
+    net.settle(5)
+    assert got(net, "U", *"EDCBA") == [[3, 4]] * 5
+    assert got(net, "C", *"TSUVW") == [[1, 2]] * 5
+    assert not any(m.relay.out_of_sync.ranges() for m in net.everybody)
+    assert [net.members[n].relay.status().epoch for n in "EAWT"] == [(1, "SFO")] * 4
+    assert not any(len(m.relay.buffer) for m in net.everybody)
+
+
+@pytest.mark.seed("R3")
+def test_r3_all_sites_relay_when_that_is_what_the_settings_say() -> None:
+    net = started(primary="all")
+    net.send("U", 2)
+    net.send("C", 2)
+    net.settle(5)
+    assert got(net, "U", *"EDCBA") == [[1, 2]] * 5
+    assert got(net, "C", *"TSUVW") == [[1, 2]] * 5
+    with pytest.raises(LocalProtocolError):
+        net.members["T"].relay.promote()
+    net.at_rest()
+
+
+@pytest.mark.seed("R3")
+def test_the_primary_defaults_to_the_first_site() -> None:
+    def config(**more: Any) -> RELAY.Config:
+        return RELAY.Config(site="SFO", bridge="b", **more)
+
+    assert config(sites=("NYC", "SFO")).first_primary == "NYC"
+    assert config().first_primary == "all"
+    assert config(primary="SFO", sites=("NYC", "SFO")).first_primary == "SFO"
+
+
+def test_an_old_primary_that_returns_is_fenced_and_lists_its_tail() -> None:
+    net = started()
+    net.send("C", 2)
+    net.settle(2)
+    net.cut_wan("NYC")
+    net.settle(1)
+    net.send("C", 3)
+    net.settle(1)
+    net.members["T"].relay.promote()
+    net.settle(2)
+    net.send("U", 2)
+    net.settle(2)
+    net.heal_wan("NYC")
+    net.settle(5)
+    old = net.members["E"].relay
+    assert not old.is_relaying
+    ((site, tail),) = old.status().out_of_sync.items()
+    assert site == "SFO"
+    assert [(t.origin, t.first, t.last) for t in tail] == [("C", 3, 5)]
+    assert got(net, "C", "W") == [[1, 2]], "the tail is not relayed"
+    assert got(net, "U", "A") == [[1, 2]]
+    net.send("C")
+    net.settle(2)
+    assert got(net, "C", "W") == [[1, 2]]
+    old.reconciled("SFO")
+    assert not old.status().out_of_sync
+
+
+def test_a_relay_crash_at_the_new_primary_right_after_the_promotion() -> None:
+    net = started()
+    net.send("U")
+    net.settle(1)
+    net.members["T"].relay.promote()
+    net.send("U", 2)
+    net.deliver("mc")
+    net.crash("T", reach={n: 99 for n in "SUVW"})
+    net.settle()
+    assert got(net, "U", "E", "A") == [[2, 3]] * 2
+    assert not any(told(m, "gap") for m in net.everybody)
+
+
+def test_a_third_site_compares_itself_with_the_new_primary() -> None:
+    net = Net(NYC="ED", SFO="TS", LON="XY")
+    net.settle(3)
+    net.send("E", 2)
+    net.settle(2)
+    net.hold("bridge", dst="T", src="E")
+    net.send("E", 2)
+    net.settle(2)
+    assert got(net, "E", "S", "Y") == [[1, 2], [1, 2, 3, 4]]
+    net.crash("E", "D", view=False)
+    net.settle(1)
+    net.members["T"].relay.promote()
+    net.settle(5)
+    ((site, ranges),) = net.members["X"].relay.status().out_of_sync.items()
+    assert (site, [(r.first, r.last) for r in ranges]) == ("SFO", [(3, 4)])
+
+
+@pytest.mark.seed("R4")
+def test_r4_what_goes_over_the_bridge_is_data_or_control_never_an_answer_of_an_application() -> (
+    None
+):
+    net = started()
+    net.send("C")
+    net.settle(2)
+    source = net.members["W"].batches[-1].src
+    reply = Batch(source, [b"thanks"], {})
+    queued = sum(map(len, net.bridge_queues.values()))
+    net.members["W"].stack.send(reply)
+    net.deliver("mc", "uc")
+    assert sum(map(len, net.bridge_queues.values())) == queued
+
+
+@pytest.mark.seed("R5")
+@pytest.mark.seed("R6")
+def test_r6_a_member_is_on_the_bridge_only_while_it_is_coordinator() -> None:
+    net = started()
+
+    def on_bridge() -> str:
+        return "".join(m.name for m in net.alive() if bridge_stacks(m))
+
+    assert on_bridge() == "ET"
+    assert net.members["E"].relay.status().role == "relay"
+    assert net.members["E"].relay.status().bridge == ("NYC", "SFO")
+    net.crash("E")
+    net.settle(5)
+    assert on_bridge() == "DT"
+    net.members["D"].stack.disconnect()
+    net.settle(5)
+    net.leave("D")
+    net.settle(5)
+    assert on_bridge() == "CT"
+    net.partition("NYC", "BA", "C")
+    net.settle(5)
+    assert on_bridge() == "CBT"
+    net.merge("NYC")
+    net.settle(5)
+    assert on_bridge() in ("CT", "BT")
+
+
+@pytest.mark.seed("R7")
+def test_r7_multicasts_are_relayed_and_unicasts_are_not() -> None:
+    net = started()
+    member, other = net.members["C"], net.members["A"]
+    net.home_in_order = False
+    member.stack.send(Batch(other.id, [b"C#9"], {}))
+    member.stack.send(Batch(None, [b"C#10"], {}, flags=Flag.NO_RELAY))
+    net.send("C")
+    net.settle(5)
+    assert got(net, "C", "W") == [[1]]
+    assert 9 in other.got["C"] and 10 in other.got["C"]
+
+
+@pytest.mark.seed("R8")
+def test_r8_the_other_site_sees_the_original_sender() -> None:
+    net = started()
+    net.send("C", 2)
+    net.settle(2)
+    for name in "TSUVW":
+        (batch,) = net.members[name].batches
+        assert batch.dest is None
+        assert isinstance(batch.src, SiteUUID)
+        assert bytes(batch.src) == bytes(net.members["C"].id)
+        assert str(batch.src) == "C:NYC"
+
+
+@pytest.mark.seed("R9")
+def test_r9_a_reply_to_a_remote_sender_is_dropped_and_counted() -> None:
+    net = started()
+    net.send("C")
+    net.settle(2)
+    member = net.members["T"]
+    member.stack.send(Batch(member.batches[-1].src, [b"thanks"], {}))
+    assert member.relay.unicasts_dropped == 1
+    home = SiteUUID(bytes(net.members["S"].id), "SFO", "S")
+    member.stack.send(Batch(home, [b"T#1"], {}))
+    net.settle(2)
+    assert net.members["S"].got["T"] == [1], "an address of the own site is local"
+
+
+@pytest.mark.seed("R10")
+def test_r10_relayed_messages_are_not_relayed_again() -> None:
+    net = Net(NYC="ED", SFO="TS", LON="XY", config={"primary": "all"})
+    net.settle(3)
+    net.send("E", 3)
+    net.settle(5)
+    assert got(net, "E", *"EDTSXY") == [[1, 2, 3]] * 6
+    assert net.members["T"].relay.relayed == 0
+    assert net.members["X"].relay.relayed == 0
+    assert sum(m.relay.returned for m in net.everybody) == 0
+
+
+@pytest.mark.seed("R13")
+def test_r13_numbers_above_the_answer_are_replayed_and_the_rest_is_dropped() -> None:
+    net = started()
+    net.send("C", 3)
+    net.settle(2)
+    net.hold("mc", src="E")
+    net.send("C", 2)
+    net.deliver("mc")
+    net.hold("bridge")
+    net.send("C", 2)
+    net.deliver("mc")
+    net.crash("E", reach={n: 0 for n in "DCBA"})
+    net.send("C")
+    net.release()
+    net.settle()
+    new = net.members["D"].relay
+    assert got(net, "C", "W") == [[1, 2, 3, 4, 5, 6, 7, 8]]
+    replays = [(t["seqno"], t["count"]) for t in told(net.members["D"], "replay")]
+    assert min(first for first, _ in replays) >= 4, "what was answered is not replayed"
+    assert new.replayed + new.relayed <= 5
+    net.at_rest()
+
+
+@pytest.mark.seed("R13")
+def test_r13_the_lower_numbers_of_the_text_lose_messages() -> None:
+    net = Net(NYC="EDCBA", SFO="TSUVW", relay_class=LowerNumbers)
+    net.settle(3)
+    net.send("C", 3)
+    net.settle(2)
+    net.hold("bridge")
+    net.send("C", 2)
+    net.deliver("mc")
+    net.crash("E", reach={})
+    net.release()
+    net.settle()
+    assert got(net, "C", "W") == [[1, 2, 3]]
+    assert net.lost(primary="NYC")
+
+
+@pytest.mark.seed("R13")
+def test_r13_new_messages_wait_for_the_replay() -> None:
+    net = started()
+    net.hold("bridge")
+    net.send("C", 2)
+    net.deliver()
+    net.crash("E")
+    net.settle(1)
+    net.send("C", 2)
+    net.deliver()
+    assert not told(net.members["D"], "relay"), "nothing is sent before the answer"
+    net.release()
+    net.settle()
+    assert got(net, "C", "W") == [[1, 2, 3, 4]]
+    net.at_rest()
+
+
+@pytest.mark.seed("R12")
+@pytest.mark.seed("R16")
+@pytest.mark.parametrize(
+    ("limit", "kept"),
+    [({"max_messages": 3}, 3), ({"max_bytes": 3 * (280 + 64 + 3)}, 3), ({"max_age": 2.0}, 0)],
+)
+def test_r16_the_first_limit_that_is_hit_drops_the_oldest_and_says_so(
+    limit: dict[str, Any], kept: int
+) -> None:
+    net = started(**limit)
+    net.cut_wan("SFO")
+    net.settle(1)
+    for _ in range(5):
+        net.send("C")
+    net.settle(5)
+    relay = net.members["E"].relay
+    assert len(relay.buffer) == kept
+    assert relay.overflowed == 5 - kept
+    drops = told(net.members["E"], "overflow")
+    assert {d["limit"] for d in drops} == set(limit)
+    assert sum(d["count"] for d in drops) == 5 - kept
+    net.heal_wan("SFO")
+    net.settle()
+    assert got(net, "C", "W") == [[4, 5] if kept == 2 else [3, 4, 5][-kept:] if kept else []]
+    (lost,) = net.members["W"].relay.status().out_of_sync["NYC"]
+    assert (lost.first, lost.last) == (1, 5 - kept)
+    (lost,) = relay.status().out_of_sync["SFO"]
+    assert (lost.origin, lost.first, lost.last) == ("C", 1, 5 - kept)
+    net.at_rest(lost=True, gaps=True)
+
+
+@pytest.mark.seed("R16")
+def test_r16_senders_wait_when_that_is_the_policy() -> None:
+    net = started(overflow="block", max_messages=10, block_credits=1)
+    net.cut_wan("SFO")
+    net.settle(1)
+    net.send("C", 12)
+    net.settle(1)
+    for name in "EDCBA":
+        (blocked,) = [e for e in net.members[name].events if isinstance(e, FlowBlocked)]
+        assert blocked.source == "RELAY" and blocked.dest is None
+        assert net.members[name].relay.status().blocked
+    net.heal_wan("SFO")
+    net.settle()
+    for name in "EDCBA":
+        assert [e for e in net.members[name].events if isinstance(e, FlowOpened)]
+        assert not net.members[name].relay.status().blocked
+
+
+@pytest.mark.seed("R16")
+def test_r16_blocking_ends_with_a_view_until_told_again() -> None:
+    net = started(overflow="block", max_messages=10, block_credits=1)
+    net.cut_wan("SFO")
+    net.settle(1)
+    net.send("C", 10)
+    net.settle(1)
+    net.crash("E")
+    net.deliver("view")
+    assert not net.members["C"].relay.status().blocked
+    net.settle(2)
+    assert net.members["C"].relay.status().blocked
+    net.heal_wan("SFO")
+    net.settle()
+    assert not net.members["C"].relay.status().blocked
+    net.at_rest()
+
+
+@pytest.mark.seed("R16")
+def test_r16_a_spilled_tail_is_replayed_from_the_file(tmp_path: Path) -> None:
+    net = started(overflow="spill", max_messages=4, spill_dir=str(tmp_path))
+    net.cut_wan("SFO")
+    net.settle(1)
+    for _ in range(10):
+        net.send("C", 2)
+    net.settle(1)
+    status = net.members["E"].relay.status()
+    assert (status.buffered_messages, status.spilled_messages) == (20, 16)
+    net.crash("E")
+    net.settle(1)
+    net.heal_wan("SFO")
+    net.settle()
+    assert got(net, "C", "W") == [list(range(1, 21))]
+    assert net.members["D"].relay.overflowed == 0
+    net.at_rest()
+    net.close()
+
+
+@pytest.mark.seed("R20")
+def test_r20_equal_names_and_endpoints_at_both_sites_are_told_apart() -> None:
+    net = Net(NYC="AB", SFO="XY", config={"primary": "all"})
+    for member in net.everybody:
+        for other in net.everybody:
+            member.stack.names[other.id] = "node"
+    net.settle(3)
+    net.send("A")
+    net.send("X")
+    net.settle(5)
+    assert got(net, "A", *"ABXY") == [[1]] * 4
+    assert got(net, "X", *"ABXY") == [[1]] * 4
+    senders = {str(b.src) for b in net.members["Y"].batches if isinstance(b.src, SiteUUID)}
+    assert senders == {"node:NYC"}
+
+
+@pytest.mark.seed("R20")
+def test_r20_a_restarted_member_is_a_new_origin() -> None:
+    net = started()
+    net.send("C", 3)
+    net.settle(2)
+    net.crash("C")
+    net.settle(2)
+    first = net.everybody[2]
+    again = net.join("C2", "NYC")
+    net.settle(2)
+    net.send("C2", 2)
+    net.settle(30)
+    assert got(net, "C", "W") == [[1, 2, 3]]
+    assert got(net, "C2", "W") == [[1, 2]]
+    assert first.id != again.id
+    assert all(bytes(first.id) not in m.relay.state.delivered for m in net.alive("NYC"))
+    net.at_rest()
+
+
+@pytest.mark.seed("R21")
+@pytest.mark.parametrize("who", ["E", "C"])
+def test_r21_own_multicasts_are_relayed_although_the_sender_does_not_want_them_back(
+    who: str,
+) -> None:
+    net = started()
+    net.send(who, 2)
+    net.send(who, 3, transient=Transient.DONT_LOOPBACK)
+    net.send(who, 1)
+    net.settle(5)
+    assert got(net, who, *"EDCBATSUVW") == [
+        [1, 2, 6] if name == who else [1, 2, 3, 4, 5, 6] for name in "EDCBATSUVW"
+    ]
+    net.at_rest()
+
+
+def test_oob_multicasts_are_relayed_in_the_order_of_their_numbers() -> None:
+    net = started()
+    sender = net.members["C"]
+    net.home_in_order = False
+    net.hold("mc", src="C")
+    net.send("C")
+    net.send("C", flags=Flag.OOB)
+    net.send("C")
+    first, second, third = sender.log
+    for name in "EDBAC":
+        member = net.members[name]
+        for batch in (second, first, third):
+            member.bottom.pass_up(batch)
+            net.deliver("bridge")
+    assert [m.got["C"] for m in net.alive("NYC")] == [[2, 1, 3]] * 5
+
+
+def test_payload_types_and_null_payloads_survive() -> None:
+    net = started()
+    member = net.members["C"]
+    member.sent = 4
+    seen: list[Any] = []
+    net.members["W"].deliver = lambda b: seen.append((b.type, list(b.payloads)))  # type: ignore[assignment,method-assign]
+    for name in "EDCBATSUV":
+        net.members[name].deliver = lambda b: None  # type: ignore[assignment,method-assign]
+    member.stack.send(Batch(None, [None], {}, type=MessageType.EMPTY))
+    member.stack.send(Batch(None, [7], {}, type=MessageType.LONG))
+    member.stack.send(Batch(None, [b"x", None], {}, flags=Flag.SERIALIZED))
+    net.settle(5)
+    assert seen == [
+        (MessageType.EMPTY, [None]),
+        (MessageType.LONG, [7]),
+        (MessageType.BYTES, [b"x", None]),
+    ]
+    net.at_rest()
+
+
+def test_a_relay_that_cannot_multicast_takes_nothing_from_the_bridge() -> None:
+    net = started()
+    relay = net.members["T"]
+    relay.bottom.pass_event_up(FlowBlocked("MFC", None, ()))
+    net.send("C", 3)
+    net.settle(2)
+    assert got(net, "C", "W") == [[]]
+    assert [len(s.inbox) for s in relay.relay.bridge.sessions.values()] == [1]
+    relay.machine.enter()
+    relay.bottom.pass_event_up(FlowOpened("MFC", None))
+    relay.machine.leave()
+    net.settle()
+    assert got(net, "C", "W") == [[1, 2, 3]]
+    net.at_rest()
+
+
+def test_a_session_whose_flow_is_blocked_sends_nothing_and_goes_on_later() -> None:
+    net = started()
+    relay = net.members["E"]
+    (stack,) = bridge_stacks(relay)
+    bottom = stack.protocols[0]
+    assert isinstance(bottom, BridgeBottom)
+    (session,) = relay.relay.bridge.sessions.values()
+    bottom.pass_event_up(FlowBlocked("UFC", session.peer, ()))
+    net.send("C", 3)
+    net.settle(2)
+    assert got(net, "C", "W") == [[]]
+    bottom.pass_event_up(FlowOpened("UFC", session.peer))
+    net.settle()
+    assert got(net, "C", "W") == [[1, 2, 3]]
+    net.at_rest()
+
+
+def test_a_leave_that_is_not_acknowledged_in_time_says_so() -> None:
+    net = started(leave_timeout=2.0)
+    net.hold("bridge")
+    net.send("C", 3)
+    net.deliver()
+    relay = net.members["E"]
+    relay.stack.disconnect()
+    net.settle(1)
+    assert not relay.wants_to_leave
+    net.settle(2)
+    assert relay.wants_to_leave
+    (note,) = told(relay, "leave_timeout")
+    assert note["count"] == 3
+    net.leave("E")
+    net.release()
+    net.settle()
+    assert got(net, "C", "W") == [[1, 2, 3]]
+
+
+def test_a_site_that_is_given_up_no_longer_holds_messages_back() -> None:
+    net = Net(NYC="ED", SFO="TS", LON="XY")
+    net.settle(3)
+    net.cut_wan("LON")
+    net.settle(1)
+    net.send("E", 3)
+    net.settle(3)
+    assert len(net.members["D"].relay.buffer) == 3
+    net.members["E"].relay.give_up("LON")
+    net.settle(3)
+    assert not net.members["D"].relay.buffer
+    net.split = True  # the oracle: what is trimmed is not everywhere
+    net.heal_wan("LON")
+    net.settle()
+    (lost,) = net.members["Y"].relay.status().out_of_sync["NYC"]
+    assert (lost.first, lost.last) == (1, 3)
+    net.send("E")
+    net.settle()
+    assert got(net, "E", "Y", "S") == [[4], [1, 2, 3, 4]]
+
+
+def test_the_status_counts_complete_holders() -> None:
+    net = started()
+    relay = net.members["E"].relay
+    assert (relay.status().holders_complete, relay.status().holders) == (3, 3)
+    net.hold("uc", dst="B")
+    net.crash("D")
+    net.settle(1)
+    assert (relay.status().holders_complete, relay.status().holders) == (2, 3)
+    net.release()
+    net.settle(5)
+    assert (relay.status().holders_complete, relay.status().holders) == (3, 3)
+
+
+def test_a_joiner_with_state_begins_where_the_state_ends() -> None:
+    net = started()
+    net.send("C", 2)
+    net.settle(2)
+    net.hold("mc", dst="J")
+    joiner = net.join("J", "SFO")
+    joiner.relay.event_down(Connect("SFO", with_state=True))
+    net.deliver()
+    net.send("C", 2)
+    net.settle(2)
+    provider = net.members["S"]
+    provider.bottom.pass_event_up(StateRequested(joiner.id, 1))
+    net.send("C", 2)
+    net.settle(2)
+    net.holds = []
+    net.settle(1)
+    assert joiner.got == {}, "it waits for the state"
+    joiner.machine.enter()
+    joiner.bottom.pass_event_up(StateReceived(provider.id, b"everything up to C#4"))
+    joiner.machine.leave()
+    assert joiner.got["C"] == [5, 6]
+    net.settle()
+    net.at_rest(lost=True)
+
+
+def test_a_joiner_whose_state_does_not_come_begins_at_its_view() -> None:
+    net = started()
+    net.send("C", 2)
+    net.settle(2)
+    joiner = net.join("J", "SFO")
+    joiner.relay.event_down(Connect("SFO", with_state=True))
+    net.settle(1)
+    net.send("C", 2)
+    net.settle(2)
+    joiner.machine.enter()
+    joiner.bottom.pass_event_up(StateFailed(None, "nobody has one", 0))
+    joiner.machine.leave()
+    assert joiner.got["C"] == [3, 4]
+    net.settle()
+    net.at_rest()
+
+
+@pytest.mark.parametrize(
+    ("attributes", "problem"),
+    [
+        ({"site": ""}, "site"),
+        ({"site": "all"}, "site"),
+        ({"buffering_members": 0}, "buffering_members"),
+        ({"ack_interval": 0.0}, "ack_interval"),
+        ({"bridge_attributes": "nonsense"}, "key=value"),
+    ],
+)
+def test_settings_that_cannot_be_are_refused(attributes: dict[str, Any], problem: str) -> None:
+    with pytest.raises(ConfigError, match=problem):
+        RELAY.Config(**{"site": "NYC", "bridge": "b", **attributes})
+
+
+@pytest.mark.seed("R15")
+def test_r15_the_walkthrough_of_the_seed() -> None:
+    net = started(buffering_members=2)
+    lines: list[str] = []
+    interesting = {
+        "buffer": "{who} buffers {origin}#{seqno}",
+        "relay": "{who} (relay) sends {origin}#{seqno} over the bridge to {to}",
+        "deliver_relayed": "{who} delivers {origin}#{seqno}",
+        "unicast_dropped": "{who} drops a reply to {to}",
+        "dup_dropped": "{who} drops a second {origin}#{seqno}",
+    }
+
+    def tell(member: Member, what: str, more: dict[str, Any]) -> None:
+        if what in interesting:
+            lines.append(interesting[what].format(who=member, **more))
+
+    net.listeners.append(tell)
+    lines.append("C multicasts")
+    net.send("C", flags=Flag.SERIALIZED)
+    for name in "ABCDE":
+        net.deliver_to("mc", name)
+        lines.append(f"{name} delivers C#{net.members[name].got['C'][-1]}")
+    ((pair, queue),) = [(p, q) for p, q in net.bridge_queues.items() if q]
+    (message,) = queue
+    relay_header: Any = message.headers[1061]
+    lines.append(
+        f"on the bridge: {net.bridge_of[pair[0]]} -> {net.bridge_of[pair[1]]},"
+        f" payload {bytes(message.payloads[0])!r},"
+        f" sender {relay_header.original_sender}, {len(message.headers)} headers, both RELAY's"
+    )
+    assert sorted(message.headers) == [1060, 1061]
+    net.deliver("bridge")
+    net.deliver("mc")
+    for name in "TSUVW":
+        assert [str(b.src) for b in net.members[name].batches] == ["C:NYC"]
+        assert net.members[name].batches[0].dest is None
+    assert not any(q for q in net.bridge_queues.values()), "nothing goes back"
+    lines.append("nothing goes back over the bridge")
+    member = net.members["T"]
+    member.stack.send(Batch(member.batches[-1].src, [b"thanks"], {}))
+    net.settle(2)
+    lines.append("at rest, buffers are empty")
+    net.at_rest()
+    file = TRACES / "r15_walkthrough.txt"
+    text = "\n".join(lines) + "\n"
+    assert file.read_text().split("----\n", 1)[1] == text

@@ -1,0 +1,218 @@
+"""The oracle over RELAY in whole simulated clusters: it is silent where RELAY is right, and each
+invariant is seen to be broken where a fault is planted."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jgroups_py.address import SiteUUID
+from jgroups_py.drill import cli, loader, plan
+from jgroups_py.drill.runner import Silent
+from jgroups_py.drill.simulated import BrokenInvariant, run_simulated
+from jgroups_py.events import ViewChange
+from jgroups_py.headers import RelayHeader
+from jgroups_py.protocols.relay import RELAY
+from jgroups_py.protocols.relay_bridge import Bridge
+from jgroups_py.protocols.relay_buffer import Buffer
+from jgroups_py.protocols.relay_reports import Reports
+from jgroups_py.protocols.relay_session import Session
+from jgroups_py.protocols.relay_state import RelayState
+from jgroups_py.protocols.relay_wire import ID, SOURCE_ID
+from jgroups_py.tools.cli import run as command
+
+DRILL = """\
+name: hand-over
+seed: 4
+sites:
+  NYC: {members: [E, D, C, B]}
+  SFO: {members: [T, S]}
+network: {latency: 0.5ms, jitter: 0.5ms, loss: 0.5%}
+traffic:
+  - {site: NYC, rate: 20/s, size: 100B, stop: 4s}
+timeline:
+  - {at: 2s, crash: NYC.relay}
+settle: 3s
+expect: {lost: 0, lost_inside: 0, duplicated: 0, out_of_order: 0}
+"""
+WAN = "  - {at: 1.5s, partition: [[NYC], [SFO]], for: 1.8s}\n"
+"""So that home has something to keep."""
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Any:
+    def go(text: str = DRILL, settings: Any = ()) -> Any:
+        drill = loader.loads(text, str(tmp_path / "d.yaml"))
+        planned = plan.build(drill, None, [plan.parse_setting(s) for s in settings])
+        return cli.run(planned, run_simulated, Silent())
+
+    return go
+
+
+def broken(run: Any, text: str = DRILL, settings: Any = ()) -> str:
+    """The invariant that is seen to be broken, and the whole line."""
+    with pytest.raises(BrokenInvariant) as caught:
+        run(text, settings)
+    line = str(caught.value)
+    assert re.search(r"seed 4, [0-9.]+ s: a bug", line)
+    return line.partition("is broken: ")[2]
+
+
+def handing_up(monkeypatch: pytest.MonkeyPatch, name: str, replacement: Any) -> None:
+    """``replacement(relay, batch, pass_up)`` stands between RELAY of ``name`` and its application."""
+    start = RELAY.start
+
+    def started(self: Any) -> None:
+        start(self)
+        if self.machine.name == name:
+            passed = self.pass_up
+            self.pass_up = lambda batch: replacement(self, batch, passed)
+
+    monkeypatch.setattr(RELAY, "start", started)
+
+
+def test_a_hand_over_without_faults_breaks_nothing(run: Any) -> None:
+    assert run().verdict.passed
+
+
+def test_i1_twice(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def twice(relay: Any, batch: Any, pass_up: Any) -> None:
+        pass_up(batch)
+        if isinstance(batch.src, SiteUUID) and relay.now > 3:
+            pass_up(batch)
+
+    handing_up(monkeypatch, "S", twice)
+    assert re.match(r"I1, SFO.S: delivered NYC\.[EDCB] (\d+) after \1$", broken(run))
+
+
+def test_i1_out_of_order(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept: dict[Any, Any] = {}
+
+    def swapped(relay: Any, batch: Any, pass_up: Any) -> None:
+        if isinstance(batch.src, SiteUUID) and relay.now > 3 and not kept:
+            kept[batch.src] = batch
+            return
+        pass_up(batch)
+        if batch.src in kept and kept[batch.src] is not None:
+            pass_up(kept[batch.src])
+            kept[batch.src] = None
+
+    handing_up(monkeypatch, "S", swapped)
+    # The digest is one ahead of the application before the next message shows the gap.
+    assert re.match(r"I2, SFO.S: site_digest of NYC\.\w is (\d+), delivered were", broken(run))
+
+
+def test_i1_over_a_gap_that_nobody_announced(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    has = RelayState.has
+
+    def forgiving(self: Any, site: Any, origin: Any) -> Any:
+        """The member takes whatever comes for the next one."""
+        return max(has(self, site, origin), tried.get(origin, 0))
+
+    tried: dict[bytes, int] = {}
+    up = RELAY.up
+
+    def skips(self: Any, batch: Any) -> None:
+        header = batch.headers.get(ID)
+        source = batch.header(SOURCE_ID, RelayHeader)
+        if self.machine.name == "S" and self.now > 3 and source is not None and not tried:
+            origin = bytes(source.original_sender)
+            if header.id == self.state.has("NYC", origin) + 1:
+                tried[origin] = header.id
+                self.consume(batch)
+                return
+        up(self, batch)
+
+    monkeypatch.setattr(RELAY, "up", skips)
+    monkeypatch.setattr(RelayState, "has", forgiving)
+    assert re.match(r"I1, SFO.\w: delivered NYC\.\w \d+ right after \d+", broken(run))
+
+
+def test_i2_trimmed_before_all_have_it(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Reports, "digests", lambda self, view, members: [])
+    paused = "  - {at: 1.5s, pause: SFO.S, for: 1s}\n  - {at: 2s, crash"
+    line = broken(run, DRILL.replace("  - {at: 2s, crash", paused))
+    assert re.match(r"I2, NYC\.\w: trimmed of NYC\.\w is \d+, SFO.S has \d+", line)
+
+
+def test_i2_a_cursor_beyond_what_was_sent(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    answered = Session.answered
+
+    def ahead(self: Any, numbers: Any, replay_to: Any) -> None:
+        answered(self, {o: n + 1000 for o, n in numbers.items()}, replay_to)
+
+    monkeypatch.setattr(Session, "answered", ahead)
+    assert re.match(r"I2, NYC.\w: cursor of NYC\.\w is \d+, sent were", broken(run))
+
+
+def test_i3_trimmed_too_far(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    trim = Buffer.trim
+    monkeypatch.setattr(Buffer, "trim", lambda self, origin, upto: trim(self, origin, upto + 1))
+    assert re.match(r"I3, NYC\.\w: NYC\.\w \d+\.\.\d+ is in no buffer that counts", broken(run))
+
+
+def test_i3_a_holder_throws_its_buffer_away(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    event_up = RELAY.event_up
+
+    def thrown(self: Any, event: Any) -> None:
+        event_up(self, event)
+        if isinstance(event, ViewChange) and self.config.site == "NYC" and self.now > 2:
+            for origin in self.buffer.origins():
+                if origin != bytes(self.local_address):
+                    self.buffer.cut(origin, 0)
+
+    monkeypatch.setattr(RELAY, "event_up", thrown)
+    text = DRILL.replace("  - {at: 2s, crash: NYC.relay}\n", WAN + "  - {at: 2s, crash: NYC.B}\n")
+    assert re.match(r"I3, NYC\.\w: NYC.B \d+\.\.\d+ is in no buffer", broken(run, text))
+
+
+def test_i4_survivors_that_do_not_agree(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def deaf(relay: Any, batch: Any, pass_up: Any) -> None:
+        if batch.src != relay.view.members[0] or isinstance(batch.src, SiteUUID):
+            pass_up(batch)
+
+    def deaf_from_now(relay: Any, batch: Any, pass_up: Any) -> None:
+        (deaf if relay.now > 3 and len(relay.view) == 4 else _hand)(relay, batch, pass_up)
+
+    handing_up(monkeypatch, "C", deaf_from_now)
+    assert re.match(r"I4, NYC\.\w: installs \d+ with \d+ of NYC.E, NYC\.\w had \d+", broken(run))
+
+
+def _hand(relay: Any, batch: Any, pass_up: Any) -> None:
+    pass_up(batch)
+
+
+def test_i5_kept_although_trimmed(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(RELAY, "check", lambda self: None)
+    monkeypatch.setattr(Buffer, "trim", lambda self, origin, upto: 0)
+    assert re.match(r"I5, \w+\.\w: NYC\.\w \d+ is kept, trimmed are \d+", broken(run))
+
+
+def test_i5_more_than_the_limit(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(RELAY, "check", lambda self: None)
+    monkeypatch.setattr(Buffer, "overflow", lambda self, now: (None, []))
+    text = DRILL.replace("  - {at: 2s, crash: NYC.relay}\n", WAN)
+    assert re.match(r"I5, NYC\.\w: 11 messages", broken(run, text, ["RELAY.max_messages=10"]))
+
+
+def test_a_site_that_never_acknowledges_does_not_come_to_rest(
+    run: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Bridge, "acknowledge", lambda self, lowest: None)
+    assert re.match(r"at rest, RELAY: NYC\.\w still buffers \d+ messages", broken(run))
+
+
+def test_a_broken_invariant_is_exit_2_and_names_its_seed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trim = Buffer.trim
+    monkeypatch.setattr(Buffer, "trim", lambda self, origin, upto: trim(self, origin, upto + 1))
+    file = tmp_path / "d.yaml"
+    file.write_text(DRILL)
+    assert command(["drill", str(file)]) == 2
+    errors = capsys.readouterr().err
+    assert "an invariant is broken: I3" in errors
+    assert "--seed 4" in errors

@@ -1,0 +1,25 @@
+"""Golden traces: each file of tests/traces is a story; its output is checked line for line.
+
+After a change that is meant: ``REWRITE=1 pytest tests/sim/test_stories.py``, then read the diff.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from jgroups_py.sim.story import check_story
+
+STORIES = sorted((Path(__file__).parent.parent / "traces").glob("*.story"))
+
+
+@pytest.mark.parametrize("path", STORIES, ids=lambda p: p.stem)
+def test_the_story_is_told_as_written(path: Path) -> None:
+    expected, actual = check_story(path, rewrite="REWRITE" in os.environ)
+    assert actual == expected
+
+
+def test_there_are_stories() -> None:
+    assert len(STORIES) >= 3

@@ -1,0 +1,32 @@
+"""Real sockets on loopback; a port and a group for each test."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from jgroups_py.driver import MulticastProbe, probe_multicast
+from jgroups_py.tools.mperf_ports import free_block
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "api"))  # toy.py
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.sockets)
+
+
+@pytest.fixture
+def port() -> int:
+    return free_block(4)
+
+
+@pytest.fixture(scope="session")
+def multicast() -> MulticastProbe:
+    probe = probe_multicast("127.0.0.1")
+    if not probe:
+        pytest.skip(probe.why)
+    return probe

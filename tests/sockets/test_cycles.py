@@ -1,0 +1,55 @@
+"""Opening and closing channels leaves nothing behind."""
+
+from __future__ import annotations
+
+import gc
+import threading
+from pathlib import Path
+
+import psutil
+import pytest
+import trio
+
+from jgroups_py import Channel, JoinError, open_channel
+from jgroups_py.driver import MulticastProbe
+
+# The full stack of sim.xml on real sockets; alone after one millisecond.
+FAST = {"SHARED_LOOPBACK_PING.wait": "1ms"}
+
+
+def left_behind() -> tuple[int, int, int, int]:
+    """File descriptors, sockets, threads, tasks."""
+    process = psutil.Process()
+    return (
+        process.num_fds(),
+        len(process.net_connections()),
+        threading.active_count(),
+        trio.lowlevel.current_statistics().tasks_living,
+    )
+
+
+async def test_a_thousand_cycles_of_the_full_stack_leave_nothing(
+    multicast: MulticastProbe, port: int
+) -> None:
+    attributes = {**FAST, "SHARED_LOOPBACK.mcast_port": str(port)}
+    async with open_channel("sim.xml", cluster="cycles", attributes=attributes):
+        pass  # imports, and whatever is opened once
+    before = left_behind()
+    for _ in range(1000):
+        async with open_channel("sim.xml", cluster="cycles", attributes=attributes) as channel:
+            channel.send_nowait(b"x")
+    assert left_behind() == before
+    gc.collect()
+    assert not [o for o in gc.get_objects() if type(o) is Channel and o is not channel]
+
+
+async def test_a_refused_opening_leaves_nothing(tmp_path: Path, port: int) -> None:
+    stack = tmp_path / "toy.xml"
+    stack.write_text(f'<config><toy.TOY bind_port="{port}" mcast_port="{port + 1}"/></config>')
+    async with open_channel(str(stack), cluster="one"):
+        before = left_behind()
+        for _ in range(20):
+            with pytest.raises(JoinError, match="already in use"):
+                async with open_channel(str(stack), cluster="two"):
+                    pytest.fail("it opened")
+        assert left_behind() == before

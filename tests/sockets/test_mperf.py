@@ -1,0 +1,162 @@
+"""mperf: figures, faults, and two runs that do not meet."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from jgroups_py.config import load_stack
+from jgroups_py.tools.mperf import HEAD, SEQNO_BITS, Check, Plan, has_fault, summary
+from jgroups_py.tools.mperf_ports import private_attributes
+
+KEYS = [
+    "stack",
+    "members",
+    "senders",
+    "size",
+    "seconds",
+    "sent",
+    "delivered",
+    "duplicates",
+    "out_of_order",
+    "lost",
+    "per_member",
+    "delivered_per_s_per_member",
+    "mb_per_s_per_member",
+]
+
+
+def start(*options: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "jgroups_py.tools", "mperf", *options]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+@pytest.mark.parametrize("stack", ["udp.xml", "tcp.xml"])
+def test_two_runs_at_once_count_every_message(stack: str, multicast: object) -> None:
+    options = ["--stack", stack, "--members", "2", "--size", "200", "--time", "0.6", "--json"]
+    runs = [start(*options), start(*options, "--senders", "1")]
+    for run, senders in zip(runs, (2, 1), strict=True):
+        out, err = run.communicate(timeout=60)
+        assert run.returncode == 0, err
+        result = json.loads(out)
+        assert list(result) == KEYS
+        assert (result["stack"], result["members"], result["senders"]) == (stack, 2, senders)
+        assert (result["size"], result["seconds"]) == (200, 0.6)
+        assert result["sent"] > 0
+        assert result["delivered"] == 2 * result["sent"]
+        assert result["duplicates"] == result["out_of_order"] == result["lost"] == 0
+        assert [set(one) for one in result["per_member"]] == [{"name", "delivered_per_s"}] * 2
+        assert "window 3 of 3" in err
+
+
+def test_it_leaves_when_interrupted(multicast: object) -> None:
+    run = start("--members", "2", "--time", "60")
+    assert run.stderr is not None
+    for line in run.stderr:
+        if "window 1" in line:
+            break
+    children = psutil.Process(run.pid).children()
+    assert len(children) == 2
+    began = time.monotonic()
+    run.send_signal(signal.SIGINT)
+    run.communicate(timeout=20)
+    assert time.monotonic() - began < 7, "members that do not leave are killed after 8 s"
+    assert run.returncode == 130
+    assert not any(child.is_running() for child in children)
+
+
+def test_a_member_that_dies_is_named(tmp_path: Path) -> None:
+    stack = tmp_path / "bad.xml"
+    stack.write_text('<config><UDP bind_addr="192.0.2.1"/><PING/><pbcast.GMS/></config>')
+    began = time.monotonic()
+    run = start("--stack", str(stack), "--members", "2", "--time", "1")
+    _, err = run.communicate(timeout=60)
+    assert run.returncode == 2
+    last = err.strip().splitlines()[-1]
+    assert last.startswith("jgroups-py: member M1 ended early: ")
+    assert "192.0.2.1" in last
+    assert time.monotonic() - began < 30
+
+
+@pytest.mark.parametrize(
+    ("option", "problem"),
+    [
+        (["--members", "2", "--senders", "3"], "3 senders, but 2 members"),
+        (["--size", "4"], "--size must be at least 8"),
+        (["--time", "0"], "--time must be more than 0"),
+        (["--size", "big"], "big"),
+    ],
+)
+def test_what_cannot_be_measured_is_refused(option: list[str], problem: str) -> None:
+    run = start(*option)
+    _, err = run.communicate(timeout=30)
+    assert run.returncode == 2
+    assert problem in err
+    assert err.count("\n") == 1
+
+
+# --- the check itself
+
+
+def payloads(sender: int, *seqnos: int) -> list[bytes]:
+    return [HEAD.pack(sender << SEQNO_BITS | seqno) + b"rest" for seqno in seqnos]
+
+
+def faults(check: Check) -> tuple[int, int, int]:
+    return check.total, check.duplicates, check.out_of_order
+
+
+def test_the_check_counts_what_is_in_order() -> None:
+    check = Check(2)
+    check.take(payloads(0, 0, 1, 2))
+    check.take(payloads(1, 0))
+    check.take([memoryview(p) for p in payloads(0, 3, 4)])
+    assert faults(check) == (6, 0, 0)
+    assert check.delivered == [5, 1]
+
+
+@pytest.mark.parametrize(
+    ("seqnos", "expected"),
+    [
+        ((0, 1, 1, 2), (3, 1, 0)),
+        ((0, 2, 1, 3), (4, 0, 1)),
+        ((0, 1, 3, 4), (4, 0, 0)),
+        ((1, 0, 0), (2, 1, 1)),
+    ],
+)
+def test_the_check_finds_faults_within_a_run(
+    seqnos: tuple[int, ...], expected: tuple[int, int, int]
+) -> None:
+    check = Check(1)
+    check.take(payloads(0, *seqnos))
+    assert faults(check) == expected
+
+
+def test_lost_messages_are_a_fault() -> None:
+    done: list[dict[str, Any]] = [
+        {"name": "M1", "sent": 5, "delivered": 5, "rates": [1.0, 9.0, 2.0]},
+        {"name": "M2", "sent": 0, "delivered": 4, "rates": [3.0, 5.0, 4.0]},
+    ]
+    for one, lost in zip(done, (0, 1), strict=True):
+        one.update(duplicates=0, out_of_order=0, lost=lost)
+    result = summary(Plan("s", 2, 1, 1000, 3.0, "c"), done)
+    assert result["lost"] == 1
+    assert has_fault(result)
+    assert [one["delivered_per_s"] for one in result["per_member"]] == [2, 4]
+    assert result["delivered_per_s_per_member"] == 3
+
+
+@pytest.mark.parametrize("stack", ["udp.xml", "tcp.xml", "relay-udp.xml"])
+def test_private_attributes_fit_the_stack(stack: str) -> None:
+    config = load_stack(stack, properties={"relay.site": "X"})
+    one, two = private_attributes(config, 3), private_attributes(config, 3)
+    assert one
+    assert one.keys() == two.keys()

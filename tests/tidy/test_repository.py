@@ -1,0 +1,151 @@
+"""The repository's own rules: packaging, names, lengths, and that it stands alone."""
+
+import ast
+import configparser
+import importlib
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+CODE = ("jgroups_py", "protocols", "tools", "stacks")
+LONGEST_FUNCTION = 70
+
+
+def python_files() -> list[Path]:
+    links = {ROOT / "jgroups_py" / name for name in ("protocols", "tools", "stacks")}
+    return [
+        file
+        for folder in CODE
+        for file in sorted((ROOT / folder).rglob("*.py"))
+        if not links & set(file.parents)
+    ]
+
+
+def test_setup_cfg_lists_every_package() -> None:
+    setup = configparser.ConfigParser()
+    setup.read(ROOT / "setup.cfg")
+    listed = set(setup["options"]["packages"].split())
+    found = set()
+    for file in python_files():
+        if file.name == "__init__.py":
+            parts = file.parent.relative_to(ROOT).parts
+            found.add(".".join(parts if parts[0] == "jgroups_py" else ("jgroups_py", *parts)))
+    assert listed == found
+
+
+def test_data_files_are_packaged() -> None:
+    setup = configparser.ConfigParser()
+    setup.read(ROOT / "setup.cfg")
+    data = setup["options.package_data"]
+    for folder in ("jgroups_py", "stacks", "protocols", "tools"):
+        for file in (ROOT / folder).rglob("*"):
+            if not file.is_file() or file.suffix in (".py", ".pyc") or file.is_symlink():
+                continue
+            if folder == "jgroups_py" and file.relative_to(ROOT).parts[1] in CODE:
+                continue
+            parts = file.parent.relative_to(ROOT).parts
+            parts = parts if parts[0] == "jgroups_py" else ("jgroups_py", *parts)
+            covered = any(
+                Path(".".join(parts[:n])).name in data
+                and any(
+                    Path(*parts[n:], file.name).match(pattern.strip())
+                    for pattern in data[".".join(parts[:n])].split(",")
+                )
+                for n in range(1, len(parts) + 1)
+                if ".".join(parts[:n]) in data
+            )
+            assert covered, f"{file.relative_to(ROOT)} is in no package_data line of setup.cfg"
+
+
+def test_the_folders_of_the_package_are_relative_links() -> None:
+    for name in ("protocols", "tools", "stacks"):
+        link = ROOT / "jgroups_py" / name
+        assert link.is_symlink() and str(link.readlink()) == f"../{name}"
+
+
+@pytest.mark.parametrize("folder", ["protocols", "tools", "stacks"])
+def test_importing_a_folder_by_its_short_name_is_refused(folder: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", f"import {folder}"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1 and f"import jgroups_py.{folder}" in done.stderr
+
+
+@pytest.mark.parametrize("module", ["jgroups_py", "jgroups_py.protocol", "jgroups_py.testing"])
+def test_all_names_what_is_public_and_nothing_that_is_not_there(module: str) -> None:
+    loaded = importlib.import_module(module)
+    assert loaded.__all__ and len(set(loaded.__all__)) == len(loaded.__all__)
+    for name in loaded.__all__:
+        assert hasattr(loaded, name), f"{module}.__all__ names {name}"
+    if module == "jgroups_py":
+        bound = {
+            name
+            for name, value in vars(loaded).items()
+            if not name.startswith("_") and not isinstance(value, type(importlib))
+        }
+        assert bound - {"annotations"} <= set(loaded.__all__)
+
+
+def test_no_function_has_more_than_seventy_lines() -> None:
+    long = []
+    for file in python_files():
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                lines = (node.end_lineno or node.lineno) - node.lineno + 1
+                if ast.get_docstring(node):
+                    said = node.body[0]
+                    lines -= (said.end_lineno or said.lineno) - said.lineno + 1
+                if lines > LONGEST_FUNCTION:
+                    long.append(f"{file.relative_to(ROOT)}:{node.lineno} {node.name} {lines}")
+    assert long == []
+
+
+def test_every_module_says_what_it_is_for() -> None:
+    for file in python_files():
+        tree = ast.parse(file.read_text(encoding="utf-8"))
+        assert ast.get_docstring(tree), f"{file.relative_to(ROOT)} has no docstring"
+
+
+def test_every_attribute_of_a_protocol_says_what_it_is() -> None:
+    """A field of a Config has a docstring directly below it."""
+    silent = []
+    for file in sorted((ROOT / "protocols").glob("*.py")):
+        for cls in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if not isinstance(cls, ast.ClassDef) or cls.name != "Config":
+                continue
+            for field, after in zip(cls.body, [*cls.body[1:], None], strict=True):
+                if not isinstance(field, ast.AnnAssign) or "ClassVar" in ast.unparse(field):
+                    continue
+                said = isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant)
+                if not said:
+                    silent.append(f"{file.name}:{field.lineno} {ast.unparse(field.target)}")
+    assert silent == []
+
+
+def tracked() -> list[Path]:
+    listed = subprocess.run(
+        ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    if listed.returncode:
+        pytest.skip("not a git checkout")
+    return [ROOT / name for name in listed.stdout.split("\0") if name]
+
+
+def test_the_repository_stands_alone() -> None:
+    """Nothing reads or mentions a place outside, JGroups' own stack files for tests excepted."""
+    outside = re.compile(r"\.\./shared(?!/spec/conf)|/work/|/root/|/farm/")
+    here = Path(__file__).resolve()
+    for file in tracked():
+        if file.is_symlink() or not file.is_file() or file.resolve() == here:
+            continue
+        text = file.read_bytes().decode("utf-8", "ignore")
+        found = outside.search(text)
+        assert not found, f"{file.relative_to(ROOT)} mentions {found and found[0]}"

@@ -1,0 +1,115 @@
+"""The command group: one line for an error, exit codes, commands that are not there."""
+
+import subprocess
+import sys
+from importlib.metadata import version
+
+import click
+import pytest
+
+from jgroups_py.errors import ConfigError
+from jgroups_py.tools import cli
+
+
+def run(*args: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "jgroups_py.tools", *args]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+
+
+def failing(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
+    @click.command()
+    def fail() -> None:
+        raise error
+
+    monkeypatch.setitem(cli.COMMANDS, "fail", "jgroups_py.tools.cli:fail")
+    monkeypatch.setattr(cli, "fail", fail, raising=False)
+
+
+def test_version_is_that_of_the_package() -> None:
+    done = run("--version")
+    assert done.stdout == f"jgroups-py {version('jgroups_py')}\n"
+    assert done.returncode == 0 and done.stderr == ""
+
+
+def test_without_arguments_it_shows_the_commands() -> None:
+    done = run()
+    assert done.returncode == 0 and "validate" in done.stdout
+
+
+@pytest.mark.parametrize("args", [["nope"], ["validate"], ["validate", "--nope"], ["--nope"]])
+def test_a_wrong_command_line_is_one_line_and_exit_2(
+    args: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.run(args) == 2
+    out, err = capsys.readouterr()
+    assert out == "" and err.startswith("jgroups-py: ") and err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("error", "line"),
+    [
+        (ConfigError("is wrong", file="f.xml", line=3), "jgroups-py: f.xml:3: is wrong"),
+        (FileNotFoundError(2, "No such file or directory", "x"), "jgroups-py: x: No such file"),
+        (
+            ExceptionGroup("", [ConfigError("one"), ExceptionGroup("", [ConfigError("two")])]),
+            "jgroups-py: one; two",
+        ),
+        (KeyError("k"), "jgroups-py: unexpected KeyError: 'k' (--verbose shows where)"),
+        (ConfigError("two\nlines"), "jgroups-py: two lines"),
+    ],
+)
+def test_an_error_is_one_line_on_standard_error(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    error: Exception,
+    line: str,
+) -> None:
+    failing(monkeypatch, error)
+    assert cli.run(["fail"]) == 2
+    out, err = capsys.readouterr()
+    assert out == "" and err.startswith(line) and err.count("\n") == 1
+
+
+@pytest.mark.parametrize("args", [["--verbose", "fail"], ["fail", "--verbose"]])
+def test_verbose_shows_the_traceback(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], args: list[str]
+) -> None:
+    failing(monkeypatch, ConfigError("is wrong"))
+    assert cli.run(args) == 2
+    err = capsys.readouterr().err
+    assert "Traceback" in err and err.endswith("jgroups-py: is wrong\n")
+
+
+def test_an_interrupt_ends_it_without_a_word(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    failing(monkeypatch, KeyboardInterrupt())
+    assert cli.run(["fail"]) == 130
+    assert capsys.readouterr().err.strip() == ""
+
+
+def test_what_a_command_returns_is_the_exit_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    @click.command()
+    def three() -> int:
+        return 3
+
+    monkeypatch.setitem(cli.COMMANDS, "three", "jgroups_py.tools.cli:three")
+    monkeypatch.setattr(cli, "three", three, raising=False)
+    assert cli.run(["three"]) == 3
+
+
+def test_a_command_whose_module_is_not_there_is_left_out(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    gone = "jgroups_py.tools.gone_cli:gone"
+    monkeypatch.setitem(cli.COMMANDS, "gone", gone)
+    assert cli.run([]) == 0
+    assert "gone" not in capsys.readouterr().out
+    assert cli.run(["gone"]) == 2
+
+
+def test_every_listed_command_can_be_imported(capsys: pytest.CaptureFixture[str]) -> None:
+    context = click.Context(cli.group)
+    for name in cli.group.list_commands(context):
+        assert cli.run([name, "--help"]) == 0, name
+        assert f"jgroups-py {name}" in capsys.readouterr().out

@@ -1,0 +1,102 @@
+"""``jgroups-py validate``: what a stack means, what is ignored, how soon it notices losses."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from jgroups_py.config import StackConfig, load_stack
+from jgroups_py.tools import cli
+from jgroups_py.tools.validate_cli import report
+
+OWN = """
+from dataclasses import dataclass
+from typing import ClassVar
+from jgroups_py.config import Bytes, Seconds
+from jgroups_py.protocol import Protocol
+
+class FD_ALL3(Protocol):
+    protocol_id = 3001
+    @dataclass(frozen=True, kw_only=True)
+    class Config(Protocol.Config):
+        timeout: Seconds = 40.0
+        interval: Seconds = 8.0
+        ignored: ClassVar[frozenset[str]] = frozenset({"thread_pool.*"})
+
+class VERIFY_SUSPECT2(Protocol):
+    protocol_id = 3002
+    @dataclass(frozen=True, kw_only=True)
+    class Config(Protocol.Config):
+        timeout: Seconds = 1.0
+        window: Seconds = 0.1
+"""
+STACK = """<config>
+  <seen_by_validate.FD_ALL3 timeout="${t:5s}" interval="1s" thread_pool.x="3"/>
+  <seen_by_validate.VERIFY_SUSPECT2 timeout="500"/>
+</config>
+"""
+
+
+@pytest.fixture
+def stack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    (tmp_path / "seen_by_validate.py").write_text(OWN)
+    (tmp_path / "stack.xml").write_text(STACK)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    return str(tmp_path / "stack.xml")
+
+
+def test_it_prints_protocols_attributes_and_detection(
+    stack: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.run(["validate", "--json", stack]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["protocols"][0] == {
+        "name": "FD_ALL3",
+        "attributes": {"timeout": "5s", "interval": "1s"},
+        "given": ["timeout", "interval", "thread_pool.x"],
+    }
+    assert report["ignored"] == ["FD_ALL3.thread_pool.x=3"]
+    assert report["detection_s"] == pytest.approx({"crash": 6.6, "silent": 6.6})
+
+
+def test_it_prints_for_people(stack: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(["validate", stack]) == 0
+    out = capsys.readouterr().out
+    assert "FD_ALL3              timeout=5s interval=1s\n" in out
+    assert "worst-case detection: crash 6.6 s, silent 6.6 s" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (["--goal", "10s"], 0),
+        (["--goal", "6s"], 1),
+        (["--goal", "6s", "--set", "FD_ALL3.timeout=4s"], 0),
+        (["--goal", "10s", "-D", "t=20s"], 1),
+        (["--goal", "soon"], 2),
+        (["--set", "FD_ALL3.timeout"], 2),
+        (["--set", "FD_ALL3.timeuot=1"], 2),
+    ],
+)
+def test_a_goal_is_held_or_not(stack: str, arguments: list[str], code: int) -> None:
+    assert cli.run(["validate", *arguments, stack]) == code
+
+
+def test_it_writes_the_stack_in_the_other_language(
+    stack: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.run(["validate", "--as", "yaml", stack]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("protocols:\n- seen_by_validate.FD_ALL3:\n    timeout: 5s\n")
+
+
+def test_what_is_not_complete_is_said() -> None:
+    path = Path(__file__).resolve().parents[2] / "stacks" / "udp.xml"
+
+    whole = load_stack(path, environment={})
+    kept = tuple(p for p in whole if p.name not in ("STABLE", "MERGE3"))
+    found = report(StackConfig(kept[::-1], "upside down"))["warnings"]
+    assert "NAKACK2 without STABLE: nothing frees delivered messages" in found
+    assert "GMS without MERGE3: a group that was split stays split" in found
+    assert "NAKACK2 stands above GMS" in found
+    assert report(whole)["warnings"] == []

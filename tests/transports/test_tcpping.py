@@ -1,0 +1,146 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from jgroups_py.address import IpAddress
+from jgroups_py.batch import Batch
+from jgroups_py.errors import ConfigError
+from jgroups_py.events import (
+    Connect,
+    FindMembers,
+    GetPhysical,
+    IsCoordinator,
+    MembersFound,
+    TransportReady,
+    Unreachable,
+    ViewChange,
+)
+from jgroups_py.headers import PingHeader, PingType
+from jgroups_py.protocols.tcp import TCP
+from jgroups_py.protocols.tcpping import TCPPING
+from jgroups_py.structures import write_ping_data_list
+from jgroups_py.testing import FakeStack, make_address
+from jgroups_py.values import PingData
+from jgroups_py.view import View, ViewId
+from jgroups_py.wire import encode_whole
+
+A, B, C = make_address(1), make_address(2), make_address(3)
+FIND = FindMembers("GMS", 3.0)
+
+
+def at(port: int) -> IpAddress:
+    return IpAddress("127.0.0.1", port)
+
+
+def view(*members: Any) -> View:
+    return View(ViewId(members[0], 1), members)
+
+
+def ready(*hosts: tuple[str, int], port_range: int = 0, **attributes: Any) -> FakeStack:
+    stack = FakeStack(TCPPING(initial_hosts=hosts, port_range=port_range, **attributes), address=A)
+    stack.event_up(TransportReady(at(7800)))
+    stack.take_up_events()
+    return stack
+
+
+def response(*members: PingData) -> Batch:
+    payload = encode_whole(write_ping_data_list, list(members))
+    return Batch(A, (payload,), {9: PingHeader(PingType.GET_MBRS_RSP)}, B, 3)
+
+
+def test_every_host_and_port_but_our_own_is_asked() -> None:
+    stack = ready(("localhost", 7800), ("127.0.0.2", 7900), port_range=2)
+    stack.event_down(FIND)
+    dests = [str(b.dest) for b in stack.take_down()]
+    assert dests == [
+        "127.0.0.1:7801",
+        "127.0.0.1:7802",
+        "127.0.0.2:7900",
+        "127.0.0.2:7901",
+        "127.0.0.2:7902",
+    ]
+
+
+def test_when_all_refuse_we_are_alone_at_once() -> None:
+    stack = ready(("localhost", 7800), port_range=2)
+    stack.event_down(FIND)
+    stack.event_up(Unreachable(at(7801)))
+    assert stack.take_up_events() == []
+    stack.event_up(Unreachable(at(7802)))
+    assert stack.take_up_events() == [MembersFound("GMS", (), alone=True)]
+
+
+def test_with_nobody_to_ask_we_are_alone_at_once() -> None:
+    stack = ready(("localhost", 7800))
+    stack.event_down(FIND)
+    assert stack.take_up_events() == [MembersFound("GMS", (), alone=True)]
+
+
+def test_a_silent_host_is_waited_for() -> None:
+    stack = ready(("localhost", 7800), ("127.0.0.2", 7800))
+    stack.event_down(FIND)
+    stack.event_up(Unreachable(at(7801)))
+    stack.advance(2.9)
+    assert stack.take_up_events() == []
+    stack.advance(0.2)
+    assert stack.take_up_events() == [MembersFound("GMS", (), alone=False)]
+
+
+def test_when_all_have_refused_or_answered_the_search_ends() -> None:
+    stack = ready(("localhost", 7800), port_range=2)
+    stack.event_down(FIND)
+    stack.up(response(PingData(B, 0, "B", at(7801))))
+    stack.event_up(Unreachable(at(7802)))
+    (found,) = stack.take_up_events()
+    assert [m.address for m in found.members] == [B] and not found.alone
+
+
+def test_addresses_learned_are_asked_too_and_bounded() -> None:
+    stack = ready(("localhost", 7801), max_dynamic_hosts=2)
+    stack.up(response(*[PingData(make_address(n), 1, None, at(8000 + n)) for n in range(5)]))
+    stack.event_down(FIND)
+    assert [b.dest.port for b in stack.take_down()] == [7801, 8003, 8004]  # type: ignore[union-attr]
+    stack.event_up(Unreachable(at(8003)))
+    stack.event_down(FIND)
+    assert [b.dest.port for b in stack.take_down()] == [7801, 8004]  # type: ignore[union-attr]
+
+
+def test_a_coordinator_introduces_joiners_by_default() -> None:
+    stack = ready(("localhost", 7801))
+    stack.answers[GetPhysical] = lambda query: {B: at(7801), C: at(7802)}.get(query.member)
+    stack.event_down(ViewChange(view(A, B, C), view(A, B)))
+    assert [b.dest for b in stack.take_down()] == [C, B]
+
+
+def test_a_host_without_numeric_address_is_counted() -> None:
+    stack = ready(("no-such-host", 7801), ("localhost", 7802))
+    assert stack.stack.statistics()["TCPPING"]["unknown_hosts"] == 1
+    stack.event_down(FIND)
+    assert len(stack.take_down()) == 1
+
+
+def test_the_first_member_on_a_machine_is_alone_and_the_second_finds_it(network: Any) -> None:
+    hosts = (("localhost", 7800),)
+    a, b = (
+        network.add(TCP(), TCPPING(initial_hosts=hosts, port_range=2), address=x) for x in (A, B)
+    )
+    a.answers[IsCoordinator] = True
+    for stack in (a, b):
+        stack.event_down(Connect("test"))
+        network.run()
+        stack.take_up_events()
+        stack.event_down(FIND)
+        network.run()
+        if stack is a:
+            assert a.take_up_events(MembersFound) == [MembersFound("GMS", (), alone=True)]
+            a.event_down(ViewChange(view(A), None))
+    (found,) = b.take_up_events(MembersFound)
+    (member,) = found.members
+    assert (member.address, member.is_coordinator, member.physical) == (A, True, at(7800))
+
+
+def test_settings_that_cannot_be_are_refused() -> None:
+    with pytest.raises(ConfigError, match="port_range"):
+        TCPPING(port_range=-1)

@@ -1,0 +1,4 @@
+"""tools of jgroups_py. Always import ``jgroups_py.tools``."""
+
+if __name__ != "jgroups_py.tools":
+    raise ImportError("import jgroups_py.tools")

@@ -1,0 +1,5 @@
+"""``python -m jgroups_py.tools`` is ``jgroups-py``."""
+
+from jgroups_py.tools.cli import main
+
+main()

@@ -1,0 +1,101 @@
+"""Members in processes of their own, for commands that measure: JSON lines in and out.
+
+The parent starts ``python -m MODULE ARGUMENT`` per member, tells it what to do and hears what it
+says. A child whose standard input ends leaves the group.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+import trio
+
+from jgroups_py.errors import JGroupsError
+
+_log = logging.getLogger(__name__)
+_WORDS_KEPT = 4096
+"""Bytes kept of what a child wrote to standard error."""
+
+
+class ChildError(JGroupsError):
+    """The measurement could not be made."""
+
+
+class Child:
+    """A member's process, seen from the parent."""
+
+    def __init__(self, process: trio.Process, name: str) -> None:
+        assert process.stdin is not None and process.stdout is not None
+        self.process = process
+        self.name = name
+        self.stdin = process.stdin
+        self.lines = lines_of(process.stdout)
+        self.problem = b""
+
+    async def tell(self, **what: Any) -> None:
+        """One JSON line to the child."""
+        try:
+            await self.stdin.send_all(json.dumps(what).encode() + b"\n")
+        except trio.BrokenResourceError:
+            pass  # it has died: the next read says so
+
+    async def hear(self, event: str) -> dict[str, Any]:
+        """The child's next line about ``event``. Raises ``ChildError`` when it has died."""
+        async for line in self.lines:
+            told: dict[str, Any] = json.loads(line)
+            if told["event"] == event:
+                return told
+        await self.process.wait()
+        await trio.sleep(0.05)  # what it wrote to standard error is being read
+        raise self.ended()
+
+    def ended(self) -> ChildError:
+        """The error that tells the child's last words."""
+        words = self.problem.decode(errors="replace")
+        _log.debug("member %s: %s", self.name, words)
+        lines = words.strip().splitlines()
+        last = lines[-1] if lines else f"exit code {self.process.returncode}"
+        return ChildError(f"member {self.name} ended early: {last}")
+
+    async def collect_problem(self) -> None:
+        """Reads standard error; runs beside everything else."""
+        assert self.process.stderr is not None
+        async for data in self.process.stderr:
+            self.problem = (self.problem + data)[-_WORDS_KEPT:]
+
+
+async def start_process(module: str, argument: Any) -> trio.Process:
+    """A child that runs ``module`` with ``argument`` as JSON."""
+    return await trio.lowlevel.open_process(
+        [sys.executable, "-m", module, json.dumps(argument)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+
+
+async def end_all(children: Sequence[Child], patience: float) -> None:
+    """Lets them leave; who does not within ``patience`` seconds is killed."""
+    for child in children:
+        await child.stdin.aclose()
+    with trio.move_on_after(patience):
+        for child in children:
+            await child.process.wait()
+    for child in children:
+        if child.process.returncode is None:
+            child.process.kill()
+            await child.process.wait()
+
+
+async def lines_of(stream: trio.abc.ReceiveStream) -> AsyncIterator[bytes]:
+    """Lines without their ends."""
+    buffer = b""
+    async for data in stream:
+        *lines, buffer = (buffer + data).split(b"\n")
+        for line in lines:
+            yield line

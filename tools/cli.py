@@ -1,0 +1,135 @@
+"""The command ``jgroups-py``: a group of commands, each imported when it is called.
+
+A command is a click command in a module of its own, listed in ``COMMANDS``. It reports mistakes by
+raising a JGroupsError (one line on standard error, exit 2) and ends with another code by returning
+it. ``--verbose``, before or after the command's name, shows tracebacks and the stack's log.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+import importlib.util
+import logging
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Iterator, Sequence
+from types import FrameType
+from typing import Final
+
+import click
+
+from jgroups_py.errors import JGroupsError
+
+COMMANDS: Final = {
+    "chat": "jgroups_py.tools.chat_cli:chat",
+    "decode": "jgroups_py.tools.wire_cli:decode",
+    "drill": "jgroups_py.tools.drill_cli:drill",
+    "encode": "jgroups_py.tools.wire_cli:encode",
+    "memory": "jgroups_py.tools.memory_cli:memory",
+    "mperf": "jgroups_py.tools.mperf_cli:mperf",
+    "requirements": "jgroups_py.tools.requirements_cli:requirements",
+    "simulate": "jgroups_py.tools.simulate_cli:simulate",
+    "validate": "jgroups_py.tools.validate_cli:validate",
+}
+"""Name -> ``module:function``. One whose module is not there is left out."""
+
+INTERRUPTED: Final = 130  # what a shell shows for a command that SIGINT ended
+BROKEN_PIPE: Final = 141
+TERMINATED: Final = 143
+
+
+class Commands(click.Group):
+    """A group that imports a command's module when the command is called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return [name for name in COMMANDS if _module_of(name) is not None]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        module = _module_of(cmd_name)
+        if module is None:
+            return None
+        function = COMMANDS[cmd_name].partition(":")[2]
+        command = getattr(importlib.import_module(module), function)
+        assert isinstance(command, click.Command), f"{COMMANDS[cmd_name]} is not a click command"
+        return command
+
+
+def _module_of(name: str) -> str | None:
+    module = COMMANDS.get(name, "").partition(":")[0]
+    return module if module and importlib.util.find_spec(module) else None
+
+
+@click.group(
+    cls=Commands,
+    name="jgroups-py",
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.version_option(
+    importlib.metadata.version("jgroups_py"), prog_name="jgroups-py", message="%(prog)s %(version)s"
+)
+@click.option("--verbose", is_flag=True, help="Show tracebacks and the stack's log.")
+def group(verbose: bool) -> None:
+    """Reliable group communication: tools for stacks, drills and packets."""
+
+
+def main(args: Sequence[str] | None = None) -> None:
+    """Entry point of ``jgroups-py``; ends the process with the command's exit code."""
+    terminated = False
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        # As SIGINT, at which Python and trio let what is under way clean up behind itself.
+        nonlocal terminated
+        terminated = True
+        signal.raise_signal(signal.SIGINT)
+
+    signal.signal(signal.SIGTERM, interrupt)
+    code = run(sys.argv[1:] if args is None else args)
+    sys.exit(TERMINATED if terminated and code == INTERRUPTED else code)
+
+
+def run(args: Sequence[str]) -> int:
+    """Run a command line and return its exit code: 0, what the command says, 2 after an error."""
+    end = args.index("--") if "--" in args else len(args)
+    verbose = "--verbose" in args[:end]
+    arguments = [*(a for a in args[:end] if a != "--verbose"), *args[end:]] or ["--help"]
+    logging.basicConfig(
+        level=logging.DEBUG if verbose else logging.WARNING,
+        format="%(asctime)s %(levelname)s %(name)s %(message)s",
+    )
+    try:
+        result = group.main(arguments, prog_name="jgroups-py", standalone_mode=False)
+        sys.stdout.flush()
+        return result if isinstance(result, int) else 0
+    except click.ClickException as error:
+        return _complain(error.format_message())
+    except (KeyboardInterrupt, click.Abort):
+        return INTERRUPTED
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nothing more to flush to
+        return BROKEN_PIPE
+    except Exception as error:
+        if verbose:
+            traceback.print_exc()
+        return _complain("; ".join(dict.fromkeys(_lines(error))))
+
+
+def _lines(error: BaseException) -> Iterator[str]:
+    """One line for each error in a group; what is not ours is named by its class."""
+    if isinstance(error, BaseExceptionGroup):
+        for inner in error.exceptions:
+            yield from _lines(inner)
+    elif isinstance(error, JGroupsError):
+        yield str(error)
+    elif isinstance(error, OSError):
+        place = f"{error.filename}: " if error.filename else ""
+        yield f"{place}{error.strerror or error}"
+    else:
+        yield f"unexpected {type(error).__name__}: {error} (--verbose shows where)"
+
+
+def _complain(problem: str) -> int:
+    print(f"jgroups-py: {' '.join(problem.split())}", file=sys.stderr)
+    return 2

@@ -1,0 +1,73 @@
+"""``jgroups-py requirements``: which tests show which numbered requirement.
+
+Numbers and their lines come from ``design/requirements.md``, what was shown from
+``build/requirements.json``, which ``make test`` writes. Both belong to a checkout, so the command
+works inside one only.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Final
+
+import click
+
+from jgroups_py.errors import ConfigError
+
+_LINE: Final = re.compile(r"^- \*\*([A-Z]\d+)\*\* (.+)$", re.MULTILINE)
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help='Print {"R12": ["tests/..."], ...} only.')
+@click.option("--open", "only_open", is_flag=True, help="Only what no test shows.")
+def requirements(as_json: bool, only_open: bool) -> None:
+    """Print each requirement's number with the tests that showed it in the last `make test`."""
+    root = _checkout()
+    lines = read_lines(root / "design" / "requirements.md")
+    shown = read_shown(root / "build" / "requirements.json")
+    table = {number: shown.get(number, []) for number in lines}
+    if only_open:
+        table = {number: tests for number, tests in table.items() if not tests}
+    if as_json:
+        click.echo(json.dumps(table, indent=1))
+        return
+    for number, tests in table.items():
+        click.echo(f"{number:4} {lines[number]}")
+        for test in tests or ["open"]:
+            click.echo(f"       {test}")
+    click.echo(f"{sum(map(bool, table.values()))} of {len(table)} shown")
+
+
+def read_lines(file: Path) -> dict[str, str]:
+    """Number -> its line, in the order of the file. ConfigError when one stands there twice."""
+    found = _LINE.findall(file.read_text(encoding="utf-8"))
+    lines: dict[str, str] = {}
+    for number, line in found:
+        if number in lines:
+            raise ConfigError(f"{number} stands there twice", file=str(file))
+        lines[number] = line
+    return lines
+
+
+def read_shown(file: Path) -> dict[str, list[str]]:
+    """Number -> tests of the last recorded run; empty when there was none."""
+    try:
+        text = file.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return {}
+    try:
+        table = json.loads(text)
+        return {str(number): [str(test) for test in tests] for number, tests in table.items()}
+    except (ValueError, AttributeError, TypeError):
+        raise ConfigError("is damaged; `make test` writes it anew", file=str(file)) from None
+
+
+def _checkout() -> Path:
+    """The checkout around the current directory, else the one this package runs from."""
+    here = Path.cwd()
+    for directory in (here, *here.parents, Path(__file__).resolve().parent.parent):
+        if (directory / "design" / "requirements.md").is_file():
+            return directory
+    raise ConfigError("design/requirements.md not found: run this inside a checkout")

@@ -1,0 +1,170 @@
+"""``jgroups-py validate``: what a stack file means, what is ignored, how soon it notices losses."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from jgroups_py.config import (
+    Ignored,
+    StackConfig,
+    build,
+    field_types,
+    load_stack,
+    value_text,
+)
+from jgroups_py.errors import ConfigError
+from jgroups_py.stackwrite import to_xml, to_yaml
+from jgroups_py.timing import Built, WorstCase, detection, takeover
+from jgroups_py.units import parse_seconds
+
+NEEDS = {
+    "NAKACK2": ("STABLE", "nothing frees delivered messages"),
+    "RELAY": ("GMS", "there is no coordinator to relay"),
+    "FD_ALL3": ("VERIFY_SUSPECT2", "a suspicion is final at once"),
+    "FD_SOCK2": ("VERIFY_SUSPECT2", "a suspicion is final at once"),
+    "GMS": ("MERGE3", "a group that was split stays split"),
+}
+"""Protocol -> (protocol it is not complete without, what happens then)."""
+
+
+@click.command()
+@click.argument("stacks", nargs=-1, required=True, metavar="STACK...")
+@click.option("--set", "settings", multiple=True, metavar="PROTOCOL.attribute=value")
+@click.option("-D", "properties", multiple=True, metavar="name=value", help="For ${name}.")
+@click.option("--goal", metavar="TIME", help="Fail when worst-case detection is longer (10s).")
+@click.option("--compat", type=click.Choice(["jgroups-5"]), help="Read kib as JGroups 5 does.")
+@click.option("--as", "language", type=click.Choice(["xml", "yaml"]), help="Print it so instead.")
+@click.option("--json", "as_json", is_flag=True)
+def validate(
+    stacks: tuple[str, ...],
+    settings: tuple[str, ...],
+    properties: tuple[str, ...],
+    goal: str | None,
+    compat: str | None,
+    language: str | None,
+    as_json: bool,
+) -> int:
+    """Load stack files and print protocols, attributes, what is ignored, and detection times.
+
+    Exit 1 when --goal is not held, 2 when a file cannot be loaded.
+    """
+    limit = _seconds(goal)
+    reports = []
+    for name in stacks:
+        config = load_stack(name, _pairs(properties), _pairs(settings), compat=compat)
+        reports.append(report(config))
+        if language is not None:
+            click.echo(to_xml(config) if language == "xml" else to_yaml(config), nl=False)
+    if language is not None:
+        pass
+    elif as_json:
+        click.echo(json.dumps(reports if len(reports) > 1 else reports[0], indent=1))
+    else:
+        click.echo("\n\n".join(text(item) for item in reports))
+    return int(any(not _holds(item["detection_s"], limit) for item in reports))
+
+
+def report(config: StackConfig) -> dict[str, Any]:
+    """Everything the command prints about one stack, as JSON values."""
+    ignored: list[Ignored] = []
+    built = build(config, ignored=ignored)
+    return {
+        "stack": config.source,
+        "protocols": [
+            {
+                "name": cls.__name__,
+                "attributes": {
+                    name: value_text(getattr(settings, name), kind)
+                    for name, kind in field_types(type(settings)).items()
+                    if name != "elements"
+                },
+                "given": [attribute.key for attribute in protocol.attributes],
+            }
+            for (cls, settings), protocol in zip(built, config.protocols, strict=True)
+        ],
+        "ignored": [str(item) for item in ignored],
+        "warnings": warnings(built),
+        "detection_s": _times(detection(built)),
+        "takeover_s": _times(_takeover(config, built)),
+    }
+
+
+def _takeover(config: StackConfig, built: Built) -> WorstCase | None:
+    """None without RELAY, or when its bridge is not a stack file that can be read from here."""
+    relay = next((settings for cls, settings in built if cls.__name__ == "RELAY"), None)
+    bridge = getattr(relay, "bridge", None)
+    if not bridge:
+        return None
+    beside = Path(config.source).parent
+    return takeover(built, build(load_stack(bridge, compat=config.compat, beside=beside)))
+
+
+def _times(found: WorstCase | None) -> dict[str, float | None] | None:
+    return None if found is None else {"crash": found.crash, "silent": found.silent}
+
+
+def warnings(built: Built) -> list[str]:
+    """What loads but will not do what people expect."""
+    names = [cls.__name__ for cls, _ in built]
+    found = [
+        f"{name} without {needed}: {effect}"
+        for name, (needed, effect) in NEEDS.items()
+        if name in names and needed not in names
+    ]
+    order = ("NAKACK2", "GMS"), ("UNICAST3", "GMS"), ("FD_ALL3", "VERIFY_SUSPECT2")
+    found += [
+        f"{below} stands above {above}"
+        for below, above in (*order, ("FD_SOCK2", "VERIFY_SUSPECT2"), ("GMS", "RELAY"))
+        if below in names and above in names and names.index(below) > names.index(above)
+    ]
+    return found
+
+
+def text(item: dict[str, Any]) -> str:
+    """The report for people."""
+    lines = [f"{item['stack']} (top of the stack last)"]
+    for protocol in item["protocols"]:
+        given = {key.replace(".", "_") for key in protocol["given"]}
+        values = [
+            f"{name}={value}" for name, value in protocol["attributes"].items() if name in given
+        ]
+        lines.append(f"  {protocol['name']:20} {' '.join(values)}".rstrip())
+    for heading in ("ignored", "warnings"):
+        lines += (
+            [f"{heading}:", *(f"  {entry}" for entry in item[heading])] if item[heading] else []
+        )
+    for what, times in (("detection", item["detection_s"]), ("take-over", item["takeover_s"])):
+        if times is not None:
+            shown = ", ".join(f"{case} {_shown(seconds)}" for case, seconds in times.items())
+            lines.append(f"worst-case {what}: {shown}")
+    return "\n".join(lines)
+
+
+def _shown(seconds: float | None) -> str:
+    return "never" if seconds is None else f"{seconds:.3g} s"
+
+
+def _holds(times: dict[str, float | None], limit: float | None) -> bool:
+    return limit is None or all(time is not None and time <= limit for time in times.values())
+
+
+def _seconds(text: str | None) -> float | None:
+    try:
+        return None if text is None else parse_seconds(text)
+    except ValueError as error:
+        raise ConfigError(f"--goal: {error}") from None
+
+
+def _pairs(texts: Sequence[str]) -> dict[str, str]:
+    pairs = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            raise ConfigError(f'"{text}" is not name=value')
+        pairs[name] = value
+    return pairs
