@@ -115,6 +115,7 @@ class Member:
         self.number = number
         self.name = f"M{number + 1}"
         self.limits = ChannelLimits()
+        self.is_in = False
         self.joined = trio.Event()
         self.warm = trio.Event()
         self.received = 0
@@ -162,6 +163,9 @@ class Member:
         with scope:
             async for item in channel.batches():
                 if isinstance(item, View):
+                    if not self.is_in:
+                        self.is_in = True
+                        _say(event="in")
                     if len(item) == MEMBERS:
                         self.joined.set()
                 else:
@@ -299,11 +303,11 @@ async def measure(plan: Plan, progress: Callable[[str], None]) -> dict[str, Any]
     members: list[_Member] = []
     async with trio.open_nursery() as nursery:
         try:
-            for number in range(MEMBERS):
-                members.append(await _start(plan, number))
-                nursery.start_soon(members[-1].collect_problem)
-                await trio.sleep(0.3)  # joins go faster to a member that is there
             with trio.move_on_after(JOIN) as scope:
+                for number in range(MEMBERS):
+                    members.append(await _start(plan, number))
+                    nursery.start_soon(members[-1].collect_problem)
+                    await members[-1].hear("in")  # so that the first is coordinator, and relay
                 for count, member in enumerate(members, 1):
                     await member.hear("joined")
                     progress(f"{plan.scenario}: joined {count} of {MEMBERS}")
