@@ -434,7 +434,7 @@ class GMS(Protocol):
         if self.local_address not in view:
             self._excluded(src, view)
             return
-        if self.agreement.puts_off(src, content):
+        if self.agreement.puts_off(src, view, content.digest):
             return
         if src not in view:
             self.send(src, GmsType.VIEW_ACK, flags=_URGENT)

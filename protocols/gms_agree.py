@@ -8,13 +8,16 @@ survivors that are members of ours (a Java member would not understand it):
     REPORT    <-   the goal per departed member is the highest number anybody has delivered;
                    when all have that, the view goes out at once
     FETCH     ->   who lacks something is told the goals, and who has them
+    DECIDED   ->   everybody else is told the goals
     DONE      <-   it has delivered up to the goals; when all have, the view goes out
     THAW      ->   nobody departs after all
 
-Three rules without which it does not hold. *Freeze*: who has reported takes nothing more from the
+Four rules without which it does not hold. *Freeze*: who has reported takes nothing more from the
 departed except what the round agreed. *All departed*: the round covers every sender not in the
 new view, because a survivor may not have installed the one before. *Restart*: when one more departs,
-a new round begins, since it may be the one who had the missing message.
+a new round begins, since it may be the one who had the missing message. *Decided first*: a view
+without somebody, which can overtake the goals, is put off until they are there and reached. Who has
+delivered more than the goals never installs it.
 
 A round belongs to its coordinator's address and counter; a survivor follows the latest one and
 answers only members of its view. A survivor whose view is as new as the proposed one does not
@@ -24,9 +27,10 @@ view that a crashed coordinator sent to some members only is overtaken.
 A leaver of ours that is still there reports as well: it has its own messages for certain.
 
 Bounded by agree_timeout, twice. Who has not reported by then is silent: the round goes on without
-it, and it is told the goals all the same. Who has not fetched by then is not waited for. Both are
-counted. A member that is told to fetch puts the view off until it has (at most agree_timeout), so
-one that merely stood still loses nothing.
+it, and it is told the goals all the same. Who has not fetched by then is not waited for; if that is
+the coordinator itself, what it has is the goal. Both are counted. So one that merely stood still loses
+nothing. Who waits in vain or is beyond the goals stays in its old view, which is counted, too, and
+comes back with a merge; only a merge view waits for no longer than agree_timeout.
 
 On the wire: FragHeader (a class every Java member can parse) under protocol id 1026, index = kind,
 id = counter; payloads below. UNICAST3 makes it reliable.
@@ -36,6 +40,7 @@ Source: RELAY.md of the design, "Survivors agree"; not in JGroups.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import IntEnum
 from typing import TYPE_CHECKING, Final
 
@@ -47,8 +52,8 @@ from jgroups_py.headers import FragHeader
 from jgroups_py.message import Flag
 from jgroups_py.structures import read_digest, write_digest
 from jgroups_py.values import ViewDigest
-from jgroups_py.view import Digest
-from jgroups_py.wire import Reader, Writer, encode_whole
+from jgroups_py.view import Digest, MergeView, View
+from jgroups_py.wire import Reader, Writer
 
 if TYPE_CHECKING:
     from jgroups_py.protocols.gms import GMS
@@ -71,14 +76,22 @@ class Kind(IntEnum):
     FETCH = 3
     DONE = 4
     THAW = 5
+    DECIDED = 6
 
 
 class _Round:
     """A round of ours, as its coordinator sees it."""
 
-    def __init__(self, number: int, departing: tuple[Address, ...], proposed: int) -> None:
+    def __init__(
+        self,
+        number: int,
+        departing: tuple[Address, ...],
+        staying: tuple[Address, ...],
+        proposed: int,
+    ) -> None:
         self.number = number
         self.departing = departing
+        self.staying = staying
         self.proposed = proposed
         self.asked: dict[Address, None] = {}
         """Who was asked to report."""
@@ -99,43 +112,80 @@ class Agreement:
         self._timer = gms.timer(self._on_timeout, "_on_agree_timeout")
         self._follows: tuple[Address, int] | None = None
         """Coordinator and counter of the round we are in as survivor."""
+        self._decided: tuple[int, tuple[Address, ...]] | None = None
+        """Of the round we follow: the lowest id its view can have, and who stays. None: no goals
+        yet."""
+        self._ahead = False
+        """We have delivered more than was decided."""
+        self._fetching = False
         self._owes_done = False
         self._frozen: dict[Address, None] = {}
-        self._put_off: tuple[Address, ViewDigest] | None = None
+        self._put_off: tuple[Address, View, Digest | None] | None = None
         self._patience = gms.timer(self._on_patience, "_on_agree_patience")
 
     def stop(self) -> None:
         self._round = None
         self._timer.cancel()
 
-    def puts_off(self, src: Address, content: ViewDigest) -> bool:
-        """A view came: does it have to wait until we have fetched? Then it is handed in again."""
-        if not self._owes_done or self._follows is None or src != self._follows[0]:
+    def puts_off(self, src: Address, view: View, digest: Digest | None) -> bool:
+        """A view came: does it have to wait for a decision, or until we have fetched? Then it is
+        handed in again."""
+        if not self._waits(src, view):
             return False
-        if not self._patience.armed:
+        if self._put_off is None:
             self._patience.start(self.gms.config.agree_timeout)
-        self._put_off = (src, content)
+        elif view.id < self._put_off[1].id:
+            return True
+        self._put_off = (src, view, digest)
+        self.gms.trace("agree", step="put off", view=view)
         return True
 
+    def _waits(self, src: Address, view: View) -> bool:
+        gms, follows = self.gms, self._follows
+        current, creator = gms.view, view.view_id.creator
+        assert current is not None
+        if isinstance(view, MergeView):
+            return self._fetching and follows is not None and src == follows[0]
+        if gms.config.agree_timeout == 0 or not (isinstance(creator, UUID) and creator.is_ours):
+            return False
+        if all(m in view for m in current):
+            return False
+        if follows is None or creator != follows[0] or self._decided is None:
+            return self._known(view.members) is not None
+        lowest_id, staying = self._decided
+        other = view.id < lowest_id or any(m not in view for m in staying)
+        return other or self._fetching or self._ahead
+
     def _on_patience(self) -> None:
-        self.gms.agreements_timed_out += 1
-        self._owes_done = False
-        self._take_put_off()
+        assert self._put_off is not None
+        gms = self.gms
+        gms.agreements_timed_out += 1
+        if isinstance(self._put_off[1], MergeView):
+            self._fetching = False
+            self._take_put_off()
+        else:
+            gms.trace("agree", step="left behind", view=self._put_off[1])
 
     def _take_put_off(self) -> None:
         self._patience.cancel()
         if self._put_off is not None:
-            (src, content), self._put_off = self._put_off, None
-            self.gms.view_received(src, content)
+            (src, view, digest), self._put_off = self._put_off, None
+            self.gms.view_received(src, ViewDigest(view, digest))
 
     def view_installed(self) -> None:
         """Ends every round: NAKACK2 forgets the departed."""
         self.stop()
-        self._follows = None
-        self._owes_done = False
+        self._follow(None)
         self._put_off = None
         self._patience.cancel()
         self._frozen.clear()
+
+    def _follow(self, round: tuple[Address, int] | None) -> None:
+        self._follows = round
+        self._decided = None
+        self._ahead = False
+        self._fetching = False
+        self._owes_done = False
 
     # --- coordinator
 
@@ -176,19 +226,21 @@ class Agreement:
         view, me = gms.view, gms.local_address
         assert view is not None
         self._number += 1
-        round = self._round = _Round(self._number, departing, gms.next_id())
         staying = tuple(m for m in view if m not in departing)
+        round = self._round = _Round(self._number, departing, staying, gms.next_id())
         report = self._freeze(staying)
         timeout = gms.config.agree_timeout
-        if report is None or timeout == 0:
-            self._finish(round)
-            return
-        gms.agreements += 1
-        round.reports[me] = report
         leavers = tuple(m for m in departing if gms.changes.is_leaving(m))
         for member in (*staying, *leavers):
             if member != me and isinstance(member, UUID) and member.is_ours:
                 round.asked[member] = None
+        if report is None or timeout == 0:
+            if report is not None:
+                self._decide(round, {})  # others may wait for it
+            self._finish(round)
+            return
+        gms.agreements += 1
+        round.reports[me] = report
         gms.trace("agree", step="freeze", departing=departing, asked=tuple(round.asked))
         self._timer.start(timeout)
         payload = _encode_freeze(round.proposed, staying)
@@ -216,26 +268,28 @@ class Agreement:
             for sender, (delivered, _) in report.seqnos.items():
                 if sender not in goals or delivered > goals[sender][0]:
                     goals[sender] = (delivered, member)
-        missing: dict[Address, Goals] = {}
-        for member, report in round.reports.items():
-            lacks = {
-                sender: goal
-                for sender, goal in goals.items()
-                if sender in report and report.delivered(sender) < goal[0]
-            }
-            if lacks and member not in round.departing:
-                missing[member] = lacks
-        round.fetching = dict.fromkeys(missing)
-        if missing:
+        lacking = [
+            member
+            for member, report in round.reports.items()
+            if member not in round.departing
+            and any(m in report and report.delivered(m) < goal[0] for m, goal in goals.items())
+        ]
+        round.fetching = dict.fromkeys(lacking)
+        if lacking:
             self.gms.trace("agree", step="fetch", goals={s: g[0] for s, g in goals.items()})
-        own = missing.pop(self.gms.local_address, None)
-        worth = {sender: goal for sender, goal in goals.items() if goal[0]}
-        missing.update((m, worth) for m in round.silent if worth)
-        for member, lacks in missing.items():
-            self._send(member, Kind.FETCH, round.number, _encode_goals(lacks))
-        if own is not None:
-            self.gms.pass_event_down(Fetch(own))
+        self._decide(round, goals)
+        if self.gms.local_address in round.fetching:
+            self.gms.pass_event_down(Fetch(goals))
         self._finish_if_done(round)
+
+    def _decide(self, round: _Round, goals: Goals) -> None:
+        """Tells everybody that stays; who lacks something answers when it has it."""
+        payload = _encode_goals(round.proposed, round.staying, goals)
+        fetching = round.fetching or {}
+        for member in (*round.asked, *round.silent):
+            if member in round.staying:
+                kind = Kind.FETCH if member in fetching else Kind.DECIDED
+                self._send(member, kind, round.number, payload)
 
     def _done(self, round: _Round, member: Address) -> None:
         if round.fetching is not None and member in round.fetching:
@@ -259,13 +313,23 @@ class Agreement:
             ", ".join(self.gms.name_of(m) for m in waiting),
         )
         if round.fetching is not None:
-            self._finish(round)
+            self._settle(round)
             return
         for member in waiting:
             del round.asked[member]
             round.silent[member] = None
         self._timer.start(self.gms.config.agree_timeout)
         self._evaluate(round)
+
+    def _settle(self, round: _Round) -> None:
+        """Not all have fetched, and nobody waits any longer."""
+        assert round.fetching is not None
+        if self.gms.local_address in round.fetching:
+            known = self._known(round.staying) or Digest()
+            me = self.gms.local_address
+            round.fetching = {}
+            self._decide(round, {m: (seqnos[0], me) for m, seqnos in known.seqnos.items()})
+        self._finish(round)
 
     def _finish(self, round: _Round) -> None:
         if self.gms.changes.departing != round.departing or not self.gms.changes.acting:
@@ -309,19 +373,17 @@ class Agreement:
                 r.expect_end()
                 if mine and round is not None:
                     self._reported(round, src, view_id, digest)
-            case Kind.FETCH:
-                goals = _read_goals(r)
+            case Kind.FETCH | Kind.DECIDED:
+                proposed, staying, goals = _read_id(r), r.members(), _read_goals(r)
                 r.expect_end()
-                if following:
-                    self._owes_done = True
-                    self.gms.pass_event_down(Fetch(goals))
+                if self._is_for_us((src, header.id), proposed, staying):
+                    self._goals_set(goals, header.index == Kind.FETCH)
             case Kind.DONE:
                 if mine and round is not None:
                     self._done(round, src)
             case Kind.THAW:
                 if following:
-                    self._follows = None
-                    self._owes_done = False
+                    self._follow(None)
                     self._take_put_off()
                     self._thaw(tuple(self._frozen))
             case _:
@@ -339,13 +401,43 @@ class Agreement:
         if view.id >= proposed:
             self._report(src, number, Digest())
             return
-        self._follows = (src, number)
-        self._owes_done = False
+        self._follow((src, number))
         leaving = gms.local_address not in staying
         if leaving and not gms.leaver.leaving:
             return  # wrongly suspected: we neither help nor freeze
         report = self._own_and_known(staying) if leaving else self._freeze(staying)
         self._report(src, number, report or Digest())
+
+    def _is_for_us(
+        self, round: tuple[Address, int], proposed: int, staying: tuple[Address, ...]
+    ) -> bool:
+        """A decision came; afterwards we follow its round."""
+        gms, follows = self.gms, self._follows
+        assert gms.view is not None
+        if gms.view.id >= proposed or gms.local_address not in staying:
+            return False
+        if follows != round:
+            if follows is not None and (follows[0] != round[0] or round[1] < follows[1]):
+                return False  # overtaken by a later one
+            self._follow(round)  # its FREEZE is lost or late
+            self._freeze(staying)
+        self._decided = proposed, staying
+        return True
+
+    def _goals_set(self, goals: Goals, answer: bool) -> None:
+        assert self._decided is not None
+        known = self._known(self._decided[1]) or Digest()
+        more = [known.delivered(m) - goal[0] for m, goal in goals.items() if m in known]
+        behind = any(n < 0 for n in more)
+        self._ahead = any(n > 0 for n in more)
+        self._owes_done = answer
+        self._fetching = answer or behind
+        if self._ahead:
+            self.gms.trace("agree", step="ahead", goals={s: g[0] for s, g in goals.items()})
+        if self._fetching:
+            self.gms.pass_event_down(Fetch(goals))
+        else:
+            self._take_put_off()
 
     def _report(self, to: Address, number: int, digest: Digest) -> None:
         assert self.gms.view is not None
@@ -359,14 +451,12 @@ class Agreement:
         round = self._round
         if round is not None and round.fetching is not None:
             self._done(round, self.gms.local_address)
-        elif self._owes_done and self._follows is not None:
-            self._owes_done = False
-            self._send(*self._to(Kind.DONE))
+        elif self._fetching and self._follows is not None:
+            self._fetching = False
+            if self._owes_done:
+                self._owes_done = False
+                self._send(self._follows[0], Kind.DONE, self._follows[1], b"")
             self._take_put_off()
-
-    def _to(self, kind: Kind) -> tuple[Address, Kind, int, bytes]:
-        assert self._follows is not None
-        return self._follows[0], kind, self._follows[1], b""
 
     # --- both
 
@@ -413,7 +503,7 @@ class Agreement:
         gms = self.gms
         round = self._round
         assert self._timer.armed == (round is not None)
-        assert self._patience.armed == (self._put_off is not None)
+        assert not self._patience.armed or self._put_off is not None
         if round is not None:
             assert gms.view is not None and gms.changes.acting
             assert all(m in gms.view for m in round.departing)
@@ -435,8 +525,13 @@ def _read_id(r: Reader) -> int:
     return number
 
 
-def _encode_goals(goals: Goals) -> bytes:
-    return encode_whole(_write_goals, goals)
+def _encode_goals(proposed: int, staying: tuple[Address, ...], goals: Goals) -> bytes:
+    """| lz64 proposed view id | addrs who stays | goals |"""
+    w = Writer()
+    w.lz64(proposed)
+    w.addrs(staying)
+    _write_goals(w, goals)
+    return w.done()
 
 
 def _write_goals(w: Writer, goals: Goals) -> None:

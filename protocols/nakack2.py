@@ -559,7 +559,7 @@ class NAKACK2(Protocol):
     def _merge_digest(self, digest: Digest) -> None:
         self._digest_set = True
         for member, (delivered, _) in digest.seqnos.items():
-            sender = self._senders.get(member)
+            sender = self._senders.get(member) or self._frozen.get(member)
             if sender is None:
                 self._begin(member, delivered)
             elif sender is not self._own and delivered > sender.window.delivered:
@@ -674,7 +674,7 @@ class NAKACK2(Protocol):
             if sender is None:
                 continue
             limit = sender.window.delivered + self.config.max_window
-            sender.goal = max(sender.goal, min(goal, limit))
+            sender.goal = min(goal, limit)
             sender.holder = None if holder == self.local_address else holder
         self.machine.soon(self._go_on_fetching)
 
@@ -729,6 +729,7 @@ class NAKACK2(Protocol):
         if sender is None:
             return
         self._senders[member] = sender
+        sender.holder = None
         window = sender.window
         window.closed = False
         sender.gaps = GapClock(self.config.xmit_interval)

@@ -226,7 +226,7 @@ class Net:
     def _fetch(self, node: Node, event: Fetch) -> None:
         for sender, (seqno, holder) in event.goals.items():
             source = self.node(holder)
-            assert source is not None and source.delivered[sender] >= seqno
+            assert source is not None and source.delivered.get(sender, 0) >= seqno
             if not self.reach(source, node):
                 return
             node.delivered[sender] = seqno

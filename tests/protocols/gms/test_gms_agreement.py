@@ -11,6 +11,8 @@ from jgroups_py.batch import Batch
 from jgroups_py.events import Fetched, Freeze, GetDigest
 from jgroups_py.headers import FragHeader
 from jgroups_py.protocols.gms_agree import AGREE_ID, Goals, Kind
+from jgroups_py.values import ViewDigest
+from jgroups_py.view import View, ViewId
 
 
 def rounds(net: Any, kind: Kind | None = None) -> list[tuple[str, str, int]]:
@@ -47,7 +49,7 @@ def test_everybody_has_the_departed_members_messages_before_the_view(net: Any) -
 
 
 def test_where_nothing_is_missing_one_round_trip_does(net: Any) -> None:
-    *_, d = net.group("ABCD")
+    _a, b, c, d = net.group("ABCD")
     net.delivered("D", A=7, B=7, C=7, D=7)
     d.dead = True
     net.suspect("A", "D")
@@ -57,7 +59,10 @@ def test_where_nothing_is_missing_one_round_trip_does(net: Any) -> None:
         ("A", "C", Kind.FREEZE),
         ("B", "A", Kind.REPORT),
         ("C", "A", Kind.REPORT),
+        ("A", "B", Kind.DECIDED),
+        ("A", "C", Kind.DECIDED),
     ]
+    assert b.fetches == c.fetches == []
 
 
 def test_joins_do_not_need_a_round(net: Any) -> None:
@@ -157,7 +162,56 @@ def test_it_can_be_switched_off(net: Any) -> None:
     d.dead = True
     net.suspect("A", "D")
     net.run(0.1)
-    assert a.view == b.view == ("A", "B", "C") and rounds(net) == []
+    assert a.view == b.view == ("A", "B", "C")
+    assert {kind for _, _, kind in rounds(net)} == {Kind.DECIDED}, "nobody is asked"
+    assert b.fetches == []
+
+
+def test_a_view_that_overtakes_the_decision_waits_for_it(net: Any) -> None:
+    a, b, c, d = net.group("ABCD")
+    net.delivered("D", A=7, B=7, C=5)
+    d.dead = True
+    kept: list[Any] = []
+
+    def later(src: Any, dest: Any, batch: Any) -> bool:
+        """FREEZE and FETCH to C stay behind; the views do not."""
+        if dest is c and batch.header(AGREE_ID, FragHeader) is not None:
+            kept.append((src, batch))
+            return True
+        return False
+
+    net.lose = later
+    net.suspect("A", "D")
+    net.run(2 * a.gms.config.agree_timeout + 0.1)
+    assert a.view == b.view == ("A", "B", "C") and c.view == ("A", "B", "C", "D")
+    net.run(60)
+    assert c.view == ("A", "B", "C", "D"), "without word it never installs the view"
+    assert c.gms.agreements_timed_out == 1
+    net.lose = lambda src, dest, batch: False
+    src, fetch = kept[-1]
+    header, payload = fetch.header(AGREE_ID, FragHeader), fetch.payloads[0]
+    late = Batch.of(c.address, AGREE_ID, header, payload=payload)
+    late.src = src.address
+    a.delivered[d.address] = 7  # A still keeps what is not stable
+    c.fake.up(late)
+    net.run(0.1)
+    assert c.view == ("A", "B", "C") and c.fetches[-1].goals[d.address] == (7, a.address)
+
+
+def test_a_decision_for_others_does_not_count(net: Any) -> None:
+    """It was decided that D goes; the view is without C and D."""
+    a, b, c, d = net.group("ABCD")
+    b.gms.agreement._follows = (a.address, 1)
+    b.gms.agreement._decided = 9, (a.address, b.address, c.address)
+    view = View(ViewId(a.address, 9), (a.address, b.address))
+    b.gms.view_received(a.address, ViewDigest(view))
+    assert b.view == ("A", "B", "C", "D")
+    b.gms.agreement._decided = 10, (a.address, b.address)
+    b.gms.view_received(a.address, ViewDigest(view))
+    assert b.view == ("A", "B", "C", "D"), "it was decided for a later view"
+    b.gms.agreement._decided = 9, (a.address, b.address)
+    b.gms.view_received(a.address, ViewDigest(view))
+    assert b.view == ("A", "B") and d.address not in b.gms.view
 
 
 def test_who_turns_out_alive_in_the_round_is_listened_to_again(net: Any) -> None:
@@ -267,12 +321,12 @@ def test_fetched_without_a_round_is_ignored(net: Any) -> None:
 
 
 def test_goals_are_read_as_they_were_written() -> None:
-    from jgroups_py.protocols.gms_agree import _encode_goals, _read_goals
+    from jgroups_py.protocols.gms_agree import _read_goals, _write_goals
     from jgroups_py.testing import make_address
-    from jgroups_py.wire import decode_whole
+    from jgroups_py.wire import decode_whole, encode_whole
 
     goals: Goals = {
         make_address(1): (5, make_address(2)),
         make_address(3): (2**40, make_address(1)),
     }
-    assert decode_whole(_read_goals, _encode_goals(goals)) == goals
+    assert decode_whole(_read_goals, encode_whole(_write_goals, goals)) == goals
