@@ -40,7 +40,6 @@ Source: RELAY.md of the design, "Survivors agree"; not in JGroups.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from enum import IntEnum
 from typing import TYPE_CHECKING, Final
 
