@@ -20,6 +20,7 @@ Who says what:
     ViewChange          both  GMS -> everybody
     Suspect, Unsuspect  up    failure detectors -> VERIFY_SUSPECT2 -> GMS
     Unsuspect           down  GMS, VERIFY_SUSPECT2 -> failure detectors
+    Silent              down  FD_ALL3 -> FD_SOCK2              do not watch these
     Freeze .. Fetched         the round in which survivors agree; see below
     Stable              both  STABLE -> NAKACK2 (purge), RELAY (acknowledgements)
     HoldStability       down  GMS -> STABLE                    during a merge nothing is purged
@@ -166,7 +167,7 @@ class ViewChange(Event):
 
 @dataclass(frozen=True, slots=True)
 class Suspect(Event):
-    """These members may be dead. ``gone``: seen closed and refusing (not merely silent)."""
+    """These members may be dead. ``gone``: proved, their ports refuse (not merely silent)."""
 
     members: tuple[Address, ...]
     gone: bool = False
@@ -175,6 +176,13 @@ class Suspect(Event):
 @dataclass(frozen=True, slots=True)
 class Unsuspect(Event):
     """These members are alive after all."""
+
+    members: tuple[Address, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Silent(Event):
+    """All members that are not heard at present; they cannot notice a neighbour's end."""
 
     members: tuple[Address, ...]
 

@@ -1,11 +1,12 @@
 """How long it can take a stack to notice that a member is gone, computed from its settings.
 
-crash   the process died, its connections were closed: FD_SOCK2 sees it at once
+crash   the process died, its connections were closed: FD_SOCK2 sees it at once, and that its ports
+        refuse is proof (unless its address went with it, or both its neighbours fell, too)
 silent  the member hangs, or its host is unplugged: FD_ALL3's time-out, and up to one more interval
         because it looks once per interval
 
-Both then wait for VERIFY_SUSPECT2 (its time-out and window). What the network needs, and retries
-after losses, are not in the figures.
+Both then wait for VERIFY_SUSPECT2 (its time-out and window, with proof gone_timeout and half of it).
+What the network needs, and retries after losses, are not in the figures.
 
 Take-over by the next RELAY begins with that in its site. It then joins the bridge. When the old
 relay was the bridge's coordinator, the others there have to notice its loss too, in parallel, and
@@ -43,7 +44,11 @@ def detection(stack: Built) -> WorstCase:
     asking = 0.0 if verify is None else verify.timeout + getattr(verify, "window", 0.0)
     heartbeat = settings.get("FD_ALL3")
     silent = None if heartbeat is None else heartbeat.timeout + heartbeat.interval + asking
-    crash = asking if "FD_SOCK2" in settings else silent
+    sockets = settings.get("FD_SOCK2")
+    crash = silent if sockets is None else asking
+    soon = getattr(verify, "gone_timeout", None)
+    if soon is not None and getattr(sockets, "prove_death", False):
+        crash = min(asking, soon + min(getattr(verify, "window", 0.0), soon / 2))
     return WorstCase(crash, silent)
 
 

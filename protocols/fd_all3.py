@@ -5,6 +5,7 @@ Place: below VERIFY_SUSPECT2, above the transport and FD_SOCK2.
     any message of P          P is alive; if it was suspected, Unsuspect(P) up
     every `interval`          a heartbeat, unless something was multicast within the last interval;
                               who was silent for `timeout` is suspected, all in one event
+    suspects change           Silent(all suspects) down
     own delay                 if this process was stopped or busy, others were not heard because
                               nobody listened: that time does not count against them
 
@@ -23,7 +24,7 @@ from jgroups_py.address import Address
 from jgroups_py.batch import Batch
 from jgroups_py.config import Seconds
 from jgroups_py.errors import ConfigError
-from jgroups_py.events import Event, Lag, Suspect, Unsuspect, ViewChange
+from jgroups_py.events import Event, Lag, Silent, Suspect, Unsuspect, ViewChange
 from jgroups_py.headers import PROTOCOL_IDS, HeartbeatHeader
 from jgroups_py.protocol import Protocol
 
@@ -102,7 +103,11 @@ class FD_ALL3(Protocol):
     def _unsuspect(self, member: Address) -> None:
         self._suspects.pop(member, None)
         self.trace("heard", member=member)
+        self._say_silent()
         self.pass_event_up(Unsuspect((member,)))
+
+    def _say_silent(self) -> None:
+        self.pass_event_down(Silent(tuple(self._suspects)))
 
     # --- events
 
@@ -111,13 +116,20 @@ class FD_ALL3(Protocol):
             case ViewChange(view):
                 self._set_members(view.members)
             case Unsuspect(members):
-                for member in members:
-                    if member in self._heard:
-                        self._heard[member] = self.now
-                        self._suspects.pop(member, None)
+                self._answered(members)
             case Lag(seconds):
                 self._forgive(seconds)
         self.pass_event_down(event)
+
+    def _answered(self, members: tuple[Address, ...]) -> None:
+        """Somebody above has heard them."""
+        known = [m for m in members if m in self._heard]
+        self._heard.update(dict.fromkeys(known, self.now))
+        cleared = [m for m in known if m in self._suspects]
+        for member in cleared:
+            del self._suspects[member]
+        if cleared:
+            self._say_silent()
 
     def _set_members(self, members: tuple[Address, ...]) -> None:
         others = [m for m in members if m != self.local_address]
@@ -158,6 +170,7 @@ class FD_ALL3(Protocol):
                 self.config.timeout,
                 ", ".join(self.name_of(m) for m in fresh),
             )
+            self._say_silent()
             self.pass_event_up(Suspect(fresh))
 
     def _forgive(self, seconds: float) -> None:

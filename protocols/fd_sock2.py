@@ -1,29 +1,41 @@
 """FD_SOCK2: a crashed process is noticed at once, because its connections close.
 
-Place: above discovery, below VERIFY_SUSPECT2 and GMS.
+Place: above discovery, below FD_ALL3, VERIFY_SUSPECT2 and GMS.
 
 Every member listens on the port of the transport + offset (or one of the port_range ports after
 it) and holds a connection to its right-hand neighbour in the view.
 
-    view from above           watch the next member on the right that is not suspected:
-                              connect, CONNECT(who you should be)
+    view from above           watch the next member on the right that is neither suspected nor
+                              silent (Silent from above): look for it (fd_search.py), CONNECT
     CONNECT                   CONNECT_RSP(cluster, who I am) on the same connection
-    CONNECT_RSP               the right one: watched. Another one: try the next port
-    the connection closes     connect again (after a while if the peer said goodbye: it is leaving)
+    the connection closes     look for it again (after a while if the peer said goodbye: it leaves)
     no port has the member    Suspect up, SUSPECT to everybody, again every suspect_msg_interval
                               until it leaves the view; watch the next one on the right
     SUSPECT, UNSUSPECT        Suspect, Unsuspect up
     Unsuspect from above      UNSUSPECT to everybody; watch it again after suspect_msg_interval
 
+Proof of death. A process is gone when a connection on which it had told who it is broke, and now
+every port refuses or belongs to another member (it was started again). A silent host proves nothing.
+
+    proof                     Suspect(gone) up, SUSPECT with the cluster's name to everybody (Java
+                              members do not look at that field)
+    SUSPECT with the name     the first `provers` members look for it themselves; Suspect(gone) up
+                              when its ports refuse here as well
+    our watcher's connection  the same from the other side: the member is looked for, and suspected
+      breaks                  if that is proof. So of two neighbours that fall at once each is seen
+    Unsuspect in spite of it  its ports prove nothing until it has connected again
+
+VERIFY_SUSPECT2 still asks, but does not wait long for an answer. See design/failure-detection.md.
+
 Two members have one connection and use it in both directions. TransportReady goes up when our own
 port is open, for our neighbour will try it as soon as there is a view.
 
-Source:  JGroups FD_SOCK2.java; WIRE.md section 11.7.
-Differs: Suspect says whether all ports refused (the process is gone) or some were silent. In a view
-         of two the second member waits for the first one's connection, and we always wait for that
-         of a Java member, which counts a second connection as a failure.
+Source:  JGroups FD_SOCK2.java; WIRE.md section 11.7. Proof of death is ours.
+Differs: silent members are passed over. In a view of two the second member waits for the first
+         one's connection, and we always wait for that of a Java member, which counts a second
+         connection as a failure.
 Limits:  a member that hangs without closing its connection is not noticed: see FD_ALL3. Connections
-         as in connections.py.
+         as in connections.py; one search a member of the view.
 """
 
 from __future__ import annotations
@@ -40,6 +52,7 @@ from jgroups_py.events import (
     Event,
     Failed,
     GetPhysical,
+    Silent,
     Suspect,
     TransportReady,
     Unsuspect,
@@ -52,26 +65,13 @@ from jgroups_py.packets import decode_fd_frame, encode_fd_frame, encode_frame
 from jgroups_py.ports import Bind, BindFailed, Bound, Handle, In
 from jgroups_py.protocol import Protocol
 from jgroups_py.protocols.connections import Connection, Connections, Limits, State
+from jgroups_py.protocols.fd_search import Result, Search
 from jgroups_py.wire import DEFAULT_VERSION
 
 MAX_FRAME: Final = 100_000
 """Longest frame accepted, bytes; ours have about 60."""
 CLEAN_UP_DELAY: Final = 1.0
 """Seconds from a view change until connections of former members are closed."""
-
-
-@dataclass(slots=True)
-class _Attempt:
-    """Looking for a member on its ports, one after the other."""
-
-    member: Address
-    ports: list[IpAddress]
-    index: int = 0
-    connection: Connection | None = None
-    again: bool = False
-    """This port was tried twice: its connection closed before the answer."""
-    refused: bool = True
-    """All ports so far refused, or had somebody else behind them."""
 
 
 class FD_SOCK2(Protocol):
@@ -97,6 +97,11 @@ class FD_SOCK2(Protocol):
         """In a view of two, how long to wait for the other one's connection; see the module."""
         max_connections: int = 1000
         """Connections at the same time; further ones are refused."""
+        prove_death: bool = True
+        """A member whose connection broke and whose ports refuse is dead: say so, and check what
+        others say. False: suspicions are as JGroups makes them, verified by waiting only."""
+        provers: int = 3
+        """How many members, from the coordinator on, check what others say."""
         ignored: ClassVar[frozenset[str]] = frozenset(
             {"client_bind_port", "linger", "min_port", "max_port", "start_port", "num_tries"}
         )
@@ -109,6 +114,8 @@ class FD_SOCK2(Protocol):
             for name in ("connect_timeout", "suspect_msg_interval", "retry_interval"):
                 if getattr(self, name) <= 0:
                     raise ConfigError(f"{name} must be > 0, got {getattr(self, name)}")
+            if self.provers < 1:
+                raise ConfigError(f"provers must be >= 1, got {self.provers}")
 
     config: Config
 
@@ -122,19 +129,34 @@ class FD_SOCK2(Protocol):
         self._connections: Connections | None = None
         self._of: dict[Address, Connection] = {}
         """Connections whose other side has told who it is."""
-        self._suspected: dict[Address, None] = {}
-        """Members we have found gone; SUSPECT is repeated for them."""
+        self._met: dict[Address, None] = {}
+        """Members that told on a connection of ours who they are; their ports can prove a death."""
+        self._suspected: dict[Address, bool] = {}
+        """Members we have found gone, with proof or without; SUSPECT is repeated for them."""
         self._heard: dict[Address, None] = {}
         """Members that somebody suspects; an Unsuspect for one of them is passed on."""
-        self._attempt: _Attempt | None = None
+        self._silent: dict[Address, None] = {}
+        """Members that are not heard (FD_ALL3); they are not watched."""
+        self._proved: dict[Address, None] = {}
+        """Members whose death we have proved, or another one says so."""
+        self._told: dict[Address, None] = {}
+        """Those that are being looked for because another one says so."""
+        self._dropped: dict[Address, None] = {}
+        """Members not watched by us whose connection broke; looked for, too."""
+        self._doubted: dict[Address, None] = {}
+        """Members that were alive although their ports refused."""
+        self._searches: dict[Address, Search] = {}
         self._watched: Address | None = None
         self._watching: Connection | None = None
         self._try_timer: Timer = self.timer(self._on_try)
-        self._answer_timer: Timer = self.timer(self._on_no_answer)
         self._repeat_timer: Timer = self.timer(self._on_repeat)
         self._clean_timer: Timer = self.timer(self._on_clean)
         self._interval = config.suspect_msg_interval
         self.suspicions = 0
+        self.deaths_proved = 0
+        """Suspicions of ours with proof."""
+        self.deaths_checked = 0
+        """Proofs of others that our own look confirmed."""
         self.suspect_messages_sent = 0
         self.unsuspect_messages_sent = 0
         self.dropped_garbage = 0
@@ -222,31 +244,45 @@ class FD_SOCK2(Protocol):
                 return
             case Unsuspect(members):
                 self._unsuspect(members, tell=True)
+            case Silent(members):
+                self._silent = dict.fromkeys(members)
+                self._watch()
         self.pass_event_down(event)
 
     def _on_view(self, members: tuple[Address, ...]) -> None:
         self._members = members
-        self._suspected = {m: None for m in self._suspected if m in members}
-        self._heard = {m: None for m in self._heard if m in members}
+        self._suspected = {m: p for m, p in self._suspected.items() if m in members}
+        for table in (
+            self._met,
+            self._heard,
+            self._silent,
+            self._proved,
+            self._told,
+            self._dropped,
+            self._doubted,
+        ):
+            for member in [m for m in table if m not in members]:
+                del table[member]
+        for member in [m for m in self._searches if m not in members]:
+            self._searches.pop(member).stop()
         if not self._suspected:
             self._repeat_timer.cancel()
         self._clean_timer.start(CLEAN_UP_DELAY)
 
     def _next(self) -> Address | None:
-        """The next member on the right that is not suspected."""
+        """The next member on the right that is not suspected, a silent one only if all are."""
         if self.local_address not in self._members:
             return None
         own = self._members.index(self.local_address)
-        for member in self._members[own + 1 :] + self._members[:own]:
-            if member not in self._suspected:
-                return member
-        return None
+        right = self._members[own + 1 :] + self._members[:own]
+        known = [m for m in right if m not in self._suspected]
+        return next((m for m in known if m not in self._silent), known[0] if known else None)
 
     def _watch(self) -> None:
         """Sees to it that the right one is watched."""
         target = self._next()
         if target == self._watched and target is not None:
-            if self._attempt is not None or self._try_timer.armed or self._is_watching():
+            if target in self._searches or self._try_timer.armed or self._is_watching():
                 return
         self._stop_watching()
         self._watched = target
@@ -264,9 +300,7 @@ class FD_SOCK2(Protocol):
     def _stop_watching(self) -> None:
         self._watched = None
         self._watching = None
-        self._attempt = None
         self._try_timer.cancel()
-        self._answer_timer.cancel()
 
     def _lets_go_first(self, other: Address) -> bool:
         """In a view of two both watch each other: shall ``other`` connect?"""
@@ -276,7 +310,7 @@ class FD_SOCK2(Protocol):
             return True
         return self._members[0] == other
 
-    # --- looking for the watched member
+    # --- looking for members
 
     def _on_try(self) -> None:
         target = self._watched
@@ -284,85 +318,100 @@ class FD_SOCK2(Protocol):
             return
         self._try_timer.cancel()
         self._watching = None
-        known = self._of.get(target)
-        if known is not None and known.state is State.OPEN and known.peer is not None:
-            self._attempt = _Attempt(target, [known.peer])
-            self._ask(known)
-            return
-        physical = self.ask_down(GetPhysical(target))
-        if not isinstance(physical, IpAddress) or physical.host is None:
+        if not self._look_for(target):
             # A message makes the transport look for it; this one means nothing.
             nothing = FdHeader(FdType.UNSUSPECT)
             self.pass_down(Batch.of(target, self.protocol_id, nothing))
             self._try_timer.start(self.config.retry_interval)
-            return
-        ports = [IpAddress(physical.host, port) for port in self._ports_of(physical.port)]
-        self._attempt = _Attempt(target, [p for p in ports if p != self._connections.local])
-        self._try_port()
 
-    def _try_port(self) -> None:
-        """Connects to the current port of the attempt, or to the first one that does not refuse."""
-        attempt, connections = self._attempt, self._connections
-        assert attempt is not None and connections is not None
-        while attempt.index < len(attempt.ports):
-            connection = connections.connect(attempt.ports[attempt.index])
-            if connection is not None:
-                self._ask(connection)
-                return
-            attempt.index += 1
-        self._not_found(attempt)
+    def _look_for(self, member: Address) -> bool:
+        """Searches a member, unless that is being done; False: nobody knows where it should be."""
+        connections = self._connections
+        assert connections is not None
+        if member in self._searches:
+            return True
+        known = self._of.get(member)
+        open = known is not None and known.state is State.OPEN and known.peer is not None
+        physical = None if open else self.ask_down(GetPhysical(member))
+        if not open and (not isinstance(physical, IpAddress) or physical.host is None):
+            return False
+        search = self._searches[member] = Search(
+            self, connections, member, self.config.connect_timeout, self._ask, self._on_result
+        )
+        if known is not None and open:
+            search.ask_known(known)
+        else:
+            assert isinstance(physical, IpAddress)
+            ports = [IpAddress(physical.host, port) for port in self._ports_of(physical.port)]
+            search.try_ports([p for p in ports if p != connections.local])
+        return True
 
-    def _ask(self, connection: Connection) -> None:
-        attempt = self._attempt
-        assert attempt is not None
-        attempt.connection = connection
-        self._write(connection, FdHeader(FdType.CONNECT, server=attempt.member))
-        self._answer_timer.cancel()
-        self._answer_timer.start(self.config.connect_timeout)
+    def _ask(self, connection: Connection, member: Address) -> None:
+        self._write(connection, FdHeader(FdType.CONNECT, server=member))
 
     def _write(self, connection: Connection, header: FdHeader) -> None:
         assert self._connections is not None
         frame = encode_frame(encode_fd_frame(self.local_address, header))
         self._connections.write(connection, [frame])
 
-    def _next_port(self, *, refused: bool) -> None:
-        attempt = self._attempt
-        assert attempt is not None
-        attempt.index += 1
-        attempt.again = False
-        attempt.connection = None
-        attempt.refused = attempt.refused and refused
-        self._answer_timer.cancel()
-        self._try_port()
+    def _on_result(self, search: Search, result: Result) -> None:
+        member = search.member
+        del self._searches[member]
+        watched = member == self._watched
+        if result is Result.AGAIN and not search.graceful and self._look_for(member):
+            return
+        told, dropped = member in self._told, member in self._dropped
+        self._told.pop(member, None)
+        self._dropped.pop(member, None)
+        if result is Result.LOST:
+            refused = search.refused and self.config.prove_death and member not in self._doubted
+            proved = refused and (told or member in self._met)
+            if watched or (dropped and proved):
+                self._not_found(member, proved)
+            elif proved:
+                self.deaths_checked += 1
+                self.trace("gone as told", member=self.name_of(member))
+                self.pass_event_up(Suspect((member,), True))
+        elif watched and result is Result.FOUND:
+            self._watching = search.connection
+            self.trace("watch", member=self.name_of(member))
+        elif watched:
+            self._try_timer.start(self.config.retry_interval)
 
-    def _on_no_answer(self) -> None:
-        if self._attempt is not None:
-            self._next_port(refused=False)
-
-    def _not_found(self, attempt: _Attempt) -> None:
-        member = attempt.member
-        self._stop_watching()
-        self._suspected[member] = None
+    def _not_found(self, member: Address, proved: bool) -> None:
+        if member == self._watched:
+            self._stop_watching()
+        self._suspected[member] = proved
         self._heard[member] = None
+        if proved:
+            self._proved[member] = None
         self.suspicions += 1
-        self.trace("not found", member=self.name_of(member), gone=attempt.refused)
+        self.deaths_proved += proved
+        self.trace("not found", member=self.name_of(member), gone=proved)
         self._say_suspects()
         self._watch()
-        self.pass_event_up(Suspect((member,), attempt.refused))
+        self.pass_event_up(Suspect((member,), proved))
 
     # --- suspicions
 
     def _say_suspects(self) -> None:
-        self.suspect_messages_sent += 1
-        self._multicast(FdHeader(FdType.SUSPECT, tuple(self._suspected)))
+        """To everybody, in one message those with proof and in another one those without."""
+        for proved in (True, False):
+            suspects = tuple(m for m, p in self._suspected.items() if p is proved)
+            if suspects:
+                self.suspect_messages_sent += 1
+                cluster = self.cluster if proved else None  # Java members do not look at it
+                self._multicast(FdHeader(FdType.SUSPECT, suspects, cluster=cluster))
         self._repeat_timer.cancel()
         self._repeat_timer.start(self._interval)
 
     def _on_repeat(self) -> None:
         if self._suspected:
-            suspects = tuple(self._suspected)
             self._say_suspects()
-            self.pass_event_up(Suspect(suspects))
+            for proved in (True, False):
+                suspects = tuple(m for m, p in self._suspected.items() if p is proved)
+                if suspects:
+                    self.pass_event_up(Suspect(suspects, proved))
 
     def _multicast(self, header: FdHeader) -> None:
         dont = int(Transient.DONT_LOOPBACK)
@@ -375,6 +424,11 @@ class FD_SOCK2(Protocol):
         for member in known:
             del self._heard[member]
             self._suspected.pop(member, None)
+            self._told.pop(member, None)
+            if member in self._proved:  # yet it answers: its ports prove nothing
+                del self._proved[member]
+                self._met.pop(member, None)
+                self._doubted[member] = None
         if not self._suspected:
             self._repeat_timer.cancel()
         if tell:
@@ -397,9 +451,26 @@ class FD_SOCK2(Protocol):
             for member in known:
                 self._heard[member] = None
             self.pass_event_up(Suspect(tuple(known)))
+            if header.cluster == self.cluster and batch.src in self._members:
+                self._check_deaths(known)
         elif header.type == FdType.UNSUSPECT:
             self._unsuspect(tuple(known), tell=False)
             self.pass_event_up(Unsuspect(tuple(known)))
+
+    def _check_deaths(self, members: list[Address]) -> None:
+        """Another member has seen their connections break and their ports refuse. Do they?"""
+        if not self.config.prove_death or self._connections is None:
+            return
+        for member in members:
+            self._proved[member] = None
+        alive = [m for m in self._members if m not in self._heard and m not in self._silent]
+        if self.local_address not in alive[: self.config.provers]:
+            return  # who makes the next view is before us
+        for member in members:
+            if member not in self._doubted:
+                self._told[member] = None
+                if not self._look_for(member):
+                    del self._told[member]
 
     # --- connections
 
@@ -408,13 +479,10 @@ class FD_SOCK2(Protocol):
         assert self._connections is not None
         if connection.outgoing or self._connections.get(connection.peer) is not connection:  # type: ignore[arg-type]
             return
-        attempt = self._attempt
-        if attempt is not None:
-            if attempt.index < len(attempt.ports) and (
-                attempt.ports[attempt.index] == connection.peer
-            ):
-                self._ask(connection)
-        elif self._watching is not None and self._watching.peer == connection.peer:
+        for search in list(self._searches.values()):
+            search.opened(connection)
+        watching = self._watching
+        if watching is not None and watching.peer == connection.peer and watching is not connection:
             self._on_try()
 
     def _on_frame(self, connection: Connection, frame: bytes) -> None:
@@ -438,55 +506,54 @@ class FD_SOCK2(Protocol):
             return
         if member in self._of or len(self._of) < self.config.max_connections:
             self._of[member] = connection
+        if member in self._members:
+            self._met[member] = None
+            self._doubted.pop(member, None)
         if member == self._watched and self._try_timer.armed:
             self._on_try()  # this is the connection we have waited for
 
     def _on_answer(self, connection: Connection, header: FdHeader) -> None:
-        attempt = self._attempt
-        if header.cluster == self.cluster and header.server is not None:
+        same = header.cluster == self.cluster
+        if same and header.server is not None:
             self._remember(header.server, connection)
-        if attempt is None or attempt.connection is not connection:
-            return
-        if header.cluster == self.cluster and header.server == attempt.member:
-            self._attempt = None
-            self._answer_timer.cancel()
-            self._watching = connection
-            self.trace("watch", member=self.name_of(attempt.member))
-        else:
-            self._next_port(refused=True)
+        for search in list(self._searches.values()):
+            search.answered(connection, header.server, same)
 
     def _on_failed(self, peer: IpAddress, refused: bool) -> None:
-        attempt = self._attempt
-        if attempt is None or attempt.index >= len(attempt.ports):
-            return
-        if attempt.ports[attempt.index] == peer:
-            self._next_port(refused=refused)
+        for search in list(self._searches.values()):
+            search.failed(peer, refused)
 
     def _on_lost(self, connection: Connection, reset: bool) -> None:
-        for member in [m for m, c in self._of.items() if c is connection]:
+        lost = [m for m, c in self._of.items() if c is connection]
+        for member in lost:
             del self._of[member]
-        attempt = self._attempt
-        if attempt is not None and attempt.connection is connection:
-            # Closed before it answered: it may have lost against the peer's own connection, or
-            # the peer has died just now.
-            attempt.connection = None
-            if connection.graceful or len(attempt.ports) == 1:
-                self._attempt = None
-                self._answer_timer.cancel()
-                self._try_timer.start(self.config.retry_interval if connection.graceful else 0.0)
-            elif not attempt.again:
-                attempt.again = True
-                self._answer_timer.cancel()
-                self._try_port()
-            else:
-                self._next_port(refused=False)
-        elif connection is self._watching:
+        for search in list(self._searches.values()):
+            search.lost(connection)
+        if connection is self._watching:
             self.trace("lost", member=self.name_of(self._watched), graceful=connection.graceful)
             self._watching = None
             if connection.graceful:
                 self._try_timer.start(self.config.retry_interval)
             else:
                 self._on_try()
+        if not connection.graceful:
+            self._look_for_dropped(lost)
+
+    def _look_for_dropped(self, lost: list[Address]) -> None:
+        """The member that watched us is alive and connects again, or it is dead. Who watches it
+        sees that, too, unless it fell at the same time."""
+        for member in lost:
+            ours = isinstance(member, UUID) and member.is_ours
+            if (
+                ours
+                and self.config.prove_death
+                and member in self._members
+                and member not in self._suspected
+                and member != self._watched
+            ):
+                self._dropped[member] = None
+                if not self._look_for(member):
+                    del self._dropped[member]
 
     def _on_clean(self) -> None:
         """Closes connections of former members; watches who was unsuspected meanwhile."""
@@ -512,4 +579,6 @@ class FD_SOCK2(Protocol):
             self._connections.check()
         assert self._watched is None or self._watched in self._members
         assert self._suspected.keys() <= self._heard.keys()
-        assert self._attempt is None or self._attempt.member == self._watched
+        assert all(m in self._members for m in self._searches)
+        assert self._told.keys() <= self._searches.keys()
+        assert self._dropped.keys() <= self._searches.keys()

@@ -5,12 +5,13 @@ Place: above the failure detectors, below GMS and everything reliable.
     Suspect(P) from below     hold it, send ARE_YOU_DEAD to P; again at half time
     I_AM_NOT_DEAD from P      forget P, Unsuspect(P) up and down
     silence for `timeout`     Suspect(P, and everyone else due by now) up
+      Suspect(P, gone)        silence for `gone_timeout` is enough
     Unsuspect(P), view without P    forget P
     ARE_YOU_DEAD              answer I_AM_NOT_DEAD to who asks
 
 Why `window`: members that crash together should leave in one view, not one view each.
-Why `gone_timeout`: a member whose connection broke and whose port refuses is dead, not slow. It is
-asked all the same (only its connection may have died), but need not be waited for as long.
+Why `gone_timeout`: a member whose connection broke and whose ports refuse is dead, not slow. It is
+asked all the same (a firewall may do the refusing), but need not be waited for as long.
 
 Source:  JGroups VERIFY_SUSPECT2; WIRE.md sections 10 and 11.7.
 Differs: Java polls every `timeout`, so silence counts after 1-2 x timeout; here it counts after
@@ -47,8 +48,9 @@ class VERIFY_SUSPECT2(Protocol):
         """Suspicions that fall due this close together go up as one event."""
         num_msgs: int = 1
         """Copies of each question and answer; raise it on lossy networks."""
-        gone_timeout: Seconds | None = None
-        """As ``timeout``, for members seen closed and refusing. None: the same."""
+        gone_timeout: Seconds = 0.05
+        """As ``timeout``, for members whose death is proved (FD_SOCK2); it falls due up to half of
+        it later, so that others that fell with it come along. Not more than ``timeout`` counts."""
 
         ignored: ClassVar[frozenset[str]] = frozenset({"use_icmp", "use_mcast_rsps", "bind_addr"})
 
@@ -59,7 +61,7 @@ class VERIFY_SUSPECT2(Protocol):
                 raise ConfigError(f"window must be >= 0, got {self.window}")
             if not 1 <= self.num_msgs <= 100:
                 raise ConfigError(f"num_msgs must be within 1..100, got {self.num_msgs}")
-            if self.gone_timeout is not None and self.gone_timeout <= 0:
+            if self.gone_timeout <= 0:
                 raise ConfigError(f"gone_timeout must be > 0, got {self.gone_timeout}")
 
     config: Config
@@ -70,12 +72,16 @@ class VERIFY_SUSPECT2(Protocol):
         """When a suspected member's silence counts."""
         self._again: dict[Address, float] = {}
         """When it is asked a second time."""
+        self._gone: dict[Address, float] = {}
+        """Of the suspected members those that are proved dead: when their silence counts."""
         self._silence = self.timer(self._on_silence)
         self._repeat = self.timer(self._on_repeat)
         self.suspected = 0
         """Suspicions taken in."""
         self.confirmed = 0
         """Suspicions passed on, after silence."""
+        self.confirmed_gone = 0
+        """Those of them that did not have to be waited for, because their death was proved."""
         self.refuted = 0
         """Suspicions answered by the suspect."""
 
@@ -124,23 +130,23 @@ class VERIFY_SUSPECT2(Protocol):
         self.pass_event_down(event)
 
     def _question(self, members: tuple[Address, ...], gone: bool) -> None:
-        wait = self.config.timeout
-        if gone and self.config.gone_timeout is not None:
-            wait = min(wait, self.config.gone_timeout)
+        config = self.config
         fresh = []
         for member in members:
             if member == self.local_address or not self._is_member(member):
                 continue
             if member not in self._due:
-                self._due[member] = self.now + wait
-                self._again[member] = self.now + wait / 2
+                self._due[member] = self.now + config.timeout
+                self._again[member] = self.now + config.timeout / 2
                 self.suspected += 1
                 fresh.append(member)
-            elif self.now + wait < self._due[member]:
-                self._due[member] = self.now + wait
+            if gone and member not in self._gone:
+                soon = self.now + min(config.gone_timeout, config.timeout)
+                self._gone[member] = min(soon, self._due[member])
+                self.trace("gone", member=member)
         self._rearm()
         if fresh:
-            self.trace("ask", members=tuple(fresh), gone=gone)
+            self.trace("ask", members=tuple(fresh))
         for member in fresh:
             self._say(VerifyType.ARE_YOU_DEAD, member)
 
@@ -159,14 +165,18 @@ class VERIFY_SUSPECT2(Protocol):
         for member in members:
             self._due.pop(member, None)
             self._again.pop(member, None)
+            self._gone.pop(member, None)
         self._rearm()
 
     # --- timers
 
     def _on_silence(self) -> None:
-        silent = tuple(m for m, at in self._due.items() if at <= self.now)
+        now = self.now
+        gone = [m for m, at in self._gone.items() if at <= now]
+        silent = tuple(m for m, at in self._due.items() if at <= now or m in gone)
         assert silent, "the timer fired with nobody due"
         self.confirmed += len(silent)
+        self.confirmed_gone += len(gone)
         self._forget(silent)
         self.trace("silent", members=silent)
         self.pass_event_up(Suspect(silent))
@@ -180,18 +190,23 @@ class VERIFY_SUSPECT2(Protocol):
             self._say(VerifyType.ARE_YOU_DEAD, member)
 
     def _rearm(self) -> None:
-        _arm(self._silence, self._due, self.config.window)
-        _arm(self._repeat, self._again, 0.0)
+        config = self.config
+        ends = [min(self._due.values()) + config.window] if self._due else []
+        if self._gone:
+            ends.append(min(self._gone.values()) + min(config.window, config.gone_timeout / 2))
+        _arm(self._silence, ends)
+        _arm(self._repeat, list(self._again.values()))
 
     def check(self) -> None:
         assert self.local_address not in self._due
         assert self._silence.armed == bool(self._due)
         assert self._repeat.armed == bool(self._again)
         assert all(m in self._due for m in self._again)
+        assert all(m in self._due for m in self._gone)
 
 
-def _arm(timer: Timer, times: dict[Address, float], extra: float) -> None:
+def _arm(timer: Timer, times: list[float]) -> None:
     if times:
-        timer.start_at(min(times.values()) + extra)
+        timer.start_at(min(times))
     else:
         timer.cancel()

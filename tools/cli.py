@@ -26,6 +26,7 @@ from jgroups_py.errors import JGroupsError
 COMMANDS: Final = {
     "chat": "jgroups_py.tools.chat_cli:chat",
     "decode": "jgroups_py.tools.wire_cli:decode",
+    "detect": "jgroups_py.tools.detect_cli:detect",
     "drill": "jgroups_py.tools.drill_cli:drill",
     "encode": "jgroups_py.tools.wire_cli:encode",
     "memory": "jgroups_py.tools.memory_cli:memory",

@@ -21,6 +21,15 @@ VERIFY = {"timeout": 1.5, "window": 0.1}
     [
         ({"FD_SOCK2": {}, "FD_ALL3": FD_ALL3, "VERIFY_SUSPECT2": VERIFY}, 1.6, 49.6),
         ({"FD_ALL3": FD_ALL3, "VERIFY_SUSPECT2": VERIFY}, 49.6, 49.6),
+        (
+            {
+                "FD_SOCK2": {"prove_death": True},
+                "FD_ALL3": FD_ALL3,
+                "VERIFY_SUSPECT2": {**VERIFY, "gone_timeout": 0.2},
+            },
+            0.3,
+            49.6,
+        ),
         ({"FD_ALL3": FD_ALL3}, 48.0, 48.0),
         ({"FD_SOCK2": {}}, 0.0, None),
         ({}, None, None),

@@ -118,21 +118,41 @@ def test_an_answer_for_somebody_else_does_not_count() -> None:
     assert fake.take_up_events() == [Suspect((B,))]
 
 
-def test_gone_members_are_waited_for_less() -> None:
+def test_who_is_proved_dead_is_asked_but_not_waited_for_long() -> None:
     fake = stack(gone_timeout=0.1)
     fake.event_up(Suspect((B,)))
+    fake.advance(0.05)
     fake.event_up(Suspect((B, C), gone=True))
     assert [dest for dest, _ in asked(fake)] == [B, C]
-    fake.advance(0.21)
+    fake.advance(0.14)
+    assert fake.take_up_events() == []
+    fake.advance(0.02)
     assert fake.take_up_events() == [Suspect((B, C))]
 
 
-def test_gone_members_are_waited_for_as_others_by_default() -> None:
+def test_who_answers_is_alive_whatever_was_proved() -> None:
     fake = stack()
+    fake.event_up(Suspect((B, C), gone=True))
+    fake.advance(0.04)
+    fake.up(message(VerifyType.I_AM_NOT_DEAD, B, A, B))
+    fake.advance(2)
+    assert fake.take_up_events() == [Unsuspect((B,)), Suspect((C,))]
+
+
+def test_a_silent_one_does_not_leave_early_with_one_proved_dead() -> None:
+    fake = stack()
+    fake.event_up(Suspect((C,)))
     fake.event_up(Suspect((B,), gone=True))
     fake.advance(0.99)
-    assert fake.take_up_events() == []
-    fake.advance(0.2)
+    assert fake.take_up_events() == [Suspect((B,))]
+    fake.advance(0.12)
+    assert fake.take_up_events() == [Suspect((C,))]
+
+
+def test_a_proof_never_makes_it_later() -> None:
+    fake = stack(timeout=0.02, window=0.0, gone_timeout=5.0)
+    fake.event_up(Suspect((B,), gone=True))
+    fake.advance(0.021)
     assert fake.take_up_events() == [Suspect((B,))]
 
 

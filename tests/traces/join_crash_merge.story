@@ -45,9 +45,9 @@ advance 1s
 0.163 D deliver B: b1
 -- the coordinator crashes
 1.162 A crash
-2.765 B view [B C D]|4
-2.765 C view [B C D]|4
-2.765 D view [B C D]|4
+1.240 B view [B C D]|4
+1.240 C view [B C D]|4
+1.240 D view [B C D]|4
 -- the network is cut
 6.162 network is cut: B | C D
 49.349 B view [B]|5

@@ -14,14 +14,14 @@ advance 1s
 0.112 C view [A B C]|2
 0.112 B pause
 2.229 C FD_ALL3 suspect members=[B]
-2.229 C VERIFY_SUSPECT2 ask members=[B] gone=False
+2.229 C VERIFY_SUSPECT2 ask members=[B]
 2.468 A FD_ALL3 suspect members=[B]
-2.468 A VERIFY_SUSPECT2 ask members=[B] gone=False
+2.468 A VERIFY_SUSPECT2 ask members=[B]
 3.112 B resume
 3.112 A FD_ALL3 heard member=B
 3.112 C FD_ALL3 heard member=B
-3.113 B VERIFY_SUSPECT2 ask members=[C] gone=False
-3.113 A VERIFY_SUSPECT2 ask members=[C] gone=False
+3.113 B VERIFY_SUSPECT2 ask members=[C]
+3.113 A VERIFY_SUSPECT2 ask members=[C]
 3.113 B VERIFY_SUSPECT2 alive member=C
 3.113 A VERIFY_SUSPECT2 alive member=C
 10.112 B deliver B: alive

@@ -1,0 +1,163 @@
+"""How fast a group sees that a member is gone, and that it never takes a silent one for a dead one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from jgroups_py.protocol import Protocol
+from jgroups_py.protocols.fd_sock2 import FD_SOCK2
+from jgroups_py.protocols.verify_suspect2 import VERIFY_SUSPECT2
+from jgroups_py.sim.member import Member
+from jgroups_py.sim.network import LinkSettings
+from jgroups_py.sim.world import World
+
+SOON = 0.2
+"""From a crash to the view without the member, everywhere. Seconds."""
+
+
+def group(world: World, names: str, stack: str = "sim.xml", **attributes: str) -> list[Member]:
+    """Members in this order, all watching their neighbours."""
+    options: dict[str, Any] = {
+        "attributes": {key.replace("__", "."): value for key, value in attributes.items()}
+    }
+    if stack == "tcp.xml":
+        hosts = ",".join(f"{world.host_address('local', name)}[7800]" for name in names)
+        options["properties"] = {"jgroups.tcpping.initial_hosts": hosts}
+    members: list[Member] = []
+    for name in names:
+        members.append(world.start(name, stack, "test", **options))
+        assert world.run_until(lambda: world.views_agree(members), limit=30)
+    world.run_for(2.0)
+    return members
+
+
+def time_to_agree(world: World, members: list[Member], limit: float = 60.0) -> float:
+    began = world.now
+    assert world.run_until(lambda: world.views_agree(members), limit=limit)
+    return world.now - began
+
+
+def without(members: list[Member], *gone: Member) -> list[Member]:
+    return [m for m in members if m not in gone]
+
+
+def found(member: Member, counter: str, protocol: type[Protocol] = VERIFY_SUSPECT2) -> float:
+    return member.stack.statistics()[protocol.__name__][counter]
+
+
+@pytest.mark.parametrize("stack", ["sim.xml", "udp.xml", "tcp.xml"])
+@pytest.mark.parametrize("victim", [0, 1, 2])
+def test_a_killed_process_is_out_of_the_view_at_once(stack: str, victim: int) -> None:
+    world = World(victim)
+    members = group(world, "ABC", stack)
+    dead = members[victim]
+    dead.crash()
+    assert time_to_agree(world, without(members, dead)) < SOON
+
+
+@pytest.mark.parametrize("dead", ["A", "E", "AB", "EA", "BD", "BC", "ABD"])
+def test_of_several_killed_at_once_each_is_seen_at_once(dead: str) -> None:
+    """Two neighbours, too: the right one of them was watched by nobody alive, but it watched one."""
+    world = World()
+    members = group(world, "ABCDEF")
+    gone = [m for m in members if m.name in dead]
+    for member in gone:
+        member.crash()
+    assert time_to_agree(world, without(members, *gone)) < SOON
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_it_is_soon_on_a_network_that_loses_packets_too(seed: int) -> None:
+    world = World(seed, inside=LinkSettings(jitter=0.001, loss=0.02))
+    members = group(world, "ABCDE", UNICAST3__xmit_interval="100ms", NAKACK2__xmit_interval="100ms")
+    members[seed].crash()
+    # A lost segment of a connection costs 0.2 s, a lost round trip of the agreement 0.1 s.
+    assert time_to_agree(world, without(members, members[seed])) < SOON + 0.6
+
+
+def test_a_process_started_again_on_the_same_port_is_another_member() -> None:
+    world = World()
+    members = group(world, "ABC")
+    members[1].crash()
+    again = world.start("B", "sim.xml", "test")
+    assert time_to_agree(world, [members[0], members[2], again]) < SOON + 0.1
+    assert again.address != members[1].address
+
+
+@pytest.mark.parametrize("stack", ["sim.xml", "tcp.xml"])
+def test_a_host_that_vanished_is_waited_for(stack: str) -> None:
+    """Silence proves nothing: FD_ALL3's time-out and the whole verification."""
+    world = World()
+    members = group(world, "ABC", stack, FD_ALL3__timeout="5s", FD_ALL3__interval="1s")
+    members[1].vanish()
+    took = time_to_agree(world, without(members, members[1]))
+    assert 4.0 + 1.5 < took < 5.0 + 1.0 + 1.6 + 0.1
+    assert all(found(m, "confirmed_gone") == 0 for m in members)
+    assert all(found(m, "deaths_proved", FD_SOCK2) == 0 for m in members)
+
+
+def test_a_reset_by_a_host_that_then_is_silent_proves_nothing() -> None:
+    """A container that is removed: its connections break, and its address answers no more."""
+    world = World()
+    members = group(world, "ABC")
+    members[1].crash()
+    members[1].vanish()
+    took = time_to_agree(world, without(members, members[1]))
+    assert 1.5 < took < 4 * 1.0 + 1.6 + 0.1, "four ports are tried, then it is asked"
+    assert all(found(m, "confirmed_gone") == 0 for m in members)
+
+
+def test_a_paused_process_is_not_proved_dead() -> None:
+    world = World()
+    members = group(world, "ABC")
+    members[1].pause()
+    world.run_for(30.0)
+    members[1].resume()
+    world.run_for(30.0)
+    assert {len(m.views[-1]) for m in members} == {3}
+    assert all(found(m, "deaths_proved", FD_SOCK2) == 0 for m in members)
+
+
+def test_without_proofs_the_verification_is_waited_out() -> None:
+    world = World()
+    members = group(world, "ABC", FD_SOCK2__prove_death="false")
+    members[1].crash()
+    assert 1.5 < time_to_agree(world, without(members, members[1])) < 1.7
+
+
+def test_a_crash_right_behind_a_vanished_member_is_seen_at_once() -> None:
+    """B was the one that watched C, but C watched D. The view waits for B's word no longer than
+    agree_timeout."""
+    world = World()
+    members = group(world, "ABCDE", GMS__agree_timeout="500ms")
+    members[1].vanish()
+    members[2].crash()
+    began = world.now
+    others = [members[0], *members[3:]]
+    gone = members[2].address
+    assert world.run_until(
+        lambda: all(m.view is not None and gone not in m.view for m in others), limit=60
+    )
+    assert world.now - began < SOON + 0.5
+
+
+def test_a_crash_behind_a_member_that_is_not_heard_is_seen_without_waiting_for_the_view() -> None:
+    """As JGroups' ring, without proofs: A passes the silent B over as soon as FD_ALL3 suspects it
+    and finds C dead, while B's verification is still going on."""
+    world = World()
+    members = group(
+        world,
+        "ABCDE",
+        FD_SOCK2__prove_death="false",
+        FD_ALL3__timeout="5s",
+        FD_ALL3__interval="1s",
+        VERIFY_SUSPECT2__timeout="3s",
+        GMS__agree_timeout="100ms",
+    )
+    members[1].vanish()
+    world.run_for(4.0)
+    members[2].crash()  # FD_ALL3 would take until 9 s
+    took = 4.0 + time_to_agree(world, [members[0], *members[3:]])
+    assert took < 5.0 + 1.0 + 3.1 + 0.5, "C's verification ran beside B's"
