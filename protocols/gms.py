@@ -434,6 +434,10 @@ class GMS(Protocol):
         if self.local_address not in view:
             self._excluded(src, view)
             return
+        if isinstance(view, MergeView) and not self.merges_our_view(view):
+            self.views_ignored += 1
+            self.trace("merge view of others", view=view)
+            return
         if self.agreement.puts_off(src, view, content.digest):
             return
         if src not in view:
@@ -486,6 +490,12 @@ class GMS(Protocol):
         own = next((s.members for s in view.subgroups if s.view_id == mine), ())
         others = {m: seqnos for m, seqnos in digest.seqnos.items() if m not in own}
         self.pass_event_down(MergeDigest(Digest(others)))
+
+    def merges_our_view(self, view: MergeView) -> bool:
+        """Does it continue the view we have? A coordinator whose view we left behind may count us
+        among its members, and says of us what it knew then."""
+        mine = next((s for s in view.subgroups if self.local_address in s), None)
+        return mine is not None and self.view is not None and mine.view_id == self.view.view_id
 
     def install(self, view: View) -> None:
         """From now on the group is ``view``."""

@@ -295,7 +295,8 @@ class Merger:
             raise RemoteProtocolError("a merge view without members or digest")
         current = self.gms.view
         assert current is not None
-        if src != self._leader or self.gms.local_address not in view or view.id <= current.id:
+        ours = isinstance(view, MergeView) and self.gms.merges_our_view(view)
+        if src != self._leader or not ours or view.id <= current.id:
             self.gms.views_ignored += 1
             return
         self._install(view, digest)

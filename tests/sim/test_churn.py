@@ -17,6 +17,7 @@ FOUND = {
     (1164, True): "a merge did not move the window of a sender that was frozen",
     (1145, True): "a view overtook the decision of the round before it",
     (1073, True): "the coordinator gave up fetching, and who had the messages took its view",
+    (1278, True): "a member took a merge view that counted it to a view it had left behind",
     (53, False): "a merge moved the windows of one's own subgroup, over messages not yet there",
 }
 
