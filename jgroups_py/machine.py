@@ -98,6 +98,7 @@ class Machine:
         self._soon: deque[Callable[[], None]] = deque()
         self._flushers: dict[Callable[[], None], None] = {}
         self._depth = 0
+        self.timers_fired = 0
         self.unrouted = 0
         """Inputs for handles that are gone already."""
 
@@ -125,6 +126,7 @@ class Machine:
         while timers and timers[0][0] <= now:
             _, _, timer, token = heapq.heappop(timers)
             if timer._is_current(token):
+                self.timers_fired += 1
                 timer._fire()
                 if self._soon:
                     self._run_soon()

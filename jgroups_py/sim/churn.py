@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from jgroups_py.events import Expel, Failed
-from jgroups_py.sim.checkers import Checker
+from jgroups_py.sim.checkers import Checker, Problem
 from jgroups_py.sim.member import Member
 from jgroups_py.sim.network import LinkSettings
 from jgroups_py.sim.world import World
@@ -38,7 +38,7 @@ class Outcome:
     """What a run showed. ``problems`` empty: everything held."""
 
     seed: int
-    problems: list[str]
+    problems: list[Problem]
     schedule: list[str] = field(default_factory=list)
     delivered: int = 0
     virtual_s: float = 0.0
@@ -89,7 +89,7 @@ class _Churn:
             self.world.run_for(self.random.uniform(0.2, 4))
             self._fault(self.random.choice(self.faults))
         self._heal(heal_within)
-        self.outcome.delivered = self.checker.delivered
+        self.outcome.delivered = self.checker.messages.delivered
         self.outcome.virtual_s = self.world.now
         self.outcome.events = self.world.clock.events
         return self.outcome
@@ -162,7 +162,7 @@ class _Churn:
 
         if not self.world.run_until(settled, limit=within):
             views = [(m.name, m.view_names) for m in self._alive()]
-            self.checker.problems.append(f"no common view within {within} s: {views}")
+            self._say(f"no common view within {within} s: {views}")
             return
         self.world.run_for(10)
         alive = self._alive()
@@ -171,9 +171,12 @@ class _Churn:
         self.world.run_for(10)
         for receiver in alive:
             for origin in alive:
-                has, sent = self.checker.last(receiver, origin), self.checker.sent[origin.address]
+                messages = self.checker.messages
+                has, sent = messages.last(receiver, origin), messages.count(origin)
                 if has != sent:
-                    problem = f"{receiver.name} has {has} of {origin.name}, which sent {sent}"
-                    self.checker.problems.append(problem)
+                    self._say(f"{receiver.name} has {has} of {origin.name}, which sent {sent}")
         if not settled():
-            self.checker.problems.append("the common view did not last")
+            self._say("the common view did not last")
+
+    def _say(self, problem: str) -> None:
+        self.checker.problems.append(Problem("healing", problem, self.world.now))

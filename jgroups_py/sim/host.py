@@ -9,6 +9,7 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from jgroups_py.machine import Machine
@@ -48,7 +49,7 @@ class Pipe:
     open: bool = True
     arrives: float = 0.0
     waiting: list[In] = field(default_factory=list)
-    """Inputs held back by a cut of the network, until it heals."""
+    """Inputs held back by a cut or a clogged link, until it heals."""
 
 
 @dataclass(slots=True, eq=False)
@@ -75,6 +76,10 @@ class Host:
         self._next_port = EPHEMERAL_PORT
         self._next_accepted = -1
         self._wake: float | None = None
+        self._wakes = 0
+        self.rate = 1.0
+        """How fast its clock runs."""
+        self._since = self._reading = 0.0
         self.alive = True
         self.vanished = False
         self.paused = False
@@ -82,6 +87,28 @@ class Host:
         self.held_limit = 2000
         """Inputs kept while paused; datagrams beyond are lost as in a full socket buffer."""
         self.held_lost = 0
+
+    # --- its clock
+
+    @property
+    def now(self) -> float:
+        """What its clock shows."""
+        return self._reading + (self.world.clock.now - self._since) * self.rate
+
+    def drift(self, rate: float) -> None:
+        """From now on its clock runs ``rate`` times as fast as the world's."""
+        self._reading, self._since = self.now, self.world.clock.now
+        self.rate = rate
+        self._wake = None
+        self._plan_wake()
+
+    def _plan_wake(self) -> None:
+        deadline = self.machine.next_deadline()
+        if deadline is not None and (self._wake is None or deadline < self._wake):
+            self._wake = deadline
+            self._wakes += 1
+            instant = self._since + (deadline - self._reading) / self.rate
+            self.world.clock.at(instant, self._on_wake, deadline, self._wakes)
 
     # --- inputs and timers
 
@@ -95,14 +122,15 @@ class Host:
             else:
                 self.held_lost += 1
             return
-        self.machine.handle((item,), self.world.clock.now)
+        self.world.packets += 1
+        self.machine.handle((item,), self.now)
         self.after_step()
 
     def _receive_stream(self, pipe: Pipe, item: In) -> None:
         """The next input of a connection; waits while the network is cut."""
         if not pipe.open:
             return
-        if pipe.waiting or not self.world.network.connected(pipe.source.address, self.address):
+        if pipe.waiting or not self.world.network.flows(pipe.source.address, self.address):
             pipe.waiting.append(item)
             self.world.stalled[pipe] = None
             return
@@ -129,7 +157,7 @@ class Host:
         self.paused = False
         held, self._held = self._held, []
         if self.alive and not self.vanished:
-            self.machine.advance(self.world.clock.now)
+            self.machine.advance(self.now)
             self.after_step()
         for item in held:
             self.receive(item)
@@ -140,20 +168,17 @@ class Host:
         while machine.has_outgoing:
             for out in machine.take_outgoing():
                 self._execute[type(out)](self, out)
-        deadline = machine.next_deadline()
-        if deadline is not None and (self._wake is None or deadline < self._wake):
-            self._wake = deadline
-            self.world.clock.at(deadline, self._on_wake, deadline)
+        self._plan_wake()
         self.world.after_step(self)
 
-    def _on_wake(self, planned: float) -> None:
-        if self._wake != planned:
+    def _on_wake(self, planned: float, wake: int) -> None:
+        if self._wake is None or wake != self._wakes:
             return
         self._wake = None
         if not self.alive or self.vanished or self.paused:
             return
         # An instant of the grid may lie a rounding error before the deadline it stands for.
-        self.machine.advance(max(planned, self.world.clock.now))
+        self.machine.advance(max(planned, self.now))
         self.after_step()
 
     # --- ends
@@ -242,6 +267,9 @@ class Host:
         if dest is self:
             world.clock.at(world.clock.now, dest.receive, item)
             return
+        if world.network.is_clogged(self.address, dest.address):
+            world.network.queue(self.address, dest.address, partial(dest.receive, item))
+            return
         for delay in world.network.datagram_delays(self.address, dest.address):
             world.clock.at(world.clock.now + delay, dest.receive, item)
 
@@ -253,8 +281,8 @@ class Host:
             dest is not None
             and not dest.vanished
             and not self.vanished
-            and world.network.connected(self.address, dest.address)
-            and world.network.connected(dest.address, self.address)
+            and world.network.flows(self.address, dest.address)
+            and world.network.flows(dest.address, self.address)
         )
         if not reachable or dest is None:
             failed = ConnectFailed(out.handle, False, "timed out")

@@ -29,13 +29,13 @@ if TYPE_CHECKING:
     from jgroups_py.sim.host import Host
     from jgroups_py.sim.world import World
 
-Item = View | Batch | StateRequested
+Item = View | Batch | StateRequested | StateReceived
 
 
 class Member:
     """What a test or a drill holds of one simulated process.
 
-    ``on_batch`` and ``on_view`` are called when the application *takes* an item; by default it
+    ``on_batch``, ``on_view`` and ``on_state`` are called when the application *takes* an item; by default it
     takes everything at once. ``reading = False`` makes it a reader that never reads; ``take``
     then takes by hand.
     """
@@ -54,6 +54,7 @@ class Member:
         self.provide_state: Callable[[], bytes | None] = lambda: None
         self.on_batch: Callable[[Member, Batch], None] | None = None
         self.on_view: Callable[[Member, View], None] | None = None
+        self.on_state: Callable[[Member, bytes | None], None] | None = None
         self.reading = True
         self.unread: list[Item] = []
         self.blocked: dict[tuple[str, Address | None], FlowBlocked] = {}
@@ -130,7 +131,7 @@ class Member:
 
     def _act(self, action: Callable[[], None]) -> None:
         """One step of the machine at the time of the world."""
-        self.host.machine.enter(self.world.clock.now)
+        self.host.machine.enter(self.host.now)
         action()
         self.host.machine.leave()
         self.host.after_step()
@@ -146,9 +147,9 @@ class Member:
                 self._offer(view)
             case StateRequested():
                 self._offer(event)
-            case StateReceived(state=state):
-                self.state = state
+            case StateReceived():
                 self.events.append(event)
+                self._offer(event)
             case FlowBlocked(source=source, dest=dest):
                 self.blocked[source, dest] = event
             case FlowOpened(source=source, dest=dest):
@@ -186,6 +187,10 @@ class Member:
         self.reading = True
         self._act(self._read_all)
 
+    def read(self, count: int = 1) -> None:
+        """A reader that is slow takes ``count`` items, as a step of its own."""
+        self._act(lambda: self.take(count))
+
     def take(self, count: int = 1) -> None:
         """The application takes ``count`` items of its stream."""
         for _ in range(min(count, len(self.unread))):
@@ -195,6 +200,10 @@ class Member:
                     self._take_batch(item)
                 case StateRequested(token=token):
                     self.stack.event_down(StateReady(token, self.provide_state()))
+                case StateReceived(state=state):
+                    self.state = state
+                    if self.on_state is not None:
+                        self.on_state(self, state)
                 case View():
                     self.views.append(item)
                     self.world.record(self, "view", view=item)

@@ -7,8 +7,11 @@ depend on another's traffic.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+
+CLOG_MAX = 2000
+"""Datagrams that wait on one clogged link, as in a router's queue; more are lost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +44,39 @@ class Network:
         self.sites: dict[str, str] = {}
         self.links: dict[tuple[str, str], LinkSettings] = {}
         self._cuts: dict[int, tuple[tuple[frozenset[str], ...], bool]] = {}
-        self._next_cut = 1
+        self._next_token = 1
+        self._changes: dict[int, tuple[frozenset[str], frozenset[str], LinkSettings]] = {}
+        self.clogs: dict[tuple[str, str], list[Callable[[], None]]] = {}
+        """Deliveries that wait on links that are clogged, by link."""
         self._randoms: dict[tuple[str, str], random.Random] = {}
         self.lost = 0
         self.duplicated = 0
 
+    def change(
+        self, settings: LinkSettings, sources: Iterable[str], dests: Iterable[str] | None = None
+    ) -> int:
+        """Other settings for the links from ``sources`` to ``dests`` (None: the same hosts), until
+        ``restore`` of the token. The newest change of a link counts."""
+        token = self._new_token()
+        hosts = frozenset(sources)
+        self._changes[token] = (hosts, hosts if dests is None else frozenset(dests), settings)
+        return token
+
+    def restore(self, token: int | None = None) -> None:
+        """Takes back one change, or all of them."""
+        if token is None:
+            self._changes.clear()
+        else:
+            self._changes.pop(token, None)
+
+    def _new_token(self) -> int:
+        self._next_token += 1
+        return self._next_token
+
     def settings(self, source: str, dest: str) -> LinkSettings:
+        for sources, dests, changed in reversed(self._changes.values()):
+            if source in sources and dest in dests:
+                return changed
         link = self.links.get((source, dest))
         if link is not None:
             return link
@@ -56,8 +86,7 @@ class Network:
         """Cuts every group of hosts off from every other; hosts not named are cut off from
         nobody. ``one_way``: only packets from an earlier group to a later one are dropped.
         Returns a token for ``heal``."""
-        token = self._next_cut
-        self._next_cut += 1
+        token = self._new_token()
         self._cuts[token] = (tuple(frozenset(g) for g in groups), one_way)
         return token
 
@@ -82,6 +111,26 @@ class Network:
             if i is not None and j is not None and i != j and not (one_way and i > j):
                 return False
         return True
+
+    def clog(self, source: str, dest: str) -> None:
+        """Nothing gets through one way of one link, and nothing is lost: it waits, in order."""
+        if source != dest:
+            self.clogs.setdefault((source, dest), [])
+
+    def is_clogged(self, source: str, dest: str) -> bool:
+        return (source, dest) in self.clogs
+
+    def queue(self, source: str, dest: str, deliver: Callable[[], None]) -> None:
+        """A datagram waits on a clogged link."""
+        waiting = self.clogs[source, dest]
+        if len(waiting) < CLOG_MAX:
+            waiting.append(deliver)
+        else:
+            self.lost += 1
+
+    def flows(self, source: str, dest: str) -> bool:
+        """Do bytes of a connection get through now?"""
+        return (source, dest) not in self.clogs and self.connected(source, dest)
 
     def random(self, source: str, dest: str) -> random.Random:
         key = (source, dest)

@@ -60,6 +60,8 @@ class World:
         self.hosts: dict[str, Host] = {}
         self.groups: dict[tuple[str, Endpoint], dict[Host, Handle]] = {}
         self.stalled: dict[Pipe, None] = {}
+        self.packets = 0
+        """Inputs that machines have handled."""
         self.members: dict[str, Member] = {}
         self.everybody: list[Member] = []
         self.check = check
@@ -77,6 +79,11 @@ class World:
     @property
     def now(self) -> float:
         return self.clock.now
+
+    @property
+    def events(self) -> int:
+        """Packets handled and timers fired so far."""
+        return self.packets + sum(m.host.machine.timers_fired for m in self.everybody)
 
     # --- members
 
@@ -189,6 +196,20 @@ class World:
     def heal(self, token: int | None = None) -> None:
         """Takes back one partition, or all; streams that stood still go on."""
         self.network.heal(token)
+        self._go_on()
+
+    def clog(self, source: Host, dest: Host) -> None:
+        """Nothing gets through from one host to another, all of it waits; see ``unclog``."""
+        self.network.clog(source.address, dest.address)
+
+    def unclog(self, source: Host, dest: Host) -> None:
+        """What waited arrives, in order."""
+        for deliver in self.network.clogs.pop((source.address, dest.address), ()):
+            self.clock.at(self.clock.now, deliver)
+        self._go_on()
+
+    def _go_on(self) -> None:
+        """Streams that stood still go on, unless something else holds them up."""
         stalled, self.stalled = self.stalled, {}
         for pipe in stalled:
             self.clock.at(self.clock.now, pipe.dest.release, pipe)

@@ -1,0 +1,235 @@
+"""What every receiver may expect of the messages of each sender.
+
+    fifo       numbers of one sender rise
+    duplicate  no message twice
+    gap        none is left out, unless the two were apart meanwhile (not in one view; or a state
+               came that contains them)
+    agreement  members that share the view before and after a departure delivered the same of who
+               departed
+    unicast    the same three, for messages to one member
+    state      a state is as new as what its receiver had, and what follows continues it
+
+Numbers count from 1 for each incarnation of a member; unicasts for each destination. Messages that
+another site's members sent come through RELAY: gaps are announced there, and its oracle knows.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from jgroups_py.address import UUID, Address
+from jgroups_py.batch import Batch
+from jgroups_py.view import MergeView, View, ViewId
+
+if TYPE_CHECKING:
+    from jgroups_py.sim.member import Member
+
+_HEADER: Final = struct.Struct("!16sBQ")
+_SIZE: Final = _HEADER.size
+MULTICAST, UNICAST, OOB = 0, 1, 2
+
+
+@dataclass(slots=True)
+class _Track:
+    """What one member has had of one sender, of one kind."""
+
+    last: int = 0
+    known: bool = False
+    """Else the next one tells where it begins."""
+    apart: bool = False
+    """Some may be left out before the next one."""
+    seen: dict[int, None] = field(default_factory=dict)
+    """Out-of-band ones."""
+
+
+@dataclass(slots=True)
+class _Seen:
+    tracks: dict[tuple[Address, int], _Track] = field(default_factory=dict)
+    view: View | None = None
+
+    def track(self, origin: Address, kind: int) -> _Track:
+        track = self.tracks.get((origin, kind))
+        if track is None:
+            track = self.tracks[origin, kind] = _Track()
+        return track
+
+
+Run = tuple[Address, int, int]
+"""Sender, kind, number of one message."""
+
+
+class Messages:
+    """See the module's docstring. ``sent``: by sender, kind and destination."""
+
+    def __init__(
+        self, say: Callable[[str, Member, str], None], name: Callable[[Address], str]
+    ) -> None:
+        self._say = say
+        self._name = name
+        self._members: dict[Address, Member] = {}
+        self._seen: dict[Address, _Seen] = {}
+        self._agreed: dict[tuple[ViewId, ViewId, Address], tuple[int, Address]] = {}
+        self.sent: dict[tuple[Address, int, Address | None], int] = {}
+        self.total = 0
+        self.delivered = 0
+        self.of_site: dict[Address, str] = {}
+
+    def watch(self, member: Member) -> None:
+        self._members[member.address] = member
+        self._seen[member.address] = _Seen()
+        self.of_site[member.address] = member.site
+
+    # --- what is sent
+
+    def payload(self, member: Member, size: int, to: Member | None, oob: bool) -> bytes:
+        kind = OOB if oob else MULTICAST if to is None else UNICAST
+        key = (member.address, kind, None if to is None else to.address)
+        number = self.sent.get(key, 0) + 1
+        self.sent[key] = number
+        self.total += 1
+        return _HEADER.pack(member.address, kind, number) + b"." * size
+
+    def count(self, member: Member, to: Member | None = None) -> int:
+        """How many multicasts, or unicasts to ``to``, it has sent."""
+        if to is None:
+            return self.sent.get((member.address, MULTICAST, None), 0)
+        return self.sent.get((member.address, UNICAST, to.address), 0)
+
+    def last(self, receiver: Member, origin: Member, kind: int = MULTICAST) -> int:
+        """The highest number ``receiver`` has of ``origin``."""
+        track = self._seen[receiver.address].tracks.get((origin.address, kind))
+        return 0 if track is None else track.last
+
+    # --- what is delivered
+
+    def decode(self, member: Member, batch: Batch) -> list[Run]:
+        runs = []
+        for payload in batch.payloads:
+            if payload is None or len(payload) < _SIZE:
+                self._say("content", member, f"{len(payload or b'')} bytes that nobody sent")
+                continue
+            raw, kind, number = _HEADER.unpack_from(payload)
+            if len(payload) > _SIZE and bytes(payload[_SIZE:]).strip(b"."):
+                self._say("content", member, f"{number} of {self._name(UUID(raw))} is damaged")
+            runs.append((UUID(raw), kind, number))
+        return runs
+
+    def on_messages(self, member: Member, runs: list[Run]) -> None:
+        seen = self._seen[member.address]
+        self.delivered += len(runs)
+        for origin, kind, number in runs:
+            if kind == OOB:
+                self._take_oob(member, seen, origin, number)
+                continue
+            track = seen.track(origin, kind)
+            if track.last + 1 != number:
+                self._judge(member, track, origin, kind, number)
+            track.last = max(number, track.last)
+            track.known = True
+            track.apart = False
+
+    def _take_oob(self, member: Member, seen: _Seen, origin: Address, number: int) -> None:
+        numbers = seen.track(origin, OOB).seen
+        if number in numbers:
+            self._say("duplicate", member, f"out-of-band {number} of {self._name(origin)} again")
+        numbers[number] = None
+
+    def _judge(
+        self, member: Member, track: _Track, origin: Address, kind: int, number: int
+    ) -> None:
+        """``number`` is not the next one."""
+        check, what = ("unicast", "unicast ") if kind == UNICAST else ("gap", "")
+        name = f"{what}{number} of {self._name(origin)}"
+        if track.known and number == track.last:
+            self._say("duplicate" if kind == MULTICAST else check, member, f"{name} twice")
+        elif track.known and number < track.last:
+            check = "fifo" if kind == MULTICAST else check
+            self._say(check, member, f"{name} after {track.last}")
+        elif (
+            track.known and not track.apart and self.of_site.get(origin) == member.site
+        ):
+            self._say(check, member, f"{name} right after {track.last}")
+
+    # --- views
+
+    def on_view(self, member: Member, view: View) -> None:
+        seen = self._seen[member.address]
+        old, seen.view = seen.view, view
+        if old is None:
+            return
+        merged = isinstance(view, MergeView)
+        for gone in view.left_since(old):
+            track = seen.tracks.get((gone, MULTICAST))
+            if track is not None and not track.apart and not merged:
+                self._agree(member, old, view, gone, track.last)
+            self._part(seen, gone)
+            self._lose(gone, member)
+        for origin in view.joined_since(old):
+            if not merged:
+                # All it sends, it sends after this view.
+                track = seen.track(origin, MULTICAST)
+                track.known = track.known or not self._was_away(origin, view)
+        if isinstance(view, MergeView):
+            mine = next((s for s in view.subgroups if member.address in s.members), None)
+            for other in view.members:
+                if other != member.address and (mine is None or other not in mine.members):
+                    self._part(seen, other)
+                    self._lose(other, member)
+
+    def _was_away(self, origin: Address, view: View) -> bool:
+        """Had it a group of its own before? Then it comes with numbers that are not the first."""
+        there = self._seen.get(origin)
+        return there is None or (there.view is not None and there.view.view_id != view.view_id)
+
+    def _part(self, seen: _Seen, origin: Address) -> None:
+        for kind in (MULTICAST, UNICAST):
+            seen.track(origin, kind).apart = True
+
+    def _lose(self, there: Address, member: Member) -> None:
+        """What ``member`` still had to send to ``there`` is dropped."""
+        seen = self._seen.get(there)
+        if seen is not None:
+            seen.track(member.address, UNICAST).apart = True
+
+    def _agree(self, member: Member, old: View, view: View, gone: Address, has: int) -> None:
+        key = (old.view_id, view.view_id, gone)
+        first, other = self._agreed.setdefault(key, (has, member.address))
+        if 0 not in (has, first) and first != has:
+            self._say(
+                "agreement",
+                member,
+                f"has {has} of {self._name(gone)} at view {view.id}, "
+                f"but {self._name(other)} had {first}",
+            )
+
+    # --- state
+
+    def state_of(self, member: Member) -> bytes:
+        """The application's state: what it has had of whom."""
+        seen = self._seen[member.address]
+        return msgspec.msgpack.encode(
+            [
+                (bytes(origin), track.last)
+                for (origin, kind), track in seen.tracks.items()
+                if kind == MULTICAST and track.last
+            ]
+        )
+
+    def on_state(self, member: Member, state: bytes | None) -> None:
+        if state is None:
+            return
+        seen = self._seen[member.address]
+        for raw, number in msgspec.msgpack.decode(state, type=list[tuple[bytes, int]]):
+            origin = UUID(raw)
+            track = seen.track(origin, MULTICAST)
+            near = self.of_site.get(origin) == member.site
+            if number < track.last and near and not track.apart:
+                name = self._name(origin)
+                self._say("state", member, f"has {number} of {name}, had {track.last} before")
+            if number >= track.last:
+                track.last, track.known, track.apart = number, True, False
