@@ -70,6 +70,8 @@ from jgroups_py.wire import DEFAULT_VERSION
 
 MAX_FRAME: Final = 100_000
 """Longest frame accepted, bytes; ours have about 60."""
+STRANGER_SECONDS: Final = 10.0
+"""Who connects is in the view by then, or its connection is closed."""
 CLEAN_UP_DELAY: Final = 1.0
 """Seconds from a view change until connections of former members are closed."""
 
@@ -509,6 +511,8 @@ class FD_SOCK2(Protocol):
         if member in self._members:
             self._met[member] = None
             self._doubted.pop(member, None)
+        elif not self._clean_timer.armed:
+            self._clean_timer.start(STRANGER_SECONDS)
         if member == self._watched and self._try_timer.armed:
             self._on_try()  # this is the connection we have waited for
 

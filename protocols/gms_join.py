@@ -51,6 +51,7 @@ class Joiner:
 
     def stop(self) -> None:
         self._wanted = False
+        self._asked.clear()
         self._discovering = False
         self._timer.cancel()
 

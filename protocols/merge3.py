@@ -268,6 +268,7 @@ class MERGE3(Protocol):
         limit = self.now - 3 * self.config.max_interval
         self._announced = {m: a for m, a in self._announced.items() if a[1] >= limit}
         announced = {m: view_id for m, (view_id, _) in self._announced.items()}
+        self._located = {m: p for m, p in self._located.items() if m in view or m in announced}
         strangers = self._who_differs(announced, view)
         if strangers:
             self._check.start(self.check_interval)

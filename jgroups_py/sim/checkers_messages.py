@@ -108,7 +108,7 @@ class Messages:
     # --- what is delivered
 
     def decode(self, member: Member, batch: Batch) -> list[Run]:
-        runs = []
+        runs: list[Run] = []
         for payload in batch.payloads:
             if payload is None or len(payload) < _SIZE:
                 self._say("content", member, f"{len(payload or b'')} bytes that nobody sent")
@@ -150,9 +150,7 @@ class Messages:
         elif track.known and number < track.last:
             check = "fifo" if kind == MULTICAST else check
             self._say(check, member, f"{name} after {track.last}")
-        elif (
-            track.known and not track.apart and self.of_site.get(origin) == member.site
-        ):
+        elif track.known and not track.apart and self.of_site.get(origin) == member.site:
             self._say(check, member, f"{name} right after {track.last}")
 
     # --- views

@@ -1,8 +1,8 @@
 """What every member may expect of views.
 
-    view_order     numbers of views rise at each member
-    view_holder    every view contains its holder, nobody twice
-    view_identity  the same view id means the same members everywhere
+view_order     numbers of views rise at each member
+view_holder    every view contains its holder, nobody twice
+view_identity  the same view id means the same members everywhere
 """
 
 from __future__ import annotations

@@ -102,16 +102,16 @@ class Member:
     def send_batch(self, batch: Batch) -> None:
         if self.world.oracle is not None:
             self.world.oracle.sent(self, batch)
-        self._act(lambda: self.stack.send(batch))
+        self.act(lambda: self.stack.send(batch))
 
     def fetch_state(self, provider: Member | None = None, timeout: float = 10.0) -> None:
         target = None if provider is None else provider.address
-        self._act(lambda: self.stack.event_down(GetState(target, timeout)))
+        self.act(lambda: self.stack.event_down(GetState(target, timeout)))
 
     def leave(self) -> None:
         """Says goodbye; the host ends when the group knows."""
         self.leaving = True
-        self._act(self.stack.disconnect)
+        self.act(self.stack.disconnect)
 
     def crash(self) -> None:
         self.world.record(self, "crash")
@@ -129,8 +129,8 @@ class Member:
         self.world.record(self, "resume")
         self.host.resume()
 
-    def _act(self, action: Callable[[], None]) -> None:
-        """One step of the machine at the time of the world."""
+    def act(self, action: Callable[[], None]) -> None:
+        """``action`` as one step of the machine, at the time its host's clock shows."""
         self.host.machine.enter(self.host.now)
         action()
         self.host.machine.leave()
@@ -185,11 +185,11 @@ class Member:
     def read_again(self) -> None:
         """A reader that had stopped reads on."""
         self.reading = True
-        self._act(self._read_all)
+        self.act(self._read_all)
 
     def read(self, count: int = 1) -> None:
         """A reader that is slow takes ``count`` items, as a step of its own."""
-        self._act(lambda: self.take(count))
+        self.act(lambda: self.take(count))
 
     def take(self, count: int = 1) -> None:
         """The application takes ``count`` items of its stream."""

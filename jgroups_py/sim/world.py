@@ -137,7 +137,7 @@ class World:
             if self.oracle is None:
                 self.oracle = RelayOracle(self)
             self.oracle.watch(member, relay)
-        member._act(lambda: member.stack.connect(cluster, with_state=with_state))
+        member.act(lambda: member.stack.connect(cluster, with_state=with_state))
         return member
 
     def member(self, name: str, site: str = "local") -> Member:

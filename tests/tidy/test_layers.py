@@ -54,6 +54,7 @@ WHERE = {
     "blocking": "channel",
     "logs": "channel",
     "drill": "use",
+    "explore": "use",
     "tools": "use",
     "": "use",
 }
@@ -208,4 +209,5 @@ def test_importing_the_package_imports_the_core_only() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = {name.partition(".")[0] for name in done.stdout.split()}
     assert not loaded & {"click", "rich", "jinja2", "asyncio", "pytest", "hypothesis"}
+    assert "jgroups_py.explore" not in done.stdout
     assert "jgroups_py.drill" not in done.stdout and "jgroups_py.sim" not in done.stdout

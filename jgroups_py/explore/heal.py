@@ -1,0 +1,218 @@
+"""The second phase: a core is repaired, everything else is broken for good; then all must be well.
+
+In order, each within ``Healing.within`` seconds:
+
+    healing   one view of the core at each site; it lasts to the end
+    healing   everybody of the core has every message of the core, also those sent now
+    credits   everybody sends more than all credits, to everybody and to each; all of it arrives
+    healing   nothing waits in any buffer; RELAY is at rest
+    leftovers nothing remembers who has gone; bounds are kept
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from jgroups_py.explore.scene import Scene
+from jgroups_py.protocols.flow_control import FlowControl
+from jgroups_py.protocols.relay import RELAY
+from jgroups_py.sim import Member
+from jgroups_py.sim.checkers import Problem
+from jgroups_py.sim.checkers_messages import UNICAST
+from jgroups_py.sim.checkers_rest import waiting
+from jgroups_py.sim.checkers_tables import leftovers
+
+LOOK_SECONDS: Final = 0.25
+"""Between two looks whether something is reached."""
+FLOOD_MAX: Final = 400_000
+"""Credits above that are not used up: it takes too long. Schedules are drawn below."""
+PIECES: Final = 4
+"""In so many messages all credits are used up."""
+
+
+class Healer:
+    """Ends a scene. ``core``: who is repaired, by site, in the order of names."""
+
+    def __init__(self, scene: Scene) -> None:
+        self.scene = scene
+        self.world = scene.world
+        self.spec = scene.schedule.healing
+        self.names: list[str] = []
+        self.rest: list[Member] = []
+
+    def run(self) -> None:
+        self._repair()
+        done = (
+            self._reach("no common view", self._views)
+            and self._messages()
+            and self._credits()
+            and self._reach("not at rest", self._rest)
+        )
+        if done:
+            self._forgets()
+        self._prolong()
+
+    # --- repair and break
+
+    def _repair(self) -> None:
+        scene, world = self.scene, self.world
+        scene.ended = True
+        keep: list[Member] = []
+        for site in scene.cast.sites:
+            living = [m for m in scene.cast.living(site) if not m.host.paused]
+            living = living or scene.cast.living(site)
+            count = max(1, round(self.spec.keep * len(living))) if living else 0
+            turn = self.spec.turn % len(living) if living else 0
+            keep += [*living[turn:], *living[:turn]][:count]
+        self.names = [m.name for m in keep]
+        self.rest = [m for m in scene.cast.living() if m not in keep]
+        scene.cast.core = dict.fromkeys(self.names)
+        scene.note("the core is repaired:", *keep)
+        network = world.network
+        network.restore()
+        for source, dest in list(network.clogs):
+            world.unclog(world.hosts[source], world.hosts[dest])
+        self._break(keep)
+        for member in keep:
+            member.host.drift(1.0)
+            member.resume()
+            if not member.reading:
+                member.read_again()
+        for names in scene.cast.sites.values():
+            if not any(name in self.names for name in names):
+                # All of it had fallen: its first two members are started again.
+                for name in names[:2]:
+                    self.names.append(name)
+                    scene.cast.core[name] = None
+                    scene.restart(name)
+
+    def _break(self, keep: list[Member]) -> None:
+        """What is not the core never comes back; the cuts of before are gone with it."""
+        scene, how = self.scene, self.spec.rest
+        self.world.heal()
+        if not self.rest:
+            return
+        scene.note(f"{how} for good:", *self.rest)
+        for member in self.rest:
+            if how in ("crash", "vanish"):
+                getattr(member, how)()
+            elif how == "pause":
+                member.pause()
+        if how == "cut":
+            self.world.partition(keep, self.rest)
+        elif how == "mute":
+            self.world.partition(self.rest, keep, one_way=True)
+        elif how == "deaf":
+            self.world.partition(keep, self.rest, one_way=True)
+
+    # --- what must be reached
+
+    def core(self, site: str = "*") -> list[Member]:
+        """The core's members that run (all of them, unless one is being started again)."""
+        return [m for m in self.scene.cast.living(site) if m.name in self.names]
+
+    def _reach(self, what: str, problem: Callable[[], str | None], check: str = "healing") -> bool:
+        """Runs until ``problem`` answers None; says what it is when that takes too long."""
+        end = self.world.now + self.spec.within
+        while (found := problem()) is not None:
+            if self.world.now >= end:
+                self.say(check, f"{what} within {self.spec.within:g} s: {found}")
+                return False
+            self.world.run_for(LOOK_SECONDS)
+        return True
+
+    def say(self, check: str, detail: str) -> None:
+        self.scene.checker.problems.append(Problem(check, detail, self.world.now))
+
+    def _views(self) -> str | None:
+        for site in self.scene.cast.sites:
+            core = self.core(site)
+            away = [n for n in self.scene.cast.sites[site] if n in self.names]
+            if len(core) != len(away):
+                missing = [n for n in away if n not in [m.name for m in core]]
+                return f"{', '.join(missing)} of {site} not there"
+            if not self.world.views_agree(core):
+                return "; ".join(f"{m.name} has {' '.join(m.view_names)}" for m in core)
+        return None
+
+    def _messages(self) -> bool:
+        """Everybody says something to everybody and to each."""
+        total = self.scene.checker.messages.total
+        least = self.scene.schedule.least_messages
+        core = self.core()
+        rounds = max(1, -(-(least - total) // max(1, len(core))))
+        for member in core:
+            self.scene.send(member, rounds, 0)
+            for other in self.core(member.site):
+                payload = self.scene.checker.payload(member, to=other)
+                member.send(payload, to=other)
+        return self._reach("messages are missing", self._missing)
+
+    def _missing(self) -> str | None:
+        messages = self.scene.checker.messages
+        for receiver in self.core():
+            for origin in self.core():
+                if receiver.site != origin.site and not self._relays(origin):
+                    continue
+                has, sent = messages.last(receiver, origin), messages.count(origin)
+                if has != sent:
+                    return f"{receiver.name} has {has} of {origin.name}, which sent {sent}"
+                if receiver.site != origin.site:
+                    continue
+                has = messages.last(receiver, origin, UNICAST)
+                sent = messages.count(origin, receiver)
+                if has != sent:
+                    return f"{receiver.name} has {has} unicasts of {origin.name}, which sent {sent}"
+        return None
+
+    def _relays(self, origin: Member) -> bool:
+        relay = origin.stack.find(RELAY)
+        return relay is not None and relay.is_relaying
+
+    def _credits(self) -> bool:
+        """Twice all credits, in pieces, as fast as they may go."""
+        for member in self.core():
+            for protocol in member.stack.protocols:
+                if not isinstance(protocol, FlowControl) or self._credit(protocol) > FLOOD_MAX:
+                    continue
+                size = self._credit(protocol) // PIECES
+                for to in [None] if protocol.multicast else self.core(member.site):
+                    payloads = [
+                        self.scene.checker.payload(member, size, to=to)
+                        for _ in range(2 * PIECES + 1)
+                    ]
+                    member.send(*payloads, to=to)
+        return self._reach("credits are lost", self._missing, "credits")
+
+    @staticmethod
+    def _credit(protocol: FlowControl) -> int:
+        return protocol.config.max_credits
+
+    def _rest(self) -> str | None:
+        for member in self.core():
+            found = waiting(member.stack)
+            if found is not None:
+                return f"{member.name}: {found}"
+        oracle = self.world.oracle
+        return None if oracle is None else oracle.unrest()
+
+    def _forgets(self) -> bool:
+        """Some tables forget after a time (drawn short): they are given it."""
+        return self._reach("members that have gone are remembered", self._leftover, "leftovers")
+
+    def _leftover(self) -> str | None:
+        core = self.core()
+        # Who cannot hear but speaks goes on to announce itself.
+        here = [*core, *(self.rest if self.spec.rest == "deaf" else ())]
+        found = (p for m in core for p in leftovers(m, self.scene.checker.members, here))
+        return next(found, None)
+
+    def _prolong(self) -> None:
+        """To the length that a run has at least; what held must go on to hold."""
+        least = self.scene.schedule.least_seconds
+        if self.world.now - self.scene.zero < least:
+            self.world.run(self.scene.zero + least)
+            views = self._views() if not self.scene.checker.problems else None
+            if views is not None:
+                self.say("healing", f"the common view did not last: {views}")

@@ -1,0 +1,89 @@
+"""leftovers: when a group is at rest, no table of any protocol names a member that has gone.
+
+Every attribute of every protocol is looked through, and what it holds of our own values: containers,
+dataclasses, objects of this package. Tables that are meant to remember are named below with what
+bounds them.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import fields, is_dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from jgroups_py.address import UUID, Address
+from jgroups_py.machine import Machine
+from jgroups_py.protocol import Protocol
+from jgroups_py.view import View
+
+if TYPE_CHECKING:
+    from jgroups_py.sim.member import Member
+
+DEPTH_MAX: Final = 6
+NOT_LOOKED_AT: Final = ("stack", "config", "log")
+"""Attributes that lead elsewhere."""
+MAY_REMEMBER: Final[dict[tuple[str, str], str]] = {
+    ("NAKACK2", "_answered"): "who asked last, for pacing; forgotten with the next question",
+    ("UNICAST3", "_answered"): "the same",
+    ("MFC", "_debts"): "strangers: at most max_strangers",
+    ("UFC", "_debts"): "strangers: at most max_strangers",
+}
+"""(protocol, attribute): why it may."""
+
+
+def leftovers(
+    member: Member, known: Mapping[Address, Member], here: Iterable[Member]
+) -> Iterator[str]:
+    """One sentence for each table of ``member`` that names somebody of its site who is not
+    ``here``. ``known``: everybody there ever was."""
+    present = {m.address for m in here}
+    gone = {a: m for a, m in known.items() if a not in present and m.site == member.site}
+    for protocol in member.stack.protocols:
+        found: dict[str, dict[Address, None]] = {}
+        for path, address in _walk(protocol, protocol.name, DEPTH_MAX, {}):
+            if address in gone:
+                found.setdefault(path, {})[address] = None
+        for path, addresses in found.items():
+            attribute = path.partition(".")[2].partition(".")[0]
+            if (protocol.name, attribute) not in MAY_REMEMBER:
+                names = ", ".join(f"{gone[a].name}#{gone[a].incarnation}" for a in addresses)
+                yield f"{member.name}: {path} still names {names}"
+
+
+def _walk(value: Any, path: str, depth: int, seen: dict[int, Any]) -> Iterator[tuple[str, Address]]:
+    """The addresses in ``value``, with the attributes that lead there."""
+    if isinstance(value, Address):
+        yield path, value
+        return
+    if type(value) is bytes:
+        if len(value) == 16:
+            yield path, UUID(value)
+        return
+    if depth == 0 or id(value) in seen or isinstance(value, View):
+        return  # of views the healing check speaks
+    if isinstance(value, (dict, list, tuple, deque, set, frozenset)):
+        if isinstance(value, dict):
+            for key in list(value):
+                yield from _walk(key, path, depth, seen)
+            value = value.values()
+        for item in list(value):
+            yield from _walk(item, path, depth - 1, seen)
+        return
+    seen[id(value)] = value
+    for name, item in _attributes(value):
+        if name not in NOT_LOOKED_AT and not isinstance(item, Protocol | Machine):
+            yield from _walk(item, f"{path}.{name}", depth - 1, seen)
+
+
+def _attributes(value: Any) -> Iterator[tuple[str, Any]]:
+    if not type(value).__module__.startswith("jgroups_py"):
+        return
+    if is_dataclass(value):
+        names = [f.name for f in fields(value)]
+    else:
+        names = list(getattr(value, "__dict__", {}))
+        names += [n for cls in type(value).__mro__ for n in getattr(cls, "__slots__", ())]
+    for name in names:
+        if hasattr(value, name):
+            yield name, getattr(value, name)

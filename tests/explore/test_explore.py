@@ -1,0 +1,77 @@
+"""Exploring: a schedule drawn from a seed is played the same way each time, and judged."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from jgroups_py.errors import ConfigError
+from jgroups_py.explore import PROFILES, draw, play
+from jgroups_py.explore.draw import Wanted
+from jgroups_py.explore.schedule import Schedule, from_json
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_the_same_seed_is_the_same_schedule_and_the_same_run(profile: str) -> None:
+    schedule = draw(3, profile)
+    assert schedule == draw(3, profile)
+    assert schedule != draw(4, profile)
+    first, second = play(schedule), play(from_json(schedule.to_json(), "again"))
+    assert first == second
+    assert first.events > 500
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_run_has_its_size_and_holds(profile: str, seed: int) -> None:
+    outcome = play(draw(seed, profile))
+    assert outcome.problems == []
+    assert outcome.virtual_s >= 60
+    assert outcome.sent >= 500
+    assert outcome.faults >= 5
+
+
+def test_sites_and_members_can_be_fixed() -> None:
+    for seed in range(5):
+        schedule = draw(seed, "membership", Wanted(1, (4, 5)))
+        assert len(schedule.sites) == 1
+        assert all(4 <= len(site.members) <= 5 for site in schedule.sites)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("{", "not a schedule"),
+        ('{"seed": 1}', "not a schedule"),
+        ("[]" * 600_000, "too long"),
+    ],
+)
+def test_what_is_no_schedule_is_refused(text: str, problem: str) -> None:
+    with pytest.raises(ConfigError, match=f"x.json: {problem}"):
+        from_json(text, "x.json")
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"sites": ()}, "every site needs members"),
+        ({"seconds": -1.0}, "times are"),
+        ({"loads": [{"member": "nobody", "start": 0, "stop": 1, "every": 1}]}, "nobody"),
+    ],
+)
+def test_a_schedule_that_makes_no_sense_is_refused(change: dict[str, object], problem: str) -> None:
+    values = msgspec.json.decode(draw(1, "membership").to_json()) | change
+    with pytest.raises(ConfigError, match=problem):
+        from_json(msgspec.json.encode(values).decode(), "x.json")
+
+
+def test_an_unknown_profile_is_refused() -> None:
+    with pytest.raises(ConfigError, match="profile: one of"):
+        draw(1, "chaos")
+
+
+def test_a_schedule_survives_its_file() -> None:
+    for seed in range(10):
+        schedule = draw(seed, "membership")
+        assert from_json(schedule.to_json(), "x.json") == schedule
+        assert isinstance(schedule, Schedule)

@@ -1,0 +1,196 @@
+"""``jgroups-py simulate``: random schedules of faults in virtual time, on all cores."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+
+from jgroups_py.errors import ConfigError
+from jgroups_py.explore import schedule as schedules
+from jgroups_py.explore.draw import PROFILES, Wanted, draw
+from jgroups_py.explore.many import Job, Result, cores, result_of, run_seeds
+from jgroups_py.explore.play import play
+from jgroups_py.units import parse_seconds
+
+SEEDS_MAX = 10_000_000
+DIGITS_MAX = 18
+
+
+class _Span(click.ParamType[tuple[int, int]]):
+    def __init__(self, name: str, most: int) -> None:
+        self.name = name
+        self.most = most
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[int, int]:
+        match = re.fullmatch(rf"([0-9]{{1,{DIGITS_MAX}}})\.\.([0-9]{{1,{DIGITS_MAX}}})", str(value))
+        if match is None or int(match[1]) > int(match[2]):
+            self.fail(f"{value!r} is not {self.name} with the first no larger", param, ctx)
+        low, high = int(match[1]), int(match[2])
+        if high - low >= self.most:
+            self.fail(f"more than {self.most}", param, ctx)
+        return low, high
+
+
+class _Seconds(click.ParamType[float]):
+    name = "TIME"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        try:
+            seconds = parse_seconds(str(value))
+        except (ValueError, ConfigError) as error:
+            self.fail(str(error), param, ctx)
+        if seconds <= 0:
+            self.fail("must be > 0", param, ctx)
+        return seconds
+
+
+@click.command()
+@click.option("--seeds", type=_Span("A..B", SEEDS_MAX), help="A and B included. [default: 1..100]")
+@click.option("--sites", type=click.IntRange(1, 9), help="Default: drawn from the seed.")
+@click.option("--members", type=_Span("N..M", 1000), help="Per site. Default: drawn from the seed.")
+@click.option(
+    "--profile",
+    type=click.Choice(PROFILES),
+    default="all",
+    show_default=True,
+    help="What is tried above all; ``all`` is a mix of its own.",
+)
+@click.option("--json", "json_out", metavar="OUT", help="The result; - is standard output.")
+@click.option(
+    "--replay", metavar="SEED|FILE", help="Play one seed, or a schedule that was written; tell it."
+)
+@click.option("--for", "stop_after", type=_Seconds(), help="Begin no further seed after this time.")
+def simulate(
+    seeds: tuple[int, int] | None,
+    sites: int | None,
+    members: tuple[int, int] | None,
+    profile: str,
+    json_out: str | None,
+    replay: str | None,
+    stop_after: float | None,
+) -> int:
+    """Explore: topologies, traffic, settings and faults drawn from seeds, judged after every step.
+
+    Faults first, then a core is repaired and must come to rest. What fails is made smaller and
+    written to build/simulate/SEED.json, which --replay takes.
+
+    Exit 0: nothing was violated; 1: something was; 2: wrong usage.
+    """
+    job = Job(profile, Wanted(sites, members))
+    begun = time.monotonic()
+    if replay is not None:
+        if seeds is not None or stop_after is not None:
+            raise click.UsageError("--replay goes without --seeds and --for")
+        results = [_replay(job, replay)]
+    else:
+        low, high = seeds or (1, 100)
+        draw(low, profile, job.wanted)  # wrong with every seed: said once
+        results = _explore(job, range(low, high + 1), stop_after)
+    summary = _summary(results, time.monotonic() - begun)
+    if json_out is not None:
+        _write_json(summary, json_out)
+    if json_out != "-":
+        _tell(summary)
+    return 1 if summary["violations"] else 0
+
+
+def _explore(job: Job, seeds: range, stop_after: float | None) -> list[Result]:
+    results = []
+    console = Console(stderr=True)
+    with _progress(console) as progress:
+        total = None if stop_after is not None else len(seeds)
+        task = progress.add_task(job.profile, total=total, bad=0)
+        for result in run_seeds(job, seeds, min(cores(), len(seeds)), stop_after):
+            results.append(result)
+            if result.violations:
+                _complain(console, result)
+            bad = sum(1 for r in results if r.violations)
+            progress.update(task, advance=1, bad=bad)
+            _say_now_and_then(console, progress, task)
+    return sorted(results, key=lambda result: result.seed)
+
+
+def _progress(console: Console) -> Progress:
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.completed:.0f} runs, {task.fields[bad]} failed"),
+        TimeElapsedColumn(),
+        console=console,
+        disable=not console.is_terminal,
+    )
+
+
+def _say_now_and_then(console: Console, progress: Progress, task: TaskID) -> None:
+    """Where there is no terminal: a line whenever the number of runs has doubled."""
+    state = progress.tasks[task]
+    done = int(state.completed)
+    if not console.is_terminal and done & (done - 1) == 0:
+        console.print(f"  {done} runs, {state.fields['bad']} failed", highlight=False)
+
+
+def _complain(console: Console, result: Result) -> None:
+    for violation in result.violations:
+        text = f"seed {violation['seed']} {violation['check']}: {violation['detail']}"
+        console.print(text, highlight=False, markup=False, soft_wrap=True)
+    if result.shrunk is not None:
+        text = f"  jgroups-py simulate --replay {result.shrunk}"
+        console.print(text, highlight=False, markup=False, soft_wrap=True)
+
+
+def _replay(job: Job, what: str) -> Result:
+    """Plays one, and tells what happens in it."""
+    if re.fullmatch(rf"[0-9]{{1,{DIGITS_MAX}}}", what):
+        schedule = draw(int(what), job.profile, job.wanted)
+        command = job.replay(int(what))
+    else:
+        schedule = schedules.load(Path(what))
+        command = f"jgroups-py simulate --replay {what}"
+    outcome = play(schedule)
+    for line in outcome.story:
+        print(line, file=sys.stderr)
+    for problem in outcome.problems:
+        print(problem, file=sys.stderr)
+    return result_of(outcome, command)
+
+
+def _summary(results: list[Result], wall_s: float) -> dict[str, Any]:
+    return {
+        "runs": len(results),
+        "violations": [v for result in results for v in result.violations],
+        "events": sum(result.events for result in results),
+        "virtual_s": round(sum(result.virtual_s for result in results), 3),
+        "wall_s": round(wall_s, 3),
+    }
+
+
+def _write_json(summary: dict[str, Any], out: str) -> None:
+    text = json.dumps(summary, indent=1) + "\n"
+    if out == "-":
+        sys.stdout.write(text)
+        return
+    Path(out).parent.mkdir(parents=True, exist_ok=True)
+    Path(out).write_text(text, encoding="utf-8")
+
+
+def _tell(summary: dict[str, Any]) -> None:
+    print(
+        f"{summary['runs']} runs, {len(summary['violations'])} violations, "
+        f"{summary['events']} events, {summary['virtual_s']:.0f} s of virtual time "
+        f"in {summary['wall_s']:.1f} s"
+    )
+    for violation in summary["violations"]:
+        print(f"seed {violation['seed']} {violation['check']}: {violation['detail']}")
+        print(f"  {violation['replay']}")
