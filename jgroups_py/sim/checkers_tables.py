@@ -26,6 +26,7 @@ NOT_LOOKED_AT: Final = ("stack", "config", "log")
 MAY_REMEMBER: Final[dict[tuple[str, str], str]] = {
     ("NAKACK2", "_answered"): "who asked last, for pacing; forgotten with the next question",
     ("UNICAST3", "_answered"): "the same",
+    ("NAKACK2", "_early"): "batches of strangers until the next view: max_buffered_before_join",
     ("MFC", "_debts"): "strangers: at most max_strangers",
     ("UFC", "_debts"): "strangers: at most max_strangers",
 }
