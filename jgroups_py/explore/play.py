@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import traceback
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -17,6 +18,7 @@ from jgroups_py.sim import Member
 from jgroups_py.sim.checkers import Problem
 from jgroups_py.sim.checkers_bounds import Bounds
 from jgroups_py.sim.relay_oracle import Violation
+from jgroups_py.sim.world import Watcher
 
 START_SECONDS: Final = 3.0
 """Members have so long to find each other before faults begin; they need not have."""
@@ -37,9 +39,17 @@ class Outcome:
     virtual_s: float = 0.0
 
 
-def play(schedule: Schedule) -> Outcome:
-    """One run. Deterministic: the same schedule gives the same outcome."""
-    player = _Player(schedule)
+def play(
+    schedule: Schedule,
+    *,
+    stage: Callable[[Schedule, Watcher | None], Scene] = Scene,
+    healer: Callable[[Scene], Healer] = Healer,
+) -> Outcome:
+    """One run. Deterministic: the same schedule gives the same outcome.
+
+    ``stage``, ``healer``: what makes the scene, and what ends it.
+    """
+    player = _Player(schedule, stage, healer)
     off = logging.root.manager.disable
     logging.disable(logging.CRITICAL)  # thousands of warnings that are meant to happen
     try:
@@ -49,11 +59,17 @@ def play(schedule: Schedule) -> Outcome:
 
 
 class _Player:
-    def __init__(self, schedule: Schedule) -> None:
+    def __init__(
+        self,
+        schedule: Schedule,
+        stage: Callable[[Schedule, Watcher | None], Scene],
+        healer: Callable[[Scene], Healer],
+    ) -> None:
+        self.healer = healer
         self.schedule = schedule
         self.waiting: dict[tuple[str, str], list[_Waiting]] = {}
         triggers = any(step.after is not None for step in schedule.steps)
-        self.scene = Scene(schedule, self._on_trace if triggers else None)
+        self.scene = stage(schedule, self._on_trace if triggers else None)
         self.outcome = Outcome(schedule.seed, self.scene.checker.problems, self.scene.story)
 
     def run(self) -> Outcome:
@@ -63,9 +79,9 @@ class _Player:
         try:
             self._first_phase()
             if not scene.checker.problems:
-                Healer(scene).run()
+                self.healer(scene).run()
         except Exception as error:  # a bug in the stack, whatever it is: that is what is looked for
-            scene.checker.problems.append(_problem(error, world.now))
+            scene.checker.problems.append(problem_of(error, world.now))
         finally:
             world.close()
         outcome = self.outcome
@@ -133,7 +149,8 @@ class _Waiting:
     left: int
 
 
-def _problem(error: Exception, at: float) -> Problem:
+def problem_of(error: Exception, at: float) -> Problem:
+    """What an error that ended a run says."""
     if isinstance(error, Violation):
         return Problem(
             f"relay_{error.invariant.replace(' ', '_')}", f"{error.member}: {error.problem}", at

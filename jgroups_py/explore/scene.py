@@ -14,7 +14,7 @@ from jgroups_py.explore.schedule import Link, Load, Schedule
 from jgroups_py.message import Flag
 from jgroups_py.sim import LinkSettings, Member, World
 from jgroups_py.sim.checkers import Checker
-from jgroups_py.sim.world import Watcher
+from jgroups_py.sim.world import MakeProtocols, Watcher
 
 CLUSTER: Final = "explore"
 TCP_PORT, BRIDGE_PORT = 7800, 8000  # FD_SOCK2 listens 100 above each
@@ -63,6 +63,10 @@ class Scene:
 
     # --- members
 
+    def stack(self) -> str | MakeProtocols:
+        """What members run; the kit for users puts protocols of their own here."""
+        return self.schedule.stack
+
     def start(self, name: str) -> Member:
         site = self.site_of[name]
         schedule = self.schedule
@@ -75,7 +79,7 @@ class Scene:
         with_state = schedule.with_state and bool(others)
         member = self.world.start(
             name,
-            schedule.stack,
+            self.stack(),
             CLUSTER,
             site=site,
             attributes=attributes,
@@ -170,8 +174,12 @@ class Scene:
             return
         member = self.world.member(load.member, self.site_of[load.member])
         if self.can_act(member):
-            self.send(member, load.count, load.size, load.to)
+            self.act(member, load)
         self.world.at(self.world.now + load.every, self._load, load)
+
+    def act(self, member: Member, load: Load) -> None:
+        """What an application does whenever its load says so."""
+        self.send(member, load.count, load.size, load.to)
 
     def send(self, member: Member, count: int, size: int, to: str = "all") -> bool:
         """Sends so many messages, unless its application is told to wait."""

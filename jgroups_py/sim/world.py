@@ -25,6 +25,9 @@ from jgroups_py.view import View
 DECODED_KEPT = 256
 """A multicast is decoded once, not once per receiver: batches are never changed."""
 
+MakeProtocols = Callable[[Mapping[str, str] | None, Mapping[str, str] | None], Sequence[Protocol]]
+"""New protocols of one stack, bottom first, from attributes and properties."""
+
 Watch = Callable[[float, Member, str, dict[str, Any]], None]
 Watcher = Callable[[float, str, str, str, dict[str, Any]], None]
 
@@ -99,7 +102,7 @@ class World:
     def start(
         self,
         name: str,
-        stack: str,
+        stack: str | MakeProtocols,
         cluster: str,
         *,
         site: str = "local",
@@ -108,7 +111,9 @@ class World:
         with_state: bool = False,
     ) -> Member:
         """Starts a member now; it joins as time goes on. A name may be used again when its former
-        bearer is gone: the new one is a new incarnation at the same network address."""
+        bearer is gone: the new one is a new incarnation at the same network address.
+
+        ``stack``: a stack file, or who makes the protocols."""
         key = f"{site}/{name}"
         former = self.members.get(key)
         assert former is None or not former.alive, f"{name} is still running"
@@ -126,7 +131,8 @@ class World:
         self.hosts[address] = host
         self.network.sites[address] = site
         member = Member(self, name, host, incarnation)
-        protocols = make_protocols(stack, attributes, properties)
+        make = functools.partial(make_protocols, stack) if isinstance(stack, str) else stack
+        protocols = make(attributes, properties)
         _share_decoding(protocols, self._decode)
         member.stack = Stack(machine, protocols, member, name=name, properties=properties)
         self._names[member.stack.address] = name
