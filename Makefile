@@ -18,13 +18,14 @@ export IP_MULTICAST_IF ?= 127.0.0.1
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help venv test test-slow test-java check format drill drill-short drill-seeds requirements \
-        bench bench-sim memory clean
+        bench bench-sim memory fuzz fuzz-short clean
 
 help:
 	@sed -n 's/^# //p' Makefile | head -4
 	@echo "make test-slow  the long tests         make requirements  what which test shows"
 	@echo "make bench      messages per second    make bench-sim     100 members, one virtual hour"
 	@echo "make test-java  with Java members, where there is Java and Maven"
+	@echo "make fuzz       one million hostile inputs (make fuzz-short: 40 s of them)"
 	@echo "make drill-seeds  500 drills, each other    make memory   what a member may use at most"
 
 venv: $(STAMP)
@@ -97,6 +98,12 @@ bench-sim: $(STAMP)
 
 memory: $(STAMP)
 	$(BIN)/jgroups-py memory
+
+fuzz: $(STAMP)
+	$(BIN)/jgroups-py fuzz --inputs 1000000 $(if $(SEED),--seed $(SEED)) --json build/fuzz/fuzz.json
+
+fuzz-short: $(STAMP)
+	$(BIN)/jgroups-py fuzz --for 40 $(if $(SEED),--seed $(SEED)) --json build/fuzz/fuzz-short.json
 
 clean:
 	rm -rf build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

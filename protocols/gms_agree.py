@@ -41,7 +41,7 @@ Source: RELAY.md of the design, "Survivors agree"; not in JGroups.
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from jgroups_py.address import UUID, Address
 from jgroups_py.batch import Batch
@@ -52,7 +52,7 @@ from jgroups_py.message import Flag
 from jgroups_py.structures import read_digest, write_digest
 from jgroups_py.values import ViewDigest
 from jgroups_py.view import Digest, MergeView, View
-from jgroups_py.wire import Reader, Writer
+from jgroups_py.wire import Reader, Writer, decode_whole
 
 if TYPE_CHECKING:
     from jgroups_py.protocols.gms import GMS
@@ -353,28 +353,25 @@ class Agreement:
             return
         for index, payload in enumerate(batch.payloads):
             try:
-                self._handle(src, header.at(index), Reader(payload or b""))
+                self._handle(src, header.at(index), payload or b"")
             except RemoteProtocolError as error:
                 gms.bad_messages += 1
                 gms.trace("bad message", src=src, problem=str(error))
 
-    def _handle(self, src: Address, header: FragHeader, r: Reader) -> None:
+    def _handle(self, src: Address, header: FragHeader, payload: Any) -> None:
         round = self._round
         mine = round is not None and round.number == header.id
         following = self._follows == (src, header.id)
         match header.index:
             case Kind.FREEZE:
-                proposed, staying = _read_id(r), r.members()
-                r.expect_end()
+                proposed, staying = decode_whole(read_freeze, payload)
                 self._freeze_wanted(src, header.id, proposed, staying)
             case Kind.REPORT:
-                view_id, digest = _read_id(r), read_digest(r)
-                r.expect_end()
+                view_id, digest = decode_whole(read_report, payload)
                 if mine and round is not None:
                     self._reported(round, src, view_id, digest)
             case Kind.FETCH | Kind.DECIDED:
-                proposed, staying, goals = _read_id(r), r.members(), _read_goals(r)
-                r.expect_end()
+                proposed, staying, goals = decode_whole(read_fetch, payload)
                 if self._is_for_us((src, header.id), proposed, staying):
                     self._goals_set(goals, header.index == Kind.FETCH)
             case Kind.DONE:
@@ -515,6 +512,21 @@ def _encode_freeze(proposed: int, staying: tuple[Address, ...]) -> bytes:
     w.lz64(proposed)
     w.addrs(staying)
     return w.done()
+
+
+def read_freeze(r: Reader) -> tuple[int, tuple[Address, ...]]:
+    """Payload of FREEZE: see ``_encode_freeze``."""
+    return _read_id(r), r.members()
+
+
+def read_report(r: Reader) -> tuple[int, Digest]:
+    """| lz64 id of the survivor's view | digest |"""
+    return _read_id(r), read_digest(r)
+
+
+def read_fetch(r: Reader) -> tuple[int, tuple[Address, ...], Goals]:
+    """Payload of FETCH and DECIDED: see ``_encode_goals``."""
+    return _read_id(r), r.members(), _read_goals(r)
 
 
 def _read_id(r: Reader) -> int:

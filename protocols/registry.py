@@ -128,7 +128,7 @@ def find(name: str) -> type[Protocol]:
     if name in NOT_BUILT:
         raise ConfigError("a JGroups protocol that is known but not built in jgroups_py yet")
     module, _, cls = name.rpartition(".")
-    if module:
+    if module and all(part.isidentifier() for part in name.split(".")):
         return _load(name, f"{module}:{cls}")
     hint = nearest(name, [*BUILT, *sorted(NOT_BUILT)])
     raise ConfigError(f"unknown protocol{hint or ' (your own is named by its import path)'}")

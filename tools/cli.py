@@ -29,6 +29,7 @@ COMMANDS: Final = {
     "detect": "jgroups_py.tools.detect_cli:detect",
     "drill": "jgroups_py.tools.drill_cli:drill",
     "encode": "jgroups_py.tools.wire_cli:encode",
+    "fuzz": "jgroups_py.tools.fuzz_cli:fuzz_command",
     "memory": "jgroups_py.tools.memory_cli:memory",
     "mperf": "jgroups_py.tools.mperf_cli:mperf",
     "requirements": "jgroups_py.tools.requirements_cli:requirements",

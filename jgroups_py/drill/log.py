@@ -94,12 +94,14 @@ class Record(NamedTuple):
     @classmethod
     def from_json(cls, line: str | bytes) -> Record:
         """Read a line. Raises ``ValueError``, which ``json.JSONDecodeError`` is."""
-        fields = json.loads(line)
-        detail = fields.get("detail")
-        incarnation = 1
-        if detail and "incarnation" in detail:
-            incarnation = detail.pop("incarnation")
         try:
+            fields = json.loads(line)
+            detail = fields["detail"] or {}
+            incarnation, count = detail.pop("incarnation", 1), detail.get("count", 1)
+            if not (_is_count(incarnation) and _is_count(count)):
+                raise TypeError("incarnation and count are whole numbers")
+            if not (fields["seqno"] is None or isinstance(fields["seqno"], int)):
+                raise TypeError("a seqno is a whole number")
             return cls(
                 float(fields["t"]),
                 fields["site"],
@@ -110,13 +112,17 @@ class Record(NamedTuple):
                 detail or None,
                 incarnation,
             )
-        except (KeyError, TypeError) as error:
+        except (KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
             raise ValueError(f"not a log record: {error!r}") from None
 
     @property
     def messages(self) -> int:
         """How many messages the record stands for."""
         return self.detail.get("count", 1) if self.detail else 1
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and value >= 0
 
 
 def expand(records: Iterable[Record]) -> Iterator[Record]:

@@ -10,9 +10,9 @@ import logging
 from collections.abc import Iterator
 
 import pytest
-from attack import Cluster
-from attacks import FORGED, HARMLESS, RELAY_FORGED, Attack
 
+from jgroups_py.fuzz.attacks import FORGED, HARMLESS, RELAY_FORGED, Attack
+from jgroups_py.fuzz.cluster import Cluster
 from jgroups_py.sim import World
 
 STACKS = ("udp.xml", "tcp.xml")

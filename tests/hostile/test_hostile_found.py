@@ -6,11 +6,13 @@ import logging
 import random
 
 import pytest
-from attack import Cluster, held
 
 from jgroups_py.address import UUID, Address, IpAddress
-from jgroups_py.errors import RemoteProtocolError
+from jgroups_py.config import build
+from jgroups_py.drill.log import Record
+from jgroups_py.errors import ConfigError, RemoteProtocolError
 from jgroups_py.events import Attribute
+from jgroups_py.fuzz.cluster import Cluster, held
 from jgroups_py.headers import (
     PROTOCOL_IDS,
     FragHeader,
@@ -22,9 +24,10 @@ from jgroups_py.headers import (
     UnicastType,
 )
 from jgroups_py.message import MessageType
-from jgroups_py.protocols import relay_wire
+from jgroups_py.protocols import gms_agree, relay_wire
 from jgroups_py.protocols.gms_merge import merge_leader
 from jgroups_py.sim import World
+from jgroups_py.stackfile import parse_stack
 from jgroups_py.structures import (
     MAX_VIEW_ID,
     read_view,
@@ -194,3 +197,51 @@ def test_numbers_of_the_own_site_as_if_of_another(kind: str) -> None:
     payload = relay_wire.encode(record)
     cluster.deliver(relay, cluster.forged(headers, src=other, dest=dest, payload=payload))
     assert relay.statistics()["RELAY"]["malformed"] == before + 1
+
+
+@pytest.mark.parametrize("kind", list(gms_agree.Kind))
+def test_a_message_of_a_round_whose_payload_is_a_number(kind: gms_agree.Kind) -> None:
+    cluster = Cluster(8, "udp.xml")
+    other, member, _ = cluster.members
+    before = member.statistics()["GMS"]["bad_messages"]
+    data = cluster.forged(
+        {gms_agree.AGREE_ID: FragHeader(1, kind, 0)},
+        src=other.address,
+        dest=member.address,
+        payload=5,
+        type=MessageType.LONG,
+    )
+    cluster.deliver(member, data)
+    has_payload = kind not in (gms_agree.Kind.DONE, gms_agree.Kind.THAW)
+    assert member.statistics()["GMS"]["bad_messages"] == before + has_payload
+    cluster.talk()
+
+
+@pytest.mark.parametrize("name", ["..", ".a.B", "a..B", "a b.C", "os.path."])
+def test_a_protocol_named_by_what_is_no_import_path(name: str) -> None:
+    with pytest.raises(ConfigError, match="unknown protocol"):
+        build(parse_stack(f'- "{name}": {{}}\n', language="yaml"))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "5",
+        "[" * 100_000,
+        '{"detail": 5}',
+        '{"t": 1e400}',
+        *(
+            f'{{"t":1,"site":"N","member":"A","event":"send","origin":"A#1",{rest}}}'
+            for rest in (
+                '"seqno":"x","detail":null',
+                '"seqno":1,"detail":{"count":null}',
+                '"seqno":1,"detail":{"count":-1}',
+                '"seqno":1,"detail":{"incarnation":null}',
+                '"seqno":1,"detail":["incarnation"]',
+            )
+        ),
+    ],
+)
+def test_a_line_that_is_no_record_of_a_log(line: str) -> None:
+    with pytest.raises(ValueError):
+        Record.from_json(line)

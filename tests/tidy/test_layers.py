@@ -55,6 +55,7 @@ WHERE = {
     "logs": "channel",
     "drill": "use",
     "explore": "use",
+    "fuzz": "use",
     "tools": "use",
     "": "use",
 }

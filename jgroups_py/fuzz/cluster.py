@@ -5,43 +5,66 @@
     victim.talk()                          honest messages, which everybody must get once, in order
 
 Every exception that leaves a machine, and every invariant of a machine that breaks (they are checked after
-each step), ends the test. ``held`` is what a member's machine holds in bytes.
+each step), ends the attack. ``held`` is what a member's machine holds in bytes.
+
+Whatever happens to the cluster after it was set up is an op, a tuple of plain values; ``perform`` does one.
+The ops that were done, done again to another Cluster of the same kind and seed, end the same way.
 """
 
 from __future__ import annotations
 
 import gc
 import random
+import struct
 import sys
 import types
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from jgroups_py.address import UUID, Address, IpAddress
 from jgroups_py.batch import Batch
-from jgroups_py.errors import JGroupsError
+from jgroups_py.errors import JGroupsError, RemoteProtocolError
 from jgroups_py.header import Header
 from jgroups_py.machine import Machine
 from jgroups_py.packets import Packet, decode_packet, encode_frame, encode_handshake, encode_packets
 from jgroups_py.ports import Accepted, Closed, Datagram, Received
 from jgroups_py.protocols.transport import TP
 from jgroups_py.sim import Member, World
+from jgroups_py.sim.checkers import Checker
 from jgroups_py.sim.host import Host
 from jgroups_py.view import View
 from jgroups_py.wire import DEFAULT_VERSION
 
-QUICK = {
+QUICK: Final = {
     "FD_ALL3.timeout": "3s",
     "FD_ALL3.interval": "500ms",
     "MERGE3.min_interval": "500ms",
     "MERGE3.max_interval": "2s",
     "STABLE.desired_avg_gossip": "1s",
 }
-NAMES = "ABC"
-RECORDED = 3000
+NAMES: Final = "ABC"
+RECORDED: Final = 3000
 """Packets kept of what honest members sent."""
-_HOSTILE_PORT = 55555
+SETTLE: Final = 120.0
+"""Virtual seconds after which the members of a site share one view, at the latest."""
+STATE: Final = bytes(3000)
+_HOSTILE_HOST: Final = "10.9.9.9"
+_HOSTILE_PORT: Final = 55555
+_PAYLOAD: Final = struct.Struct("!16sQ")
+"""What ``Checker.payload`` begins with: the sender's address and a number."""
+
+Op = tuple[Any, ...]
+"""
+    ("run", seconds)                               time goes by
+    ("say", member)                                an honest multicast
+    ("udp", member, handle, data, host)            a datagram arrives, from that host
+    ("tcp", member, listener, pieces, end)         somebody connects and writes; end: 0 nothing, 1 closes, 2 resets
+    ("crash", member), ("start", member)           ... and comes back
+    ("cut", members), ("heal",)                    members are cut off from the others
+
+Members are named ``site/name``.
+"""
 
 
 class Cluster:
@@ -67,14 +90,15 @@ class Cluster:
         self.properties = properties
         self.packets: list[bytes] = []
         self.pieces: list[bytes] = []
+        self.ops: list[Op] = []
+        self.checkers = {site: Checker() for site in sites}
         self.striking = False
-        self.sent: dict[str, int] = {}
         self.got: dict[str, list[tuple[Address, int]]] = {}
         self.struck = 0
         self._next_handle = -1_000_000
         for site in sites:
             for name in NAMES:
-                self.start(f"{name}{site}", site)
+                self._start(f"{name}{site}", site)
         self.settle()
         for _ in range(incarnations):
             for site in sites:
@@ -82,12 +106,13 @@ class Cluster:
                 self.babble()
                 gone.crash()
                 self.world.run_for(10)
-                self.start(f"C{site}", site)
+                self._start(f"C{site}", site)
             self.settle()
         self.babble()
         self.idle_sizes = {m.name: held(m.host.machine) for m in self.members}
+        self.ops.clear()
 
-    def start(self, name: str, site: str) -> None:
+    def _start(self, name: str, site: str) -> None:
         properties = self.properties(self.world, f"{site}/{name}") if self.properties else {}
         member = self.world.start(
             name,
@@ -97,19 +122,24 @@ class Cluster:
             attributes=self.attributes,
             properties=properties,
         )
-        member.keep_batches = False
-        log = self.got[f"{name}#{member.incarnation}"] = []
-        member.on_batch = lambda _, batch: self._note(log, batch)
+        member.provide_state = lambda: STATE
+        self.checkers[site].watch(member)
+        checked, log = member.on_batch, self.got.setdefault(_key(member), [])
+        assert checked is not None
+
+        def take(member: Member, batch: Batch) -> None:
+            """Honest messages of this site only: strangers may say what they like."""
+            assert batch.src is not None
+            for index, payload in enumerate(batch.payloads):
+                number = _number(batch.src, payload)
+                if number is not None:
+                    log.append((batch.src, number))
+                    if batch.dest is None:
+                        checked(member, batch.slice(index, index + 1))
+
+        member.on_batch = take
         self._record(member)
         self.world.run_for(1)
-
-    @staticmethod
-    def _note(log: list[tuple[Address, int]], batch: Batch) -> None:
-        assert batch.src is not None
-        for payload in batch.payloads:
-            _, _, number = bytes(payload or b"").partition(b":")
-            if number.isdigit():
-                log.append((batch.src, int(number[:18])))
 
     def _record(self, member: Member) -> None:
         transport = member.stack.find(TP)
@@ -146,7 +176,7 @@ class Cluster:
             found = [(m, m.view) for m in self.members if m.view is not None]
             if found:
                 return self.random.choice(found)
-            self.world.run_for(1)
+            self.perform(("run", 1.0))
         raise AssertionError("nobody has a view")
 
     @property
@@ -156,7 +186,7 @@ class Cluster:
             found.setdefault(member.site, []).append(member)
         return found
 
-    def settle(self, limit: float = 120.0) -> None:
+    def settle(self, limit: float = SETTLE) -> None:
         """Returns when the members of each site share one view."""
         agreed = self.world.run_until(
             lambda: all(self.world.views_agree(m) for m in self.sites.values()), limit=limit
@@ -172,53 +202,97 @@ class Cluster:
                 member.send(b"to you alone", to=other)
             self.world.run_for(0.05)
         self.members[0].send(bytes(150_000))
+        self.members[-1].fetch_state()
         self.world.run_for(3)
 
     def say(self, member: Member) -> None:
-        number = self.sent[member.name] = self.sent.get(member.name, 0) + 1
-        member.send(f"{member.name}:{number}".encode())
+        self.perform(("say", _name(member)))
+
+    # --- ops
+
+    def perform(self, op: Op) -> None:
+        """Does one op and remembers it."""
+        self.ops.append(op)
+        match op:
+            case ("run", seconds):
+                self.world.run_for(seconds)
+            case ("say", name):
+                member = self.world.members[name]
+                member.send(self.checkers[member.site].payload(member))
+            case ("udp", name, handle, data, host):
+                self._hostile(name, Datagram(handle, data, (host, 40000)))
+            case ("tcp", name, listener, pieces, end):
+                self._next_handle -= 1
+                handle = self._next_handle
+                self._hostile(name, Accepted(listener, handle, (_HOSTILE_HOST, _HOSTILE_PORT)))
+                for piece in pieces:
+                    self._hostile(name, Received(handle, piece))
+                if end:
+                    self._hostile(name, Closed(handle, end == 2))
+            case ("crash", name):
+                self.world.members[name].crash()
+            case ("start", name):
+                site, _, short = name.partition("/")
+                self._start(short, site)
+            case ("cut", names):
+                group = [m for m in self.members if _name(m) in names]
+                self.world.partition(group, [m for m in self.members if m not in group])
+            case ("heal",):
+                self.world.heal()
+            case _:
+                raise ValueError(f"no such op: {op!r}")
+
+    def _hostile(self, name: str, item: Any) -> None:
+        host = self.world.members[name].host
+        self.striking = True
+        try:
+            host.receive(item)
+        finally:
+            self.striking = False
 
     # --- attacking
 
     def strike(self, attack: Callable[[Cluster], bytes], count: int, *, talk: bool = False) -> None:
         """``count`` packets, each to a random member, over time. ``talk``: members go on talking."""
-        rng = self.random
         for number in range(count):
-            data = attack(self)
-            self.striking = True
-            self.deliver(rng.choice(self.members), data)
-            self.striking = False
+            self.deliver(self.random.choice(self.members), attack(self))
             if number % 20 == 0:
-                if talk:
-                    self.say(rng.choice(self.members))
-                self.world.run_for(rng.choice((0.0, 0.001, 0.02)))
+                self.breathe(talk=talk)
+
+    def breathe(self, *, talk: bool) -> None:
+        """A little time; perhaps somebody says something."""
+        if talk:
+            self.say(self.random.choice(self.members))
+        self.perform(("run", self.random.choice((0.0, 0.001, 0.02))))
 
     def deliver(self, member: Member, data: bytes) -> None:
         """One packet reaches a member: as a datagram, or on a connection where it has no UDP."""
         self.struck += 1
+        self.perform(self.delivery(member, data))
+
+    def delivery(self, member: Member, data: bytes) -> Op:
+        """The op of ``deliver``."""
         host = member.host
         handles = [*host.datagram_ports.values(), *host.memberships]
         if handles:
             others = [m.host.address for m in self.members if m is not member]
-            source = (self.random.choice([*others, "10.9.9.9"]), 40000)
-            host.receive(Datagram(self.random.choice(handles), data, source))
-        else:
-            local = IpAddress("10.9.9.9", _HOSTILE_PORT)
-            self.connect(member, [encode_handshake(DEFAULT_VERSION, local), encode_frame(data)])
+            source = self.random.choice([*others, _HOSTILE_HOST])
+            return ("udp", _name(member), self.random.choice(handles), data, source)
+        local = IpAddress(_HOSTILE_HOST, _HOSTILE_PORT)
+        pieces = [encode_handshake(DEFAULT_VERSION, local), encode_frame(data)]
+        return self.connection(member, pieces)
 
     def connect(self, member: Member, pieces: list[bytes], *, close: bool = True) -> None:
         """Somebody connects to one of the member's listeners and writes ``pieces``."""
-        host = member.host
-        if not host.listeners:
-            return
-        listener = self.random.choice(list(host.listeners.values()))
-        self._next_handle -= 1
-        handle = self._next_handle
-        host.receive(Accepted(listener, handle, ("10.9.9.9", _HOSTILE_PORT)))
-        for piece in pieces:
-            host.receive(Received(handle, piece))
-        if close:
-            host.receive(Closed(handle, self.random.random() < 0.5))
+        if member.host.listeners:
+            self.perform(self.connection(member, pieces, close=close))
+
+    def connection(self, member: Member, pieces: list[bytes], *, close: bool = True) -> Op:
+        """The op of ``connect``."""
+        listeners = list(member.host.listeners.values())
+        listener = self.random.choice(listeners) if listeners else 0
+        end = self.random.choice((1, 2)) if close else 0
+        return ("tcp", _name(member), listener, pieces, end)
 
     def turmoil(self, attacks: Sequence[Callable[[Cluster], bytes]], count: int) -> None:
         """Attacks of all kinds while members crash, come back, and are cut off from each other."""
@@ -227,22 +301,26 @@ class Cluster:
             part = min(count, rng.randrange(20, 80))
             count -= part
             self.strike(rng.choice(attacks), part, talk=True)
-            members = self.members
-            match rng.randrange(8):
-                case 0 if len(members) > 2:
-                    gone = rng.choice(members)
-                    gone.crash()
-                    self.strike(rng.choice(attacks), 10)
-                    self.start(gone.name, gone.site)
-                case 1:
-                    self.world.partition(members[:1], members[1:])
-                    self.world.run_for(rng.choice((0.5, 6)))
-                    self.world.heal()
-                case 2:
-                    self.world.run_for(rng.choice((0.1, 3)))
-                case 3:
-                    for _ in range(5):
-                        self.connect(rng.choice(members), self.stream_noise())
+            self.trouble(attacks)
+
+    def trouble(self, attacks: Sequence[Callable[[Cluster], bytes]]) -> None:
+        """Perhaps something that happens in a network without any attacker."""
+        rng, members = self.random, self.members
+        match rng.randrange(8):
+            case 0 if len(members) > 2:
+                gone = rng.choice(members)
+                self.perform(("crash", _name(gone)))
+                self.strike(rng.choice(attacks), 10)
+                self.perform(("start", _name(gone)))
+            case 1:
+                self.perform(("cut", [_name(members[0])]))
+                self.perform(("run", rng.choice((0.5, 6.0))))
+                self.perform(("heal",))
+            case 2:
+                self.perform(("run", rng.choice((0.1, 3.0))))
+            case 3:
+                for _ in range(5):
+                    self.connect(rng.choice(members), self.stream_noise())
 
     def stream_noise(self) -> list[bytes]:
         """Something to write on a connection: noise, or honest bytes cut and mixed."""
@@ -272,33 +350,33 @@ class Cluster:
         """All members share one view per site and get each other's new messages once, in order."""
         self.settle()
         marks = {key: len(log) for key, log in self.got.items()}
-        first = {m.name: self.sent.get(m.name, 0) + 1 for m in self.members}
+        first = {m.name: self.checkers[m.site].sent.get(m.address, 0) + 1 for m in self.members}
         for _ in range(5):
             for member in self.members:
                 self.say(member)
             self.world.run_for(0.2)
         self.world.run_for(seconds)
         for member in self.members:
-            log = self.got[f"{member.name}#{member.incarnation}"]
-            fresh = log[marks[f"{member.name}#{member.incarnation}"] :]
+            fresh = self.got[_key(member)][marks[_key(member)] :]
             for sender in self.sites[member.site]:
                 begin = first[sender.name]
                 heard = [n for src, n in fresh if src == sender.address and n >= begin]
                 assert heard == list(range(begin, begin + 5)), (member.name, sender.name, heard)
 
     def once_in_order(self) -> None:
-        """Whatever came of honest senders came once and in order."""
-        for key, log in self.got.items():
-            last: dict[Address, int] = {}
-            for sender, number in log:
-                assert number > last.get(sender, 0), f"{key}: {sender}:{number} after {last}"
-                last[sender] = number
+        """What the simulator's checkers saw: each honest multicast once, in order, without a gap; views that
+        grow, contain their holder and mean the same everywhere."""
+        problems = [problem for checker in self.checkers.values() for problem in checker.problems]
+        assert not problems, problems[:5]
 
     def assert_small(self, allowed: int) -> None:
         """No machine holds more than ``allowed`` bytes beyond what it held before."""
         for member in self.members:
             grown = held(member.host.machine) - self.idle_sizes.get(member.name, 0)
             assert grown <= allowed, f"{member.name} holds {grown:,} bytes more"
+
+    def close(self) -> None:
+        self.world.close()
 
     # --- forging
 
@@ -336,6 +414,31 @@ class Cluster:
         src = changes.get("src", packet.src)
         batches = [replace(b, src=src) for b in batches]
         return encode_packets(batches[:1], packet.cluster or "")[0]
+
+
+def _name(member: Member) -> str:
+    return f"{member.site}/{member.name}"
+
+
+def _key(member: Member) -> str:
+    return f"{_name(member)}#{member.incarnation}"
+
+
+def _number(src: Address, payload: Any) -> int | None:
+    """The number of a message that ``src`` said to everybody; None for anything else."""
+    if not isinstance(payload, bytes | memoryview) or len(payload) != _PAYLOAD.size:
+        return None
+    sender, number = _PAYLOAD.unpack(payload)
+    return number if sender == src else None
+
+
+def is_refused(data: bytes) -> bool:
+    """No transport can take these bytes for a packet."""
+    try:
+        decode_packet(data)
+    except RemoteProtocolError:
+        return True
+    return False
 
 
 def held(machine: Machine) -> int:

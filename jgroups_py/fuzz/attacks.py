@@ -10,10 +10,9 @@ import random
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
-from attack import Cluster
-
 from jgroups_py.address import UUID, Address, IpAddress, SiteUUID
 from jgroups_py.errors import LocalProtocolError
+from jgroups_py.fuzz.cluster import Cluster
 from jgroups_py.headers import (
     PROTOCOL_IDS,
     FcHeader,

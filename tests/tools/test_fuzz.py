@@ -1,0 +1,313 @@
+"""``jgroups-py fuzz``: that it finds what was planted, says how to see it again, and repeats itself."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jgroups_py.errors import RemoteProtocolError
+from jgroups_py.fuzz import engine
+from jgroups_py.fuzz.cover import Cover
+from jgroups_py.fuzz.decoder import Decoder
+from jgroups_py.fuzz.guard import Guard
+from jgroups_py.fuzz.mutate import INPUT_MAX, Mutator, mutate_msgpack
+from jgroups_py.fuzz.shrink import smallest_bytes
+from jgroups_py.fuzz.spots import SpyReader, spots_of
+from jgroups_py.fuzz.stacks import STACKS
+from jgroups_py.fuzz.targets import DECODERS, Target
+from jgroups_py.fuzz.work import Work
+from jgroups_py.kinds import KINDS
+from jgroups_py.protocols.frag2 import FRAG2
+from jgroups_py.protocols.transport import TP
+from jgroups_py.tools import cli
+from jgroups_py.wire import Reader
+
+FEW = ("kind:view", "kind:digest", "wire:handshake", "control:relay_local", "file:units")
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def fuzz(*arguments: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, dict[str, Any]]:
+    """Exit code and JSON of a run."""
+    code = cli.run(["fuzz", "--jobs", "1", "--json", "-", *arguments])
+    return code, json.loads(capsys.readouterr().out)
+
+
+def replayed(result: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
+    """What the command that a finding names gives."""
+    command = result["findings"][0]["replay"].split()
+    assert command[0] == "jgroups-py"
+    code = cli.run(command[1:])
+    return code, capsys.readouterr().out
+
+
+# --- that it can fail
+
+
+def test_a_planted_error_is_found_made_small_and_shown_again(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    honest = Reader.members
+
+    def members(self: Reader) -> Any:
+        found = honest(self)
+        return found[:2], found[2]  # IndexError for a view of two
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Reader, "members", members)
+        code, result = fuzz("--target", "kind:delta_view", "--inputs", "300", capsys=capsys)
+        assert code == 1
+        finding = result["findings"][0]
+        assert finding["target"] == "kind:delta_view" and "IndexError" in finding["detail"]
+        assert result["targets"]["kind:delta_view"]["findings"] == len(result["findings"])
+        file = Path(finding["replay"].split()[-1])
+        assert file.parent == Path("build/fuzz") and 0 < file.stat().st_size < 300
+        code, text = replayed(result, capsys)
+        assert code == 1 and "IndexError" in text
+    code, text = replayed(result, capsys)
+    assert code == 0 and "nothing goes wrong" in text
+
+
+def test_a_planted_endless_loop_is_found(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    honest = Reader.lz64
+
+    def lz64(self: Reader) -> int:
+        while self.end > 26:
+            pass
+        return honest(self)
+
+    monkeypatch.setattr(Reader, "lz64", lz64)
+    code, result = fuzz("--target", "kind:view_id", "--inputs", "100", "--hang", "1", capsys=capsys)
+    assert code == 1 and "CPU time" in result["findings"][0]["detail"]
+    assert len(result["findings"]) == 1
+
+
+def test_memory_by_a_count_nobody_checked_is_found(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def count(self: Reader, count: int, at_least: int, what: str) -> int:
+        _ = [0] * max(0, min(count, 10_000_000))
+        if count * at_least > self.left:
+            self.fail("too many")
+        return count
+
+    monkeypatch.setattr(Reader, "count", count)
+    code, result = fuzz("--target", "kind:seqno_list", "--inputs", "600", capsys=capsys)
+    assert code == 1 and "bytes allocated for" in result["findings"][0]["detail"]
+
+
+def test_a_process_that_dies_is_a_finding(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    parent = os.getpid()
+
+    def known(self: Reader, what: str) -> Any:
+        if self.left == 0 and os.getpid() != parent:
+            os._exit(9)
+        self.fail(what)
+
+    monkeypatch.setattr(Reader, "known_addr", known)
+    code, result = fuzz("--target", "kind:view_id", "--inputs", "2000", capsys=capsys)
+    assert code == 1 and "exit code 9" in result["findings"][0]["detail"]
+
+
+@pytest.mark.slow
+def test_a_loop_that_no_signal_ends_is_ended_from_outside(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    parent = os.getpid()
+
+    def mutf(self: Reader) -> str:
+        if os.getpid() != parent and self.left > 2:
+            sum(iter(int, 1))  # for ever, within C
+        self.fail("no text")
+
+    monkeypatch.setattr(Reader, "mutf", mutf)
+    code, result = fuzz(
+        "--target", "kind:bits_string", "--inputs", "50", "--hang", "1", capsys=capsys
+    )
+    assert code == 1 and "killed" in result["findings"][0]["detail"]
+
+
+def test_memory_that_grows_with_every_input_is_a_finding(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kept: list[bytearray] = []
+
+    def u16(self: Reader) -> int:
+        kept.append(bytearray(200_000))
+        self.fail("no")
+
+    monkeypatch.setattr(Reader, "u16", u16)
+    monkeypatch.setattr(
+        engine,
+        "catalogue",
+        lambda: {t.name: Decoder(t, 50) for t in DECODERS if t.name == "kind:version"},
+    )
+    plan = engine.Plan(list(engine.catalogue().values()), "1", 800, None, 1)
+    assert engine.fuzz(plan).rss_growth > 50_000_000
+    kept.clear()
+
+
+def test_a_stack_that_fails_is_found_and_the_episode_shown_again(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    honest = FRAG2.up
+
+    def up(self: FRAG2, batch: Any) -> None:
+        for header in batch.headers.values():
+            if getattr(header, "count", 0) < 0:
+                raise KeyError("planted")
+        honest(self, batch)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(FRAG2, "up", up)
+        patch.setattr("jgroups_py.fuzz.stacks.SHRINK_TRIES", 1)
+        code, result = fuzz("--target", "stack:udp", "--inputs", "300", capsys=capsys)
+        assert code == 1 and "KeyError: 'planted'" in result["findings"][0]["detail"]
+        code, text = replayed(result, capsys)
+        assert code == 1 and "planted" in text
+    code, text = replayed(result, capsys)
+    assert code == 0
+
+
+def test_a_drop_that_nobody_counts_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(TP, "_garbage", lambda self, problem: None)
+    stack = next(t for t in STACKS if t.name == "stack:udp")
+    with Guard() as guard:
+        done = stack.chunk(Work("1", 0, 200, stack.begin()), guard)
+    assert "no counter says so" in done.findings[0].problem.detail
+
+
+# --- that it passes, and repeats itself
+
+
+def test_a_run_without_findings(capsys: pytest.CaptureFixture[str]) -> None:
+    names = [f"--target={name}" for name in FEW]
+    code, result = fuzz(*names, "--inputs", "1500", capsys=capsys)
+    assert code == 0 and result["findings"] == []
+    assert result["inputs"] == 1500 == sum(t["inputs"] for t in result["targets"].values())
+    assert set(result["targets"]) == set(FEW)
+    assert set(result) == {"inputs", "targets", "findings", "wall_s", "rss_growth"}
+    for target in result["targets"].values():
+        assert target["edges"] > 0 and target["corpus"] > 0 and target["findings"] == 0
+
+
+def test_a_run_by_time(capsys: pytest.CaptureFixture[str]) -> None:
+    code, result = fuzz("--target", "kind:utf", "--for", "1", capsys=capsys)
+    assert code == 0 and result["wall_s"] < 30 and result["inputs"] > 100
+
+
+@pytest.mark.parametrize("name", ["kind:message", "control:relay_local", "file:drill.log"])
+def test_the_same_seed_makes_the_same_inputs(name: str) -> None:
+    target = next(t for t in DECODERS if t.name == name)
+
+    def inputs(seed: str) -> list[bytes]:
+        made: list[bytes] = []
+        decoder, corpus = Decoder(target), Decoder(target).begin()
+        with Guard() as guard:
+            for number in range(2):
+                done = decoder.chunk(Work(seed, number, 150, corpus), guard, made.append)
+                corpus = done.corpus
+        return made
+
+    assert inputs("1") == inputs("1")
+    assert inputs("1") != inputs("2")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--target", "nothing"],
+        ["--inputs", "0"],
+        ["--inputs", "5", "--for", "5"],
+        ["--for", "x"],
+        ["--replay", "no-such-file"],
+    ],
+)
+def test_wrong_usage(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(["fuzz", *arguments]) == 2
+    assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+def test_a_replay_needs_its_target(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "x.bin"
+    file.write_bytes(b"xx")
+    assert cli.run(["fuzz", "--replay", str(file)]) == 2
+    assert cli.run(["fuzz", "--target", "stack:udp", "--replay", str(file)]) == 2
+    assert "not an episode" in capsys.readouterr().err
+
+
+# --- its parts
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        # Traffic of whole clusters takes some seconds.
+        pytest.param(
+            t,
+            marks=[pytest.mark.slow] if t.name in ("wire:packet", "wire:payloads") else [],
+            id=t.name,
+        )
+        for t in DECODERS
+    ],
+)
+def test_each_target_begins_with_what_it_takes(target: Target) -> None:
+    taken = 0
+    for data in target.seeds():
+        try:
+            target.run(data)
+        except target.errors:
+            continue
+        taken += 1
+    assert taken * 2 >= len(list(target.seeds())) > 0
+
+
+def test_a_spy_reads_what_a_reader_reads() -> None:
+    target = next(t for t in DECODERS if t.name == "kind:packet")
+    for data in list(target.seeds())[:20]:
+        read = KINDS["packet"][0]
+        spy = SpyReader(data)
+        assert read(spy) == read(Reader(data))
+        ends = [spot.end for spot in spots_of(data, read)]
+        assert len(ends) > 5 and max(ends) <= len(data)
+
+
+def test_mutations_have_a_limit_and_differ() -> None:
+    mutator = Mutator(random.Random(1))
+    data = bytes(range(256)) * 60
+    spots = spots_of(data, lambda r: [r.u16() for _ in range(100)])
+    made = [mutator.mutate((data, spots), (data[:9], [])) for _ in range(500)]
+    assert max(map(len, made)) <= INPUT_MAX
+    assert len(set(made)) > 400
+    assert mutate_msgpack(random.Random(1), b"\xc1", b"") == b"\xc1"
+
+
+def test_cover_tells_ways_apart() -> None:
+    cover = Cover()
+
+    def read(data: bytes) -> set[int]:
+        try:
+            return cover.watch(lambda: Reader(data).lz64())
+        except RemoteProtocolError:
+            return cover.edges
+
+    assert read(b"\x01\x05") == read(b"\x01\x07")
+    assert read(b"\x00") != read(b"\x01\x05") != read(b"\x09")
+
+
+def test_what_is_not_needed_is_left_out() -> None:
+    data = bytes(range(1, 100))
+    assert smallest_bytes(data, lambda d: 7 in d and 50 in d) == bytes((7, 50))
+    assert smallest_bytes(data, lambda d: False) == data
