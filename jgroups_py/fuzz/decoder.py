@@ -110,8 +110,8 @@ def _chunk(target: Target, work: Work, guard: Guard, tell: Tell) -> Done:
             problem = guard.weigh(read, target.errors, len(data))
         else:
             problem = guard.run(read, target.errors)
-            if problem is None and guard.jumped():
-                problem = guard.weigh(read, target.errors, len(data))
+        if guard.jumped() and problem is None:
+            problem = guard.weigh(read, target.errors, len(data))
         if problem is not None and problem.key not in findings:
             findings[problem.key] = Finding(target.name, data, problem)
             if len(findings) >= FINDINGS_MAX or problem.key == HANG:
