@@ -32,6 +32,7 @@ from jgroups_py.ports import Accepted, Closed, Datagram, Received
 from jgroups_py.protocols.transport import TP
 from jgroups_py.sim import Member, World
 from jgroups_py.sim.checkers import Checker
+from jgroups_py.sim.checkers_messages import MULTICAST
 from jgroups_py.sim.host import Host
 from jgroups_py.view import View
 from jgroups_py.wire import DEFAULT_VERSION
@@ -48,11 +49,10 @@ RECORDED: Final = 3000
 """Packets kept of what honest members sent."""
 SETTLE: Final = 120.0
 """Virtual seconds after which the members of a site share one view, at the latest."""
-STATE: Final = bytes(3000)
 _HOSTILE_HOST: Final = "10.9.9.9"
 _HOSTILE_PORT: Final = 55555
-_PAYLOAD: Final = struct.Struct("!16sQ")
-"""What ``Checker.payload`` begins with: the sender's address and a number."""
+_PAYLOAD: Final = struct.Struct("!16sBQ")
+"""What ``Checker.payload`` makes: the sender's address, what kind of message it is, a number."""
 
 Op = tuple[Any, ...]
 """
@@ -122,7 +122,6 @@ class Cluster:
             attributes=self.attributes,
             properties=properties,
         )
-        member.provide_state = lambda: STATE
         self.checkers[site].watch(member)
         checked, log = member.on_batch, self.got.setdefault(_key(member), [])
         assert checked is not None
@@ -350,7 +349,7 @@ class Cluster:
         """All members share one view per site and get each other's new messages once, in order."""
         self.settle()
         marks = {key: len(log) for key, log in self.got.items()}
-        first = {m.name: self.checkers[m.site].sent.get(m.address, 0) + 1 for m in self.members}
+        first = {m.name: self.checkers[m.site].messages.count(m) + 1 for m in self.members}
         for _ in range(5):
             for member in self.members:
                 self.say(member)
@@ -366,7 +365,9 @@ class Cluster:
     def once_in_order(self) -> None:
         """What the simulator's checkers saw: each honest multicast once, in order, without a gap; views that
         grow, contain their holder and mean the same everywhere."""
-        problems = [problem for checker in self.checkers.values() for problem in checker.problems]
+        problems = [
+            str(problem) for checker in self.checkers.values() for problem in checker.problems
+        ]
         assert not problems, problems[:5]
 
     def assert_small(self, allowed: int) -> None:
@@ -428,8 +429,8 @@ def _number(src: Address, payload: Any) -> int | None:
     """The number of a message that ``src`` said to everybody; None for anything else."""
     if not isinstance(payload, bytes | memoryview) or len(payload) != _PAYLOAD.size:
         return None
-    sender, number = _PAYLOAD.unpack(payload)
-    return number if sender == src else None
+    sender, kind, number = _PAYLOAD.unpack(payload)
+    return number if sender == src and kind == MULTICAST else None
 
 
 def is_refused(data: bytes) -> bool:
