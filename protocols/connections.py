@@ -14,7 +14,9 @@ Source:  JGroups BaseServer.java, TcpConnection.java; WIRE.md section 8.
 Differs: JGroups closes the loser at once. A second connection from a peer replaces one that the
          same peer had opened before, whatever the addresses: it would not open it if the first one
          worked.
-Limits:  max_connections; max_length a frame; max_send_queue unsent bytes a peer, beyond which whole
+Limits:  max_connections; max_length a frame; max_incomplete bytes of frames that are not complete, all
+         connections together, beyond which the connection is closed whose frame began first (an honest
+         peer's is complete soon); max_send_queue unsent bytes a peer, beyond which whole
          frames are dropped; peer_addr_read_timeout for the handshake; write_timeout for a peer that
          takes nothing; reconnect_interval after a refused connection. All counted.
 """
@@ -141,6 +143,9 @@ class Connection:
     """Something was received."""
     graceful: bool = False
     """-5 was sent or received."""
+    held: int = 0
+    """Bytes of a frame that is not complete yet."""
+    held_since: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +157,7 @@ class Limits:
     write_timeout: float
     reconnect_interval: float
     max_length: int
+    max_incomplete: int
     max_send_queue: int
     max_connections: int
     nodelay: bool = True
@@ -191,6 +197,8 @@ class Connections:
         self._all: dict[Handle, Connection] = {}
         self._peers: dict[IpAddress, Connection] = {}
         self._refused: dict[IpAddress, float] = {}
+        self.incomplete = 0
+        """Bytes of frames that are not complete, of all connections."""
         self.counts: dict[str, int] = {
             "connections_opened": 0,
             "connections_accepted": 0,
@@ -199,6 +207,7 @@ class Connections:
             "dropped_send_queue_full": 0,
             "dropped_unreachable": 0,
             "dropped_bad_stream": 0,
+            "dropped_incomplete": 0,
             "dropped_handshake_version": 0,
             "dropped_handshake_late": 0,
             "dropped_too_many_connections": 0,
@@ -225,6 +234,8 @@ class Connections:
         for connection in self._all.values():
             assert connection.waiting_size <= self._limits.max_send_queue
             assert len(connection.reader) <= self._limits.max_length + 4
+        assert self.incomplete == sum(c.held for c in self._all.values())
+        assert self.incomplete <= self._limits.max_incomplete
 
     # --- doing
 
@@ -344,7 +355,8 @@ class Connections:
 
     def _forget(self, connection: Connection) -> None:
         connection.timer.cancel()
-        self._all.pop(connection.handle, None)
+        if self._all.pop(connection.handle, None) is not None:
+            self.incomplete -= connection.held
         self._protocol.forget_port(connection.handle)
         self._take_out(connection)
 
@@ -425,7 +437,9 @@ class Connections:
                 if not rest:
                     return
                 data = rest
+            begun = connection.held == 0
             for frame in connection.reader.feed(data):
+                begun = True
                 if frame is None:
                     self._peer_closes(connection)
                 else:
@@ -433,11 +447,26 @@ class Connections:
                 if connection.handle not in self._all or self._protocol.stack.closed:
                     return
         except RemoteProtocolError as error:
-            self._bad_stream(connection, str(error))
+            self.counts["dropped_bad_stream"] += 1
+            self._throw_out(connection, str(error))
+        else:
+            self._hold(connection, begun)
 
-    def _bad_stream(self, connection: Connection, problem: str) -> None:
-        self.counts["dropped_bad_stream"] += 1
-        self._protocol.trace("bad stream", peer=str(connection.peer), problem=problem)
+    def _hold(self, connection: Connection, begun: bool) -> None:
+        """Counts what waits for the rest of its frame. ``begun``: that frame has begun just now."""
+        held = len(connection.reader)
+        self.incomplete += held - connection.held
+        connection.held = held
+        if begun:
+            connection.held_since = self._protocol.now
+        while self.incomplete > self._limits.max_incomplete:
+            oldest = min((c for c in self._all.values() if c.held), key=lambda c: c.held_since)
+            self.counts["dropped_incomplete"] += 1
+            self._throw_out(oldest, f"{self.incomplete} bytes of incomplete frames")
+
+    def _throw_out(self, connection: Connection, problem: str) -> None:
+        """The peer does what it should not: its connection is closed at once."""
+        self._protocol.trace("thrown out", peer=str(connection.peer), problem=problem)
         used = self._take_out(connection)
         self._drop(connection, abort=True)
         if used:

@@ -217,6 +217,7 @@ class FD_SOCK2(Protocol):
                 write_timeout=10.0,
                 reconnect_interval=0.0,
                 max_length=MAX_FRAME,
+                max_incomplete=10 * MAX_FRAME,
                 max_send_queue=MAX_FRAME,
                 max_connections=config.max_connections,
             ),

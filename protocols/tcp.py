@@ -65,6 +65,9 @@ class TCP(TP):
         """Send buffer asked for; 0: the kernel's choice."""
         max_length: Bytes = 20_000_000
         """The longest frame that is accepted."""
+        max_incomplete: Bytes = 100_000_000
+        """Bytes of frames that are not complete yet, all peers together; beyond, the connection is closed
+        whose frame began first. At least max_length."""
         max_send_queue: Bytes = 10_000_000
         """Bytes that wait for one peer; more is dropped."""
         max_connections: int = 1000
@@ -106,6 +109,10 @@ class TCP(TP):
             for name in ("max_length", "max_send_queue"):
                 if getattr(self, name) < 100_000:
                     raise ConfigError(f"{name} must be >= 100000, got {getattr(self, name)}")
+            if self.max_incomplete < self.max_length + 4:
+                raise ConfigError(
+                    f"max_incomplete must be above max_length + 4, got {self.max_incomplete}"
+                )
             if self.max_connections < 1:
                 raise ConfigError(f"max_connections must be >= 1, got {self.max_connections}")
 
@@ -129,6 +136,7 @@ class TCP(TP):
                 config.write_timeout,
                 config.reconnect_interval,
                 config.max_length,
+                config.max_incomplete,
                 config.max_send_queue,
                 config.max_connections,
                 config.tcp_nodelay,
@@ -271,6 +279,7 @@ class TCP(TP):
             **super().statistics(),
             **self._connections.counts,
             "connections": len(self._connections),
+            "incomplete_bytes": self._connections.incomplete,
         }
 
     def check(self) -> None:

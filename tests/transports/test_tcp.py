@@ -355,6 +355,45 @@ def test_bytes_for_a_slow_peer_are_bounded_in_whole_frames() -> None:
     assert len(frames(written(stack, -1))) == 1
 
 
+def half_sent(stack: FakeStack, handle: int, size: int, announced: int = 90_000) -> None:
+    """A stranger connects on ``handle`` and sends a part of a frame."""
+    stack.handle(Accepted(1, handle, ("10.0.0.9", 50_000)))
+    stack.handle(Received(handle, encode_handshake(V55, IpAddress("10.0.0.9", 1000 - handle))))
+    stack.handle(Received(handle, announced.to_bytes(4, "big") + bytes(size - 4)))
+
+
+def test_half_sent_frames_of_all_peers_are_bounded_together() -> None:
+    stack, tcp = opened(max_length=100_000, max_incomplete=200_000)
+    accept(stack, HIGHER, handle=-1)
+    for number in range(2, 50):
+        stack.advance(0.1)
+        half_sent(stack, -number, 80_000)
+        assert tcp.statistics()["incomplete_bytes"] <= 200_000
+        tcp.check()
+    assert tcp.statistics()["dropped_incomplete"] == 46
+    closed = [out for out in stack.take_outgoing() if type(out) is Close]
+    assert closed == [Close(-number, True) for number in range(2, 48)]  # the oldest go
+    # A member's own frame arrives, though in two pieces and while strangers hold all the room.
+    frame = frame_of(message(A, b"x" * 90_000, src=B))
+    stack.handle(Received(-1, frame[:80_000]))
+    stack.handle(Received(-1, frame[80_000:]))
+    assert [bytes(p) for b in stack.take_up() for p in b.payloads] == [b"x" * 90_000]
+    assert tcp.statistics()["incomplete_bytes"] == 80_000 and len(tcp._connections) == 2
+
+
+def test_a_connection_that_closes_gives_back_what_it_held() -> None:
+    stack, tcp = opened()
+    half_sent(stack, -1, 50_000)
+    half_sent(stack, -2, 50_000)
+    assert tcp.statistics()["incomplete_bytes"] == 100_000
+    stack.handle(Closed(-1, False))
+    assert tcp.statistics()["incomplete_bytes"] == 50_000
+    stack.handle(Received(-2, bytes(40_004)))  # complete now; what is in it means nothing
+    assert tcp.statistics()["incomplete_bytes"] == 0
+    assert tcp.statistics()["dropped_incomplete"] == 0
+    tcp.check()
+
+
 def test_what_waits_for_a_connection_is_bounded() -> None:
     stack, tcp = opened(max_send_queue=100_000)
     for _ in range(5):
@@ -523,7 +562,13 @@ def test_whoever_was_understood_keeps_its_version() -> None:
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"sock_conn_timeout": 0.0}, {"max_length": 10}, {"max_send_queue": 0}, {"max_connections": 0}],
+    [
+        {"sock_conn_timeout": 0.0},
+        {"max_length": 10},
+        {"max_send_queue": 0},
+        {"max_incomplete": 20_000_000},
+        {"max_connections": 0},
+    ],
 )
 def test_settings_that_cannot_be_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match=next(iter(wrong))):
