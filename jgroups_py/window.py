@@ -256,9 +256,9 @@ class ReceiveWindow:
             self.early[low] = None
         self.known = max(self.known, first + len(run.payloads) - 1)
 
-    def next(self) -> Batch | None:
-        """The next run in order that is still to be handed out."""
-        while not self.closed:
+    def next(self, last: int | None = None) -> Batch | None:
+        """The next run in order that is still to be handed out; none that begins beyond ``last``."""
+        while not self.closed and (last is None or self.delivered < last):
             run = self.pending.pop_at(self.delivered + 1)
             if run is None:
                 return None

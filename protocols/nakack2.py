@@ -704,7 +704,7 @@ class NAKACK2(Protocol):
             window.known = max(window.known, sender.goal)
             window.split_at(sender.goal)
             window.closed = False
-            while window.delivered < sender.goal and (run := window.next()) is not None:
+            while (run := window.next(sender.goal)) is not None:
                 self.delivered += len(run.payloads)
                 self.pass_up(run)
                 if self._frozen.get(member) is not sender:

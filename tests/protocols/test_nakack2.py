@@ -575,6 +575,29 @@ def test_a_second_departure_adds_to_the_round() -> None:
     assert stack.take_up_events() == [Fetched()]
 
 
+def test_an_oob_message_at_the_goal_takes_nothing_beyond_it_along() -> None:
+    stack = joined(A, B, C)
+    stack.up(data(B, 1))
+    stack.up(data(B, 3))
+    stack.event_down(Freeze((B,)))
+    stack.event_down(Fetch({B: (2, C)}))
+    stack.up(data(B, 2, flags=Flag.OOB))
+    assert got(stack) == [1, 2]
+    assert stack.take_up_events(Fetched) == [Fetched()]
+    stack.event_down(view_change(2, A, C))
+    assert got(stack) == []
+
+
+def test_a_merge_moves_a_frozen_sender() -> None:
+    """In the other subgroup it has sent on, and what we lack is forgotten there."""
+    stack = frozen()
+    stack.event_down(MergeDigest(digest(b=40)))
+    stack.event_down(view_change(2, A, B, C))
+    stack.up(data(B, 41))
+    assert got(stack) == [41]
+    assert asked(stack) == []
+
+
 # --- configuration
 
 
