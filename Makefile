@@ -12,13 +12,14 @@ SEED   ?=
 SIZES  ?= 100 1KB 10KB
 TIME   ?= 5s
 SPACE  := $(subst ,, )
+MUTANTS ?=
 
 export IP_MULTICAST_IF ?= 127.0.0.1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help venv test test-slow test-java check format drill drill-short drill-seeds requirements \
-        bench bench-sim memory fuzz fuzz-short clean
+        bench bench-sim memory fuzz fuzz-short mutants mutants-short clean
 
 help:
 	@sed -n 's/^# //p' Makefile | head -4
@@ -27,6 +28,7 @@ help:
 	@echo "make test-java  with Java members, where there is Java and Maven"
 	@echo "make fuzz       one million hostile inputs (make fuzz-short: 40 s of them)"
 	@echo "make drill-seeds  500 drills, each other    make memory   what a member may use at most"
+	@echo "make mutants    planted faults: do our checks find them?"
 
 venv: $(STAMP)
 
@@ -104,6 +106,14 @@ fuzz: $(STAMP)
 
 fuzz-short: $(STAMP)
 	$(BIN)/jgroups-py fuzz --for 40 $(if $(SEED),--seed $(SEED)) --json build/fuzz/fuzz-short.json
+
+mutants: $(STAMP)
+	$(BIN)/python tests/mutants/run_mutants.py --json build/mutants.json --table design/mutants.md $(MUTANTS)
+
+# Other ones with every commit, the same again for the same commit.
+mutants-short: $(STAMP)
+	$(BIN)/python tests/mutants/run_mutants.py --time 60 \
+	  --pick "$$(git rev-parse HEAD 2>/dev/null || echo none)" --json build/mutants-short.json
 
 clean:
 	rm -rf build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -250,6 +250,28 @@ async def test_a_fetched_state_replaces_what_was_not_read_yet(
         nursery.cancel_scope.cancel()
 
 
+async def test_what_a_fetched_state_replaces_is_given_back_to_its_senders(
+    open_toy: Any, autojump_clock: Any
+) -> None:
+    async with (
+        open_toy(name="A", state=chunks) as a,
+        open_toy(name="B") as b,
+        trio.open_nursery() as nursery,
+    ):
+        toy = b.stack.protocols[0]
+        toy.credited = True
+        nursery.start_soon(read_all, a)
+        await trio.sleep(0.1)
+        await a.send(b"in the state")
+        await trio.sleep(0.1)
+        assert toy.consumed == 0
+        async for _ in b.fetch_state(a.address):
+            pass
+        await trio.sleep(0.1)
+        assert toy.consumed == len(b"in the state")
+        nursery.cancel_scope.cancel()
+
+
 async def test_a_provider_that_does_not_read_makes_it_fail_and_is_named(
     open_toy: Any, autojump_clock: Any
 ) -> None:

@@ -50,6 +50,17 @@ def test_a_multicast_stands_for_a_heartbeat() -> None:
     assert any(ID in b.headers for b in fake.take_down())
 
 
+def test_the_silence_of_a_new_member_begins_when_it_joins() -> None:
+    fake = stack(A)
+    fake.advance(100.0)
+    view = View(ViewId(A, 2), (A, B))
+    fake.event_down(ViewChange(view, None))
+    fake.advance(4.9)
+    assert fake.take_up_events(Suspect) == []
+    fake.advance(1.2)
+    assert fake.take_up_events(Suspect) == [Suspect((B,))]
+
+
 def test_unicasts_do_not_stand_for_heartbeats() -> None:
     fake = stack()
     for _ in range(10):

@@ -64,6 +64,12 @@ def test_small_messages_pass_untouched() -> None:
     assert ID not in run.headers
 
 
+def test_one_byte_too_many_is_cut() -> None:
+    stack = fake()
+    stack.down(Batch(B, [bytes(11)], {}))
+    assert [len(batch.payloads[0]) for batch in stack.take_down()] == [10, 1]
+
+
 def test_a_large_message_is_cut_and_only_the_first_part_has_the_headers_from_above() -> None:
     stack = fake()
     stack.down(Batch(B, [b"0123456789abcdefghijXYZ"], {200: UPPER}, flags=1))
@@ -82,6 +88,12 @@ def test_only_what_is_too_large_of_a_run_is_cut() -> None:
     stack.down(Batch(None, [b"a", b"b", bytes(11), b"c", bytes(20), None, b"d"], {}))
     shape = [[0 if p is None else len(p) for p in b.payloads] for b in stack.take_down()]
     assert shape == [[1, 1], [10], [1], [1], [10], [10], [0, 1]]
+
+
+def test_a_message_of_the_size_itself_is_not_cut_beside_a_larger_one_either() -> None:
+    stack = fake()
+    stack.down(Batch(None, [bytes(10), bytes(11)], {}))
+    assert [ID in batch.headers for batch in stack.take_down()] == [False, True, True]
 
 
 def test_a_message_comes_out_as_it_went_in() -> None:

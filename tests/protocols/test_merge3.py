@@ -177,6 +177,25 @@ def test_a_new_view_makes_announcements_old() -> None:
     assert sent(fake, MergeType.VIEW_REQ) == []
 
 
+def test_what_was_announced_of_former_views_is_not_looked_into_with_a_new_difference() -> None:
+    fake = stack()
+    fake.up(info(C, OTHER))
+    fake.event_down(ViewChange(view(5, A, B, C), OWN))
+    fake.up(info(D, view(7, D)))
+    fake.advance(2.5)
+    assert sent(fake, MergeType.VIEW_REQ) == [D]
+
+
+def test_a_view_without_the_one_who_says_it_has_it_is_not_believed() -> None:
+    fake = stack()
+    fake.up(info(C, OTHER))
+    fake.advance(2.5)
+    fake.up(answer(C, view(3, D)))
+    fake.advance(2.5)
+    assert fake.take_up_events(MergeViews) == []
+    assert fake.protocol.statistics()["bad_messages"] == 1
+
+
 def test_who_cannot_take_part_does_not_ask() -> None:
     fake = stack(view(4, B, A))
     fake.up(info(B, view(4, B, A)))

@@ -91,6 +91,16 @@ def test_what_fits_of_a_run_goes_and_the_rest_waits() -> None:
     assert count(stack, "queued") == 80
 
 
+def test_of_a_run_that_is_one_byte_too_long_the_last_message_waits() -> None:
+    stack = fake()
+    send(stack, 50, 50, 1)
+    assert sizes(stack) == [50, 50]
+    send(stack, 5)
+    replenish(stack, 100)
+    send(stack, 50, 45)
+    assert sizes(stack) == [1, 5, 50]
+
+
 def test_the_slowest_member_decides() -> None:
     stack = fake()
     send(stack, 100)
@@ -259,6 +269,25 @@ def test_only_what_was_consumed_is_replenished_and_not_before_it_is_worth_it() -
     assert said(stack) == []
     consume(stack)
     assert said(stack) == [(B, "REPLENISH", 75, 3)]
+    consume(stack)
+    assert said(stack) == []
+
+
+def test_credits_of_unicasts_are_not_given_back_as_those_of_multicasts() -> None:
+    stack = fake()
+    deliver(stack, 70)
+    stack.event_down(Consumed((Credit(B, False, 70),)))
+    assert said(stack) == []
+    consume(stack)
+    assert said(stack) == [(B, "REPLENISH", 70, 3)]
+
+
+def test_what_a_member_that_left_is_owed_is_forgotten() -> None:
+    stack = fake()
+    deliver(stack, 50)
+    assert count(stack, "held") == 50
+    stack.event_up(ViewChange(view(2, A, C), view(1, A, B, C)))
+    assert count(stack, "held") == 0
     consume(stack)
     assert said(stack) == []
 

@@ -175,6 +175,12 @@ def test_own_messages_that_are_not_looped_back_leave_no_gap() -> None:
     assert delivered(stack, A) == [3]
 
 
+def test_the_own_entry_of_a_digest_says_what_was_sent_though_not_delivered_yet() -> None:
+    stack = joined(A, B)
+    stack.down(Batch(None, [b"1", b"2"], {}))
+    assert stack.protocol.answer(GetDigest((A,))).seqnos == {A: (0, 2)}
+
+
 def test_a_view_sent_without_loopback_counts_as_delivered_at_once() -> None:
     stack = joined()
     stack.down(Batch(None, [b"1"], {}, transient=Transient.DONT_LOOPBACK))
@@ -420,6 +426,15 @@ def test_a_merge_moves_windows_forward_and_never_back() -> None:
     assert got(stack) == [9, 10]
 
 
+def test_a_merge_digest_that_is_behind_brings_nothing_again() -> None:
+    stack = joined(A, B, C)
+    stack.up(data(C, 1, 3))
+    stack.take_up()
+    stack.event_down(MergeDigest(digest(c=2)))
+    assert stack.take_up() == []
+    assert delivered(stack, C) == [3]
+
+
 def test_a_member_that_comes_back_is_not_delivered_a_second_time() -> None:
     stack = joined(A, B)
     stack.up(data(B, 1, 5))
@@ -521,6 +536,17 @@ def test_what_the_survivors_agree_on_is_fetched_from_the_holder_and_no_more() ->
     assert stack.take_up() == []
     assert asked(stack) == []
     assert delivered(stack, B) == [5]
+
+
+def test_out_of_band_messages_beyond_what_was_agreed_are_not_delivered_either() -> None:
+    stack = frozen()
+    stack.event_down(Fetch({B: (7, C)}))
+    header = NakAckHeader2(NakAckType.XMIT_RSP, 7)
+    stack.up(Batch(A, [b"7", b"8"], {ID: header}, B, Flag.OOB))
+    assert got(stack) == [7]
+    stack.up(Batch(A, [b"3", b"4"], {ID: NakAckHeader2(NakAckType.XMIT_RSP, 3)}, B))
+    assert got(stack) == [3, 4, 5, 6]
+    assert stack.take_up_events() == [Fetched()]
 
 
 def test_fetched_is_told_at_once_when_nothing_is_missing() -> None:

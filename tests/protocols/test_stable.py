@@ -106,6 +106,13 @@ def test_the_coordinator_concludes_when_all_others_have_told() -> None:
     assert sent(stack) == []
 
 
+def test_a_coordinator_that_is_behind_the_others_holds_stability_back() -> None:
+    stack = fake()
+    stack.up(gossip(B, 9, 9, 9))
+    stack.up(gossip(C, 9, 9, 9))
+    assert sent(stack)[0][3] == Digest({A: (5, 9), B: (6, 9), C: (7, 9)})
+
+
 def test_the_newest_word_of_a_member_counts() -> None:
     stack = fake()
     stack.up(gossip(B, 1, 1, 1))

@@ -74,6 +74,17 @@ def texts(fake: FakeStack) -> list[bytes]:
     return [bytes(p) for b in fake.take_up() for p in b.payloads]
 
 
+def test_the_digest_is_that_of_the_moment_between_two_handlers() -> None:
+    fake = stack(delivered=digest(B=1))
+    fake.machine.enter()
+    fake.stack.protocols[0].pass_up(message(B, StateType.STATE_REQ))
+    fake.answers[GetDigest] = digest(B=2)  # the handler that runs has more to hand up
+    fake.machine.leave()
+    (asked,) = fake.take_up_events(StateRequested)
+    fake.event_down(StateReady(asked.token, b"state"))
+    assert sent(fake) == [(B, StateHeader(StateType.STATE_RSP, digest(B=2)))]
+
+
 # --- requester
 
 

@@ -258,6 +258,12 @@ def test_an_ack_goes_out_with_the_interval_or_with_the_threshold() -> None:
     assert sent(stack, ACK) == []
 
 
+def test_nothing_beyond_a_gap_is_acked() -> None:
+    stack = receiving(xmit_interval=0.5, ack_threshold=3)
+    stack.up(data(4, 9))
+    assert sent(stack, ACK) == [(B, 1, 0, 1)]
+
+
 def test_duplicates_are_acked_again() -> None:
     stack = receiving()
     stack.advance(1)
@@ -383,6 +389,13 @@ def test_an_idle_connection_is_closed_and_the_peer_told() -> None:
     assert stack.take_down()[0].headers[ID] == UnicastHeader3(DATA, 1, 1, True)
 
 
+def test_an_idle_connection_with_unacked_messages_stays() -> None:
+    stack = sending(1, conn_expiry_timeout=10.0, conn_close_timeout=20.0)
+    stack.advance(50)
+    assert sent(stack, UnicastType.CLOSE) == []
+    assert count(stack, "connections_out") == 1
+
+
 def test_a_connection_in_use_stays() -> None:
     stack = sending(1, conn_expiry_timeout=10.0, conn_close_timeout=20.0)
     for seqno in range(1, 30):
@@ -401,6 +414,15 @@ def test_a_connection_to_a_member_that_left_is_closed_with_what_was_not_acked() 
     assert stack.take_down() == []
 
 
+def test_nobody_waits_for_a_member_that_left() -> None:
+    stack = fake(max_unacked=2400)
+    for _ in range(6):
+        stack.down(Batch(B, [b"x"], {}))
+    stack.take_up_events()
+    stack.event_down(members(2, A, C, old=View(ViewId(A, 1), (A, B, C))))
+    assert stack.take_up_events() == [FlowOpened("UNICAST3", B)]
+
+
 def test_a_member_that_left_is_neither_asked_nor_delivered_twice() -> None:
     stack = receiving()
     stack.up(data(3))
@@ -411,6 +433,16 @@ def test_a_member_that_left_is_neither_asked_nor_delivered_twice() -> None:
     assert got(stack) == []
     stack.up(data(2, 3))
     assert got(stack) == [2, 3]
+
+
+def test_of_strangers_only_the_newest_connections_are_remembered() -> None:
+    stack = fake(max_strangers=2)
+    for number in (4, 5, 6):
+        stack.up(data(1, start=True, src=make_address(number)))
+        stack.advance(1)
+    stack.up(data(1, start=True, src=B))
+    assert count(stack, "connections_in") == 3
+    assert count(stack, "strangers_dropped") == 1
 
 
 def test_somebody_outside_the_view_who_acks_nothing_is_given_up() -> None:

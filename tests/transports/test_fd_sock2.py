@@ -298,6 +298,18 @@ def test_one_silent_port_of_four_is_no_proof() -> None:
     assert stack.take_down()[0].headers == {71: FdHeader(FdType.SUSPECT, (B,))}
 
 
+def test_a_port_that_takes_connections_and_says_nothing_is_no_proof() -> None:
+    """A process that was stopped: its kernel answers for it."""
+    stack = opened()
+    install(stack, C, A, B)
+    let_break(stack, B)
+    refuse_all_but(stack, 3)
+    (connect,) = connects(stack)
+    stack.handle(Connected(connect.handle, ("127.0.0.1", 50001)))
+    stack.advance(1.0)
+    assert stack.take_up_events() == [Suspect((B,), gone=False)]
+
+
 def test_ports_that_never_had_the_member_prove_nothing() -> None:
     stack = opened()
     install(stack, C, A, B)

@@ -12,7 +12,7 @@ from jgroups_py.events import Fetched, Freeze, GetDigest
 from jgroups_py.headers import FragHeader
 from jgroups_py.protocols.gms_agree import AGREE_ID, Goals, Kind
 from jgroups_py.values import ViewDigest
-from jgroups_py.view import View, ViewId
+from jgroups_py.view import Digest, View, ViewId
 
 
 def rounds(net: Any, kind: Kind | None = None) -> list[tuple[str, str, int]]:
@@ -105,6 +105,23 @@ def test_the_round_covers_every_sender_that_is_not_in_the_new_view(net: Any) -> 
     assert ("B", Freeze((c.address, d.address))) in freezes
 
 
+def test_who_has_the_view_already_still_says_what_it_has_of_those_it_left_out(net: Any) -> None:
+    """B has D still, C has not; but its NAKACK2 remembers D."""
+    a, b, c, d, e = net.group("ABCDE")
+    d.dead = True
+    net.lose = lambda src, dest, batch: dest is b and batch.dest is None
+    net.suspect("A", "D")
+    net.run(0.05)
+    assert c.view == ("A", "B", "C", "E")
+    net.lose = lambda src, dest, batch: False
+    c.delivered[d.address], b.delivered[d.address] = 9, 7
+    e.dead = True
+    net.suspect("A", "E")
+    net.run(0.1)
+    assert a.view == b.view == c.view == ("A", "B", "C")
+    assert b.fetches[-1].goals[d.address] == (9, c.address)
+
+
 def test_another_crash_starts_the_round_again_with_both(net: Any) -> None:
     """B, who has the missing message, dies while C fetches it."""
     a, b, c, d = net.group("ABCD")
@@ -156,6 +173,40 @@ def test_a_round_is_bounded_in_time(net: Any) -> None:
     assert late["waiting"] == (c.address,)
 
 
+def cannot_fetch(net: Any, *nodes: Any) -> None:
+    """What these members are told to fetch does not come."""
+    fetch = net._fetch
+    net._fetch = lambda node, event: None if node in nodes else fetch(node, event)
+
+
+def test_who_has_not_fetched_in_time_installs_the_view_when_it_has(net: Any) -> None:
+    a, b, c, d = net.group("ABCD")
+    net.delivered("D", A=9, B=9, C=7)
+    d.dead = True
+    cannot_fetch(net, c)
+    net.suspect("A", "D")
+    net.run(a.gms.config.agree_timeout + 0.1)
+    assert a.view == b.view == ("A", "B", "C"), "C is not waited for"
+    assert c.view == ("A", "B", "C", "D")
+    c.delivered[d.address] = 9
+    c.fake.event_up(Fetched())
+    net.run(0.1)
+    assert c.view == ("A", "B", "C")
+
+
+def test_what_a_coordinator_could_not_fetch_nobody_has_in_its_view(net: Any) -> None:
+    """The goal then is what the coordinator has: B, which has more, does not come along."""
+    a, b, c, d = net.group("ABCD")
+    net.delivered("D", A=7, B=9, C=7)
+    d.dead = True
+    cannot_fetch(net, a, c)
+    net.suspect("A", "D")
+    net.run(a.gms.config.agree_timeout + 0.1)
+    assert a.view == c.view == ("A", "B", "C")
+    assert (a.delivered, c.delivered) == ({a.address: 0, b.address: 0, c.address: 0},) * 2
+    assert b.view == ("A", "B", "C", "D")
+
+
 def test_it_can_be_switched_off(net: Any) -> None:
     a, b, _c, d = net.group("ABCD", agree_timeout=0.0)
     net.delivered("D", A=7, B=9)
@@ -196,6 +247,22 @@ def test_a_view_that_overtakes_the_decision_waits_for_it(net: Any) -> None:
     c.fake.up(late)
     net.run(0.1)
     assert c.view == ("A", "B", "C") and c.fetches[-1].goals[d.address] == (7, a.address)
+
+
+def test_a_merge_ends_the_wait_of_who_was_left_behind(net: Any) -> None:
+    a, b, c, d = net.group("ABCD")
+    d.dead = True
+    net.lose = lambda src, dest, batch: dest is c and AGREE_ID in batch.headers
+    net.suspect("A", "D")
+    net.run(a.gms.config.agree_timeout + 0.05)
+    assert a.view == ("A", "B", "C") and c.view == ("A", "B", "C", "D")
+    assert len(c.traced("agree")) == 1, "it has put the view off"
+    net.lose = lambda src, dest, batch: False
+    net.merge("A", "C")
+    net.run(0.2)
+    assert c.view == a.view and set(c.view) == {"A", "B", "C"}
+    net.run(2 * a.gms.config.agree_timeout)
+    assert c.gms.agreements_timed_out == 0 and b.view == c.view
 
 
 def test_a_decision_for_others_does_not_count(net: Any) -> None:
@@ -243,6 +310,73 @@ def test_a_late_freeze_of_an_older_view_does_not_freeze(net: Any) -> None:
     assert b.fake.take_down_events(Freeze) == [] and b.frozen == set()
 
 
+def test_a_late_freeze_does_not_freeze_who_has_joined_since(net: Any) -> None:
+    _a, b, _c, d = net.group("ABCD")
+    d.dead = True
+    net.suspect("A", "D")
+    net.run(0.1)
+    net.connect("E")
+    net.run(0.3)
+    assert b.view == ("A", "B", "C", "E")
+    b.fake.up(freeze_to(net, "B", 0))
+    net.run(0.1)
+    assert b.frozen == set()
+
+
+def freeze_to(net: Any, member: str, index: int) -> Batch:
+    """A FREEZE that was sent to a member before, as it would come now."""
+    batch: Batch = [
+        batch
+        for _, dest, batch in net.sent
+        if dest == member
+        and (h := batch.header(AGREE_ID, FragHeader)) is not None
+        and h.index == Kind.FREEZE
+    ][index]
+    batch.src = net.nodes["A"].address
+    return batch
+
+
+def test_a_freeze_that_was_overtaken_thaws_nobody(net: Any) -> None:
+    _a, b, c, d = net.group("ABCD")
+    net.lose = lambda src, dest, batch: dest.name == "A"  # no report comes
+    c.dead = d.dead = True
+    net.suspect("A", "D")
+    net.run(0.05)
+    net.suspect("A", "C")
+    net.run(0.05)
+    assert b.frozen == {c.address, d.address}
+    b.fake.up(freeze_to(net, "B", 0))
+    net.run(0.05)
+    assert b.frozen == {c.address, d.address}
+
+
+def test_a_report_of_an_overtaken_round_does_not_count(net: Any) -> None:
+    """It says nothing of C, which was there then."""
+    a, b, c, d = net.group("ABCD")
+    net.delivered("C", A=3, B=5)
+    late: list[Batch] = []
+
+    def keep(src: Any, dest: Any, batch: Batch) -> bool:
+        header = batch.header(AGREE_ID, FragHeader)
+        if src is b and header is not None and header.index == Kind.REPORT:
+            late.append(batch)
+            return True
+        return False
+
+    net.lose = keep
+    c.dead = d.dead = True
+    net.suspect("A", "D")
+    net.run(0.05)
+    net.suspect("A", "C")
+    net.run(0.05)
+    for number, batch in enumerate(list(late)):
+        batch.src = b.address
+        a.fake.up(batch)
+        net.run(0.05)
+        assert a.view == (("A", "B", "C", "D") if number == 0 else ("A", "B"))
+    assert a.fetches[-1].goals[c.address] == (5, b.address)
+
+
 def test_a_stranger_cannot_freeze(net: Any) -> None:
     _a, b, c = net.group("ABC")
     net.suspect("B", "A")
@@ -262,6 +396,17 @@ def test_a_leavers_messages_come_to_all_and_it_helps(net: Any) -> None:
     assert a.view == b.view == ("A", "B") and c.left
     assert [f.goals for f in a.fetches] == [{c.address: (5, c.address)}]
     assert [f.goals for f in b.fetches] == [{c.address: (5, c.address)}]
+
+
+def test_a_leaver_counts_what_it_has_sent_and_not_delivered_to_itself_yet(net: Any) -> None:
+    a, b, c = net.group("ABC")
+    net.delivered("C", A=3, B=4, C=5)
+    own = {c.address: (3, 5), a.address: (0, 0), b.address: (0, 0)}
+    c.fake.answers[GetDigest] = lambda query: Digest(own)
+    net.leave("C")
+    net.run(0.1)
+    assert a.view == ("A", "B")
+    assert a.fetches[-1].goals[c.address] == (5, c.address)
 
 
 def test_a_leaver_that_dies_meanwhile_is_not_waited_for(net: Any) -> None:

@@ -162,6 +162,29 @@ def test_a_dead_coordinator_does_not_keep_us_out() -> None:
     assert kinds(fake) == [(C, GmsType.JOIN_REQ)]
 
 
+def test_of_two_coordinators_the_other_one_is_asked_after_a_silent_one() -> None:
+    fake = FakeStack(GMS(join_timeout=1.0), address=A)
+    fake.event_down(Connect("test"))
+    fake.event_up(READY)
+    both = (found(B, coordinator=True), found(C, coordinator=True))
+    for asked in (B, C, B):
+        fake.event_up(MembersFound("GMS", both))
+        assert kinds(fake) == [(asked, GmsType.JOIN_REQ)]
+        fake.advance(1.0)
+
+
+def test_an_answer_of_somebody_who_was_not_asked_is_ignored() -> None:
+    fake = FakeStack(GMS(join_timeout=1.0), address=A)
+    fake.event_down(Connect("test"))
+    fake.event_up(READY)
+    fake.event_up(MembersFound("GMS", (found(B, coordinator=True),)))
+    view = View(ViewId(C, 5), (C, A))
+    answer = JoinRsp(view, Digest({m: (3, 4) for m in view}))
+    fake.up(message(C, GmsType.JOIN_RSP, encode_whole(write_join_rsp, answer)))
+    assert fake.stack.ask(GetView()) is None
+    assert fake.protocol.statistics()["views_ignored"] == 1
+
+
 def test_a_refused_join_fails() -> None:
     fake = FakeStack(GMS(), address=A)
     fake.event_down(Connect("test"))
@@ -210,6 +233,27 @@ def test_five_that_start_at_once_make_one_group_in_few_views(net: Any, names: st
     assert net.nodes["A"].gms.view.id == 1, "the four others joined in one view"
 
 
+def test_joins_that_come_close_together_are_one_view(net: Any) -> None:
+    (a,) = net.group("A")
+    net.connect("B")
+    net.run(0.03)
+    net.connect("C")
+    net.run(0.1)
+    assert a.view == ("A", "B", "C") and a.gms.view.id == 1
+
+
+def test_who_is_about_to_be_removed_is_not_told_that_it_is_a_member(net: Any) -> None:
+    a, b, c = net.group("ABC")
+    net.lose = lambda src, dest, batch: dest is c  # the round takes its time
+    net.suspect("A", "B")
+    net.run(0.05)
+    assert a.view == ("A", "B", "C")
+    net.sent.clear()
+    a.fake.up(message(b.address, GmsType.JOIN_REQ, member=b.address))
+    net.run(0.05)
+    assert net.gms_messages(GmsType.JOIN_RSP) == []
+
+
 def test_who_is_a_member_already_gets_the_view_again(net: Any) -> None:
     a, b = net.group("AB")
     net.sent.clear()
@@ -244,6 +288,21 @@ def test_the_joiners_digest_is_what_the_coordinator_delivered(net: Any) -> None:
     c = net.connect("C")
     net.run(0.3)
     assert c.delivered == {a.address: 10, b.address: 4, c.address: 0}
+
+
+def test_a_joiner_is_answered_before_anything_sent_in_its_view(net: Any) -> None:
+    (a,) = net.group("A")
+    up = a.gms.pass_event_up
+    waiting: list[Any] = []
+
+    def spy(event: Any) -> None:
+        waiting.extend(kinds(a.fake) if isinstance(event, ViewChange) else ())
+        up(event)
+
+    a.gms.pass_event_up = spy
+    net.connect("B")
+    net.run(0.1)
+    assert (net.nodes["B"].address, GmsType.JOIN_RSP) in waiting
 
 
 def test_who_misses_a_view_asks_for_the_current_one(net: Any) -> None:
@@ -282,6 +341,14 @@ def test_a_member_leaves(net: Any) -> None:
     assert a.view == c.view == ("A", "C")
     assert b.left and Disconnected() in b.events
     assert net.gms_messages(GmsType.LEAVE_REQ) == [("B", "A")]
+
+
+def test_a_leaver_that_does_not_see_the_view_is_answered(net: Any) -> None:
+    _, b, _ = net.group("ABC", leave_timeout=30.0)
+    net.lose = lambda src, dest, batch: dest is b and batch.dest is None
+    net.leave("B")
+    net.run(0.1)
+    assert b.left
 
 
 def test_the_coordinator_leaves_and_the_second_takes_over(net: Any) -> None:
@@ -459,6 +526,19 @@ def test_a_coordinator_that_was_excluded_lets_nobody_in(net: Any) -> None:
     d = net.connect("D")
     net.run(0.3)
     assert d.view == b.view == ("B", "C", "D")
+
+
+def test_who_was_excluded_makes_no_view_while_the_others_may_be_alive(net: Any) -> None:
+    a, b, c = net.group("ABC")
+    net.suspect("B", "A")
+    net.suspect("C", "A")
+    net.run(0.1)
+    net.suspect("A", "B")
+    net.run(5)
+    assert a.view == ("A", "B", "C") and b.view == c.view == ("B", "C")
+    net.suspect("A", "C")
+    net.run(5)
+    assert a.view == ("A",), "nobody is left of those who went on without it"
 
 
 def test_excluded_may_mean_expelled() -> None:

@@ -7,12 +7,17 @@ from typing import Any
 import pytest
 
 from jgroups_py.address import Address
-from jgroups_py.headers import GmsType
+from jgroups_py.batch import Batch
+from jgroups_py.events import HoldStability
+from jgroups_py.headers import GmsHeader, GmsType
 from jgroups_py.message import Flag
+from jgroups_py.protocols.gms import GMS
 from jgroups_py.protocols.gms_merge import merge_leader, merged, participants_of
+from jgroups_py.structures import write_view_digest
 from jgroups_py.testing import make_address
 from jgroups_py.values import ViewDigest
 from jgroups_py.view import Digest, MergeView, View, ViewId
+from jgroups_py.wire import encode_whole
 
 A, B, C, D, E, F = (make_address(n) for n in range(1, 7))
 
@@ -51,6 +56,19 @@ def test_two_halves_become_one(net: Any) -> None:
     assert nodes[2].delivered[nodes[0].address] == 20, "what A itself says it has sent"
     assert nodes[0].delivered[nodes[3].address] == 8
     assert all(n.gms.merges == 1 for n in nodes)
+
+
+def test_windows_of_the_own_subgroup_are_not_moved(net: Any) -> None:
+    """B still misses three messages of A: a jump would lose them."""
+    a, b, c, d = net.group("ABCD")
+    split(net, "AB", "CD")
+    net.delivered("A", A=20, B=17)
+    net.delivered("D", C=6, D=8)
+    heal(net)
+    net.merge("A", "C")
+    net.run(0.2)
+    assert (b.delivered[a.address], c.delivered[d.address]) == (17, 6)
+    assert (d.delivered[a.address], a.delivered[d.address]) == (20, 8)
 
 
 def test_the_view_goes_to_each_subgroup_with_its_digest(net: Any) -> None:
@@ -152,6 +170,81 @@ def test_when_nobody_answers_the_merge_ends_and_joins_go_on(net: Any) -> None:
     net.run(0.7)
     assert a.gms.merges_cancelled == 1
     assert a.view == c.view == ("A", "C")
+
+
+@pytest.mark.parametrize("answered", [True, False])
+def test_nothing_is_declared_stable_while_a_merge_runs(net: Any, answered: bool) -> None:
+    """From the digests to the view: members of the other subgroup begin at what they name."""
+    net.group("ABCD")
+    split(net, "AB", "CD")
+    heal(net)
+    held: dict[str, list[bool]] = {}
+    event = net._event
+
+    def spy(node: Any, what: Any) -> None:
+        if isinstance(what, HoldStability):
+            held.setdefault(node.name, []).append(what.held)
+        event(node, what)
+
+    net._event = spy
+    if not answered:
+        net.lose = lambda src, dest, batch: src.name == "C"
+    net.merge("A", "C")
+    net.run(0.2)
+    assert net.nodes["A"].view == (("A", "B", "C", "D") if answered else ("A", "B"))
+    net.run(15)
+    assert {name: (h[0], h[-1]) for name, h in held.items()} == {
+        "A": (True, False),
+        "C": (True, False),
+    }
+
+
+def test_only_who_leads_a_merge_can_cancel_it(net: Any) -> None:
+    a, b, c, _d = net.group("ABCD")
+    split(net, "AB", "CD")
+    heal(net)
+    net.lose = lambda src, dest, batch: src is c  # it takes part, and is not heard
+    net.merge("A", "C")
+    net.run(0.1)
+    for source, busy in ((b, True), (a, False)):
+        header = GmsHeader(GmsType.CANCEL_MERGE, merge_id=c.gms.merger._id)
+        cancel = Batch.of(c.address, GMS.protocol_id, header)
+        cancel.src = source.address
+        c.fake.up(cancel)
+        assert c.gms.merger.busy is busy
+
+
+def test_who_does_not_lead_the_merge_installs_nothing(net: Any) -> None:
+    a, b, c, d = net.group("ABCD")
+    split(net, "AB", "CD")
+    heal(net)
+    net.lose = lambda src, dest, batch: src is c
+    net.merge("A", "C")
+    net.run(0.1)
+    groups = (a.gms.view, c.gms.view)
+    everybody = (a.address, b.address, c.address, d.address)
+    view = MergeView(ViewId(a.address, 99), everybody, groups)
+    content = ViewDigest(view, Digest({m: (0, 0) for m in everybody}))
+    for source, installed in ((b, False), (a, True)):
+        header = GmsHeader(GmsType.INSTALL_MERGE_VIEW, merge_id=c.gms.merger._id)
+        payload = encode_whole(write_view_digest, content)
+        batch = Batch.of(c.address, GMS.protocol_id, header, payload=payload)
+        batch.src = source.address
+        c.fake.up(batch)
+        assert (c.gms.view == view) is installed
+
+
+def test_who_is_just_replacing_a_member_refuses_a_merge(net: Any) -> None:
+    a, _, c, d, _ = net.group("ABCDE")
+    split(net, "AB", "CDE")
+    heal(net)
+    net.lose = lambda src, dest, batch: dest is d  # the round takes its time
+    net.suspect("C", "E")
+    net.run(0.05)
+    net.merge("A", "C")
+    net.run(0.1)
+    assert c.gms.merges_refused == 1 and not c.gms.merger.busy and not a.gms.merger.busy
+    assert a.view == ("A", "B")
 
 
 def test_the_leader_dies_in_the_merge(net: Any) -> None:

@@ -1,0 +1,218 @@
+"""A copy of the repository in which one fault after the other is planted and looked for.
+
+A check is green, or it finds the fault; one that takes too long has found it as well (``hang``).
+Before a check counts, it must have been green without any fault; and the test that finds a fault must
+find it twice.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import resource
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from mutant import ROOT, BadCatalogue, Mutant
+
+TEST_LIMIT: Final = 60.0
+"""Seconds that one test may take."""
+CHECK_LIMIT: Final = 90.0
+"""Seconds that a whole check may take, beside five times what it takes without a fault."""
+MEMORY_MAX: Final = 6 << 30
+"""Address space of a check, bytes: a fault may allocate without end."""
+_LEFT_OUT: Final = (".*", "build", "dist", "*.egg-info", "__pycache__")
+_COPIED: Final = ("jgroups_py", "protocols", "stacks", "tools", "tests", "examples", "design")
+
+
+class NotGreen(Exception):
+    """A check fails although no fault is planted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Of one check. ``by`` "": it was green; else the test, or the command with what it said.
+
+    ``test``: a single test that failed, and did not merely take too long.
+    """
+
+    by: str
+    seconds: float
+    hang: bool = False
+    test: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """Of one mutant. ``by`` "": nothing found it."""
+
+    mutant: Mutant
+    by: str
+    check: str
+    seconds: float
+    hang: bool = False
+
+    @property
+    def found(self) -> bool:
+        return bool(self.by)
+
+
+class Known:
+    """Checks that were green without a fault, and how long they took. Shared by all benches."""
+
+    def __init__(self) -> None:
+        self._seconds: dict[str, float] = {}
+        self._locks: dict[str, threading.Lock] = {}
+        self._all = threading.Lock()
+
+    def lock(self, check: str) -> threading.Lock:
+        with self._all:
+            return self._locks.setdefault(check, threading.Lock())
+
+    def seconds(self, check: str) -> float | None:
+        return self._seconds.get(check)
+
+    def note(self, check: str, seconds: float) -> None:
+        self._seconds[check] = seconds
+
+
+class Bench:
+    """One copy, one check at a time."""
+
+    def __init__(self, folder: Path, known: Known) -> None:
+        self.folder = folder
+        self._known = known
+        self._running: subprocess.Popen[str] | None = None
+        self._stopped = False
+        ignored = shutil.ignore_patterns(*_LEFT_OUT)
+        for name in _COPIED:
+            shutil.copytree(ROOT / name, folder / name, symlinks=True, ignore=ignored)
+        for file in ROOT.iterdir():
+            if file.is_file() and not file.name.startswith("."):
+                shutil.copy2(file, folder / file.name)
+
+    def look_for(self, mutant: Mutant) -> Result:
+        """Plants the fault, runs its checks until one finds it, takes it out again.
+
+        Raises:
+            BadCatalogue: it does not fit, or tests cannot even be collected with it.
+            NotGreen: a check fails without it.
+        """
+        file = self.folder / mutant.file
+        text = file.read_text(encoding="utf-8")
+        mutated = mutant.applied_to(text)
+        began = time.monotonic()
+        for check in mutant.found_by:
+            limit = self._limit_of(check)
+            _write(file, mutated)
+            try:
+                outcome = self._run(check, limit)
+                if outcome.test and not self._run(shlex.quote(outcome.test), limit).by:
+                    continue  # by accident: a busy machine, perhaps
+            except BadCatalogue as problem:
+                raise BadCatalogue(f"{mutant.name}: {problem}") from None
+            finally:
+                _write(file, text)
+                shutil.rmtree(self.folder / ".hypothesis", ignore_errors=True)
+            if outcome.by:
+                return Result(mutant, outcome.by, check, outcome.seconds, outcome.hang)
+        return Result(mutant, "", "", time.monotonic() - began)
+
+    def stop(self) -> None:
+        self._stopped = True
+        self._kill()
+
+    def _limit_of(self, check: str) -> float:
+        """How long the check may take; it is run without a fault if it was not before."""
+        with self._known.lock(check):
+            seconds = self._known.seconds(check)
+            if seconds is None:
+                outcome = self._run(check, 600.0)
+                if outcome.by:
+                    raise NotGreen(f"without any fault: {outcome.by} ({check})")
+                seconds = outcome.seconds
+                self._known.note(check, seconds)
+        return CHECK_LIMIT + 5 * seconds
+
+    def _run(self, check: str, limit: float) -> Outcome:
+        words = shlex.split(check)
+        is_command = words[0] == "jgroups-py"
+        command = ["-m", "jgroups_py.tools", *words[1:]] if is_command else [*_PYTEST, *words]
+        began = time.monotonic()
+        process = self._running = subprocess.Popen(
+            [sys.executable, *command],
+            cwd=self.folder,
+            env=_environment(self.folder),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+            preexec_fn=_bound_memory,
+        )
+        try:
+            said, _ = process.communicate(timeout=limit)
+        except subprocess.TimeoutExpired:
+            self._kill()
+            said, _ = process.communicate()
+            return Outcome(f"{check}: no end within {limit:.0f} s", limit, True)
+        seconds = time.monotonic() - began
+        if self._stopped:
+            raise KeyboardInterrupt
+        if process.returncode == 0:
+            return Outcome("", seconds)
+        if is_command:
+            return Outcome(f"{check}: {_last_line(said)}", seconds)
+        if process.returncode != 1:
+            raise BadCatalogue(f"pytest says: {_last_line(said)} ({check})")
+        failed = _FAILED.search(said)
+        if failed is None:
+            return Outcome(f"{check}: {_last_line(said)}", seconds)
+        hang = "Timeout" in said
+        return Outcome(failed[1], seconds, hang, "" if hang else failed[1])
+
+    def _kill(self) -> None:
+        process = self._running
+        if process is not None and process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)  # its own session: it and its children
+
+
+_PYTEST: Final = (
+    *("-m", "pytest", "-x", "-q", "-rfE", "--tb=no", "-p", "no:cacheprovider"),
+    *("-m", "not slow and not java", f"--timeout={TEST_LIMIT:.0f}"),
+)
+_FAILED: Final = re.compile(r"^(?:FAILED|ERROR) (\S+?(?:\[.*\])?)(?: - .*)?$", re.MULTILINE)
+
+
+def _environment(folder: Path) -> dict[str, str]:
+    """The copy's modules come first, and what was compiled of them is kept."""
+    wanted = {
+        "PYTHONPATH": str(folder),
+        "PYTHONHASHSEED": "0",
+        "IP_MULTICAST_IF": os.environ.get("IP_MULTICAST_IF", "127.0.0.1"),
+    }
+    without = ("PYTHONDONTWRITEBYTECODE", "PYTHONPYCACHEPREFIX")
+    return {**{k: v for k, v in os.environ.items() if k not in without}, **wanted}
+
+
+def _bound_memory() -> None:
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_MAX, MEMORY_MAX))
+
+
+def _write(file: Path, text: str) -> None:
+    """Writes a source file; what was compiled of the former one must not be taken for it."""
+    file.write_text(text, encoding="utf-8")
+    Path(importlib.util.cache_from_source(str(file))).unlink(missing_ok=True)
+
+
+def _last_line(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[-1][:200] if lines else "nothing"

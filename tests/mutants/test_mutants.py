@@ -1,0 +1,156 @@
+"""The catalogue fits the source, so that it cannot rot; and the runner tells found from missed."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mutant import ROOT, BadCatalogue, Mutant, load
+from mutant_bench import Bench, Known, NotGreen, Result
+from mutant_report import problems_of, rows_of, write_table
+from run_mutants import choose, main
+
+CATALOGUE = load()
+TABLE = ROOT / "design" / "mutants.md"
+
+PLANTED = Mutant(
+    area="units",
+    name="a-size-too-many",
+    file="jgroups_py/units.py",
+    inside="parse_bytes",
+    old="size = Decimal(match[1]) * factor",
+    new="size = Decimal(match[1]) * factor + 1",
+    fault="every size is one more",
+    found_by=("tests/config/test_units.py",),
+)
+
+
+def test_every_mutant_fits_the_source_and_compiles() -> None:
+    problems = []
+    for mutant in CATALOGUE:
+        try:
+            mutant.applied_to((ROOT / mutant.file).read_text(encoding="utf-8"))
+        except (BadCatalogue, OSError) as problem:
+            problems.append(str(problem))
+    assert problems == []
+
+
+def test_every_check_names_tests_or_a_drill_that_exist() -> None:
+    for check in dict.fromkeys(check for mutant in CATALOGUE for check in mutant.found_by):
+        words = check.split()
+        files = [w.partition("::")[0] for w in words if w.startswith(("tests/", "stacks/"))]
+        assert files, check
+        assert words[0] == "jgroups-py" or words[0].startswith("tests/"), check
+        for file in files:
+            assert (ROOT / file).exists(), check
+
+
+def test_the_table_lists_the_catalogue_and_every_survivor_is_explained() -> None:
+    rows = rows_of(TABLE.read_text(encoding="utf-8"))
+    assert list(rows) == [mutant.name for mutant in CATALOGUE]
+    survivors = [name for name, (by, _) in rows.items() if by == "**nothing**"]
+    assert survivors == [mutant.name for mutant in CATALOGUE if mutant.survives]
+    assert len(survivors) <= 0.05 * len(rows)
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"old": "size = nothing of the kind"}, "0 times"),
+        ({"old": "size"}, "times in jgroups_py/units.py, parse_bytes"),
+        ({"inside": "parse_nothing"}, "parse_nothing is 0 times"),
+        ({"new": "size = ("}, "does not compile"),
+        ({"new": PLANTED.old}, "nothing is changed"),
+    ],
+)
+def test_a_mutant_that_does_not_fit_is_an_error(change: dict[str, Any], problem: str) -> None:
+    text = (ROOT / PLANTED.file).read_text(encoding="utf-8")
+    with pytest.raises(BadCatalogue, match=rf"a-size-too-many.*{problem}"):
+        replace(PLANTED, **change).applied_to(text)
+
+
+def test_lines_are_indented_as_the_place_they_go_to() -> None:
+    mutant = replace(PLANTED, inside="", old="a()\nif b:\n    c()", new="d()\nif e:\n    f()")
+    text = "def g():\n    if h:\n        a()\n        if b:\n            c()\n"
+    made = "def g():\n    if h:\n        d()\n        if e:\n            f()\n"
+    assert mutant.applied_to(text) == made
+
+
+def test_a_fault_is_found_or_survives_and_the_copy_is_as_before(tmp_path: Path) -> None:
+    bench = Bench(tmp_path / "copy", Known())
+    before = (bench.folder / PLANTED.file).read_text(encoding="utf-8")
+    found = bench.look_for(PLANTED)
+    assert found.by.startswith("tests/config/test_units.py::test_")
+    missed = bench.look_for(replace(PLANTED, old="return int(size)", new="return round(size)"))
+    assert not missed.found
+    assert (bench.folder / PLANTED.file).read_text(encoding="utf-8") == before
+    assert before == (ROOT / PLANTED.file).read_text(encoding="utf-8")
+
+    (bench.folder / PLANTED.file).write_text(before.replace("* factor", "* factor + 1"))
+    with pytest.raises(NotGreen, match="without any fault: tests/config/test_units"):
+        Bench.look_for(_with(bench, Known()), PLANTED)
+
+
+def _with(bench: Bench, known: Known) -> Bench:
+    bench._known = known
+    return bench
+
+
+def test_survivors_must_be_explained_and_few() -> None:
+    found = Result(PLANTED, "tests/a.py::test_b", "tests/a.py", 1.0)
+    missed = Result(PLANTED, "", "", 1.0)
+    excused = Result(replace(PLANTED, survives="it is the same"), "", "", 1.0)
+    no_excuse = replace(excused, by="tests/a.py::test_b")
+    assert problems_of([found] * 19 + [excused]) == []
+    assert problems_of([found] * 18 + [excused]) == ["18 of 19 are found, 95% are wanted"]
+    assert problems_of([found] * 19 + [missed]) == [
+        "a-size-too-many survives and nobody says why: every size is one more"
+    ]
+    assert problems_of([no_excuse]) == [
+        "a-size-too-many is found (tests/a.py::test_b): why it survives must go"
+    ]
+
+
+def test_the_table_keeps_rows_that_were_not_run(tmp_path: Path) -> None:
+    file = tmp_path / "table.md"
+    other = replace(PLANTED, name="other", survives="no difference")
+    file.write_text("# Mutants\n\nSome words.\n")
+    write_table(file, [PLANTED, other], [Result(PLANTED, "tests/a.py::test_b[x|y]", "", 1.23)])
+    write_table(file, [PLANTED, other], [Result(other, "", "", 4.0)])
+    text = file.read_text()
+    assert rows_of(text) == {
+        "a-size-too-many": ("a.py::test_b[x/y]", "1.2"),
+        "other": ("**nothing**", "4.0"),
+    }
+    assert text.startswith("# Mutants\n\nSome words.\n") and "- `other`: no difference" in text
+    write_table(file, [other], [])
+    assert list(rows_of(file.read_text())) == ["other"]
+
+
+def test_a_key_decides_the_order() -> None:
+    first = choose(CATALOGUE, [], [], "one")
+    assert first == choose(CATALOGUE, [], [], "one") != choose(CATALOGUE, [], [], "two")
+    assert sorted(m.name for m in first) == sorted(m.name for m in CATALOGUE)
+    assert choose(CATALOGUE, [], [first[0].name], "one") == [first[0]]
+
+
+def test_wrong_usage_is_told_in_one_line(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    assert main(["--only", "no-such-mutant"]) == 2
+    assert capsys.readouterr().err == "run_mutants: not in the catalogue: no-such-mutant\n"
+    assert main(["--list", "--area", CATALOGUE[0].area]) == 0
+    assert CATALOGUE[0].name in capsys.readouterr().out
+    with pytest.raises(SystemExit) as stopped:
+        main(["--workers", "0"])
+    assert stopped.value.code == 2
+
+
+def test_no_time_is_no_mutant(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "out.json"
+    assert main(["--only", CATALOGUE[0].name, "--time", "0", "--json", str(out)]) == 0
+    assert json.loads(out.read_text())["total"] == 0
+    assert "0 of 0 mutants found" in capsys.readouterr().out
