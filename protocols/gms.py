@@ -30,7 +30,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, TypeVar
+from typing import Any, ClassVar, Final, Literal, TypeVar
 
 from jgroups_py.address import Address
 from jgroups_py.batch import Batch
@@ -77,6 +77,14 @@ T = TypeVar("T")
 _VIEW_FLAGS = int(Flag.NO_FC | Flag.NO_RELAY)
 _MERGE_VIEW_FLAGS = int(Flag.NO_FC | Flag.NO_RELAY | Flag.NO_TOTAL_ORDER)
 _URGENT = int(Flag.OOB | Flag.NO_FC)
+
+VIEW_REACH: Final = 2**24
+"""By so much the number of a view may exceed all that a member knows: one view a second for half a year."""
+FIRST_REACH: Final = 2**40
+"""The same for who joins, and knows none."""
+MERGE_REACH: Final = 2**44
+"""The same when groups merge. A forger who has driven one member's numbers far ahead must not keep it from merging with
+the others: that takes 2**20 forged views, and 2**18 forged merges use up all numbers (MAX_VIEW_ID)."""
 
 
 class GMS(Protocol):
@@ -354,6 +362,16 @@ class GMS(Protocol):
         """The value of a payload; RemoteProtocolError if it is none."""
         return decode_whole(read, payload)
 
+    def believe(self, number: int, *, merging: bool = False) -> None:
+        """RemoteProtocolError for the number of a view that no group can have come to. Without this a
+        single forged view would use up all numbers, and nobody could make or merge a view again."""
+        known, reach = 0, FIRST_REACH
+        if self.view is not None:
+            known = max(self.view.id, self.highest_id)
+            reach = MERGE_REACH if merging else VIEW_REACH
+        if not 0 <= number <= min(known + reach, MAX_VIEW_ID):
+            raise RemoteProtocolError(f"view id {number} after {known}")
+
     # --- views: sending
 
     def next_id(self) -> int:
@@ -420,8 +438,7 @@ class GMS(Protocol):
         current, view = self.view, content.view
         if view is None:
             raise RemoteProtocolError("a VIEW message without a view")
-        if not 0 <= view.view_id.id <= MAX_VIEW_ID:
-            raise RemoteProtocolError(f"view id {view.view_id.id}")
+        self.believe(view.view_id.id, merging=isinstance(view, MergeView))
         if current is None or src not in current or view.view_id.id <= current.id:
             self.views_ignored += 1
             return

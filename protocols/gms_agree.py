@@ -365,13 +365,16 @@ class Agreement:
         match header.index:
             case Kind.FREEZE:
                 proposed, staying = decode_whole(read_freeze, payload)
+                self.gms.believe(proposed)
                 self._freeze_wanted(src, header.id, proposed, staying)
             case Kind.REPORT:
                 view_id, digest = decode_whole(read_report, payload)
+                self.gms.believe(view_id)
                 if mine and round is not None:
                     self._reported(round, src, view_id, digest)
             case Kind.FETCH | Kind.DECIDED:
                 proposed, staying, goals = decode_whole(read_fetch, payload)
+                self.gms.believe(proposed)
                 if self._is_for_us((src, header.id), proposed, staying):
                     self._goals_set(goals, header.index == Kind.FETCH)
             case Kind.DONE:

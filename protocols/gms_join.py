@@ -144,6 +144,7 @@ class Joiner:
         view, digest = answer.view, answer.digest
         if view is None or digest is None:
             raise RemoteProtocolError("a join response without view or digest")
+        gms.believe(view.id)
         if gms.local_address not in view or gms.local_address not in digest:
             raise RemoteProtocolError("a join response without the joiner")
         self.stop()

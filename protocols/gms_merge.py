@@ -202,17 +202,23 @@ class Merger:
         elif merge_id != self._id and not (merge_id is None and self.busy):
             gms.views_ignored += 1  # of a merge that is over
         elif header.type == GmsType.GET_DIGEST_RSP:
-            self._collected(src, gms.decode(read_view_digest, payload))
+            self._collected(src, self._content(payload))
         elif header.type == GmsType.MERGE_RSP:
             rejected = header.rejected or not payload
-            self._answered(src, None if rejected else gms.decode(read_view_digest, payload))
+            self._answered(src, None if rejected else self._content(payload))
         elif header.type == GmsType.INSTALL_MERGE_VIEW:
-            self._install_wanted(src, gms.decode(read_view_digest, payload))
+            self._install_wanted(src, self._content(payload))
         elif header.type == GmsType.CANCEL_MERGE and src == self._leader and self._led is None:
             gms.merges_cancelled += 1
             gms.trace("merge", step="cancelled", by=src)
             self.stop()
             gms.changes.wake()
+
+    def _content(self, payload: bytes | memoryview) -> ViewDigest:
+        content = self.gms.decode(read_view_digest, payload)
+        if content.view is not None:
+            self.gms.believe(content.view.view_id.id, merging=True)
+        return content
 
     def _requested(self, src: Address, merge_id: MergeId, members: tuple[Address, ...]) -> None:
         gms = self.gms
@@ -338,8 +344,12 @@ def participants_of(views: Mapping[Address, View]) -> dict[Address, tuple[Addres
 def merge_leader(
     views: Mapping[Address, View], participants: Mapping[Address, tuple[Address, ...]]
 ) -> Address | None:
-    """The lowest coordinator; None where all that answered follow somebody who did not."""
+    """The lowest coordinator; None where somebody's coordinator did not answer and nobody's own view
+    has it as coordinator. Where they follow each other in a circle, the lowest of those followed."""
     coordinators = tuple(m for m in participants if views[m].coordinator == m)
+    followed = tuple(views[m].coordinator for m in participants)
+    if not coordinators and all(m in participants for m in followed):
+        coordinators = followed
     return lowest(coordinators) if coordinators else None
 
 

@@ -25,6 +25,7 @@ from jgroups_py.headers import (
 )
 from jgroups_py.message import MessageType
 from jgroups_py.protocols import gms_agree, relay_wire
+from jgroups_py.protocols.gms import VIEW_REACH
 from jgroups_py.protocols.gms_merge import merge_leader
 from jgroups_py.sim import World
 from jgroups_py.stackfile import parse_stack
@@ -37,7 +38,7 @@ from jgroups_py.structures import (
     write_view_digest,
 )
 from jgroups_py.values import MergeId, PingData, ViewDigest
-from jgroups_py.view import DeltaView, View, ViewId
+from jgroups_py.view import DeltaView, Digest, View, ViewId
 from jgroups_py.wire import decode_whole, encode_whole
 
 A, B, C = (UUID.make(random.Random(n)) for n in range(3))
@@ -245,3 +246,49 @@ def test_a_protocol_named_by_what_is_no_import_path(name: str) -> None:
 def test_a_line_that_is_no_record_of_a_log(line: str) -> None:
     with pytest.raises(ValueError):
         Record.from_json(line)
+
+
+def forged_view(cluster: Cluster, at: int, view: View) -> None:
+    """``view`` reaches the member number ``at`` as if its coordinator had sent it."""
+    member = cluster.members[at]
+    assert member.view is not None
+    payload = encode_whole(write_view_digest, ViewDigest(view, Digest()))
+    headers = {PROTOCOL_IDS["GMS"]: GmsHeader(GmsType.VIEW)}
+    src = member.view.coordinator
+    if src == member.address:
+        src = member.view.members[1]
+    cluster.deliver(member, cluster.forged(headers, src=src, dest=member.address, payload=payload))
+
+
+@pytest.mark.parametrize("number", [MAX_VIEW_ID, MAX_VIEW_ID - 1, 2**32])
+def test_one_forged_view_does_not_use_up_the_numbers(number: int) -> None:
+    cluster = Cluster(9, "udp.xml")
+    member = cluster.members[1]
+    before = member.statistics()["GMS"]["bad_messages"]
+    view = View(ViewId(member.address, number), (member.address,))
+    forged_view(cluster, 1, view)
+    assert member.statistics()["GMS"]["bad_messages"] == before + 1
+    cluster.talk()
+
+
+def test_a_group_recovers_from_the_highest_view_that_is_believed() -> None:
+    cluster = Cluster(10, "udp.xml")
+    member, now = cluster.members[1], cluster.members[1].view
+    assert now is not None
+    members = dict.fromkeys((member.address, *now.members))
+    view = View(ViewId(member.address, now.id + VIEW_REACH), tuple(members))
+    forged_view(cluster, 1, view)
+    assert member.view == view
+    cluster.talk()
+
+
+def test_members_that_follow_each_other_in_a_circle_merge() -> None:
+    cluster = Cluster(11, "udp.xml")
+    first, second, _ = cluster.members
+    now = first.view
+    assert now is not None and now.coordinator == first.address
+    members = tuple(dict.fromkeys((second.address, *now.members)))
+    forged_view(cluster, 0, View(ViewId(second.address, now.id + 9), members))
+    assert first.view is not None and first.view.coordinator == second.address
+    assert second.view is not None and second.view.coordinator == first.address
+    cluster.talk()
