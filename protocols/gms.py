@@ -173,7 +173,7 @@ class GMS(Protocol):
         self._unacknowledged: dict[Address, None] = {}
         self._ack_timer = self.timer(self._on_ack_timeout)
         self._delta_base: ViewId | None = None
-        """The view we multicast last."""
+        """The view we have, if we multicast it."""
         self.views_installed = 0
         self.views_ignored = 0
         """Views that came late, twice, or from strangers."""
@@ -520,6 +520,8 @@ class GMS(Protocol):
         assert old is None or view.id > old.id, "view ids must grow"
         assert self.local_address in view
         self.view = view
+        if self._delta_base != view.view_id:
+            self._delta_base = None
         self.excluding = None
         self.highest_id = max(self.highest_id, view.id)
         self.views_installed += 1
