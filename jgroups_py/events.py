@@ -322,7 +322,8 @@ class Expel(Event):
 
 @dataclass(frozen=True, slots=True)
 class Lag(Event):
-    """This process was stopped or busy for ``seconds`` beyond its deadline."""
+    """This process was stopped or busy for ``seconds`` beyond its deadline. Timers have been put off;
+    this is for deadlines kept elsewhere, and for those who want to be heard at once."""
 
     seconds: float
 

@@ -16,6 +16,8 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
+from jgroups_py.events import Lag
+from jgroups_py.lateness import Lateness
 from jgroups_py.ports import Accepted, Bind, Connect, Handle, In, JoinGroup, Out
 
 if TYPE_CHECKING:
@@ -28,14 +30,16 @@ Trace = Callable[[float, str, str, str, dict[str, Any]], None]
 
 
 class Timer:
-    """A named, cancellable timer of one protocol. Starting it again moves it."""
+    """A named, cancellable timer of one protocol. Starting it again moves it. While this process does
+    not run, its time stands still (lateness.py)."""
 
-    __slots__ = ("_callback", "_machine", "_token", "deadline", "name")
+    __slots__ = ("_callback", "_machine", "_put_off", "_token", "deadline", "name")
 
     def __init__(self, machine: Machine, callback: Callable[[], None], name: str) -> None:
         self._machine = machine
         self._callback = callback
         self._token = 0
+        self._put_off = 0.0
         self.name = name
         self.deadline: float | None = None
 
@@ -49,9 +53,20 @@ class Timer:
     def start_at(self, deadline: float) -> None:
         if deadline == self.deadline:
             return
+        self._put_off = 0.0
+        self._move(deadline)
+
+    def _move(self, deadline: float) -> None:
         self.deadline = deadline
         self._token += 1
         self._machine._push_timer(deadline, self, self._token)
+
+    def _forgive(self, lag: float, lateness: Lateness) -> None:
+        assert self.deadline is not None
+        more = lateness.forgiven(lag, self._put_off)
+        if more > 0:
+            self._put_off += more
+            self._move(self.deadline + more)
 
     def cancel(self) -> None:
         self.deadline = None
@@ -69,7 +84,8 @@ class Machine:
     """See the module's docstring.
 
     ``name``: the member's logical name. ``random``: its own generator (UUIDs, intervals, picks).
-    ``host``: the address to bind to where a stack file names none.
+    ``host``: the address to bind to where a stack file names none. ``lateness``: how late this
+    process is, and what that excuses.
     """
 
     def __init__(
@@ -80,8 +96,10 @@ class Machine:
         now: float = 0.0,
         host: str = "127.0.0.1",
         trace: Trace | None = None,
+        lateness: Lateness | None = None,
     ) -> None:
         self.name = name
+        self.lateness = lateness or Lateness()
         self.random = random
         self.now = now
         self.host = host
@@ -131,6 +149,23 @@ class Machine:
                 if self._soon:
                     self._run_soon()
         self.leave()
+
+    def woke(self, now: float, wanted: float, since: float) -> bool:
+        """To be called before ``handle`` or ``advance`` by who meant to run us at ``wanted``, when
+        that was some time ago; ``since``: when it could run us last. Was it a lag? Then timers are
+        put off by the time since, and the stacks are told."""
+        if not self.lateness.note(now - wanted, now):
+            return False
+        late = now - since
+        self.enter(now)
+        for _, _, timer, token in list(self._timers):
+            if timer._is_current(token):
+                timer._forgive(late, self.lateness)
+        for stack in list(self.stacks):
+            if not stack.closed:
+                stack.event_down(Lag(late))
+        self.leave()
+        return True
 
     def next_deadline(self) -> float | None:
         """When ``advance`` must be called at the latest; None: no timer runs."""

@@ -148,6 +148,11 @@ class Protocol:
         """A timer, not running yet. ``callback`` is a method of ours, named ``_on_...``."""
         return self.machine.timer(callback, name or callback.__name__)
 
+    def patience(self, seconds: float) -> float:
+        """A time-out that waits for somebody else: longer when this process is late itself."""
+        machine = self.machine
+        return seconds + machine.lateness.patience(machine.now)
+
     def ask_down(self, query: Query) -> Any:
         """The first answer of the protocols below, top down; None if nobody answers."""
         return self.stack.ask(query, self, -1)

@@ -6,8 +6,9 @@ Place: below VERIFY_SUSPECT2, above the transport and FD_SOCK2.
     every `interval`          a heartbeat, unless something was multicast within the last interval;
                               who was silent for `timeout` is suspected, all in one event
     suspects change           Silent(all suspects) down
-    own delay                 if this process was stopped or busy, others were not heard because
-                              nobody listened: that time does not count against them
+    Lag from above            this process was stopped or busy, others were not heard because
+                              nobody listened: that time does not count against them. A heartbeat
+    slow all the time         `timeout` is longer by what the process is late (Protocol.patience)
 
 Source:  JGroups FD_ALL3, FailureDetection; WIRE.md section 11.7.
 Differs: one timer instead of two tasks, a time of last hearing instead of a bitmap of intervals.
@@ -71,7 +72,8 @@ class FD_ALL3(Protocol):
         self._suspects: dict[Address, None] = {}
         self._last_multicast = -self.config.interval
         self._tick = self.timer(self._on_tick)
-        self._tick_due = 0.0
+        self._forgiven: dict[Address, tuple[float, float]] = {}
+        """For how much of its silence, since it was heard at that time, we answer ourselves."""
         self.heartbeats_sent = 0
         self.suspected = 0
         """Members suspected so far."""
@@ -119,6 +121,8 @@ class FD_ALL3(Protocol):
                 self._answered(members)
             case Lag(seconds):
                 self._forgive(seconds)
+                if self._heard:
+                    self._say_alive()
         self.pass_event_down(event)
 
     def _answered(self, members: tuple[Address, ...]) -> None:
@@ -139,26 +143,22 @@ class FD_ALL3(Protocol):
             self._tick.cancel()
         elif not self._tick.armed:
             # A random phase, so that the members of a view do not all speak at the same instant.
-            self._start_tick(self.random.uniform(0.0, self.config.interval))
+            self._tick.start(self.random.uniform(0.0, self.config.interval))
 
     # --- time
 
-    def _start_tick(self, delay: float) -> None:
-        self._tick_due = self.now + delay
-        self._tick.start(delay)
-
     def _on_tick(self) -> None:
-        late = self.now - self._tick_due
-        if late > self.config.interval:
-            self._forgive(late)
-        self._start_tick(self.config.interval)
+        self._tick.start(self.config.interval)
         if self.now - self._last_multicast >= self.config.interval:
-            self.heartbeats_sent += 1
-            self.pass_down(Batch.of(None, self.protocol_id, _HEARTBEAT))
+            self._say_alive()
         self._suspect_silent()
 
+    def _say_alive(self) -> None:
+        self.heartbeats_sent += 1
+        self.pass_down(Batch.of(None, self.protocol_id, _HEARTBEAT))
+
     def _suspect_silent(self) -> None:
-        limit = self.now - self.config.timeout
+        limit = self.now - self.patience(self.config.timeout)
         silent = tuple(m for m, at in self._heard.items() if at <= limit)
         fresh = tuple(m for m in silent if m not in self._suspects)
         self._suspects.update(dict.fromkeys(fresh))
@@ -175,11 +175,16 @@ class FD_ALL3(Protocol):
 
     def _forgive(self, seconds: float) -> None:
         """Nobody listened for so long: silence of that time says nothing about others."""
-        if seconds <= 0:
-            return
         self.delays_forgiven += 1
-        now = self.now
-        self._heard = {m: min(now, at + seconds) for m, at in self._heard.items()}
+        lateness, forgiven = self.machine.lateness, self._forgiven
+        self._forgiven = {}
+        for member, at in self._heard.items():
+            told_at, before = forgiven.get(member, (at, 0.0))
+            if told_at != at:
+                before = 0.0  # it was heard since
+            more = lateness.forgiven(seconds, before)
+            self._heard[member] = at = min(self.now, at + more)
+            self._forgiven[member] = (at, before + more)
 
     def check(self) -> None:
         assert self.local_address not in self._heard

@@ -53,6 +53,7 @@ class Search:
         """AGAIN: the peer said goodbye."""
         self.refused = True
         """Every port so far refused, or had another member behind it."""
+        self._owner = owner
         self._connections = connections
         self._timeout = timeout
         self._ask_on = ask
@@ -93,7 +94,7 @@ class Search:
     def _ask(self, connection: Connection) -> None:
         self.connection = connection
         self._timer.cancel()
-        self._timer.start(self._timeout)
+        self._timer.start(self._owner.patience(self._timeout))
         self._ask_on(connection, self.member)
 
     def _next(self, *, refused: bool) -> None:

@@ -132,7 +132,7 @@ class Agreement:
         if not self._waits(src, view):
             return False
         if self._put_off is None:
-            self._patience.start(self.gms.config.agree_timeout)
+            self._patience.start(self.gms.patience(self.gms.config.agree_timeout))
         elif view.id < self._put_off[1].id:
             return True
         self._put_off = (src, view, digest)
@@ -241,7 +241,7 @@ class Agreement:
         gms.agreements += 1
         round.reports[me] = report
         gms.trace("agree", step="freeze", departing=departing, asked=tuple(round.asked))
-        self._timer.start(timeout)
+        self._timer.start(gms.patience(timeout))
         payload = _encode_freeze(round.proposed, staying)
         for member in round.asked:
             self._send(member, Kind.FREEZE, round.number, payload)
@@ -317,7 +317,7 @@ class Agreement:
         for member in waiting:
             del round.asked[member]
             round.silent[member] = None
-        self._timer.start(self.gms.config.agree_timeout)
+        self._timer.start(self.gms.patience(self.gms.config.agree_timeout))
         self._evaluate(round)
 
     def _settle(self, round: _Round) -> None:

@@ -7,6 +7,8 @@ Place: above the failure detectors, below GMS and everything reliable.
     silence for `timeout`     Suspect(P, and everyone else due by now) up
       Suspect(P, gone)        silence for `gone_timeout` is enough
     Unsuspect(P), view without P    forget P
+    Lag from above            the answer may have come and gone while we stood still: ask again, and
+                              wait as if that time had not been
     ARE_YOU_DEAD              answer I_AM_NOT_DEAD to who asks
 
 Why `window`: members that crash together should leave in one view, not one view each.
@@ -15,7 +17,8 @@ asked all the same (a firewall may do the refusing), but need not be waited for 
 
 Source:  JGroups VERIFY_SUSPECT2; WIRE.md sections 10 and 11.7.
 Differs: Java polls every `timeout`, so silence counts after 1-2 x timeout; here it counts after
-         `timeout` to `timeout + window`. The question is repeated at half time. No use_mcast_rsps.
+         `timeout` to `timeout + window`. The question is repeated at half time. A process that is
+         late itself waits longer (Protocol.patience). No use_mcast_rsps.
 Limits:  a live member that answers later than that is still expelled. At most one entry a member
          of the view.
 """
@@ -29,7 +32,7 @@ from jgroups_py.address import Address
 from jgroups_py.batch import Batch
 from jgroups_py.config import Seconds
 from jgroups_py.errors import ConfigError
-from jgroups_py.events import Event, Suspect, Unsuspect, ViewChange
+from jgroups_py.events import Event, Lag, Suspect, Unsuspect, ViewChange
 from jgroups_py.headers import PROTOCOL_IDS, VerifyHeader2, VerifyType
 from jgroups_py.machine import Timer
 from jgroups_py.protocol import Protocol
@@ -74,6 +77,8 @@ class VERIFY_SUSPECT2(Protocol):
         """When it is asked a second time."""
         self._gone: dict[Address, float] = {}
         """Of the suspected members those that are proved dead: when their silence counts."""
+        self._put_off: dict[Address, float] = {}
+        """By how much because of own lags."""
         self._silence = self.timer(self._on_silence)
         self._repeat = self.timer(self._on_repeat)
         self.suspected = 0
@@ -127,27 +132,47 @@ class VERIFY_SUSPECT2(Protocol):
             self._forget(tuple(m for m in self._due if m not in event.view))
         elif isinstance(event, Unsuspect):
             self._forget(event.members)
+        elif isinstance(event, Lag):
+            self._stood_still(event.seconds)
         self.pass_event_down(event)
 
     def _question(self, members: tuple[Address, ...], gone: bool) -> None:
-        config = self.config
+        timeout = self.patience(self.config.timeout)
+        gone_timeout = min(self.patience(self.config.gone_timeout), self.config.timeout)
         fresh = []
         for member in members:
             if member == self.local_address or not self._is_member(member):
                 continue
             if member not in self._due:
-                self._due[member] = self.now + config.timeout
-                self._again[member] = self.now + config.timeout / 2
+                self._due[member] = self.now + timeout
+                self._again[member] = self.now + timeout / 2
                 self.suspected += 1
                 fresh.append(member)
             if gone and member not in self._gone:
-                soon = self.now + min(config.gone_timeout, config.timeout)
-                self._gone[member] = min(soon, self._due[member])
+                self._gone[member] = min(self.now + gone_timeout, self._due[member])
                 self.trace("gone", member=member)
         self._rearm()
         if fresh:
             self.trace("ask", members=tuple(fresh))
         for member in fresh:
+            self._say(VerifyType.ARE_YOU_DEAD, member)
+
+    def _stood_still(self, seconds: float) -> None:
+        lateness, now = self.machine.lateness, self.now
+        for member, due in self._due.items():
+            before = self._put_off.get(member, 0.0)
+            more = lateness.forgiven(seconds, before)
+            if more <= 0:
+                continue
+            self._put_off[member] = before + more
+            fresh = now + min(more, self.config.timeout)  # what is waiting must be read first
+            self._due[member] = max(due + more, fresh)
+            if member in self._again:
+                self._again[member] += more
+            if member in self._gone and before == 0:  # once: then all that waited has been read
+                self._gone[member] = max(self._gone[member], now + self.config.gone_timeout)
+        self._rearm()
+        for member in list(self._due):
             self._say(VerifyType.ARE_YOU_DEAD, member)
 
     def _is_member(self, member: Address) -> bool:
@@ -166,6 +191,7 @@ class VERIFY_SUSPECT2(Protocol):
             self._due.pop(member, None)
             self._again.pop(member, None)
             self._gone.pop(member, None)
+            self._put_off.pop(member, None)
         self._rearm()
 
     # --- timers
@@ -203,6 +229,7 @@ class VERIFY_SUSPECT2(Protocol):
         assert self._repeat.armed == bool(self._again)
         assert all(m in self._due for m in self._again)
         assert all(m in self._due for m in self._gone)
+        assert all(m in self._due for m in self._put_off)
 
 
 def _arm(timer: Timer, times: list[float]) -> None:

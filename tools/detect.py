@@ -67,8 +67,9 @@ async def _member(plan: Plan, name: str) -> None:
             async for line in lines_of(trio.lowlevel.FdStream(sys.stdin.fileno())):
                 if "block" in (told := json.loads(line)):
                     time.sleep(told["block"])  # noqa: ASYNC251 (a loop that stands still is meant)
-                counters = channel.statistics()
-                _say(event="statistics", driver=counters.driver, **counters.protocols)
+                now = channel.statistics()
+                counters = {"driver": now.driver, **now.protocols}
+                _say(event="statistics", **{key: dict(value) for key, value in counters.items()})
             nursery.cancel_scope.cancel()
 
         nursery.start_soon(obey)

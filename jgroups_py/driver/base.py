@@ -15,7 +15,7 @@ from typing import Protocol as Interface
 
 import trio
 
-from jgroups_py.events import Lag
+from jgroups_py.lateness import Lateness
 from jgroups_py.machine import Machine
 from jgroups_py.ports import In, Out
 from jgroups_py.unwrap import reraise
@@ -45,12 +45,15 @@ class DriverLimits:
     """Kernel buffers of datagram sockets where the stack asks for nothing."""
     linger: float = 1.0
     """How long a closed connection may take to send what was written."""
-    tick: float = 1.0
+    tick: float = 0.25
     """The driver looks at its own lateness at least this often."""
     timer_slack: float = 0.001
     """Timers due within this time fire together."""
     lag_threshold: float = 0.5
-    """Lateness of a timer that is told to the stacks as Lag."""
+    """Lateness that is told to the stacks as Lag, and puts their timers off."""
+    lag_allowance: float = 10.0
+    """Most by which own lateness lengthens a time-out; a single lag longer than this is forgiven
+    wholly."""
     held_max: int = 10_000
     """Inputs delayed by a fault filter; more are dropped."""
     rounds_max: int = 100
@@ -70,9 +73,9 @@ class Driver:
     def __init__(self, machine: Machine, limits: DriverLimits | None = None) -> None:
         self.machine = machine
         self.limits = limits or DriverLimits()
+        machine.lateness = Lateness(self.limits.lag_threshold, self.limits.lag_allowance)
         self.before_flush: list[Callable[[], None]] = []
         self.turns = 0
-        self.lags = 0
         self._inputs: list[In] = []
         self._woken = False
         self._parked: trio.lowlevel.Task | None = None
@@ -117,7 +120,9 @@ class Driver:
     def turn(self) -> None:
         """See the module's docstring. Not from within a step of the machine."""
         machine = self.machine
-        machine.now = max(machine.now, trio.current_time())
+        now = trio.current_time()
+        self._notice(now)
+        machine.now = max(machine.now, now)
         self._woken = False
         self.turns += 1
         for hook in self.before_flush:
@@ -135,7 +140,9 @@ class Driver:
 
     def take(self, inputs: Sequence[In]) -> None:
         """Things happened: hands them in, and runs a turn."""
-        self.machine.handle(inputs, trio.current_time())
+        now = trio.current_time()
+        self._notice(now)
+        self.machine.handle(inputs, now)
         self.turn()
 
     # --- what subclasses do
@@ -165,8 +172,14 @@ class Driver:
         return self._nursery is not None
 
     def statistics(self) -> dict[str, int]:
-        """Counters: public int attributes."""
-        return {k: v for k, v in vars(self).items() if type(v) is int and k[0] != "_"}
+        """Counters: public int attributes, and how late this process has been (milliseconds)."""
+        lateness = self.machine.lateness
+        return {
+            **{k: v for k, v in vars(self).items() if type(v) is int and k[0] != "_"},
+            "lags": lateness.lags,
+            "late_longest_ms": round(1000 * lateness.longest),
+            "late_recent_ms": round(1000 * lateness.recent(self.machine.now)),
+        }
 
     # --- tasks
 
@@ -193,20 +206,23 @@ class Driver:
                 await trio.sleep_forever()
             self._timer_scope = None
             now = trio.current_time()
-            if now - scope.deadline > limits.lag_threshold:
-                self._on_lag(now - scope.deadline, now)
+            if not self._notice(now):
+                machine.woke(now, self._due, now)  # how late we are in good times, too
             self._fired = now
             machine.advance(now)
             self._due = now + limits.tick
             self.turn()
 
-    def _on_lag(self, seconds: float, now: float) -> None:
-        self.lags += 1
-        log.info("%s: this process was late by %.1f s", self.machine.name, seconds)
-        self.machine.now = max(self.machine.now, now)
-        for stack in list(self.machine.stacks):
-            if not stack.closed:
-                stack.event_down(Lag(seconds))
+    def _notice(self, now: float) -> bool:
+        """Before anything is handed in: was this process stopped, or its loop blocked?"""
+        late = now - self._due
+        if late <= self.limits.lag_threshold:
+            return False
+        log.info("%s: this process was late by %.1f s", self.machine.name, late)
+        due, self._due = self._due, now + self.limits.tick
+        if self._timer_scope is not None:
+            self._timer_scope.deadline = self._due
+        return self.machine.woke(now, due, min(due, self.machine.now))
 
     def _rearm(self) -> None:
         """Moves the timer wait forward where needed; a wait that is too early only looks."""

@@ -111,6 +111,7 @@ class Connection:
         self._writing = False
         self._scope = trio.CancelScope()
         self._read_due = 0.0
+        self._failure: ConnectFailed | None = None
 
     # --- opening
 
@@ -121,13 +122,9 @@ class Connection:
         failure: ConnectFailed | None = None
         try:
             with self._scope:
-                with trio.move_on_after(out.timeout) as limit:
-                    while driver.faults is not None and not driver.faults.sends(self.peer):
-                        await _ask_again()
-                    failure = await self._connect(out)
-                if limit.cancelled_caught:
-                    problem = f"no answer within {out.timeout:g} s"
-                    failure = ConnectFailed(self.handle, False, problem)
+                while not await self._try_connect(out):
+                    pass  # it was we who stood still
+                failure = self._failure
         except trio.Cancelled:
             self._finish()
             raise
@@ -150,6 +147,22 @@ class Connection:
             self._finish()
             return
         await self.run_read()
+
+    async def _try_connect(self, out: Connect) -> bool:
+        """Tries it; False: the time was over, but this process did not run meanwhile."""
+        driver = self.driver
+        with trio.move_on_after(out.timeout) as limit:
+            while driver.faults is not None and not driver.faults.sends(self.peer):
+                await _ask_again()
+            self._failure = await self._connect(out)
+        if limit.cancelled_caught:
+            if self.sock is not None:
+                self.sock.close()
+            if trio.current_time() - limit.deadline > driver.limits.lag_threshold:
+                return False
+            problem = f"no answer within {out.timeout:g} s"
+            self._failure = ConnectFailed(self.handle, False, problem)
+        return True
 
     async def _connect(self, out: Connect) -> ConnectFailed | None:
         try:

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from jgroups_py.sim.world import World
 
 EPHEMERAL_PORT = 40000
+TICK = 0.25
+"""A member looks at its own lateness at least this often, as the driver does. Seconds."""
 
 
 @dataclass(slots=True, eq=False)
@@ -87,6 +89,10 @@ class Host:
         self.held_limit = 2000
         """Inputs kept while paused; datagrams beyond are lost as in a full socket buffer."""
         self.held_lost = 0
+        self._ran_at = 0.0
+        self._turn_time = 0.0
+        self._turns_at: float | None = None
+        self._wanted = 0.0
 
     # --- its clock
 
@@ -116,11 +122,12 @@ class Host:
         """Something arrived."""
         if not self.alive or self.vanished:
             return
-        if self.paused:
+        if self.paused or self._turn_time:
             if len(self._held) < self.held_limit or type(item) is not Datagram:
                 self._held.append(item)
             else:
                 self.held_lost += 1
+            self._want_turn()
             return
         self.world.packets += 1
         self.machine.handle((item,), self.now)
@@ -149,18 +156,55 @@ class Host:
             self._receive_stream(pipe, item)
 
     def pause(self) -> None:
-        self.paused = True
+        """The process is stopped, or its loop is blocked: to others that is the same."""
+        if not self.paused:
+            self.paused = True
+            self._ran_at = self.now
 
     def resume(self) -> None:
         if not self.paused:
             return
         self.paused = False
+        due = self.machine.next_deadline()
+        tick = self._ran_at + TICK
+        self._wanted = tick if due is None else min(due, tick)
+        if self._turn_time:
+            self._want_turn()
+        elif self.alive and not self.vanished:
+            self._run_loop()
+
+    def slow_down(self, turn_time: float) -> None:
+        """From now on each turn of the loop takes so many seconds, in which nothing else is done; 0
+        makes it quick again."""
+        self._turn_time = turn_time
+        self._ran_at = self.now
+        self._wanted = self._ran_at + TICK
+        self._want_turn()
+
+    def _want_turn(self) -> None:
+        """The loop of a slow member has something to do: when the turn that is going on ends."""
+        if self._turns_at is None and not self.paused:
+            self._turns_at = self.world.clock.now + self._turn_time
+            self.world.clock.at(self._turns_at, self._on_turn)
+
+    def _on_turn(self) -> None:
+        self._turns_at = None
+        if self.alive and not self.vanished and not self.paused:
+            self._run_loop()
+            self._wanted = self.now + TICK
+            if self._turn_time:
+                self._want_turn()  # at least for its tick
+
+    def _run_loop(self) -> None:
+        """One turn, late: timers before what came meanwhile, which is the worse order of the two."""
+        now = self.now
+        self.machine.woke(now, self._wanted, self._ran_at)
+        self.machine.advance(now)
         held, self._held = self._held, []
-        if self.alive and not self.vanished:
-            self.machine.advance(self.now)
-            self.after_step()
-        for item in held:
-            self.receive(item)
+        self.world.packets += len(held)
+        self.machine.handle(held, now)
+        self.after_step()
+        self._ran_at = now
 
     def after_step(self) -> None:
         """Executes what the machine wants done and notes its next deadline."""
@@ -176,6 +220,10 @@ class Host:
             return
         self._wake = None
         if not self.alive or self.vanished or self.paused:
+            return
+        if self._turn_time:
+            self._wanted = min(self._wanted, planned)
+            self._want_turn()
             return
         # An instant of the grid may lie a rounding error before the deadline it stands for.
         self.machine.advance(max(planned, self.now))

@@ -129,6 +129,11 @@ class Member:
         self.world.record(self, "resume")
         self.host.resume()
 
+    def slow_down(self, turn_time: float) -> None:
+        """Each turn of its loop takes so many seconds from now on."""
+        self.world.record(self, "slow", turn_time=turn_time)
+        self.host.slow_down(turn_time)
+
     def act(self, action: Callable[[], None]) -> None:
         """``action`` as one step of the machine, at the time its host's clock shows."""
         self.host.machine.enter(self.host.now)

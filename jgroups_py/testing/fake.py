@@ -159,6 +159,14 @@ class FakeStack:
         self.machine.advance(goal)
         self.machine.check()
 
+    def stand_still(self, seconds: float) -> None:
+        """The process does not run for so long, and then finds out."""
+        wanted = self.machine.now
+        self.machine.woke(wanted + seconds, wanted, wanted)
+        self.machine.check()
+        self.machine.advance(wanted + seconds)
+        self.machine.check()
+
     def _step(self, action: Callable[[], None]) -> None:
         self.machine.enter()
         action()

@@ -136,21 +136,52 @@ def test_alone_nothing_is_sent_and_no_timer_runs() -> None:
 def test_a_member_that_was_stopped_suspects_nobody_when_it_goes_on() -> None:
     fake = stack()
     fake.advance(3.0)
-    fake.machine.advance(fake.now + 30.0)  # the process stood still
+    fake.stand_still(30.0)
     assert fake.take_up_events() == []
     fake.advance(1.0)
     fake.up(from_(B))
-    fake.advance(4.0)
+    fake.advance(14.0)  # it waits longer for a while: 10 s, lag_allowance
     assert fake.take_up_events() == [Suspect((C,))]
 
 
-def test_lag_that_the_driver_measured_is_forgiven() -> None:
+def test_a_lag_is_forgiven_and_the_others_hear_at_once_that_we_are_back() -> None:
     fake = stack(A, B)
     fake.advance(4.5)
+    fake.take_down()
     fake.event_down(Lag(3.0))
+    (beat,) = fake.take_down()
+    assert ID in beat.headers
     fake.advance(2.9)
     assert fake.take_up_events() == []
     fake.advance(2.0)
+    assert fake.take_up_events() == [Suspect((B,))]
+
+
+def test_a_process_that_always_lags_forgives_no_more_than_the_allowance() -> None:
+    """Each second has a lag of 0.9 s; else it would never find that B is dead."""
+    fake = stack(A, B)
+    began = fake.now
+    while not fake.take_up_events() and fake.now < 100:
+        fake.advance(0.1)
+        fake.stand_still(0.9)
+    assert 14.0 < fake.now - began < 5.0 + 10.0 + 2 * 0.9 + 3
+
+
+def test_who_is_heard_between_lags_has_the_whole_allowance_again() -> None:
+    fake = stack(A, B)
+    for _ in range(10):
+        fake.advance(0.5)
+        fake.stand_still(9.0)
+        fake.up(from_(B))
+    assert fake.take_up_events() == []
+
+
+def test_a_slow_process_waits_a_little_longer() -> None:
+    fake = stack(A, B)
+    fake.machine.lateness.note(0.4, fake.now)
+    fake.advance(5.7)
+    assert fake.take_up_events() == []
+    fake.advance(1.1)
     assert fake.take_up_events() == [Suspect((B,))]
 
 

@@ -156,6 +156,55 @@ def test_a_proof_never_makes_it_later() -> None:
     assert fake.take_up_events() == [Suspect((B,))]
 
 
+def test_a_verification_that_ran_out_while_we_stood_still_is_not_over() -> None:
+    fake = stack()
+    fake.event_up(Suspect((B, C)))
+    fake.advance(0.99)
+    asked(fake)
+    fake.stand_still(20.0)
+    assert fake.take_up_events() == []
+    assert [dest for dest, _ in asked(fake)] == [B, C]  # the answer may have been lost meanwhile
+    fake.advance(0.9)
+    fake.up(message(VerifyType.I_AM_NOT_DEAD, B, A, B))
+    fake.advance(0.3)
+    assert fake.take_up_events() == [Unsuspect((B,)), Suspect((C,))]
+
+
+def test_a_proof_waits_for_the_answer_after_a_lag_too() -> None:
+    fake = stack()
+    fake.event_up(Suspect((B,), gone=True))
+    fake.stand_still(20.0)
+    fake.advance(0.04)
+    assert fake.take_up_events() == []
+    fake.advance(0.1)
+    assert fake.take_up_events() == [Suspect((B,))]
+
+
+def test_lag_after_lag_does_not_put_it_off_for_ever() -> None:
+    fake = stack()
+    fake.event_up(Suspect((B,)))
+    began = fake.now
+    while not fake.take_up_events() and fake.now < 100:
+        fake.advance(0.05)
+        fake.stand_still(0.7)
+    assert 10.0 < fake.now - began < 1.1 + 10.0 + 3
+
+
+def test_a_slow_process_gives_others_more_time() -> None:
+    fake = stack()
+    fake.machine.lateness.note(0.3, fake.now)
+    fake.event_up(Suspect((B,)))
+    fake.event_up(Suspect((C,), gone=True))
+    fake.advance(0.6)
+    assert fake.take_up_events() == []
+    fake.advance(0.1)
+    assert fake.take_up_events() == [Suspect((C,))]
+    fake.advance(0.8)
+    assert fake.take_up_events() == []
+    fake.advance(0.3)
+    assert fake.take_up_events() == [Suspect((B,))]
+
+
 def test_views_and_retractions_end_a_suspicion() -> None:
     fake = stack()
     fake.event_up(Suspect((B, C)))

@@ -38,6 +38,7 @@ WHERE = {
     "stackwrite": "config",
     "timing": "config",
     "limits": "channel",
+    "lateness": "values",
     "machine": "stack",
     "protocol": "stack",
     "stack": "stack",

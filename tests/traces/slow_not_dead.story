@@ -20,10 +20,6 @@ advance 1s
 3.112 B resume
 3.112 A FD_ALL3 heard member=B
 3.112 C FD_ALL3 heard member=B
-3.113 B VERIFY_SUSPECT2 ask members=[C]
-3.113 A VERIFY_SUSPECT2 ask members=[C]
-3.113 B VERIFY_SUSPECT2 alive member=C
-3.113 A VERIFY_SUSPECT2 alive member=C
 10.112 B deliver B: alive
 10.112 A deliver B: alive
 10.112 C deliver B: alive

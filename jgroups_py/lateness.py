@@ -1,0 +1,68 @@
+"""How late this process is: it measures itself, so that it does not blame others.
+
+Whoever runs a machine says when it wanted to run and when it did (``Machine.woke``). Lateness beyond
+``threshold`` is a lag: the process was stopped, or its loop was blocked, and what others sent waits in
+the kernel or was lost there. For that time nobody can be blamed:
+
+    timers                       are put off by as much; time stood still
+    Lag down every stack         for deadlines that protocols keep in tables
+    recent lateness, small too   lengthens time-outs that wait for others: Protocol.patience
+
+All of it is bounded by ``allowance``: lags that long are forgiven wholly; shorter ones, which a process
+that is always slow has all the time, up to so much in total for one wait. Else such a process would
+never notice anything.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+WINDOW: Final = 10.0
+"""Seconds; recent is what happened in this window or the one before."""
+ROUND_TRIP: Final = 2
+"""A question leaves late and its answer is taken late."""
+
+
+class Lateness:
+    """What one process knows of itself. Times are seconds."""
+
+    def __init__(self, threshold: float = 0.5, allowance: float = 10.0) -> None:
+        self.threshold = threshold
+        self.allowance = allowance
+        self.lags = 0
+        """How often lateness was beyond the threshold."""
+        self.longest = 0.0
+        self._began = 0.0
+        self._now = 0.0
+        self._before = 0.0
+
+    def note(self, late: float, now: float) -> bool:
+        """We are ``late``. Is that a lag?"""
+        self._turn_over(now)
+        self._now = max(self._now, late)
+        self.longest = max(self.longest, late)
+        if late <= self.threshold:
+            return False
+        self.lags += 1
+        return True
+
+    def recent(self, now: float) -> float:
+        """The worst lateness of the last 10 to 20 seconds."""
+        self._turn_over(now)
+        return max(self._now, self._before)
+
+    def _turn_over(self, now: float) -> None:
+        if now - self._began >= WINDOW:
+            self._before = self._now if now - self._began < 2 * WINDOW else 0.0
+            self._now = 0.0
+            self._began = now
+
+    def patience(self, now: float) -> float:
+        """By how much a time-out that waits for somebody else is to be longer."""
+        return min(ROUND_TRIP * self.recent(now), self.allowance)
+
+    def forgiven(self, lag: float, before: float) -> float:
+        """How much of ``lag`` one wait is put off by that was put off by ``before`` already."""
+        if lag >= self.allowance:
+            return lag
+        return max(0.0, min(lag, self.allowance - before))

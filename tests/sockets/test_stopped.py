@@ -1,0 +1,116 @@
+"""Real processes that are stopped, or whose loop is blocked: they blame nobody when they go on."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+import trio
+
+from jgroups_py.config import load_stack
+from jgroups_py.tools.detect import Group, Plan
+from jgroups_py.tools.mperf_ports import private_attributes
+
+needs_signals = pytest.mark.skipif(
+    not hasattr(signal, "SIGSTOP"), reason=f"no SIGSTOP on {sys.platform}"
+)
+
+
+@asynccontextmanager
+async def group_of_three(stack: str, **settings: str) -> AsyncIterator[Group]:
+    attributes = private_attributes(load_stack(stack), 4)
+    attributes.update({key.replace("__", "."): value for key, value in settings.items()})
+    plan = Plan(stack, 3, 0, f"stopped-{os.getpid()}", attributes)
+    async with trio.open_nursery() as nursery:
+        group = Group(plan, nursery)
+        try:
+            for _ in range(plan.members):
+                await group.start_one()
+                await group.agree()
+            await trio.sleep(0.5)
+            yield group
+        finally:
+            for child in group.children.values():
+                child.process.send_signal(signal.SIGCONT)
+            with trio.CancelScope(shield=True):
+                await group.end()
+        nursery.cancel_scope.cancel()
+
+
+async def stop(group: Group, name: str, seconds: float) -> None:
+    process = group.children[name].process
+    process.send_signal(signal.SIGSTOP)
+    await trio.sleep(seconds)
+    process.send_signal(signal.SIGCONT)
+
+
+def blamed(told: dict[str, Any]) -> dict[str, int]:
+    """Suspicions of this member's own, and those it believed."""
+    return {
+        "FD_ALL3": told["FD_ALL3"]["suspected"],
+        "FD_SOCK2": told["FD_SOCK2"]["suspicions"],
+        "VERIFY_SUSPECT2": told["VERIFY_SUSPECT2"]["confirmed"],
+    }
+
+
+NOBODY = {"FD_ALL3": 0, "FD_SOCK2": 0, "VERIFY_SUSPECT2": 0}
+
+
+@needs_signals
+@pytest.mark.parametrize("stack", ["udp.xml", pytest.param("tcp.xml", marks=pytest.mark.slow)])
+async def test_a_process_that_stood_still_suspects_nobody(stack: str, multicast: object) -> None:
+    """M1 is stopped, then the loop of M2 blocked, for longer than FD_ALL3's time-out. The others
+    wonder, and are answered in time."""
+    short = {"FD_ALL3__timeout": "1500ms", "FD_ALL3__interval": "300ms"}
+    async with group_of_three(stack, VERIFY_SUSPECT2__timeout="15s", **short) as group:
+        before = len(group.history)
+        await stop(group, "M1", 2.5)
+        await trio.sleep(1.0)
+        stopped = await group.statistics("M1")
+        assert blamed(stopped) == NOBODY
+        earlier = blamed(await group.statistics("M2"))  # it may have wondered about M1
+        await group.block("M2", 2.5)
+        await trio.sleep(1.0)
+        blocked = await group.statistics("M2")
+        assert blamed(blocked) == earlier
+        for told in (stopped, blocked):
+            assert told["driver"]["lags"] >= 1 and told["driver"]["late_longest_ms"] > 2000
+        assert len(group.history) == before, "nobody has a new view"
+
+
+@pytest.mark.slow
+@needs_signals
+@pytest.mark.parametrize("who", ["M1", "M3"])
+@pytest.mark.parametrize("stack", ["udp.xml", "tcp.xml"])
+async def test_stopped_for_20_seconds(stack: str, who: str, multicast: object) -> None:
+    """The stacks say 40 s: nobody is suspected on either side."""
+    async with group_of_three(stack) as group:
+        before = len(group.history)
+        await stop(group, who, 20.0)
+        await trio.sleep(12.0)
+        for name in group.children:
+            assert blamed(await group.statistics(name)) == NOBODY, name
+        assert len(group.history) == before
+
+
+@pytest.mark.slow
+@needs_signals
+async def test_stopped_for_20_seconds_where_5_are_allowed(multicast: object) -> None:
+    """The others go on without it when the stack says, and take it back when it is there again."""
+    quick = {
+        "FD_ALL3__timeout": "5s",
+        "FD_ALL3__interval": "1s",
+        "MERGE3__min_interval": "1s",
+        "MERGE3__max_interval": "5s",
+    }
+    async with group_of_three("udp.xml", **quick) as group:
+        await stop(group, "M2", 20.0)
+        without = [members for who, members in group.history if who == "M1"][-1]
+        assert sorted(without) == ["M1", "M3"]
+        await group.agree()
+        assert blamed(await group.statistics("M2")) == NOBODY
