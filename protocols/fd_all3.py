@@ -139,6 +139,7 @@ class FD_ALL3(Protocol):
         others = [m for m in members if m != self.local_address]
         self._heard = {m: self._heard.get(m, self.now) for m in others}
         self._suspects = {m: None for m in self._suspects if m in self._heard}
+        self._forgiven = {m: f for m, f in self._forgiven.items() if m in self._heard}
         if not others:
             self._tick.cancel()
         elif not self._tick.armed:
@@ -190,3 +191,4 @@ class FD_ALL3(Protocol):
         assert self.local_address not in self._heard
         assert self._tick.armed == bool(self._heard)
         assert all(m in self._heard for m in self._suspects)
+        assert all(m in self._heard for m in self._forgiven)
