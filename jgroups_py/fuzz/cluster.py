@@ -185,11 +185,14 @@ class Cluster:
             found.setdefault(member.site, []).append(member)
         return found
 
+    @property
+    def is_settled(self) -> bool:
+        """The members of each site share one view."""
+        return all(self.world.views_agree(members) for members in self.sites.values())
+
     def settle(self, limit: float = SETTLE) -> None:
         """Returns when the members of each site share one view."""
-        agreed = self.world.run_until(
-            lambda: all(self.world.views_agree(m) for m in self.sites.values()), limit=limit
-        )
+        agreed = self.world.run_until(lambda: self.is_settled, limit=limit)
         assert agreed, {m.name: m.view_names for m in self.members}
 
     def babble(self) -> None:
@@ -302,11 +305,13 @@ class Cluster:
             self.strike(rng.choice(attacks), part, talk=True)
             self.trouble(attacks)
 
-    def trouble(self, attacks: Sequence[Callable[[Cluster], bytes]]) -> None:
+    def trouble(
+        self, attacks: Sequence[Callable[[Cluster], bytes]], *, restarts: bool = True
+    ) -> None:
         """Perhaps something that happens in a network without any attacker."""
         rng, members = self.random, self.members
         match rng.randrange(8):
-            case 0 if len(members) > 2:
+            case 0 if len(members) > 2 and restarts:
                 gone = rng.choice(members)
                 self.perform(("crash", _name(gone)))
                 self.strike(rng.choice(attacks), 10)

@@ -96,6 +96,10 @@ class Guard:
             self._running = outer
         return None
 
+    def alive(self) -> None:
+        """The action under way does what it should: its time begins anew."""
+        self._ticks = 0
+
     def jumped(self) -> bool:
         """The process has needed much more memory since the last call than ever before."""
         before, self._peak = self._peak, max(self._peak, _peak())

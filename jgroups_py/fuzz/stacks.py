@@ -22,7 +22,7 @@ import msgspec
 
 from jgroups_py.errors import RemoteProtocolError
 from jgroups_py.fuzz.attacks import FORGED, HARMLESS, RELAY_FORGED, Attack, mutated
-from jgroups_py.fuzz.cluster import Cluster, Op, is_refused
+from jgroups_py.fuzz.cluster import SETTLE, Cluster, Op, is_refused
 from jgroups_py.fuzz.cover import Cover
 from jgroups_py.fuzz.guard import HANG, Guard, Problem
 from jgroups_py.fuzz.mutate import Mutator
@@ -34,7 +34,7 @@ from jgroups_py.kinds import KINDS
 from jgroups_py.protocols.transport import TP
 from jgroups_py.sim import World
 
-EPISODE: Final = 600
+EPISODE: Final = 1000
 """Hostile inputs of an episode."""
 RECOVERY: Final = 10.0
 """Virtual seconds after the last hostile packet before the cluster is looked at."""
@@ -139,7 +139,7 @@ class StackTarget:
                     problem = guard.run(functools.partial(perform, cluster, op), ())
                     if problem is not None:
                         return problem
-                return guard.run(lambda: aftermath(cluster, episode.forgers), ())
+                return guard.run(lambda: aftermath(cluster, episode.forgers, guard.alive), ())
             finally:
                 cluster.close()
 
@@ -179,10 +179,18 @@ def _dropped(transport: TP) -> float:
     return sum(counts[name] for name in ("dropped_garbage", "dropped_version"))
 
 
-def aftermath(cluster: Cluster, forgers: bool) -> None:
-    """What must hold when the attack is over: see the module's docstring."""
+def aftermath(cluster: Cluster, forgers: bool, alive: Callable[[], None]) -> None:
+    """What must hold when the attack is over: see the module's docstring. ``alive`` is called as virtual time
+    goes by, which it may do for two minutes."""
     cluster.world.heal()
     cluster.world.run_for(RECOVERY)
+    for _ in range(round(SETTLE / RECOVERY)):
+        if cluster.is_settled:
+            break
+        alive()
+        cluster.world.run_for(RECOVERY)
+    alive()
+    cluster.settle(0.0)
     if not forgers:
         cluster.talk()
         cluster.once_in_order()
@@ -213,7 +221,7 @@ class _Siege:
         try:
             problem = self.guard.run(lambda: self.strike(attacks), (_Stop,)) or self.problem
             if problem is None:
-                problem = self.guard.run(lambda: aftermath(self.cluster, self.forgers), ())
+                problem = self.guard.run(self.aftermath, ())
             episode = Episode(self.target.scene.name, self.forgers, self.cluster.ops)
         finally:
             self.cluster.close()
@@ -222,6 +230,9 @@ class _Siege:
             data = msgspec.msgpack.encode(episode)
             findings.append(Finding(self.target.name, data, problem))
         return Done(self.target.name, max(1, self.inputs), self.work.corpus, findings)
+
+    def aftermath(self) -> None:
+        aftermath(self.cluster, self.forgers, self.guard.alive)
 
     def strike(self, attacks: tuple[Attack, ...]) -> None:
         cluster, rng = self.cluster, self.rng
@@ -235,7 +246,8 @@ class _Siege:
                     self.hit(cluster.delivery(rng.choice(cluster.members), data), data)
             self.guarded(lambda: cluster.breathe(talk=not self.forgers or rng.random() < 0.2))
             if rng.random() < 0.02:
-                self.guarded(lambda: cluster.trouble(attacks))
+                # Who starts while somebody forges other versions of the wire may adopt one for good.
+                self.guarded(lambda: cluster.trouble(attacks, restarts=not self.forgers))
 
     def hit(self, op: Op, data: bytes) -> None:
         """One hostile input; a share is traced, and kept when it goes a new way."""
