@@ -548,7 +548,7 @@ class RELAY(Protocol):
             case Need():
                 self.joining.on_need(src, record)
             case StateMark():
-                self.joining.state_mark = record.known
+                self.joining.on_mark(src, record.known)
             case Lack():
                 self.home.on_lack(src, record)
             case PromoteAsk():
@@ -576,8 +576,8 @@ class RELAY(Protocol):
                 if isinstance(requester, UUID) and requester.is_ours:
                     self.tell(requester, StateMark(self.known_here()))
                 self.pass_event_up(event)
-            case StateReceived():
-                self.joining.on_state(self.joining.state_mark)
+            case StateReceived(provider=provider):
+                self.joining.on_state(provider)
                 self.pass_event_up(event)
                 self.joining.release()
             case StateFailed():
@@ -869,6 +869,8 @@ class RELAY(Protocol):
             for origin in forget.origins:
                 self._reported.get(forget.site, {}).pop(origin, None)
                 self._lacking.pop((forget.site, origin), None)
+                for session in self.bridge.sessions.values():
+                    session.forget(origin)
             return
         self.state.forget(forget.origins)
         for origin in forget.origins:

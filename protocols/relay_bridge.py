@@ -339,6 +339,10 @@ class Bridge:
             ahead = number - relay.known(origin)
             if ahead > 0 and not relay.is_member(origin):
                 relay.ahead += ahead
+        if not relay.joining.blind:
+            # Origins we did not name when we asked are forgotten there, and never come again.
+            known = dict.fromkeys(relay.known_origins())
+            numbers = {o: n for o, n in numbers.items() if o in known}
         session.answered(numbers, upto)
         relay.trace("session", to=session.site or str(session.peer), replay=session.replaying)
         self.pump(session)

@@ -264,6 +264,7 @@ class Buffer:
         assert run.payloads is not None
         run.payloads, size = self._kept(run.type, run.payloads)
         run.size = RUN_OVERHEAD + size
+        held.looked = ()
         held.runs.insert(index, run)
         held.firsts.insert(index, run.first)
         self._arrived.append(run)
@@ -395,6 +396,7 @@ class Buffer:
 
     def _drop_front(self, run: Run, count: int) -> None:
         held = self._origins[run.origin]
+        held.looked = ()  # it may be in the middle
         index = held.index(run.first)
         if count < run.count:
             self._cut_front(held, run, count, index)

@@ -130,6 +130,7 @@ class Home:
         if told:
             for origin in told:
                 del self.forgetting[origin]
+                self.trim_serials.pop(origin, None)
                 for session in relay.bridge.sessions.values():
                     session.forget(origin)
             relay.bridge.tell_known()

@@ -29,7 +29,8 @@ class Joining:
         """Nobody could say where to begin: all that is not acknowledged is for this member."""
         self.blind_since = 0.0
         self.state_due = False
-        self.state_mark: Known | None = None
+        self.state_marks: dict[Address, Known] = {}
+        """By provider that was asked for the state: the digests of its moment."""
         self.queue: deque[Batch] = deque()
         self.queued = 0
         self.snapshots: dict[ViewKey, Known] = {}
@@ -54,6 +55,7 @@ class Joining:
             self.blind_since = self.relay.now
         self.joined_with = None
         self.state_due = False
+        self.state_marks = {}
 
     def see_again(self) -> None:
         """At a view: whoever is still beyond a partition has had the time to come back."""
@@ -62,7 +64,11 @@ class Joining:
 
     def expect_state(self) -> None:
         self.state_due = True
-        self.state_mark = None
+        self.state_marks = {}
+
+    def on_mark(self, provider: Address, known: Known) -> None:
+        if self.state_due:
+            self.state_marks[provider] = known
 
     @property
     def waits(self) -> bool:
@@ -104,10 +110,12 @@ class Joining:
         known = self.snapshots.get(need.view)
         relay.tell(src, Snapshot(need.view, relay.known_here() if known is None else known))
 
-    def on_state(self, mark: Known | None) -> None:
+    def on_state(self, provider: Address | None) -> None:
+        """The state of ``provider`` came, or (None) none."""
         relay = self.relay
+        mark = None if provider is None else self.state_marks.get(provider)
         self.state_due = False
-        self.state_mark = None
+        self.state_marks = {}
         if mark is None:
             return
         before = {s: dict(n) for s, n in relay.state.site_digest.items()}

@@ -113,5 +113,7 @@ class Session:
     def forget(self, origin: bytes) -> None:
         for numbers in (self.cursor, self.replay_to, self.acked, self.told):
             numbers.pop(origin, None)
+        for numbers in self.have.values():
+            numbers.pop(origin, None)
         self.stalled.pop(origin, None)
         self.asked_back.pop(origin, None)

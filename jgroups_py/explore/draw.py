@@ -19,8 +19,8 @@ from typing import Final
 
 from jgroups_py.errors import ConfigError
 from jgroups_py.explore.draw_faults import FaultDraw
-from jgroups_py.explore.draw_stack import draw_settings
-from jgroups_py.explore.schedule import MEMBERS_MAX, Healing, Link, Load, Schedule, Site, Step
+from jgroups_py.explore.draw_stack import draw_relay_settings, draw_settings
+from jgroups_py.explore.schedule import MEMBERS_MAX, Healing, Link, Load, Rest, Schedule, Site, Step
 
 SITE_NAMES: Final = ("NYC", "SFO", "LON", "TYO", "SYD", "FRA", "GRU", "BOM", "JNB")
 MESSAGES: Final = 600
@@ -133,17 +133,26 @@ class _Draw:
                     )
         return tuple(found)
 
-    def healing(self, within: float, relays: bool = False) -> Healing:
+    def healing(self, within: float, *, one_way: bool = True) -> Healing:
         pick = self.random.choice
+        rests: list[Rest] = ["crash", "crash", "vanish", "pause", "cut", "cut"]
+        if one_way:
+            rests += ["mute", "deaf"]
         return Healing(
             keep=pick([1.0, 1.0, 0.7, 0.5]),
             turn=self.random.randint(0, 5),
-            rest=pick(["crash", "crash", "vanish", "pause", "cut", "cut", "mute", "deaf"]),
+            rest=pick(rests),
             within=within,
         )
 
-    def faults(self, sites: tuple[Site, ...], seconds: float) -> FaultDraw:
-        return FaultDraw(self.random, [s.name for s in sites], seconds)
+    def steps(self, kind: str, sites: tuple[Site, ...], seconds: float) -> tuple[Step, ...]:
+        mix = {}
+        for do, weight in MIXES[kind].items():
+            mix[do] = weight * self.random.choice([0, 1, 1, 2, 3])
+        if not any(mix.values()):
+            mix = MIXES[kind]
+        faults = FaultDraw(self.random, [s.name for s in sites], seconds, MOMENTS[kind])
+        return faults.steps(mix, self.random.randint(8, 18))
 
 
 def _name(number: int) -> str:
@@ -151,11 +160,8 @@ def _name(number: int) -> str:
     return f"{letter}{more}" if more else letter
 
 
-def _membership(d: _Draw) -> Schedule:
-    sites = d.sites(1, 3, 6)
-    seconds = d.random.choice([30.0, 40.0, 50.0])
-    stack, attributes = draw_settings(d.random)
-    mix = {
+MIXES: Final[dict[str, dict[str, int]]] = {
+    "membership": {
         "crash": 4,
         "vanish": 2,
         "leave": 2,
@@ -165,7 +171,79 @@ def _membership(d: _Draw) -> Schedule:
         "link": 2,
         "clog": 2,
         "drift": 1,
-    }
+    },
+    "merge": {
+        "cut": 9,
+        "crash": 2,
+        "vanish": 1,
+        "leave": 1,
+        "restart": 3,
+        "pause": 2,
+        "link": 2,
+        "clog": 3,
+    },
+    "flow": {
+        "slow": 6,
+        "burst": 6,
+        "crash": 1,
+        "leave": 1,
+        "restart": 2,
+        "pause": 2,
+        "cut": 1,
+        "link": 2,
+        "clog": 2,
+        "drift": 1,
+    },
+    "state": {
+        "state": 8,
+        "crash": 3,
+        "vanish": 1,
+        "leave": 1,
+        "restart": 5,
+        "pause": 2,
+        "cut": 1,
+        "link": 2,
+        "clog": 2,
+        "slow": 2,
+        "burst": 1,
+    },
+    "relay": {
+        "crash": 5,
+        "vanish": 2,
+        "leave": 2,
+        "fail_site": 1,
+        "restart": 7,
+        "pause": 2,
+        "wan": 4,
+        "cut": 1,
+        "link": 2,
+        "clog": 2,
+        "drift": 1,
+        "slow": 1,
+        "burst": 1,
+        "promote": 1,
+        "state": 1,
+    },
+}
+"""How often each kind of fault is drawn, by profile; each seed bends that."""
+MOMENTS: Final[dict[str, tuple[str, ...]]] = {
+    "membership": ("join", "hand-over", "merge", "repair"),
+    "merge": ("merge", "merge", "hand-over"),
+    "flow": ("hand-over", "repair"),
+    "state": ("state", "state", "join"),
+    "relay": ("relay", "relay", "hand-over", "join", "state"),
+}
+"""What some of the faults wait for."""
+SIZES: Final[dict[str, tuple[int, ...]]] = {"flow": (0, 500, 5000, 20_000)}
+"""Of messages, where they are not 0, 50 and 1000 bytes."""
+
+
+def _single(d: _Draw, kind: str) -> Schedule:
+    """One group, as profile ``kind`` has it."""
+    pick = d.random.choice
+    sites = d.sites(1, 3, 6)
+    seconds = pick([30.0, 40.0, 50.0])
+    stack, attributes = draw_settings(d.random, flow=kind == "flow")
     return Schedule(
         seed=d.seed,
         profile=d.profile,
@@ -173,21 +251,54 @@ def _membership(d: _Draw) -> Schedule:
         stack=stack,
         attributes=attributes,
         inside=d.inside(),
-        start_gap=d.random.choice([0, 0.01, 0.3]),
-        reopen=d.random.choice([0.0, 0.5, 2.0]),
-        loads=d.loads(sites, seconds),
-        steps=_steps(d.faults(sites, seconds), mix, d.random.randint(8, 18)),
+        start_gap=pick([0, 0.01, 0.3]),
+        with_state=kind == "state" and d.random.random() < 0.7,
+        reopen=pick([0.0, 0.5, 2.0]),
+        loads=d.loads(sites, seconds, SIZES.get(kind, (0, 50, 1000))),
+        steps=d.steps(kind, sites, seconds),
         seconds=seconds,
         healing=d.healing(90.0),
     )
 
 
-def _steps(faults: FaultDraw, mix: dict[str, int], count: int) -> tuple[Step, ...]:
-    return faults.steps(mix, count)
+def _relay(d: _Draw) -> Schedule:
+    pick = d.random.choice
+    sites = d.sites(pick([2, 2, 2, 3]), 2, 4)
+    seconds = pick([30.0, 40.0, 50.0])
+    stack, attributes, bridge = draw_relay_settings(d.random, [site.name for site in sites])
+    return Schedule(
+        seed=d.seed,
+        profile=d.profile,
+        sites=sites,
+        stack=stack,
+        attributes=attributes,
+        bridge_attributes=bridge,
+        inside=d.inside(),
+        between=d.between(),
+        start_gap=pick([0.01, 0.3]),
+        with_state=d.random.random() < 0.2,
+        reopen=pick([0.5, 2.0]),
+        loads=d.loads(sites, seconds),
+        steps=d.steps("relay", sites, seconds),
+        seconds=seconds,
+        healing=d.healing(120.0, one_way=False),
+    )
+
+
+def _all(d: _Draw) -> Schedule:
+    """Mostly several sites; the other profiles' faults of one site, too."""
+    kind = d.random.choice(["relay", "relay", "relay", "membership", "merge", "flow", "state"])
+    if d.wanted.sites is not None:
+        kind = "relay" if d.wanted.sites > 1 else d.random.choice(["membership", "merge", "flow"])
+    return _relay(d) if kind == "relay" else _single(d, kind)
 
 
 _PROFILES: Final[dict[str, Callable[[_Draw], Schedule]]] = {
-    "membership": _membership,
-    "all": _membership,
+    "relay": _relay,
+    "membership": lambda d: _single(d, "membership"),
+    "flow": lambda d: _single(d, "flow"),
+    "state": lambda d: _single(d, "state"),
+    "merge": lambda d: _single(d, "merge"),
+    "all": _all,
 }
 PROFILES: Final = tuple(_PROFILES)

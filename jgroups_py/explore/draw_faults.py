@@ -61,25 +61,29 @@ class FaultDraw:
         kinds, weights = list(mix), list(mix.values())
         drawn = self.random.choices(kinds, weights, k=count)
         found = [self.step(kind) for kind in drawn]
-        sure = [kind for kind in ("link", "cut", "clog", "pause", "drift") if kind in mix]
-        lacking = SURE - sum(1 for s in found if s.do in sure and s.after is None)
-        found += [self.step(self.random.choice(sure), timed=True) for _ in range(lacking)]
+        sure = ("link", "cut", "clog", "pause", "drift", "slow")
+        lacking = SURE - sum(1 for step in found if step.do in sure and step.after is None)
+        likely = [kind for kind in sure if mix.get(kind)] or ["link", "pause"]
+        found += [self.step(self.random.choice(likely), timed=True) for _ in range(lacking)]
         return tuple(sorted(found, key=lambda step: step.at))
 
     def step(self, kind: str, *, timed: bool = False) -> Step:
         options: dict[str, Any] = getattr(self, f"_{kind}")()
         after = None
-        chance = 0.5 if kind in ("crash", "vanish", "leave", "pause", "fail_site", "cut") else 0.1
+        chance = (
+            0.5 if kind in ("crash", "vanish", "leave", "pause", "fail_site", "cut", "wan") else 0.1
+        )
         if not timed and self.random.random() < chance:
-            after = self._after(options)
-        return Step(at=self._time(), do=kind, after=after, **options)  # type: ignore[arg-type]
+            after = self._after(kind, options)
+        do = "cut" if kind == "wan" else kind
+        return Step(at=self._time(), do=do, after=after, **options)  # type: ignore[arg-type]
 
     def _time(self) -> float:
         return round(self.random.uniform(0.0, self.seconds * 0.95), 3)
 
-    def _after(self, options: dict[str, Any]) -> After:
+    def _after(self, kind: str, options: dict[str, Any]) -> After:
         protocol, what = self.random.choice(self.moments)
-        if self.random.random() < 0.6:
+        if self.random.random() < 0.6 and kind != "wan":
             options["who"] = ("*.trigger",)
         return After(
             protocol=protocol,
@@ -142,6 +146,17 @@ class FaultDraw:
         else:
             options["who"] = self._some()
         return options
+
+    def _wan(self) -> dict[str, Any]:
+        """Whole sites, not members."""
+        site = self._site()
+        others = [other for other in self.sites if other != site]
+        return {
+            "who": (f"{site}.all",),
+            "other": tuple(f"{o}.all" for o in self.random.sample(others, min(1, len(others)))),
+            "seconds": round(self.random.choice([1, 4, 12]) * self.random.uniform(0.2, 1), 3),
+            "one_way": self.random.random() < 0.2,
+        }
 
     def _link(self) -> dict[str, Any]:
         rng = self.random

@@ -83,17 +83,55 @@ def _credits(rng: random.Random, small: bool) -> dict[str, str]:
 
 
 def draw_relay_settings(
-    rng: random.Random, sites: int
+    rng: random.Random, sites: list[str]
 ) -> tuple[str, dict[str, str], dict[str, str]]:
     """The stack file of sites joined by RELAY, its attributes, those of the bridge."""
     pick = rng.choice
     stack = pick(["relay-udp.xml", "relay-udp.xml", "relay-tcp.xml"])
-    settings = _detection(rng) | _delivery(rng)
+    settings = QUICK | _detection(rng) | _delivery(rng)
+    settings[f"{_TRANSPORTS[stack]}.logical_addr_cache_expiration"] = "10s"
+    credits = _credits(rng, rng.random() < 0.2)
+    settings |= credits
     settings |= {
-        "MERGE3.max_interval": "3s",
-        "RELAY.primary": pick(["NYC", "NYC", "all"]),
+        "RELAY.primary": pick([sites[0], sites[0], "all"]),
         "RELAY.buffering_members": pick(["2", "3", "3"]),
-        "RELAY.gap_wait": "10s",
+        # Longer than detection and a merge take.
+        "RELAY.gap_wait": "15s",
     }
-    bridge = {"MERGE3.max_interval": "3s"}
+    rare = {
+        "RELAY.relay_when": ["stable"],
+        "RELAY.ack_every": ["1", "10"],
+        "RELAY.ack_interval": ["20ms", "500ms"],
+        "RELAY.chunk_bytes": ["200", "5K"],
+        "RELAY.fetch_bytes": ["200", "5K"],
+        "RELAY.retry_interval": ["200ms"],
+        "RELAY.leave_timeout": ["100ms", "1s"],
+    }
+    for name, values in rare.items():
+        if rng.random() < 0.2:
+            settings[name] = pick(values)
+    settings |= _overflow(rng, credits)
+    bridge = {
+        "MERGE3.max_interval": "3s",
+        "UNICAST3.conn_expiry_timeout": "10s",
+        "UNICAST3.conn_close_timeout": "10s",
+        "UNICAST3.max_retransmit_time": "10s",
+    }
     return stack, settings, bridge
+
+
+def _overflow(rng: random.Random, credits: dict[str, str]) -> dict[str, str]:
+    """Buffers that are full when the WAN is cut for some seconds."""
+    policy = rng.choice(["none", "none", "none", "drop_oldest", "block", "spill", "age"])
+    if policy == "none":
+        return {}
+    if policy == "age":
+        return {"RELAY.max_age": rng.choice(["2s", "8s"])}
+    limit = rng.choice([("max_messages", "30"), ("max_bytes", "20K")])
+    settings = {"RELAY.overflow": policy, f"RELAY.{limit[0]}": limit[1]}
+    if policy == "block":
+        size = credits.get("MFC.max_credits", "10K")
+        settings |= {"RELAY.max_bytes": "150K", "RELAY.block_credits": size}
+        settings.pop("RELAY.max_messages", None)
+        settings["MFC.max_credits"] = size
+    return settings

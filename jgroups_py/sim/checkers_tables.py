@@ -23,14 +23,17 @@ if TYPE_CHECKING:
 DEPTH_MAX: Final = 6
 NOT_LOOKED_AT: Final = ("stack", "config", "log")
 """Attributes that lead elsewhere."""
-MAY_REMEMBER: Final[dict[tuple[str, str], str]] = {
-    ("NAKACK2", "_answered"): "who asked last, for pacing; forgotten with the next question",
-    ("UNICAST3", "_answered"): "the same",
-    ("NAKACK2", "_early"): "batches of strangers until the next view: max_buffered_before_join",
-    ("MFC", "_debts"): "strangers: at most max_strangers",
-    ("UFC", "_debts"): "strangers: at most max_strangers",
+MAY_REMEMBER: Final[dict[str, str]] = {
+    "NAKACK2._answered": "who asked last, for pacing; forgotten with the next question",
+    "NAKACK2._early.src": "batches of strangers until the next view: max_buffered_before_join",
+    "UNICAST3._answered": "as NAKACK2's",
+    "MFC._debts": "strangers: at most max_strangers",
+    "UFC._debts": "strangers: at most max_strangers",
+    "RELAY.joining.snapshots": "digests of the last views, which successors hand to joiners",
+    "RELAY.bridge.sessions.have": "what a peer said to have when it asked last",
+    "RELAY.state._forgotten": "so that old copies are not delivered: at most 1000",
 }
-"""(protocol, attribute): why it may."""
+"""Where (the beginning of what is said): why it may."""
 
 
 def leftovers(
@@ -46,8 +49,7 @@ def leftovers(
             if address in gone:
                 found.setdefault(path, {})[address] = None
         for path, addresses in found.items():
-            attribute = path.partition(".")[2].partition(".")[0]
-            if (protocol.name, attribute) not in MAY_REMEMBER:
+            if not path.startswith(tuple(MAY_REMEMBER)):
                 names = ", ".join(f"{gone[a].name}#{gone[a].incarnation}" for a in addresses)
                 yield f"{member.name}: {path} still names {names}"
 

@@ -30,6 +30,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from jgroups_py.batch import Batch
+from jgroups_py.events import StateReceived
 from jgroups_py.headers import FragHeader
 from jgroups_py.message import MessageType
 from jgroups_py.protocols.relay import RELAY
@@ -111,6 +112,8 @@ class _Watched:
     begun: bool = False
     complete: bool = False
     relaying: bool = False
+    given_up: bool = False
+    """It is cut off for good: for the others as good as dead."""
     apart: bool = False
     """It may have less than what was trimmed, until it is seen to have caught up."""
     states: int = 0
@@ -151,7 +154,7 @@ class _Site:
     """I3 is to be looked at."""
 
     def living(self) -> list[_Watched]:
-        return [w for w in self.members if w.member.alive]
+        return [w for w in self.members if w.member.alive and not w.given_up]
 
 
 class RelayOracle:
@@ -176,6 +179,14 @@ class RelayOracle:
         site.members.append(watched)
         self._hosts[member.host] = watched
         self._origins[raw] = _Origin(watched)
+
+    def give_up(self, members: Iterable[Member]) -> None:
+        """These are cut off for good: the rest must come to rest without them."""
+        for member in members:
+            watched = self._hosts.get(member.host)
+            if watched is not None:
+                self._on_record(self.world.now, member, "vanish", {})
+                watched.given_up = True
 
     def sent(self, member: Member, batch: Batch) -> None:
         """The application sends."""
@@ -232,6 +243,11 @@ class RelayOracle:
             self._note_gaps(watched)
         begins = numbers.begun and not watched.begun
         if begins or len(watched.member.events) != watched.states:
+            if any(isinstance(e, StateReceived) for e in watched.member.events[watched.states :]):
+                # What the state contains is not delivered.
+                watched.since = self.world.now
+                for raw, track in watched.tracks.items():
+                    track.exact &= self._origins[raw].watched.site is not site
             watched.states = len(watched.member.events)
             self._begin(watched, numbers)
         if watched.stream:
@@ -414,9 +430,8 @@ class RelayOracle:
             own = [s for s in view.subgroups if watched.member.address in s.members]
             mine = own[0].members if own else ()
         for member in view.members:
-            track = watched.tracks.get(bytes(member))
-            if member not in mine and track is not None:
-                track.exact = False
+            if member not in mine:
+                watched.tracks.setdefault(bytes(member), _Track()).exact = False
 
     def _departed(self, watched: _Watched, old: View, view: View, raw: bytes, merged: bool) -> None:
         origin = self._origins.get(raw)

@@ -10,25 +10,47 @@ from jgroups_py.explore import PROFILES, draw, play
 from jgroups_py.explore.draw import Wanted
 from jgroups_py.explore.schedule import Schedule, from_json
 
+SMALL = Wanted(members=(2, 3))
+
 
 @pytest.mark.parametrize("profile", PROFILES)
-def test_the_same_seed_is_the_same_schedule_and_the_same_run(profile: str) -> None:
+def test_the_same_seed_is_the_same_schedule(profile: str) -> None:
     schedule = draw(3, profile)
     assert schedule == draw(3, profile)
     assert schedule != draw(4, profile)
+
+
+@pytest.mark.parametrize("profile", ["state", "relay"])
+def test_the_same_schedule_is_the_same_run(profile: str) -> None:
+    schedule = draw(7, profile, SMALL)
     first, second = play(schedule), play(from_json(schedule.to_json(), "again"))
     assert first == second
     assert first.events > 500
 
 
 @pytest.mark.parametrize("profile", PROFILES)
-@pytest.mark.parametrize("seed", [1, 2])
-def test_a_run_has_its_size_and_holds(profile: str, seed: int) -> None:
-    outcome = play(draw(seed, profile))
+def test_a_run_has_its_size_and_holds(profile: str) -> None:
+    outcome = play(draw(2, profile, SMALL))
     assert outcome.problems == []
     assert outcome.virtual_s >= 60
     assert outcome.sent >= 500
     assert outcome.faults >= 5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize("seed", range(1, 40))
+def test_many_runs_hold(profile: str, seed: int) -> None:
+    outcome = play(draw(seed, profile))
+    assert outcome.problems == []
+    assert (outcome.virtual_s >= 60, outcome.sent >= 500, outcome.faults >= 5) == (True,) * 3
+
+
+def test_relays_are_joined_and_single_sites_are_not() -> None:
+    assert all(draw(seed, "relay").relays for seed in range(5))
+    assert not any(draw(seed, "flow").relays for seed in range(5))
+    kinds = {len(draw(seed, "all").sites) > 1 for seed in range(30)}
+    assert kinds == {True, False}
 
 
 def test_sites_and_members_can_be_fixed() -> None:
@@ -72,6 +94,6 @@ def test_an_unknown_profile_is_refused() -> None:
 
 def test_a_schedule_survives_its_file() -> None:
     for seed in range(10):
-        schedule = draw(seed, "membership")
+        schedule = draw(seed, "all")
         assert from_json(schedule.to_json(), "x.json") == schedule
         assert isinstance(schedule, Schedule)
