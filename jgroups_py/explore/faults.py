@@ -31,10 +31,15 @@ from jgroups_py.sim import Member
 READ_SECONDS: Final = 0.1
 """A slow reader looks at its stream so often."""
 
+_MOMENT: Final = Step(at=0, do="pause", who=("*.any",), seconds=1.0)
+
 
 def apply(scene: Scene, step: Step, trigger: Member | None = None) -> bool:
-    """Does what ``step`` says now; False: nobody is there for it."""
-    return _DO[step.do](scene, step, trigger)
+    """Does what ``step`` says now; False: nobody is there for it. A step at a time of its own that
+    finds too few members stops somebody for a moment instead."""
+    if _DO[step.do](scene, step, trigger):
+        return True
+    return step.after is None and _pause(scene, _MOMENT, trigger)
 
 
 def _end(scene: Scene, step: Step, trigger: Member | None) -> bool:

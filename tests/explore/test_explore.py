@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from jgroups_py.errors import ConfigError
-from jgroups_py.explore import PROFILES, draw, play
-from jgroups_py.explore.draw import Wanted
+from jgroups_py.explore.draw import PROFILES, Wanted, draw
+from jgroups_py.explore.play import play
 from jgroups_py.explore.schedule import Schedule, from_json
 
 SMALL = Wanted(members=(2, 3))
@@ -22,10 +22,12 @@ def test_the_same_seed_is_the_same_schedule(profile: str) -> None:
 
 @pytest.mark.parametrize("profile", ["state", "relay"])
 def test_the_same_schedule_is_the_same_run(profile: str) -> None:
-    schedule = draw(7, profile, SMALL)
+    schedule = msgspec.structs.replace(
+        draw(7, profile, SMALL), seconds=8.0, least_seconds=0.0, least_messages=0
+    )
     first, second = play(schedule), play(from_json(schedule.to_json(), "again"))
     assert first == second
-    assert first.events > 500
+    assert first.events > 300
 
 
 @pytest.mark.parametrize("profile", PROFILES)

@@ -1,0 +1,75 @@
+"""What fails is made smaller and still fails; planted faults are found by the check they are for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from jgroups_py.explore.draw import Wanted, draw
+from jgroups_py.explore.many import Job, run_seed
+from jgroups_py.explore.play import Outcome, play
+from jgroups_py.explore.schedule import Schedule, load
+from jgroups_py.explore.shrink import shrink
+from jgroups_py.sim.checkers import Problem
+
+
+def fails_with(*kinds: str, runs: list[int]) -> Any:
+    """A player that fails while steps of all these kinds are there."""
+
+    def player(schedule: Schedule) -> Outcome:
+        runs.append(1)
+        there = {step.do for step in schedule.steps}
+        problems = [Problem("gap", "planted")] if there.issuperset(kinds) else []
+        return Outcome(schedule.seed, problems)
+
+    return player
+
+
+def test_only_what_is_needed_stays() -> None:
+    runs: list[int] = []
+    player = fails_with("crash", "pause", runs=runs)
+    seed = next(s for s in range(100) if player(draw(s, "membership")).problems)
+    schedule = draw(seed, "membership")
+    smaller = shrink(schedule, player(schedule), player=player)
+    assert sorted(step.do for step in smaller.steps) == ["crash", "pause"]
+    assert smaller.loads == ()
+    assert smaller.attributes == {}
+    assert sum(len(site.members) for site in smaller.sites) == len(smaller.sites)
+    assert len(runs) < 200
+
+
+def test_another_check_that_fails_is_another_problem() -> None:
+    schedule = draw(1, "membership")
+
+    def player(candidate: Schedule) -> Outcome:
+        check = "gap" if len(candidate.steps) == len(schedule.steps) else "fifo"
+        return Outcome(candidate.seed, [Problem(check, "planted")])
+
+    smaller = shrink(schedule, player(schedule), player=player)
+    assert smaller.steps == schedule.steps
+
+
+def test_shrinking_has_a_limit() -> None:
+    runs: list[int] = []
+    player = fails_with(runs=runs)
+    schedule = draw(1, "membership")
+    shrink(schedule, Outcome(1, [Problem("gap", "planted")]), runs=7, player=player)
+    assert len(runs) == 7
+
+
+def test_a_failing_seed_is_written_and_its_file_fails_the_same_way(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from jgroups_py.protocols.gms import GMS
+
+    monkeypatch.setattr(GMS, "check", lambda self: 1 / 0)
+    job = Job("membership", Wanted(members=(3, 3)), shrink_runs=2, folder=tmp_path)
+    seed = 2
+    result = run_seed(job, seed)
+    assert result.shrunk == str(tmp_path / "2.json")
+    first = result.violations[0]
+    assert first["seed"] == seed
+    assert first["replay"] == "jgroups-py simulate --replay 2 --profile membership --members 3..3"
+    again = play(load(tmp_path / "2.json"))
+    assert again.problems[0].check == first["check"] == "exception"

@@ -1,0 +1,261 @@
+"""Each checker can fail: what it is for is planted, and it says so; without it, it is silent."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import msgspec
+import pytest
+
+from jgroups_py.address import UUID
+from jgroups_py.batch import Batch, Credit
+from jgroups_py.sim import World
+from jgroups_py.sim.checkers import Checker
+from jgroups_py.sim.checkers_bounds import Bounds
+from jgroups_py.sim.checkers_rest import waiting
+from jgroups_py.sim.checkers_tables import leftovers
+from jgroups_py.view import MergeView, View, ViewId
+
+
+class Stage:
+    """A checker and made-up members; what they are given is said by the test."""
+
+    def __init__(self) -> None:
+        self.checker = Checker()
+        self.members: dict[str, Any] = {}
+        for number, name in enumerate("ABC", 1):
+            self.join(name, number)
+
+    def join(self, name: str, number: int, site: str = "NYC") -> None:
+        member = SimpleNamespace(
+            name=name,
+            address=UUID(bytes([number] * 16)),
+            incarnation=1,
+            site=site,
+            world=SimpleNamespace(now=1.0),
+        )
+        self.members[name] = member
+        self.checker.watch(member)  # type: ignore[arg-type]
+
+    def view(self, to: str, number: int, names: str, *groups: str) -> None:
+        members = tuple(self.members[n].address for n in names)
+        view = View(ViewId(members[0], number), members)
+        if groups:
+            parts = []
+            for group in groups:
+                inside = tuple(self.members[n].address for n in group)
+                parts.append(View(ViewId(inside[0], number - 1), inside))
+            view = MergeView(view.view_id, members, tuple(parts))
+        for name in to:
+            self.members[name].on_view(self.members[name], view)
+
+    def sends(self, name: str, count: int = 1, to: str = "", oob: bool = False) -> list[bytes]:
+        dest = self.members[to] if to else None
+        return [self.checker.payload(self.members[name], to=dest, oob=oob) for _ in range(count)]
+
+    def gets(self, to: str, sender: str, *payloads: bytes, dest: str = "") -> None:
+        target = self.members[dest].address if dest else None
+        batch = Batch(target, payloads, {}, self.members[sender].address)
+        for name in to:
+            self.members[name].on_batch(self.members[name], batch)
+
+    @property
+    def checks(self) -> list[str]:
+        return [problem.check for problem in self.checker.problems]
+
+
+@pytest.fixture
+def stage() -> Stage:
+    stage = Stage()
+    stage.view("ABC", 1, "ABC")
+    return stage
+
+
+def test_all_is_well(stage: Stage) -> None:
+    a = stage.sends("A", 3)
+    stage.gets("ABC", "A", *a)
+    stage.gets("B", "A", *stage.sends("A", 2, to="B"), dest="B")
+    stage.gets("BC", "A", *reversed(stage.sends("A", 2, oob=True)))
+    stage.view("AB", 2, "AB")
+    stage.view("AB", 3, "ABC", "AB", "C")
+    stage.gets("AB", "C", stage.sends("C", 5)[4])
+    assert stage.checker.problems == []
+    assert stage.checker.messages.delivered == 17
+
+
+def test_fifo(stage: Stage) -> None:
+    one, two, three = stage.sends("A", 3)
+    stage.gets("B", "A", one, two, three, two)
+    assert stage.checks == ["fifo"]
+
+
+def test_duplicate(stage: Stage) -> None:
+    (one,) = stage.sends("A")
+    stage.gets("B", "A", one, one)
+    (oob,) = stage.sends("A", oob=True)
+    stage.gets("C", "A", oob, oob)
+    assert stage.checks == ["duplicate", "duplicate"]
+
+
+def test_gap(stage: Stage) -> None:
+    one, _, three = stage.sends("A", 3)
+    stage.gets("B", "A", one, three)
+    assert stage.checks == ["gap"]
+
+
+def test_the_first_message_of_a_joiner_is_its_first(stage: Stage) -> None:
+    stage.join("D", 4)
+    stage.view("ABCD", 2, "ABCD")
+    stage.gets("B", "D", stage.sends("D", 2)[1])
+    assert stage.checks == ["gap"]
+
+
+def test_unicasts_have_their_own_numbers(stage: Stage) -> None:
+    one, two, three = stage.sends("A", 3, to="B")
+    stage.gets("B", "A", one, three, two, dest="B")
+    assert stage.checks == ["unicast", "unicast"]
+
+
+def test_agreement(stage: Stage) -> None:
+    one, two = stage.sends("C", 2)
+    stage.gets("A", "C", one, two)
+    stage.gets("B", "C", one)
+    stage.view("AB", 2, "AB")
+    assert stage.checks == ["agreement"]
+
+
+def test_a_damaged_message(stage: Stage) -> None:
+    (one,) = stage.sends("A")
+    stage.gets("B", "A", one + b"x", b"short")
+    assert stage.checks == ["content", "content"]
+
+
+def test_view_order(stage: Stage) -> None:
+    stage.view("A", 3, "AB")
+    stage.view("A", 2, "ABC")
+    assert stage.checks == ["view_order"]
+
+
+def test_view_holder(stage: Stage) -> None:
+    stage.view("C", 2, "AB")
+    stage.view("A", 3, "ABA")
+    assert stage.checks == ["view_holder", "view_holder"]
+
+
+def test_view_identity(stage: Stage) -> None:
+    stage.view("A", 2, "AB")
+    stage.view("B", 2, "ABC")
+    assert stage.checks == ["view_identity"]
+
+
+def test_stream_begins_with_a_view() -> None:
+    stage = Stage()
+    stage.gets("B", "A", *stage.sends("A"))
+    stage.members["B"].on_state(stage.members["B"], None)
+    assert stage.checks == ["stream", "stream"]
+
+
+def test_stream_has_messages_of_members_only(stage: Stage) -> None:
+    one, two = stage.sends("C", 2)
+    stage.gets("AB", "C", one)
+    stage.view("AB", 2, "AB")
+    stage.gets("A", "C", two)
+    assert stage.checks == ["stream"]
+
+
+def test_stream_names_the_sender_and_reaches_whom_it_is_for(stage: Stage) -> None:
+    stage.gets("B", "C", *stage.sends("A"))
+    stage.gets("B", "A", *stage.sends("A", to="C"), dest="C")
+    assert stage.checks == ["stream", "stream"]
+
+
+def test_state_is_not_older_than_what_was_there(stage: Stage) -> None:
+    one, two = stage.sends("A", 2)
+    stage.gets("B", "A", one)
+    state = stage.checker.messages.state_of(stage.members["B"])
+    stage.gets("C", "A", one, two)
+    stage.members["C"].on_state(stage.members["C"], state)
+    assert stage.checks == ["state"]
+    assert msgspec.msgpack.decode(state) == [[b"\1" * 16, 1]]
+
+
+def test_what_follows_a_state_continues_it(stage: Stage) -> None:
+    one, two, three = stage.sends("A", 3)
+    stage.gets("B", "A", one, two)
+    state = stage.checker.messages.state_of(stage.members["B"])
+    stage.members["C"].on_state(stage.members["C"], state)
+    stage.gets("C", "A", three)
+    assert stage.checks == []
+    stage.members["C"].on_state(stage.members["C"], state)
+    stage.gets("C", "A", two)
+    assert stage.checks == ["state", "fifo"]
+
+
+def test_gaps_between_sites_are_for_relay_to_announce(stage: Stage) -> None:
+    stage.join("T", 9, "SFO")
+    one, _, three, _ = stage.sends("T", 4)
+    stage.gets("A", "T", one, three)
+    assert stage.checks == []
+    stage.gets("A", "T", one)
+    assert stage.checks == ["fifo"]
+
+
+# --- of whole members
+
+
+@pytest.fixture
+def world() -> World:
+    world = World(1)
+    for name in "AB":
+        world.start(name, "sim.xml", "demo", attributes={"STABLE.desired_avg_gossip": "1s"})
+        world.run_for(1)
+    world.run_for(5)
+    return world
+
+
+def test_bounds_of_a_protocol(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    from jgroups_py.protocols.nakack2 import NAKACK2
+
+    checker = Checker()
+    for member in world.everybody:
+        checker.watch(member)
+    bounds = Bounds(checker)
+    bounds.look(world.member("A"))
+    assert checker.problems == []
+    monkeypatch.setattr(NAKACK2, "statistics", lambda self: {"pending": 10**9})
+    bounds.look(world.member("A"))
+    assert [p.check for p in checker.problems] == ["bounds"]
+
+
+def test_bounds_of_a_stream(world: World) -> None:
+    checker = Checker()
+    a, b = world.member("A"), world.member("B")
+    for member in (a, b):
+        checker.watch(member)
+    b.reading = False
+    credit = Credit(a.address, True, 3_000_000)
+    b.unread += [Batch(None, (b"x",), {}, a.address, credits=(credit,))] * 2
+    Bounds(checker).look(b)
+    assert [p.check for p in checker.problems] == ["bounds"]
+
+
+def test_leftovers(world: World) -> None:
+    a, b = world.member("A"), world.member("B")
+    known = {m.address: m for m in (a, b)}
+    assert list(leftovers(a, known, [a, b])) == []
+    told = list(leftovers(a, known, [a]))
+    assert any("A: FD_ALL3._heard still names B#1" in line for line in told)
+    b.crash()
+    world.run_for(500)  # caches of SHARED_LOOPBACK and UNICAST3 forget after 360 s
+    assert list(leftovers(a, known, [a])) == []
+    a.stack.protocols[-1].forgotten_things = {b.address: 1}  # type: ignore[attr-defined]
+    assert list(leftovers(a, known, [a])) == ["A: STATE_TRANSFER.forgotten_things still names B#1"]
+
+
+def test_what_waits_is_said(world: World) -> None:
+    a = world.member("A")
+    assert waiting(a.stack) is None
+    a.send(b"one")
+    world.run_for(0.1)
+    assert waiting(a.stack) == "NAKACK2.unstable is 1"
