@@ -305,13 +305,11 @@ class Cluster:
             self.strike(rng.choice(attacks), part, talk=True)
             self.trouble(attacks)
 
-    def trouble(
-        self, attacks: Sequence[Callable[[Cluster], bytes]], *, restarts: bool = True
-    ) -> None:
+    def trouble(self, attacks: Sequence[Callable[[Cluster], bytes]]) -> None:
         """Perhaps something that happens in a network without any attacker."""
         rng, members = self.random, self.members
         match rng.randrange(8):
-            case 0 if len(members) > 2 and restarts:
+            case 0 if len(members) > 2:
                 gone = rng.choice(members)
                 self.perform(("crash", _name(gone)))
                 self.strike(rng.choice(attacks), 10)

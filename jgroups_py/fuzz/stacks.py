@@ -184,14 +184,13 @@ def aftermath(cluster: Cluster, forgers: bool, alive: Callable[[], None]) -> Non
     goes by, which it may do for two minutes."""
     cluster.world.heal()
     cluster.world.run_for(RECOVERY)
-    for _ in range(round(SETTLE / RECOVERY)):
-        if cluster.is_settled:
-            break
-        alive()
-        cluster.world.run_for(RECOVERY)
-    alive()
-    cluster.settle(0.0)
     if not forgers:
+        for _ in range(round(SETTLE / RECOVERY)):
+            alive()
+            if cluster.is_settled:
+                break
+            cluster.world.run_for(RECOVERY)
+        alive()
         cluster.talk()
         cluster.once_in_order()
     cluster.assert_small(GROWTH_MAX)
@@ -246,8 +245,7 @@ class _Siege:
                     self.hit(cluster.delivery(rng.choice(cluster.members), data), data)
             self.guarded(lambda: cluster.breathe(talk=not self.forgers or rng.random() < 0.2))
             if rng.random() < 0.02:
-                # Who starts while somebody forges other versions of the wire may adopt one for good.
-                self.guarded(lambda: cluster.trouble(attacks, restarts=not self.forgers))
+                self.guarded(lambda: cluster.trouble(attacks))
 
     def hit(self, op: Op, data: bytes) -> None:
         """One hostile input; a share is traced, and kept when it goes a new way."""
