@@ -43,6 +43,8 @@ WARM: Final = 0.25
 """A process is warm when this part of the run is over."""
 WARM_INPUTS: Final = 20
 """Inputs of each target before the processes are made, which imports everything."""
+FIRST: Final = 60
+"""Inputs of a target's first chunk in a run by time, for each unit of its weight; the next has twice as many."""
 DEATHS_MAX: Final = 20
 """Processes that may die before the run is given up."""
 FINDINGS_MAX: Final = 20
@@ -201,10 +203,16 @@ class _Run:
         if self.deaths >= DEATHS_MAX:
             return None
         open_ones = [s for s in self.standings.values() if s.open]
-        return min(open_ones, key=lambda s: s.inputs / s.target.weight, default=None)
+        return min(
+            open_ones,
+            key=lambda s: (s.inputs / s.target.weight, -s.target.weight),
+            default=None,
+        )
 
     def _work(self, standing: _Standing) -> Work:
         count = standing.target.chunk_size
+        if self.plan.seconds is not None:  # small chunks first: every target has its turn
+            count = min(count, int(FIRST * standing.target.weight * (standing.chunks + 1)) + 1)
         if standing.share is not None:
             count = min(count, standing.share - standing.inputs)
         return Work(self.plan.seed, standing.chunks, count, standing.corpus)

@@ -208,6 +208,11 @@ def test_a_run_by_time(capsys: pytest.CaptureFixture[str]) -> None:
     assert code == 0 and result["wall_s"] < 30 and result["inputs"] > 100
 
 
+def test_in_a_run_by_time_every_target_has_its_turn(capsys: pytest.CaptureFixture[str]) -> None:
+    code, result = fuzz("--target", "kind", "--target", "control", "--for", "10", capsys=capsys)
+    assert code == 0 and min(t["inputs"] for t in result["targets"].values()) > 0
+
+
 @pytest.mark.parametrize("name", ["kind:message", "control:relay_local", "file:drill.log"])
 def test_the_same_seed_makes_the_same_inputs(name: str) -> None:
     target = next(t for t in DECODERS if t.name == name)
