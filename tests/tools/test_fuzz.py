@@ -208,6 +208,7 @@ def test_a_run_by_time(capsys: pytest.CaptureFixture[str]) -> None:
     assert code == 0 and result["wall_s"] < 30 and result["inputs"] > 100
 
 
+@pytest.mark.slow
 def test_in_a_run_by_time_every_target_has_its_turn(capsys: pytest.CaptureFixture[str]) -> None:
     code, result = fuzz("--target", "kind", "--target", "control", "--for", "10", capsys=capsys)
     assert code == 0 and min(t["inputs"] for t in result["targets"].values()) > 0
