@@ -138,7 +138,9 @@ class VERIFY_SUSPECT2(Protocol):
 
     def _question(self, members: tuple[Address, ...], gone: bool) -> None:
         timeout = self.patience(self.config.timeout)
-        gone_timeout = min(self.patience(self.config.gone_timeout), self.config.timeout)
+        # With a proof, own lateness is worth as much again at most.
+        gone_timeout = self.config.gone_timeout
+        gone_timeout = min(self.patience(gone_timeout), 2 * gone_timeout, self.config.timeout)
         fresh = []
         for member in members:
             if member == self.local_address or not self._is_member(member):

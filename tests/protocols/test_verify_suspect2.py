@@ -195,13 +195,13 @@ def test_a_slow_process_gives_others_more_time() -> None:
     fake.machine.lateness.note(0.3, fake.now)
     fake.event_up(Suspect((B,)))
     fake.event_up(Suspect((C,), gone=True))
-    fake.advance(0.6)
+    fake.advance(0.12)
     assert fake.take_up_events() == []
-    fake.advance(0.1)
+    fake.advance(0.01)
     assert fake.take_up_events() == [Suspect((C,))]
-    fake.advance(0.8)
+    fake.advance(1.46)
     assert fake.take_up_events() == []
-    fake.advance(0.3)
+    fake.advance(0.12)
     assert fake.take_up_events() == [Suspect((B,))]
 
 
