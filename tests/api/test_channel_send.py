@@ -9,8 +9,9 @@ import pytest
 import trio
 from test_channel_stream import from_below, take, toy_of
 
-from jgroups_py import Batch, ChannelLimits, Flag, LocalProtocolError
+from jgroups_py import Batch, ChannelClosed, ChannelLimits, Flag, LocalProtocolError
 from jgroups_py.events import FlowBlocked, FlowOpened
+from jgroups_py.outbox import Outbox
 
 
 async def test_what_was_sent_in_one_turn_goes_down_as_runs_in_order(
@@ -163,3 +164,30 @@ async def test_leaving_waits_for_credit_and_says_what_was_lost(
             a.send_nowait(b"too late")
             from_below(a, FlowBlocked("MFC", None, ()))
     assert "8 bytes were still waiting for credit" in caplog.text
+
+
+async def test_after_the_end_nothing_is_taken_though_a_run_was_begun(
+    open_toy: Any, autojump_clock: Any
+) -> None:
+    async with open_toy(name="A") as a:
+        a.send_nowait(b"taken")
+    with pytest.raises(ChannelClosed):
+        a.send_nowait(b"not taken")
+    outbox = Outbox(ChannelLimits(), lambda: None, lambda to, seconds: None)
+    assert outbox.put(b"taken", None, 0, True)
+    outbox.end(ChannelClosed("closed"))
+    with pytest.raises(ChannelClosed):
+        outbox.put(b"not taken", None, 0, True)
+
+
+async def test_a_channel_that_is_closed_gives_back_what_nobody_read(
+    open_toy: Any, autojump_clock: Any
+) -> None:
+    async with open_toy(name="A") as a:
+        async with open_toy(name="B") as b:
+            toy = toy_of(b)
+            toy.credited = True
+            await a.send(b"unread")
+            await trio.sleep(0.1)
+            assert toy.consumed == 0
+        assert toy.consumed == len(b"unread")

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import trio
+import trio.testing
 
 import jgroups_py.stream
 from jgroups_py.backlog import PackedRuns
@@ -139,3 +140,18 @@ async def test_a_cancelled_reader_misses_nothing(autojump_clock: Any) -> None:
         await stream.wait()
     stream.put(view(1))
     assert stream.take().id == 1
+
+
+async def test_a_reader_that_waits_is_told_of_the_end(autojump_clock: Any) -> None:
+    stream = ItemStream(1000)
+
+    async def read() -> None:
+        await stream.wait()
+        with pytest.raises(ValueError, match="over"):
+            stream.take()
+
+    with trio.fail_after(10):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(read)
+            await trio.testing.wait_all_tasks_blocked()
+            stream.end(ValueError("over"))

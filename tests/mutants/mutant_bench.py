@@ -42,7 +42,7 @@ class NotGreen(Exception):
 class Outcome:
     """Of one check. ``by`` "": it was green; else the test, or the command with what it said.
 
-    ``test``: a single test that failed, and did not merely take too long.
+    ``test``: a single test that failed, and did not merely take too long; without parameters.
     """
 
     by: str
@@ -177,7 +177,8 @@ class Bench:
         if failed is None:
             return Outcome(f"{check}: {_last_line(said)}", seconds)
         hang = "Timeout" in said
-        return Outcome(failed[1], seconds, hang, "" if hang else failed[1])
+        function = failed[1].partition("[")[0]  # with all its parameters, whatever they look like
+        return Outcome(failed[1], seconds, hang, "" if hang else function)
 
     def _kill(self) -> None:
         process = self._running

@@ -86,4 +86,5 @@ def _by(result: Result) -> str:
     if not result.found:
         return "**nothing**"
     by = re.sub(r"^tests/", "", result.by).replace("|", "/").replace("`", "'")
+    by = re.sub(r"\[.{60,}\]$", "[...]", by)  # parameters that are bytes
     return f"{by}{' (hangs)' if result.hang else ''}"

@@ -48,6 +48,17 @@ def test_every_check_names_tests_or_a_drill_that_exist() -> None:
             assert (ROOT / file).exists(), check
 
 
+def test_there_are_mutants_of_every_protocol_with_behaviour() -> None:
+    mutated = {mutant.file for mutant in CATALOGUE}
+    without = {
+        *("__init__", "barrier", "red", "registry", "shared_loopback", "shared_loopback_ping"),
+        *("local_ping", "ping", "tcpping", "mping"),  # discovery.py is what they do
+        *("relay_config", "relay_wire", "relay_status"),  # values
+    }
+    protocols = {f"protocols/{file.name}" for file in (ROOT / "protocols").glob("*.py")}
+    assert protocols - mutated == {f"protocols/{name}.py" for name in without}
+
+
 def test_the_table_lists_the_catalogue_and_every_survivor_is_explained() -> None:
     rows = rows_of(TABLE.read_text(encoding="utf-8"))
     assert list(rows) == [mutant.name for mutant in CATALOGUE]

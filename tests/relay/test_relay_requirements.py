@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from relay_faulty import LowerNumbers
 from relay_harness import BridgeBottom, Member, Net
 
@@ -16,12 +17,14 @@ from jgroups_py.events import (
     Connect,
     FlowBlocked,
     FlowOpened,
+    GetState,
     StateFailed,
     StateReceived,
     StateRequested,
 )
 from jgroups_py.message import Flag, MessageType, Transient
 from jgroups_py.protocols.relay import RELAY
+from jgroups_py.protocols.relay_wire import Cut, StateMark
 
 TRACES = Path(__file__).parent.parent / "traces"
 
@@ -147,6 +150,47 @@ def test_an_old_primary_that_returns_is_fenced_and_lists_its_tail() -> None:
     assert got(net, "C", "W") == [[1, 2]]
     old.reconciled("SFO")
     assert not old.status().out_of_sync
+
+
+def test_of_two_sites_promoted_at_once_all_take_the_same() -> None:
+    net = Net(NYC="ED", SFO="TS", LON="XY", config={"sites": ("NYC", "SFO", "LON")})
+    net.settle(3)
+    net.cut_wan("SFO")
+    net.cut_wan("LON")
+    net.settle(1)
+    net.members["T"].relay.promote()
+    net.members["X"].relay.promote()
+    net.settle(2)
+    net.heal_wan("LON")
+    net.heal_wan("SFO")
+    net.settle(20)
+    assert {m.relay.state.epoch for m in net.everybody} == {(1, "SFO")}
+    assert [m.relay.is_relaying for m in net.everybody] == [m.site == "SFO" for m in net.everybody]
+
+
+def test_an_older_epoch_does_not_come_back() -> None:
+    net = started()
+    net.members["T"].relay.promote()
+    net.settle(2)
+    member = net.members["A"].relay
+    member.direction.on_cut(Cut(99, (0, "NYC"), {}))
+    assert member.state.epoch == (1, "SFO")
+
+
+def test_a_state_that_is_older_than_what_was_delivered_sets_the_digests_back() -> None:
+    """What the state lacks must come again."""
+    net = started()
+    net.send("C", 3)
+    net.settle(2)
+    member, origin = net.members["W"], bytes(net.members["C"].id)
+    older = {"NYC": {origin: 1}}
+    mark = StateMark(replace(member.relay.known_here(), site_digest=older))
+    member.machine.enter()
+    member.stack.event_down(GetState(None, 1.0))
+    member.relay.on_record(net.members["T"].id, mark)
+    member.bottom.pass_event_up(StateReceived(net.members["T"].id, b"everything up to C#1"))
+    member.machine.leave()
+    assert member.relay.state.has("NYC", origin) == 1
 
 
 def test_a_relay_crash_at_the_new_primary_right_after_the_promotion() -> None:
@@ -388,6 +432,8 @@ def test_r16_blocking_ends_with_a_view_until_told_again() -> None:
     net.crash("E")
     net.deliver("view")
     assert not net.members["C"].relay.status().blocked
+    flow = [e for e in net.members["C"].events if isinstance(e, FlowBlocked | FlowOpened)]
+    assert isinstance(flow[-1], FlowOpened), "its application is told"
     net.settle(2)
     assert net.members["C"].relay.status().blocked
     net.heal_wan("SFO")
@@ -464,6 +510,7 @@ def test_r21_own_multicasts_are_relayed_although_the_sender_does_not_want_them_b
     assert got(net, who, *"EDCBATSUVW") == [
         [1, 2, 6] if name == who else [1, 2, 3, 4, 5, 6] for name in "EDCBATSUVW"
     ]
+    assert all(len(batch) for batch in net.members[who].batches), "nothing is no message"
     net.at_rest()
 
 
@@ -517,6 +564,77 @@ def test_a_relay_that_cannot_multicast_takes_nothing_from_the_bridge() -> None:
     relay.machine.leave()
     net.settle()
     assert got(net, "C", "W") == [[1, 2, 3]]
+    net.at_rest()
+
+
+def test_what_waits_for_local_credit_is_not_overtaken_and_given_back_once() -> None:
+    net = started()
+    relay = net.members["T"]
+    (stack,) = bridge_stacks(relay)
+    given_back: list[Batch] = []
+    stack.consumed = given_back.append
+    relay.bottom.pass_event_up(FlowBlocked("MFC", None, ()))
+    for _ in range(2):
+        net.send("C")
+        net.deliver("mc")
+    net.step("bridge", "T", "E")
+    assert [len(s.inbox) for s in relay.relay.bridge.sessions.values()] == [1]
+    assert given_back == []
+    relay.machine.enter()
+    relay.bottom.pass_event_up(FlowOpened("MFC", None))
+    net.step("bridge", "T", "E")  # before the inbox is emptied
+    relay.machine.leave()
+    assert relay.relay.beyond == 0
+    assert len(given_back) == len({id(batch) for batch in given_back}) == 2
+    net.settle()
+    assert got(net, "C", "W") == [[1, 2]]
+
+
+def test_what_was_forwarded_already_is_not_multicast_again() -> None:
+    net = started()
+    net.hold("bridge", dst="T")
+    net.send("C", 2)
+    net.deliver("mc")
+    (queue,) = [q for p, q in net.bridge_queues.items() if net.bridge_of[p[1]].name == "T" and q]
+    queue.append(queue[0])
+    relay = net.members["T"]
+    before = len(relay.log)
+    net.step("bridge", "T", "E")
+    net.step("bridge", "T", "E")
+    assert [len(batch) for batch in relay.log[before:]] == [2]
+    assert relay.relay.duplicates_dropped == 2
+
+
+def test_with_relay_when_stable_nothing_leaves_that_a_member_of_the_site_lacks() -> None:
+    net = started(relay_when="stable")
+    net.hold("mc", dst="B", src="C")
+    net.send("C", 2)
+    net.settle(5)
+    relay = net.members["E"]
+    (session,) = relay.relay.bridge.sessions.values()
+    bridge_stacks(relay)[0].protocols[0].pass_event_up(FlowOpened("UFC", session.peer))
+    net.settle(5)
+    assert got(net, "C", "E", "B", "W") == [[1, 2], [], []]
+    net.release()
+    net.settle()
+    assert got(net, "C", "B", "W") == [[1, 2], [1, 2]]
+    net.at_rest()
+
+
+def test_a_collect_that_is_answered_in_pieces_brings_all_of_them() -> None:
+    net = started(nyc="EDBC", buffering_members=2, fetch_bytes=1)
+    net.hold("bridge", dst="T")
+    for _ in range(6):
+        net.send("C")
+    net.deliver("mc")
+    net.crash("E", reach={"D": 9, "B": 9, "C": 9})
+    net.hold("bview")
+    net.deliver()
+    standby = net.members["B"].relay
+    assert standby.holding.complete
+    assert standby.buffer.ranges(bytes(net.members["C"].id)) == [(1, 6)]
+    net.release()
+    net.settle()
     net.at_rest()
 
 

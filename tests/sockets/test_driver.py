@@ -146,6 +146,33 @@ async def test_unsent_bytes_are_told_and_bounded() -> None:
         assert driver_of(harness, "a").streams_reset == 1
 
 
+@pytest.mark.parametrize("closed", [False, True])
+async def test_what_the_kernel_does_not_take_at_once_comes_complete_and_in_order(
+    closed: bool,
+) -> None:
+    """Also what was written before a close, or while the kernel began to take more."""
+    parts = [bytes([n]) * 1_500_000 for n in range(8)]
+    more = [bytes([n]) * 50_000 for n in range(100, 100 if closed else 200)]
+    wanted = b"".join([*parts, *more])
+    async with driver_harness(SocketTransport()) as harness:
+        await connection(harness)
+        cut = True
+        driver_of(harness, "b").faults = FaultFilter(is_cut=lambda endpoint: cut)
+        for part in parts:
+            harness.put("a", Write(2, part))
+        if closed:
+            harness.put("a", Close(2))
+        else:
+            await until(lambda: of(harness, "a", Writable))
+        cut = False
+        for part in more:
+            await trio.sleep(0.001)
+            harness.put("a", Write(2, part))
+        size = len(wanted)
+        await until(lambda: sum(len(i.data) for i in of(harness, "b", Received)) == size)
+        assert b"".join(i.data for i in of(harness, "b", Received)) == wanted
+
+
 async def test_more_connections_than_allowed_are_closed() -> None:
     async with driver_harness(SocketTransport(DriverLimits(connections_max=2))) as harness:
         harness.put("b", Bind(1, "tcp", "127.0.0.1", 0))

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from jgroups_py.batch import Batch
-from jgroups_py.events import Event
+from jgroups_py.events import Event, Lag
 from jgroups_py.machine import Machine
 from jgroups_py.ports import Bind, Close, Received, SendTo
 from jgroups_py.protocol import Protocol
@@ -146,6 +146,13 @@ class Layer(Protocol):
         self.pass_event_up(event)
 
 
+class Floor(Layer):
+    """Remembers the events that come down."""
+
+    def event_down(self, event: Event) -> None:
+        self.seen.append(event)
+
+
 class Owner:
     def __init__(self) -> None:
         self.events: list[Event] = []
@@ -189,3 +196,14 @@ def test_an_event_passes_every_layer_and_then_reaches_the_owner() -> None:
     stack.protocols[0].pass_event_up(event)
     assert [layer.seen for layer in layers] == [[event]] * 3
     assert owner.events == [event]
+
+
+def test_a_machine_that_stood_still_tells_every_stack() -> None:
+    a = machine()
+    bottoms = [Floor(), Floor()]
+    for bottom in bottoms:
+        Stack(a, [bottom], Owner())
+    assert not a.woke(10.0, 9.9, 9.9)
+    assert [bottom.seen for bottom in bottoms] == [[], []]
+    assert a.woke(20.0, 12.0, 11.0)
+    assert [bottom.seen for bottom in bottoms] == [[Lag(9.0)], [Lag(9.0)]]

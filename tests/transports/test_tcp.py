@@ -419,6 +419,18 @@ def test_a_peer_that_takes_nothing_is_disconnected() -> None:
     assert tcp.statistics()["dropped_stuck"] == 1
 
 
+def test_a_peer_that_has_taken_everything_is_not() -> None:
+    stack, tcp = opened(write_timeout=10.0)
+    accept(stack, HIGHER)
+    stack.down(message(HIGHER, b"x" * 1000))
+    stack.take_outgoing()
+    stack.handle(Writable(-1, 900))
+    stack.handle(Writable(-1, 0))
+    stack.advance(30)
+    assert stack.take_outgoing() == []
+    assert tcp.statistics()["dropped_stuck"] == 0
+
+
 def test_a_peer_that_does_not_say_who_it_is_is_disconnected() -> None:
     stack, tcp = opened()
     stack.handle(Accepted(1, -1, ("127.0.0.1", 55555)))

@@ -123,6 +123,35 @@ def test_dont_bundle_leaves_as_packets_of_its_own() -> None:
     ]
 
 
+def test_messages_of_two_senders_leave_in_packets_of_their_own() -> None:
+    """A member that retransmits for another one sends in its name."""
+    stack, _ = opened()
+    stack.down(run(None, b"mine"))
+    stack.down(run(None, b"of b", src=B))
+    packets = [decode_packet(o.data) for o in stack.take_outgoing() if isinstance(o, SendTo)]
+    assert [(x.src, bytes(x.batches[0].payloads[0])) for x in packets] == [
+        (A, b"mine"),
+        (B, b"of b"),
+    ]
+
+
+def test_an_own_multicast_does_not_come_back_within_the_handler_that_sends_it() -> None:
+    stack, _ = opened()
+    stack.machine.enter()
+    stack.stack.protocols[-1].pass_down(run(None, b"mine"))
+    assert stack.take_up() == []
+    stack.machine.leave()
+    assert len(stack.take_up()) == 1
+
+
+def test_the_largest_packet_is_that_of_a_datagram() -> None:
+    stack, udp = opened()
+    udp._send(bytes(65_507), THERE)
+    udp._send(bytes(65_508), THERE)
+    assert [len(o.data) for o in stack.take_outgoing() if isinstance(o, SendTo)] == [65_507]
+    assert udp.dropped_too_large == 1
+
+
 def test_an_own_multicast_comes_back_up_unserialised() -> None:
     stack, _ = opened()
     batch = run(None, b"mine")

@@ -172,6 +172,16 @@ def test_a_gap_in_the_numbers_ends_a_run() -> None:
     assert [len(batch) for batch in decoded.batches] == [2, 2]
 
 
+def test_messages_with_other_flags_begin_a_run_of_their_own() -> None:
+    def one(seqno: int, flags: int) -> Batch:
+        return Batch(None, [b"x"], {NAK: NakAckHeader2(NakAckType.MSG, seqno)}, A, flags)
+
+    sent = [one(1, 0), one(2, int(Flag.OOB)), one(3, int(Flag.OOB))]
+    (packet,) = encode_packets(sent, "c")
+    got = decode_packet(packet).batches
+    assert [(len(batch), batch.flags) for batch in got] == [(1, 0), (2, Flag.OOB)]
+
+
 def test_fragments_never_form_a_run() -> None:
     first = FragHeader(7, 0, 2)
     second = FragHeader(7, 1, 2)

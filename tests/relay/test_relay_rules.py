@@ -1,0 +1,382 @@
+"""Rules of RELAY that matter rarely, each where it does: faults planted in them went unnoticed once.
+
+NYC: R relay, S standby, M other, N next, O origin. SFO: Y relay, Z next, T other.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from relay_harness import Member, Net
+
+from jgroups_py.events import FlowBlocked, FlowOpened
+from jgroups_py.protocols.relay_state import RelayState
+from jgroups_py.protocols.relay_wire import BridgeGap, Known, StillKnown
+
+
+def started(nyc: str = "RSMO", sfo: str = "YZT", **config: Any) -> Net:
+    net = Net(NYC=nyc, SFO=sfo, config=config)
+    net.settle(3)
+    return net
+
+
+def got(net: Net, origin: str, *names: str) -> list[list[int]]:
+    return [net.members[name].got.get(origin, []) for name in names]
+
+
+def id_of(net: Net, name: str) -> bytes:
+    return bytes(net.members[name].id)
+
+
+def session_of(member: Member) -> Any:
+    (session,) = member.relay.bridge.sessions.values()
+    return session
+
+
+def unsole(member: Member) -> Any:
+    """Its only session; from now on a second relay is on the bridge for each site."""
+    session = session_of(member)
+    member.relay.bridge.is_sole = lambda site: False  # type: ignore[method-assign]
+    return session
+
+
+# --- becoming a holder
+
+
+def test_who_is_no_longer_in_line_keeps_its_copies() -> None:
+    """A merge puts M behind S again, before R has collected."""
+    net = started(buffering_members=2)
+    net.partition("NYC", "R", "SMO")
+    net.deliver()
+    net.hold("bridge")
+    net.send("O")
+    net.deliver("mc", "view", "uc")
+    assert net.members["M"].relay.is_holder
+    net.merge("NYC")
+    net.hold("uc")
+    net.deliver("view")
+    assert not net.members["M"].relay.is_holder
+    net.crash("S", "O")
+    net.release()
+    net.settle()
+    assert got(net, "O", "Y", "Z", "T") == [[1]] * 3
+
+
+def test_who_is_asked_answers_only_after_it_has_that_view() -> None:
+    """S delivers 1 after N has asked it and before it has N's view; N had it before its own."""
+    net = started(nyc="RSNO", buffering_members=2)
+    net.hold("mc", src="O")
+    net.hold("bview")
+    net.send("O")
+    net.step("mc", "N", "O")
+    net.hold("view", dst="S")
+    net.crash("R")
+    net.deliver("view")
+    net.deliver("uc")
+    net.step("mc", "S", "O")
+    net.step("view", "S")
+    net.deliver("uc")
+    assert net.members["N"].relay.holding.complete
+    net.crash("O", "S", reach={"N": 0})
+    net.release()
+    net.settle()
+    assert got(net, "O", "Y", "Z", "T") == [[1]] * 3
+
+
+def collecting() -> tuple[Net, int]:
+    """R has crashed, S collects and so much of O, its answer too, has not come; then M crashes."""
+    net = started(nyc="RSMNO")
+    net.hold("uc", dst="S", src="O")
+    net.crash("R")
+    net.deliver("view", "uc")
+    assert net.members["S"].relay.holding.round is not None
+    late = len(net.unicasts[net.members["O"], net.members["S"]])
+    net.crash("M")
+    net.deliver("view")
+    return net, late
+
+
+def test_a_further_view_begins_an_open_round_anew() -> None:
+    net, _ = collecting()
+    net.release()
+    net.settle()
+    assert net.members["S"].relay.holding.complete
+    net.at_rest()
+
+
+def test_an_answer_to_an_older_round_does_not_count() -> None:
+    net, late = collecting()
+    assert late
+    for _ in range(late):
+        net.step("uc", "S", "O")
+    relay = net.members["S"].relay
+    assert relay.holding.round is not None
+    assert net.members["O"].id in relay.holding.round.silent
+
+
+def test_a_trim_is_repeated_after_a_merge() -> None:
+    """R's trim did not reach M before the partition, and does not come any more."""
+    net = started()
+    net.hold("mc", dst="M", src="R")
+    net.send("M")
+    net.settle(2)
+    assert net.members["R"].relay.state.trimmed[id_of(net, "M")] == 1
+    assert len(net.members["M"].relay.buffer) == 1
+    net.partition("NYC", "RSO", "M")
+    net.deliver("view")
+    net.merge("NYC")
+    net.release()
+    net.settle()
+    net.at_rest()
+
+
+def test_a_relay_begins_with_what_the_slowest_member_has() -> None:
+    """Z has 1 and T has not. T gets it at once, not only when Z finds out that it stays behind."""
+    net = started()
+    net.partition("SFO", "YZ", "T")
+    net.hold("bview", dst="T")
+    net.hold("bridge", dst="R", src="Y")
+    net.deliver()
+    net.send("O")
+    net.settle(2)
+    net.crash("Y")
+    net.deliver("view")
+    net.merge("SFO")
+    net.release()
+    net.settle(1.5)
+    assert got(net, "O", "Z", "T") == [[1], [1]]
+
+
+def test_what_a_departed_relay_sent_and_waits_is_dropped() -> None:
+    net = started()
+    relay = net.members["Y"]
+    relay.bottom.pass_event_up(FlowBlocked("MFC", None, ()))
+    net.send("O")
+    net.settle(1)
+    assert [len(s.inbox) for s in relay.relay.bridge.sessions.values()] == [1]
+    before = len(relay.log)
+    net.crash("R")
+    net.deliver("bview")
+    assert len(relay.log) == before
+    relay.machine.enter()
+    relay.bottom.pass_event_up(FlowOpened("MFC", None))
+    relay.machine.leave()
+    net.settle()
+    assert got(net, "O", "Y", "T") == [[1], [1]]
+    net.at_rest()
+
+
+# --- sessions
+
+
+def test_nothing_is_sent_before_the_other_relay_has_answered() -> None:
+    net = Net(NYC="RSMO", SFO="YZT")
+    net.hold("bridge", dst="R")
+    net.settle(3)
+    net.send("O")
+    net.deliver()
+    net.members["R"].relay.bridge.pump_all()  # as with a view, or when flow control lets go
+    session = session_of(net.members["R"])
+    assert not session.ready and session.cursor == {} and net.members["R"].relay.relayed == 0
+    net.release()
+    net.settle()
+    assert got(net, "O", "Y", "T") == [[1], [1]]
+    net.at_rest()
+
+
+def test_a_relay_multicasts_nothing_beyond_a_gap() -> None:
+    net = started()
+    net.hold("bridge", dst="Y")
+    for _ in range(2):
+        net.send("O")
+        net.deliver("mc")
+    (queue,) = [q for p, q in net.bridge_queues.items() if net.bridge_of[p[1]].name == "Y" and q]
+    queue.reverse()
+    relay = net.members["Y"]
+    before = len(relay.log)
+    net.step("bridge", "Y", "R")
+    assert (len(relay.log), relay.relay.beyond) == (before, 1)
+    net.release()
+    net.settle()
+    assert got(net, "O", "Y", "T") == [[1, 2], [1, 2]]
+    net.at_rest()
+
+
+def test_what_was_acknowledged_is_so_again_when_the_other_side_begins_anew() -> None:
+    """LON was away, so nothing was trimmed; its return is a merge on the bridge."""
+    net = Net(NYC="RSO", SFO="YT", LON="XW", config={"sites": ("NYC", "SFO", "LON")})
+    net.settle(3)
+    net.cut_wan("LON")
+    net.send("O")
+    net.settle(2)
+    assert net.members["R"].relay.buffer
+    net.heal_wan("LON")
+    net.settle()
+    net.at_rest()
+
+
+# --- joiners
+
+
+def test_a_joiner_is_told_by_a_successor_where_its_view_began() -> None:
+    net = started()
+    net.send("O", 2)
+    net.settle(2)
+    net.hold("uc", dst="J")
+    net.join("J", "SFO")
+    net.deliver()
+    net.send("O", 2)
+    net.deliver()
+    net.crash("Y", reach={"Z": 99, "T": 99, "J": 99})  # what it had to tell J is lost with it
+    net.release()
+    net.settle()
+    assert got(net, "O", "J") == [[3, 4]]
+    net.at_rest()
+
+
+# --- who is behind
+
+
+def set_back(net: Net, name: str, to: int) -> Member:
+    """A member of SFO forgets what it had of O beyond ``to``, without noticing."""
+    member = net.members[name]
+    member.relay.state.advance("NYC", id_of(net, "O"), to)
+    del member.got["O"][to:]
+    return member
+
+
+def test_who_says_that_it_lacks_something_gets_it_at_once() -> None:
+    net = started()
+    net.send("O", 3)
+    net.deliver()
+    set_back(net, "T", 1)
+    net.send("O")
+    net.settle(2)
+    assert got(net, "O", "T") == [[1, 2, 3, 4]]
+
+
+def test_who_is_behind_and_does_not_notice_gets_it_after_a_while() -> None:
+    net = started()
+    net.send("O", 3)
+    net.hold("uc", dst="Y", src="T")
+    net.deliver()
+    member = set_back(net, "T", 1)
+    net.release()
+    member.relay._reported = {}
+    member.relay.report_soon()
+    net.settle(10)
+    assert got(net, "O", "T") == [[1, 2, 3]]
+
+
+# --- gaps
+
+
+@pytest.mark.parametrize(
+    ("shrunk", "sole", "told"), [(16.0, True, True), (14.0, True, False), (16.0, False, False)]
+)
+def test_a_number_is_given_up_when_nobody_can_have_it(
+    shrunk: float, sole: bool, told: bool
+) -> None:
+    """Not while members lost a moment ago may come back, nor while the site has two relays."""
+    net = started()
+    net.settle(30)
+    relay = net.members["R"].relay
+    session = session_of(net.members["R"])
+    gaps: list[bytes] = []
+    relay.bridge._send_gap = lambda session, origin: gaps.append(origin)  # type: ignore
+    relay.bridge.is_sole = lambda site: sole  # type: ignore[method-assign]
+    late, early = id_of(net, "M"), id_of(net, "O")
+    session.stalled = {early: relay.now - 20.0, late: relay.now - 14.0}
+    relay.home.looked_at = relay.now
+    relay.home.shrunk_at = relay.now - shrunk
+    assert relay.home.give_up_missing()
+    assert gaps == ([early] if told else []), "each number waits for itself"
+
+
+def test_a_gap_is_put_off_while_a_former_relay_may_have_the_number() -> None:
+    net = started()
+    member = net.members["Y"]
+    session = unsole(member)
+    before = len(member.log)
+    member.relay.bridge._on_gap(session, BridgeGap({id_of(net, "O"): 3}, False))
+    assert (len(member.log), member.relay.gaps_put_off, session.owes_have) == (before, 1, True)
+
+
+def test_what_all_relays_of_a_site_have_acknowledged_counts() -> None:
+    net = started()
+    net.partition("SFO", "YZ", "T")
+    net.settle(2)
+    bridge, origin = net.members["R"].relay.bridge, id_of(net, "O")
+    first, second = bridge.sessions.values()
+    first.acked, second.acked = {origin: 5}, {origin: 3}
+    assert bridge.acknowledged(["SFO"], origin) == 3
+
+
+# --- forgetting
+
+
+def test_nobody_is_forgotten_on_the_word_of_one_of_two_relays() -> None:
+    net = started()
+    net.send("O")
+    net.settle(2)
+    member = net.members["Y"]
+    session = unsole(member)
+    before = len(member.log)
+    member.relay.bridge._on_still_known(session, StillKnown([]))
+    assert len(member.log) == before
+
+
+def test_other_sites_are_told_when_all_at_home_have_forgotten() -> None:
+    net = started()
+    net.send("O")
+    net.settle(2)
+    net.crash("O")
+    net.settle(10)
+    net.hold("mc", dst="S", src="R")
+    net.settle(20)
+    origin = id_of(net, "O")
+    assert origin in net.members["R"].relay.home.forgetting, "S has not"
+    assert origin in net.members["Y"].relay.state.site_digest["NYC"]
+    net.release()
+    net.settle()
+    assert origin not in net.members["Y"].relay.state.site_digest["NYC"]
+    net.at_rest()
+
+
+def test_who_is_not_acknowledged_is_not_forgotten() -> None:
+    net = started()
+    net.send("O")
+    net.settle(2)
+    relay = net.members["R"]
+    bridge = next(stack for stack in relay.machine.stacks if stack.parent is relay.stack)
+    peer = session_of(relay).peer
+    bridge.protocols[0].pass_event_up(FlowBlocked("UFC", peer, ()))
+    net.send("O")
+    net.deliver()
+    net.crash("O", reach={"R": 9, "S": 9, "M": 9})
+    net.settle(60)
+    bridge.protocols[0].pass_event_up(FlowOpened("UFC", peer))
+    net.settle()
+    assert got(net, "O", "Y", "Z", "T") == [[1, 2]] * 3
+    net.at_rest()
+
+
+def test_who_was_just_lost_is_still_known_to_other_sites() -> None:
+    """It may live on beyond a partition, with another relay."""
+    net = started()
+    net.partition("NYC", "RSM", "O")
+    net.deliver("view")
+    relay = net.members["R"].relay
+    assert id_of(net, "O") not in relay.origins()
+    assert id_of(net, "O") in relay.known_origins()
+
+
+def test_what_was_forgotten_does_not_come_back_with_what_another_member_knows() -> None:
+    state = RelayState("NYC", "all", ())
+    origin = bytes(16)
+    state.forget([origin])
+    numbers = {origin: 5}
+    known = Known(numbers, numbers, {}, [], [], (0, "all"), {}, 0)
+    state.learn(known, digest=True)
+    assert state.delivered == state.trimmed == {}

@@ -1,0 +1,42 @@
+"""A reader's borders: not one byte beyond the end, nothing left over, no count that cannot be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from jgroups_py.errors import RemoteProtocolError
+from jgroups_py.wire import Reader
+
+
+def test_it_reads_up_to_the_end_and_not_beyond() -> None:
+    r = Reader(b"abc")
+    assert (r.take(2), r.left) == (b"ab", 1)
+    with pytest.raises(RemoteProtocolError, match="2 bytes wanted, 1 left"):
+        r.take(2)
+    assert r.u8() == ord("c")
+    for read in (r.u8, r.i16, r.i32, r.i64, r.lz64, r.mutf):
+        _refused(read)
+
+
+def _refused(read: Callable[[], object]) -> None:
+    with pytest.raises(RemoteProtocolError):
+        read()
+
+
+def test_what_is_left_over_is_refused() -> None:
+    r = Reader(b"abc")
+    r.take(2)
+    with pytest.raises(RemoteProtocolError, match="1 bytes left over"):
+        r.expect_end()
+    r.take(1)
+    r.expect_end()
+
+
+@pytest.mark.parametrize("count", [-1, 3, 2**31 - 1])
+def test_a_count_that_cannot_fit_is_refused_before_anything_is_made_for_it(count: int) -> None:
+    r = Reader(b"abcde")
+    assert r.count(2, 2, "things") == 2
+    with pytest.raises(RemoteProtocolError, match="things"):
+        r.count(count, 2, "things")
