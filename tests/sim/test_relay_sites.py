@@ -18,7 +18,7 @@ NAMES = {"NYC": "EDC", "SFO": "TSU"}
 PATIENT = {  # a bridge that stands a round trip of 20 s once it is there
     '<FD_ALL3 timeout="5s"': '<FD_ALL3 timeout="90s"',
     '<VERIFY_SUSPECT2 timeout="0.5s"': '<VERIFY_SUSPECT2 timeout="30s"',
-    "<FD_SOCK2/>": "",
+    '<FD_SOCK2 prove_death="false"/>': "",
 }
 
 
