@@ -19,7 +19,7 @@ export IP_MULTICAST_IF ?= 127.0.0.1
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help venv test test-slow test-java check format drill drill-short drill-seeds requirements \
-        bench bench-sim memory fuzz fuzz-short mutants mutants-short clean
+        bench bench-sim memory fuzz fuzz-short mutants mutants-short long-life clean
 
 help:
 	@sed -n 's/^# //p' Makefile | head -4
@@ -106,6 +106,11 @@ fuzz: $(STAMP)
 
 fuzz-short: $(STAMP)
 	$(BIN)/jgroups-py fuzz --for 40 $(if $(SEED),--seed $(SEED)) --json build/fuzz/fuzz-short.json
+
+long-life: $(STAMP)
+	@mkdir -p build/long-life
+	$(BIN)/jgroups-py longlife $(if $(SEED),--seed $(SEED)) \
+	  --json build/long-life/day.json --plot build/long-life/day.svg
 
 mutants: $(STAMP)
 	$(BIN)/python tests/mutants/run_mutants.py --json build/mutants.json --table design/mutants.md $(MUTANTS)

@@ -31,12 +31,15 @@ Trace = Callable[[float, str, str, str, dict[str, Any]], None]
 
 class Timer:
     """A named, cancellable timer of one protocol. Starting it again moves it. While this process does
-    not run, its time stands still (lateness.py)."""
+    not run, its time stands still (lateness.py). Once ``owner`` is closed it runs no more."""
 
-    __slots__ = ("_callback", "_machine", "_put_off", "_token", "deadline", "name")
+    __slots__ = ("_callback", "_machine", "_put_off", "_token", "deadline", "name", "owner")
 
-    def __init__(self, machine: Machine, callback: Callable[[], None], name: str) -> None:
+    def __init__(
+        self, machine: Machine, callback: Callable[[], None], name: str, owner: Stack | None = None
+    ) -> None:
         self._machine = machine
+        self.owner = owner
         self._callback = callback
         self._token = 0
         self._put_off = 0.0
@@ -51,7 +54,7 @@ class Timer:
         self.start_at(self._machine.now + delay)
 
     def start_at(self, deadline: float) -> None:
-        if deadline == self.deadline:
+        if deadline == self.deadline or (self.owner is not None and self.owner.closed):
             return
         self._put_off = 0.0
         self._move(deadline)
@@ -248,8 +251,17 @@ class Machine:
         self._next_handle += 1
         return handle
 
-    def timer(self, callback: Callable[[], None], name: str) -> Timer:
-        return Timer(self, callback, name)
+    def timer(self, callback: Callable[[], None], name: str, owner: Stack | None = None) -> Timer:
+        return Timer(self, callback, name, owner)
+
+    def drop_timers(self, owner: Stack) -> None:
+        """A closed stack's timers go at once: each would keep the whole stack until it is due."""
+        for _, _, timer, _ in self._timers:
+            if timer.owner is owner:
+                timer.cancel()
+        # In place: a timer that fires now may be what closes the stack.
+        self._timers[:] = [entry for entry in self._timers if entry[2].owner is not owner]
+        heapq.heapify(self._timers)
 
     def _push_timer(self, deadline: float, timer: Timer, token: int) -> None:
         self._timer_count += 1

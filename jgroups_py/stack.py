@@ -123,6 +123,7 @@ class Stack:
             self.machine.unroute(handle)
             self.machine.put(Close(handle))
         self.ports.clear()
+        self.machine.drop_timers(self)
         self.machine.stacks.remove(self)
 
     def send(self, batch: Batch) -> None:

@@ -338,7 +338,7 @@ class Connections:
         connection.graceful = True
 
     def _make(self, handle: Handle, state: State, *, outgoing: bool) -> Connection:
-        timer = self._protocol.machine.timer(lambda: None, "connection")
+        timer = self._protocol.timer(lambda: None, "connection")
         connection = Connection(
             handle, state, outgoing, FrameReader(self._limits.max_length), timer
         )
@@ -423,9 +423,11 @@ class Connections:
         assert peer is not None
         self._forget(connection)
         if refused:
+            now = self._protocol.now
+            self._refused = {p: until for p, until in self._refused.items() if until > now}
             if len(self._refused) >= self._limits.max_connections:
                 self._refused.clear()
-            self._refused[peer] = self._protocol.now + self._limits.reconnect_interval
+            self._refused[peer] = now + self._limits.reconnect_interval
         self._protocol.trace("connect failed", peer=str(peer), problem=problem)
         self._on_failed(peer, refused)
 

@@ -112,11 +112,12 @@ class RELAY(Protocol):
         config = self.config
         block = config.overflow == "block"
         spill = config.overflow == "spill"
-        self.state = RelayState(config.site, config.first_primary, config.sites)
+        max_age = 0.0 if block else config.max_age
+        self.state = RelayState(config.site, config.first_primary, config.sites, max_age)
         self.buffer = Buffer(
             config.max_messages,
             config.max_bytes,
-            0.0 if block else config.max_age,
+            max_age,
             SpillFile(config.spill_dir, config.max_spill) if spill else None,
             _length,
         )
@@ -678,7 +679,7 @@ class RELAY(Protocol):
     # --- joiners and state
 
     def learn(self, known: Known, *, digest: bool, replace: bool = False) -> None:
-        self.state.learn(known, digest=digest, replace=replace)
+        self.state.learn(known, self.now, digest=digest, replace=replace)
         if self.state.epoch > self.announced:
             self.announced = self.state.epoch
             if not self.is_relaying:
@@ -687,7 +688,7 @@ class RELAY(Protocol):
 
     def known_here(self) -> Known:
         relay = self.line[0] if self.line else self.local_address
-        return self.state.known(self.serials.get(relay, 0))
+        return self.state.known(self.serials.get(relay, 0), self.now)
 
     # --- the buffer
 
@@ -866,16 +867,21 @@ class RELAY(Protocol):
         if forget.site:
             self.state.forget_remote(forget.site, forget.origins)
             self.reports.forget(forget.site, forget.origins)
+            for session in self.bridge.sessions.values():
+                session.forget_remote(forget.site, forget.origins)
             for origin in forget.origins:
                 self._reported.get(forget.site, {}).pop(origin, None)
                 self._lacking.pop((forget.site, origin), None)
                 for session in self.bridge.sessions.values():
                     session.forget(origin)
             return
-        self.state.forget(forget.origins)
+        self.state.forget(forget.origins, self.now)
+        home = self.home
+        tables: tuple[dict[bytes, Any], ...]
+        tables = (home.gone_at, home.trim_serials, self._sources, self._stable, self._marks)
         for origin in forget.origins:
             self.buffer.cut(origin, 0)
-            for numbers in (self.home.gone_at, self._sources, self._stable, self._marks):
+            for numbers in tables:
                 numbers.pop(origin, None)
             for floor in self.holding.floors.values():
                 floor.pop(origin, None)

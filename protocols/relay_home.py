@@ -179,7 +179,7 @@ class Home:
     def forget_without_asking(self) -> None:
         """Departed members of a site that does not relay: nobody else knows them."""
         if self.gone_at:
-            self.relay.state.forget(self.gone_at)
+            self.relay.state.forget(self.gone_at, self.relay.now)
             self.gone_at = {}
 
     def give_up_missing(self) -> bool:

@@ -9,7 +9,7 @@ number missing in the buffer  stalled; after `gap_wait` a GAP moves the cursor o
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from jgroups_py.address import Address
@@ -117,3 +117,10 @@ class Session:
             numbers.pop(origin, None)
         self.stalled.pop(origin, None)
         self.asked_back.pop(origin, None)
+
+    def forget_remote(self, site: str, origins: Iterable[bytes]) -> None:
+        """Departed origins of that site: everybody has had all of them."""
+        have = self.have.get(site, {})
+        for origin in origins:
+            have.pop(origin, None)
+            self.told.pop(origin, None)

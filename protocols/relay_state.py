@@ -18,6 +18,8 @@ ALL: Final = "all"
 """As primary: every site relays."""
 FORGOTTEN_MAX: Final = 1000
 """Departed origins remembered as forgotten, so that a late answer does not bring them back."""
+FORGOTTEN_AGES: Final = 2.0
+"""For how long, in ``max_age`` of RELAY: nobody's buffer holds anything of them by then."""
 
 
 def raise_to(numbers: Numbers, other: Mapping[bytes, int]) -> None:
@@ -43,8 +45,10 @@ def minimum(many: Iterable[SiteNumbers]) -> SiteNumbers:
 class RelayState:
     """The numbers of one member. See RELAY.md, "Numbers everybody already agrees on"."""
 
-    def __init__(self, site: str, primary: str, sites: Iterable[str]) -> None:
+    def __init__(self, site: str, primary: str, sites: Iterable[str], max_age: float = 0.0) -> None:
         self.site = site
+        self._remember = FORGOTTEN_AGES * max_age
+        """Seconds; 0: without limit."""
         self.sites: dict[str, None] = {name: None for name in sites if name != site}
         """Other sites that count for the trim."""
         self.delivered: Numbers = {}
@@ -58,7 +62,8 @@ class RelayState:
         """Home numbers from before this site was primary; not relayed."""
         self._beyond: dict[bytes, list[tuple[int, int]]] = {}
         """Out-of-band messages delivered beyond a gap."""
-        self._forgotten: dict[bytes, None] = {}
+        self._forgotten: dict[bytes, float] = {}
+        """And when."""
 
     def relays(self, epoch: Epoch | None = None) -> bool:
         """Does this site relay to others?"""
@@ -104,17 +109,20 @@ class RelayState:
     def is_forgotten(self, origin: bytes) -> bool:
         return origin in self._forgotten
 
-    def forget(self, origins: Iterable[bytes]) -> None:
+    def forget(self, origins: Iterable[bytes], now: float) -> None:
         """Departed home origins: no trace of them stays but that they are forgotten."""
         for origin in origins:
             self.delivered.pop(origin, None)
             self.trimmed.pop(origin, None)
             self.base.pop(origin, None)
             self._beyond.pop(origin, None)
-            self._forgotten[origin] = None
-        self._bound_forgotten()
+            self._forgotten[origin] = now
+        self._bound_forgotten(now)
 
-    def _bound_forgotten(self) -> None:
+    def _bound_forgotten(self, now: float) -> None:
+        if self._remember:
+            oldest = now - self._remember
+            self._forgotten = {o: at for o, at in self._forgotten.items() if at > oldest}
         while len(self._forgotten) > FORGOTTEN_MAX:
             del self._forgotten[next(iter(self._forgotten))]
 
@@ -135,26 +143,27 @@ class RelayState:
 
     # --- as it travels
 
-    def known(self, serial: int) -> Known:
+    def known(self, serial: int, now: float) -> Known:
+        self._bound_forgotten(now)
         return Known(
             dict(self.delivered),
             dict(self.trimmed),
             {site: dict(numbers) for site, numbers in self.site_digest.items()},
             list(self.sites),
-            list(self._forgotten),
+            {origin: int(now - at) for origin, at in self._forgotten.items()},
             self.epoch,
             dict(self.base),
             serial,
         )
 
-    def learn(self, known: Known, *, digest: bool, replace: bool = False) -> None:
+    def learn(self, known: Known, now: float, *, digest: bool, replace: bool = False) -> None:
         """Takes over what another member knows; ``digest``: its digests become ours too, and with
         ``replace`` also where ours are higher."""
         for site in known.sites:
             self.learn_site(site)
-        for origin in known.forgotten:
-            self._forgotten[origin] = None
-        self._bound_forgotten()
+        for origin, age in known.forgotten.items():
+            self._forgotten.setdefault(origin, now - age)
+        self._bound_forgotten(now)
         if known.epoch > self.epoch:
             self.epoch = known.epoch
             self.base = dict(known.base)

@@ -69,7 +69,8 @@ class Known(Struct, frozen=True, array_like=True):
     trimmed: Numbers
     site_digest: SiteNumbers
     sites: list[Name]
-    forgotten: list[Origin]
+    forgotten: Numbers
+    """Seconds since it was forgotten."""
     epoch: Epoch
     base: Numbers
     serial: Seqno

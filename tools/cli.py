@@ -30,6 +30,7 @@ COMMANDS: Final = {
     "drill": "jgroups_py.tools.drill_cli:drill",
     "encode": "jgroups_py.tools.wire_cli:encode",
     "fuzz": "jgroups_py.tools.fuzz_cli:fuzz_command",
+    "longlife": "jgroups_py.tools.longlife_cli:longlife",
     "memory": "jgroups_py.tools.memory_cli:memory",
     "mperf": "jgroups_py.tools.mperf_cli:mperf",
     "requirements": "jgroups_py.tools.requirements_cli:requirements",

@@ -3,13 +3,14 @@
     python -m jgroups_py.drill.member    the first line of standard input is its ``Task`` (JSON)
 
 Further lines are commands, one JSON object each: ``join``, ``start`` (with ``zero``), ``cut`` (with
-``ports``), ``vanish``, ``promote``, ``leave``. Standard output tells the runner: ``ready``,
-``view``, ``bridge``, ``ended``. When standard input ends, the process does too: nothing is left of
+``ports``), ``vanish``, ``promote``, ``reconcile``, ``tables``, ``leave``. Standard output tells the
+runner: ``ready``, ``view``, ``bridge``, ``tables``, ``ended``. When standard input ends, the process does too: nothing is left of
 a drill whose runner died. Times are those of the host's monotonic clock.
 """
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import sys
@@ -70,6 +71,7 @@ class Task(msgspec.Struct):
     between: list[float]
     bridge_ports: list[int]
     known_ports: list[int]
+    sample_seconds: float = SAMPLE_SECONDS
 
 
 class DrillMember:
@@ -179,6 +181,11 @@ class DrillMember:
                     assert self.channel is not None, "promote before joining"
                     stacks.promote(self.channel.stack)
                     self.channel.driver.wake()
+                case "reconcile":
+                    if self.channel is not None:
+                        stacks.reconcile(self.channel.stack, self.task.site_names)
+                case "tables":
+                    self.tell("tables", tables=self._tables())
                 case "leave":
                     self.leaving = True
         os._exit(3)  # the runner is gone; nobody is there whom a goodbye would help
@@ -258,7 +265,7 @@ class DrillMember:
             if found is None:
                 return
             self.log.write([self.record("buffer", **found)])
-            await trio.sleep(SAMPLE_SECONDS)
+            await trio.sleep(self.task.sample_seconds)
 
     def _on_trace(
         self, _t: float, _name: str, protocol: str, what: str, details: dict[str, Any]
@@ -270,6 +277,18 @@ class DrillMember:
         if event == "suspect":
             detail["members"] = [bytes(member).hex() for member in detail["members"]]
         self.log.write([self.record(event, origin, seqno, **detail)])
+
+    def _tables(self) -> dict[str, tuple[int, int]]:
+        """Entries and bytes of every table of this process; nothing before it has joined."""
+        from jgroups_py.longlife import samples, tables
+
+        gc.collect()
+        found = samples.plain(tables.of_process())
+        if self.channel is not None:
+            driver = self.channel.driver
+            roots = {**tables.roots_of(driver.machine), "driver": driver, "channel": self.channel}
+            found.update(samples.plain(tables.walk(roots, (self, self.log))))
+        return found
 
     def _bridge(self) -> Any:
         if self.channel is None:

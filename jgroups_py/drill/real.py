@@ -28,7 +28,7 @@ import trio
 
 from jgroups_py.drill import stacks
 from jgroups_py.drill.log import Record, read_log
-from jgroups_py.drill.member import Task, Traffic
+from jgroups_py.drill.member import SAMPLE_SECONDS, Task, Traffic
 from jgroups_py.drill.plan import START_SECONDS_MAX, Plan, PlannedEvent
 from jgroups_py.drill.resolve import DrillError, groups, resolve
 from jgroups_py.drill.runner import Progress, RunLog
@@ -96,6 +96,7 @@ class Process:
     vanished: bool = False
     paused: bool = False
     ended: trio.Event = field(default_factory=trio.Event)
+    telling: trio.Lock = field(default_factory=trio.Lock)
 
     @property
     def origin(self) -> str:
@@ -107,6 +108,10 @@ class Process:
 
 class RealDrill:
     """One run."""
+
+    start_seconds = START_SECONDS_MAX
+    sample_seconds = SAMPLE_SECONDS
+    """Between a member's samples of RELAY's buffer."""
 
     def __init__(self, plan: Plan, progress: Progress, folder: Path) -> None:
         self.plan = plan
@@ -255,12 +260,14 @@ class RealDrill:
             between=between,
             bridge_ports=[port for four in ports for port in four[2:]],
             known_ports=[port for four in ports for port in four],
+            sample_seconds=self.sample_seconds,
         )
 
     async def _tell(self, member: Process, **command: Any) -> None:
         assert member.process.stdin is not None
         try:
-            await member.process.stdin.send_all(json.dumps(command).encode() + b"\n")
+            async with member.telling:
+                await member.process.stdin.send_all(json.dumps(command).encode() + b"\n")
         except trio.BrokenResourceError:
             if not member.gone:
                 raise DrillError(f"{member} does not listen any more: {_last(member)}") from None
@@ -337,21 +344,26 @@ class RealDrill:
     async def _run(self, nursery: trio.Nursery) -> None:
         plan = self.plan
         self.progress.say(0.0, f"starting {len(plan.members)} processes")
-        with trio.move_on_after(START_SECONDS_MAX) as scope:
+        with trio.move_on_after(self.start_seconds) as scope:
             for site, name in plan.members:
                 await self._spawn(site, name, 1)
             await self._until(lambda: all(m.ready for m in self._everybody))
             await self._join_all()
         if scope.cancelled_caught:
-            raise DrillError(f"{plan.file}: after {START_SECONDS_MAX:.0f} s {self._unfinished()}")
+            raise DrillError(f"{plan.file}: after {self.start_seconds:.0f} s {self._unfinished()}")
         self._zero = time.monotonic()
         for member in self._everybody:
             await self._tell(member, do="start", zero=self._zero)
-        for event in plan.events:
-            nursery.start_soon(self._at, event.at, self._fire, event)
+        for at, action, what in self._course():
+            nursery.start_soon(self._at, at, action, what)
         while self.now < plan.end:
             self.progress.at(self.now)
             await trio.sleep(min(0.1, max(0.0, plan.end - self.now)))
+
+    def _course(self) -> Iterator[tuple[float, Callable[[Any], Any], Any]]:
+        """When what is done, and to what."""
+        for event in self.plan.events:
+            yield event.at, self._fire, event
 
     async def _until(self, condition: Callable[[], bool]) -> None:
         while not condition():  # noqa: ASYNC110 - a few times a drill, over many processes

@@ -170,6 +170,13 @@ def bridge_view(child: Stack) -> View | None:
     return view if isinstance(view, View) else None
 
 
+def reconcile(stack: Stack, sites: Iterable[str]) -> None:
+    """As an operator who brought the states of ``sites`` in line by other means."""
+    relay: Any = relay_of(stack)
+    for site in sites:
+        relay.reconciled(site)
+
+
 def promote(stack: Stack) -> None:
     """This site becomes primary. To be called on the site's relay, as a step of its machine."""
     relay: Any = relay_of(stack)

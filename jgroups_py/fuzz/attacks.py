@@ -469,7 +469,7 @@ def _record(rng: random.Random, c: Cluster) -> records.Record:
         _numbers(rng, c),
         site_numbers,
         [site],
-        origins,
+        _numbers(rng, c),
         epoch,
         _numbers(rng, c),
         serial,

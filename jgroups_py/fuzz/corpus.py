@@ -124,9 +124,8 @@ def _ranges(values: Values) -> dict[bytes, list[tuple[int, int]]]:
 
 def _known(values: Values) -> relay_wire.Known:
     numbers = _numbers(values)
-    origins = [bytes(values.uuid())]
     return relay_wire.Known(
-        numbers, numbers, {"SFO": numbers}, ["SFO"], origins, (1, "NYC"), numbers, 7
+        numbers, numbers, {"SFO": numbers}, ["SFO"], _numbers(values), (1, "NYC"), numbers, 7
     )
 
 

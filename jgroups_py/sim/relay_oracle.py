@@ -65,14 +65,29 @@ class _Origin:
 
     watched: _Watched
     sums: array[int] = field(default_factory=lambda: array("L"))
-    """A checksum of each payload; number n is at n - 1."""
+    """A checksum of each payload; number n is at n - 1 - dropped."""
+    dropped: int = 0
+    """Numbers whose checksums are gone: everybody has had them."""
     quiet: dict[int, None] = field(default_factory=dict)
     """Numbers that are not looped back."""
     first_at: float = 0.0
 
     @property
     def sent(self) -> int:
-        return len(self.sums)
+        return self.dropped + len(self.sums)
+
+    def sum_of(self, number: int) -> int | None:
+        """None: it was not sent, or its checksum is gone."""
+        at = number - 1 - self.dropped
+        return self.sums[at] if 0 <= at < len(self.sums) else None
+
+    def find(self, checksum: int, first: int) -> int:
+        """The lowest number from ``first`` on with that checksum; 0: none."""
+        try:
+            at = self.sums.index(checksum, max(0, first - 1 - self.dropped))
+        except ValueError:
+            return 0
+        return self.dropped + at + 1
 
 
 @dataclass(slots=True)
@@ -194,7 +209,7 @@ class RelayOracle:
         if watched is None or batch.dest is not None or batch.flags & UNNUMBERED:
             return
         origin = self._origins[watched.raw]
-        if not origin.sums:
+        if not origin.sent:
             origin.first_at = self.world.now
         if batch.transient & DONT_LOOPBACK:
             first = origin.sent + 1
@@ -354,18 +369,16 @@ class RelayOracle:
         oob: bool,
     ) -> None:
         """``at``: the number that RELAY gives it (inside its site)."""
-        sums = origin.sums
         expected = track.last + 1
         while expected in track.early or (origin.watched is watched and expected in origin.quiet):
             track.early.pop(expected, None)
             track.last = expected
             expected += 1
-        if track.exact and expected <= len(sums) and sums[expected - 1] == checksum:
+        if track.exact and origin.sum_of(expected) == checksum:
             track.last = expected
             return
         if at is not None:
-            known = 0 < at <= len(sums) and sums[at - 1] == checksum
-            if not known:
+            if origin.sum_of(at) != checksum:
                 self._fail(
                     "I1",
                     watched,
@@ -374,7 +387,7 @@ class RelayOracle:
                 )
             number = at
         else:
-            number = _find(sums, checksum, expected) or _find(sums, checksum, 1)
+            number = origin.find(checksum, expected) or origin.find(checksum, 1)
         name = self._name(origin.watched.raw)
         if not number:
             self._fail("I1", watched, f"delivered of {name} what it never sent")
@@ -632,6 +645,32 @@ class RelayOracle:
 
     # --- at rest
 
+    def forget_ended(self) -> None:
+        """At rest, in runs of many hours: drops what is known of members that ended and that no living
+        one names any more, and checksums of what everybody has."""
+        living = [w for site in self.sites.values() for w in site.living()]
+        named = dict.fromkeys(w.raw for w in living)
+        for watched in living:
+            numbers = numbers_of(watched.relay)
+            digests = (*numbers.site_digest.values(), *numbers.forwarded.values())
+            tables = (numbers.delivered, numbers.trimmed, numbers.base, *digests, *numbers.cursors)
+            for table in (*tables, dict.fromkeys(numbers.buffer.origins())):
+                named.update(dict.fromkeys(map(bytes, table)))
+        self._origins = {raw: origin for raw, origin in self._origins.items() if raw in named}
+        self._hosts = {h: w for h, w in self._hosts.items() if w.raw in named}
+        for origin in self._origins.values():
+            origin.dropped = origin.sent
+            origin.sums = array("L")
+        for site in self.sites.values():
+            site.members = [w for w in site.members if w.raw in named]
+            site.agreed.clear()
+            site.trimmed = {raw: n for raw, n in site.trimmed.items() if raw in named}
+            site.excused = {raw: n for raw, n in site.excused.items() if raw in named}
+        for watched in living:
+            watched.states = len(watched.member.events)
+            watched.tracks = {raw: track for raw, track in watched.tracks.items() if raw in named}
+            watched.skipped = {raw: spans for raw, spans in watched.skipped.items() if raw in named}
+
     @property
     def can_rest(self) -> bool:
         """Is everybody there who is needed for coming to rest?"""
@@ -678,14 +717,6 @@ def _sums(batch: Batch) -> list[int]:
         return [batch.type] * len(batch)
     crc = zlib.crc32
     return [0 if p is None else crc(p) for p in batch.payloads]
-
-
-def _find(sums: array[int], checksum: int, first: int) -> int:
-    """The lowest number from ``first`` on with that checksum; 0: none."""
-    try:
-        return sums.index(checksum, first - 1) + 1
-    except ValueError:
-        return 0
 
 
 def _without(part: Span, span: Span) -> list[Span]:

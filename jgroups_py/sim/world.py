@@ -72,7 +72,7 @@ class World:
         self.on_record: list[Watch] = []
         self.after_each_step: list[Callable[[Host], None]] = []
         self.oracle: RelayOracle | None = None
-        """There is one as soon as a member has RELAY, unless ``check`` is off."""
+        """There is one as soon as a member has RELAY, unless ``check`` is off and nobody set one."""
         self._decode = functools.lru_cache(maxsize=DECODED_KEPT)(decode_packet)
         self._names: dict[Address, str] = {}
         self._incarnations: dict[str, int] = {}
@@ -139,7 +139,7 @@ class World:
         self.members[key] = member
         self.everybody.append(member)
         relay = member.stack.find(RELAY)
-        if self.check and relay is not None:
+        if relay is not None and (self.check or self.oracle is not None):
             if self.oracle is None:
                 self.oracle = RelayOracle(self)
             self.oracle.watch(member, relay)
@@ -191,6 +191,18 @@ class World:
         """Ends every member at once; files that protocols opened are closed."""
         for member in self.everybody:
             member.stack.close()
+
+    def forget_ended(self) -> None:
+        """Frees what is kept of members that ended, and what applications of living ones were told:
+        for runs of many hours. With RELAY only while everything is at rest."""
+        for member in self.everybody:
+            member.views = member.views[-1:]
+            member.events.clear()
+        self.everybody = [m for m in self.everybody if m.alive]
+        living = {m.stack.address: m.name for m in self.everybody}
+        self._names = {address: name for address, name in self._names.items() if address in living}
+        if self.oracle is not None:
+            self.oracle.forget_ended()
 
     # --- faults between members
 

@@ -333,6 +333,7 @@ def test_t13_an_acknowledgement_after_forget_brings_nothing_back() -> None:
         session.acked[origin] = 1
     net.settle()
     assert not any(origin in m.relay.state.trimmed for m in net.alive("NYC"))
+    assert not any(origin in m.relay.home.trim_serials for m in net.alive("NYC"))
     assert not sent_gaps(net)
     net.at_rest()
 

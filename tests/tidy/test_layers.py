@@ -57,6 +57,7 @@ WHERE = {
     "drill": "use",
     "explore": "use",
     "fuzz": "use",
+    "longlife": "use",
     "tools": "use",
     "": "use",
 }

@@ -1,0 +1,8 @@
+"""Long life: does anything grow in a group that lives for a day?
+
+plan        churn drawn from a seed, in cycles that end in a calm moment
+tables      every table of a member, found by walking its objects
+samples     what is measured at calm moments, and how two times are compared
+simulated   a day in virtual time       real    an hour with processes
+plot        curves as SVG
+"""

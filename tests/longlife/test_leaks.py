@@ -1,0 +1,97 @@
+"""What long runs found to grow, one test each."""
+
+from __future__ import annotations
+
+from jgroups_py.batch import Batch
+from jgroups_py.events import Event
+from jgroups_py.longlife.tables import roots_of, walk
+from jgroups_py.protocols.relay_session import Session
+from jgroups_py.protocols.relay_state import FORGOTTEN_AGES, RelayState
+from jgroups_py.sim import World
+from jgroups_py.testing import FakeStack, make_address
+
+ORIGINS = [bytes([n]) * 16 for n in range(1, 6)]
+
+
+def forgotten(state: RelayState, now: float) -> list[bytes]:
+    return list(state.known(0, now).forgotten)
+
+
+def test_departed_origins_are_remembered_for_as_long_as_a_buffer_may_hold_them() -> None:
+    state = RelayState("NYC", "all", (), max_age=60.0)
+    state.forget(ORIGINS[:2], now=0.0)
+    state.forget(ORIGINS[2:3], now=100.0)
+    assert forgotten(state, 119.0) == ORIGINS[:3]
+    assert forgotten(state, FORGOTTEN_AGES * 60.0) == ORIGINS[2:3]
+    assert state.is_forgotten(ORIGINS[2]) and not state.is_forgotten(ORIGINS[0])
+
+
+def test_what_others_tell_does_not_make_it_younger() -> None:
+    one = RelayState("NYC", "all", (), max_age=60.0)
+    two = RelayState("NYC", "all", (), max_age=60.0)
+    one.forget(ORIGINS[:1], now=0.0)
+    for now in range(10, 200, 10):  # as joiner after joiner does
+        two.learn(one.known(0, float(now)), float(now), digest=False)
+        one, two = two, one
+    assert not one.is_forgotten(ORIGINS[0]) and not two.is_forgotten(ORIGINS[0])
+
+
+def test_without_an_age_limit_only_their_number_is_limited() -> None:
+    state = RelayState("NYC", "all", ())
+    state.forget(ORIGINS, now=0.0)
+    assert forgotten(state, 1e6) == ORIGINS
+
+
+def test_a_session_forgets_departed_origins_of_both_sides() -> None:
+    session = Session(make_address(1))
+    home, remote, living = ORIGINS[:3]
+    session.have = {"NYC": {home: 5, living: 1}, "SFO": {remote: 7, living: 2}}
+    session.told = {remote: 7, living: 2}
+    session.forget(home)
+    session.forget_remote("SFO", [remote])
+    assert session.have == {"NYC": {living: 1}, "SFO": {living: 2}}
+    assert session.told == {living: 2}
+
+
+class Owner:
+    """Of a child stack; hears nothing."""
+
+    def deliver(self, batch: Batch) -> None: ...
+
+    def notify(self, event: Event) -> None: ...
+
+
+def test_a_closed_child_stack_leaves_no_timer_behind() -> None:
+    world = World(1)
+    member = world.start("A", "sim.xml", "demo")
+    assert world.run_until(lambda: member.view is not None, limit=10)
+    machine = member.host.machine
+    before = walk(roots_of(machine), (world, member, member.host)).lengths
+    child = member.stack.open_child("sim.xml", "child", Owner())
+    child.connect("child")
+    member.host.after_step()
+    world.run_for(5)
+    ticks = child.protocols[2].timer(lambda: None, "late")
+    ticks.start(3600)
+    child.close()
+    member.host.after_step()
+    assert not [entry for entry in machine._timers if entry[2].owner is child]
+    ticks.start(1)
+    assert not ticks.armed
+    after = walk(roots_of(machine), (world, member, member.host)).lengths
+    assert after.keys() == before.keys()
+
+
+def test_peers_that_refused_long_ago_are_not_remembered() -> None:
+    from jgroups_py.address import IpAddress
+    from jgroups_py.ports import ConnectFailed
+    from jgroups_py.protocols.tcp import TCP
+
+    tcp = TCP(bind_addr="127.0.0.1", bind_port=7800)
+    fake = FakeStack(tcp)
+    connections = tcp._connections
+    for n in range(50):
+        connection = connections.connect(IpAddress("127.0.0.1", 9000 + n))
+        assert connection is not None
+        fake.machine.handle([ConnectFailed(connection.handle, True, "refused")], float(n * 60))
+    assert len(connections._refused) == 1
