@@ -19,7 +19,8 @@ export IP_MULTICAST_IF ?= 127.0.0.1
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help venv test test-slow test-java check format drill drill-short drill-seeds requirements \
-        bench bench-sim memory fuzz fuzz-short mutants mutants-short long-life clean
+        bench bench-sim memory fuzz fuzz-short mutants mutants-short long-life \
+        simulate simulate-short clean
 
 help:
 	@sed -n 's/^# //p' Makefile | head -4
@@ -29,6 +30,7 @@ help:
 	@echo "make fuzz       one million hostile inputs (make fuzz-short: 40 s of them)"
 	@echo "make drill-seeds  500 drills, each other    make memory   what a member may use at most"
 	@echo "make mutants    planted faults: do our checks find them?"
+	@echo "make simulate   10,000 random schedules of faults (make simulate-short: a minute of them)"
 
 venv: $(STAMP)
 
@@ -119,6 +121,13 @@ mutants: $(STAMP)
 mutants-short: $(STAMP)
 	$(BIN)/python tests/mutants/run_mutants.py --time 60 \
 	  --pick "$$(git rev-parse HEAD 2>/dev/null || echo none)" --json build/mutants-short.json
+
+simulate: $(STAMP)
+	$(BIN)/jgroups-py simulate --profile all --seeds 1..10000 --json build/simulate/all.json
+
+simulate-short: $(STAMP)
+	$(BIN)/jgroups-py simulate --profile all --seeds 1..10000 --for 60s \
+	  --json build/simulate/short.json
 
 clean:
 	rm -rf build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

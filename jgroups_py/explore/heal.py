@@ -6,6 +6,7 @@ In order, each within ``Healing.within`` seconds:
     healing   everybody of the core has every message of the core, also those sent now
     credits   everybody sends more than all credits, to everybody and to each; all of it arrives
     healing   nothing waits in any buffer; RELAY is at rest
+    relay     nothing was announced as lost that RELAY promises
     leftovers nothing remembers who has gone; bounds are kept
 """
 
@@ -51,6 +52,7 @@ class Healer:
             and self._again()
         )
         if done:
+            self._promises()
             self._forgets()
         self._prolong()
 
@@ -215,6 +217,13 @@ class Healer:
                 return f"{member.name}: {found}"
         oracle = self.world.oracle
         return None if oracle is None else oracle.unrest()
+
+    def _promises(self) -> None:
+        """RELAY's guarantee."""
+        for receiver, origin, first, last in (
+            self.world.oracle.given_up() if self.world.oracle else ()
+        ):
+            self.say("relay", f"{receiver} was told that {first}..{last} of {origin} are lost")
 
     def _forgets(self) -> bool:
         """Some tables forget after a time (drawn short): they are given it."""

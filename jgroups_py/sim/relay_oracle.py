@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import zlib
 from array import array
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -165,6 +165,8 @@ class _Site:
     """Numbers that may be missing: of departed origins after too many falls, and from before the
     site was primary."""
     overflowed: bool = False
+    disturbed: bool = False
+    """It was split, or empty, for a while: what was under way then may be given up."""
     due: bool = False
     """I3 is to be looked at."""
 
@@ -235,6 +237,8 @@ class RelayOracle:
         if watched is None or what not in ("crash", "vanish", "leave"):
             return
         watched.site.due = True
+        if not [w for w in watched.site.living() if w is not watched]:
+            watched.site.disturbed = True
         if self._is_holder(watched):
             watched.site.fallen += 1
 
@@ -430,10 +434,11 @@ class RelayOracle:
         old, watched.view = watched.view, view
         site = watched.site
         site.due = True
+        merged = isinstance(view, MergeView)
+        site.disturbed |= merged
         if old is None:
             watched.since = self.world.now
             return
-        merged = isinstance(view, MergeView)
         for gone in old.members:
             if gone not in view.members:
                 self._departed(watched, old, view, bytes(gone), merged)
@@ -453,6 +458,7 @@ class RelayOracle:
         gone = origin.watched
         site = watched.site
         if gone.member.alive and not gone.member.leaving:
+            site.disturbed = True
             for other in site.living():
                 other.apart = True
             if gone.member.address in old.members[: watched.relay.config.buffering_members]:
@@ -670,6 +676,23 @@ class RelayOracle:
             watched.states = len(watched.member.events)
             watched.tracks = {raw: track for raw, track in watched.tracks.items() if raw in named}
             watched.skipped = {raw: spans for raw, spans in watched.skipped.items() if raw in named}
+
+    def given_up(self) -> Iterator[tuple[str, str, int, int]]:
+        """(receiver, origin, first, last) of what was announced as lost although RELAY promises it:
+        no buffer overflowed, no site was disturbed, nobody was promoted, and the origin lives or no
+        more holders fell than may."""
+        sites = self.sites.values()
+        living = [w for site in sites for w in site.living()]
+        if any(site.disturbed for site in sites) or any(w.relay.state.epoch[0] for w in living):
+            return
+        for watched in living:
+            for raw, spans in watched.skipped.items():
+                origin = self._origins[raw].watched
+                home = origin.site
+                excused = home.excused.get(raw, 0) if not origin.member.alive else 0
+                for first, last in spans:
+                    if not home.overflowed and last > excused:
+                        yield watched.name, origin.name, first, last
 
     @property
     def can_rest(self) -> bool:

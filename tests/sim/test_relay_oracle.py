@@ -14,6 +14,8 @@ from jgroups_py.drill import cli, loader, plan
 from jgroups_py.drill.runner import Silent
 from jgroups_py.drill.simulated import BrokenInvariant, run_simulated
 from jgroups_py.events import ViewChange
+from jgroups_py.explore.draw import Wanted, draw
+from jgroups_py.explore.scene import Scene
 from jgroups_py.headers import RelayHeader
 from jgroups_py.protocols.relay import RELAY
 from jgroups_py.protocols.relay_bridge import Bridge
@@ -216,3 +218,21 @@ def test_a_broken_invariant_is_exit_2_and_names_its_seed(
     errors = capsys.readouterr().err
     assert "an invariant is broken: I3" in errors
     assert "--seed 4" in errors
+
+
+def test_what_is_given_up_needlessly_breaks_the_guarantee() -> None:
+    scene = Scene(draw(1, "relay", Wanted(2, (2, 2))))
+    for name in scene.site_of:
+        scene.start(name)
+    scene.world.run_for(5)
+    oracle = scene.world.oracle
+    assert oracle is not None
+    home, away = oracle.sites.values()
+    assert list(oracle.given_up()) == []
+    away.members[0].skipped[home.members[1].raw] = [(3, 4)]
+    assert list(oracle.given_up()) == [("SFO.C", "NYC.B", 3, 4)]
+    away.disturbed = True
+    assert list(oracle.given_up()) == []
+    away.disturbed = False
+    home.overflowed = True
+    assert list(oracle.given_up()) == []
