@@ -23,7 +23,7 @@ Limits:  members without RELAY see its control multicasts as messages of their o
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -534,8 +534,9 @@ class RELAY(Protocol):
             case Block():
                 self._on_block(record.on)
             case Report():
-                self.reports.take(src, record)
-                self.wake()
+                if src in self.line or record.view[1] > self.view_key[1]:
+                    self.reports.take(src, record)
+                    self.wake()
             case CollectAsk():
                 self.holding.on_ask(src, record)
             case CollectAnswer():
@@ -846,6 +847,8 @@ class RELAY(Protocol):
             again |= self.home.tick()
         elif not self.is_relaying:
             self.home.forget_without_asking()
+        else:
+            again |= self.home.forget_silent()
         if self.leaving.flush is not None:
             self.leaving.go_on()
         if again:
@@ -875,11 +878,15 @@ class RELAY(Protocol):
                 for session in self.bridge.sessions.values():
                     session.forget(origin)
             return
-        self.state.forget(forget.origins, self.now)
+        self.forget_home(forget.origins)
+
+    def forget_home(self, origins: Sequence[bytes]) -> None:
+        """Departed members of this site: nothing is left of them."""
+        self.state.forget(origins, self.now)
         home = self.home
         tables: tuple[dict[bytes, Any], ...]
         tables = (home.gone_at, home.trim_serials, self._sources, self._stable, self._marks)
-        for origin in forget.origins:
+        for origin in origins:
             self.buffer.cut(origin, 0)
             for numbers in tables:
                 numbers.pop(origin, None)

@@ -517,7 +517,8 @@ class Bridge:
                 case Have():
                     self._on_have(session, record)
                 case Ack(numbers=numbers):
-                    raise_to(session.acked, numbers)
+                    known = dict.fromkeys(self.relay.known_origins())
+                    raise_to(session.acked, {o: n for o, n in numbers.items() if o in known})
                     self.relay.wake()
                 case Leaving():
                     session.leaving = True

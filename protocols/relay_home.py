@@ -134,9 +134,7 @@ class Home:
                 for session in relay.bridge.sessions.values():
                     session.forget(origin)
             relay.bridge.tell_known()
-        silent = [o for o, at in self.gone_at.items() if self.was_silent(o, at)]
-        for origin in silent:
-            del self.gone_at[origin]
+        self.forget_silent()
         if not relay.is_relaying:
             self.forget_without_asking()
             return
@@ -153,14 +151,19 @@ class Home:
             for origin in due:
                 self.forgetting[origin] = serial
 
-    def was_silent(self, origin: bytes, gone_at: float) -> bool:
-        """A departed member of which nothing is remembered."""
+    def forget_silent(self) -> bool:
+        """Departed members of which nothing is remembered, after a while; True: some are left."""
         relay = self.relay
-        return (
-            relay.now >= gone_at + relay.config.gap_wait
-            and not relay.known(origin)
-            and origin not in relay.state.trimmed
-            and not relay.buffer.last(origin)
+        silent = [o for o in self.gone_at if self.was_silent(o)]
+        due = [o for o in silent if relay.now >= self.gone_at[o] + relay.config.gap_wait]
+        for origin in due:
+            del self.gone_at[origin]
+        return len(due) < len(silent)
+
+    def was_silent(self, origin: bytes) -> bool:
+        relay = self.relay
+        return not (
+            relay.known(origin) or origin in relay.state.trimmed or relay.buffer.last(origin)
         )
 
     def may_forget(self, origin: bytes, gone_at: float, others: list[Address]) -> bool:
@@ -179,8 +182,7 @@ class Home:
     def forget_without_asking(self) -> None:
         """Departed members of a site that does not relay: nobody else knows them."""
         if self.gone_at:
-            self.relay.state.forget(self.gone_at, self.relay.now)
-            self.gone_at = {}
+            self.relay.forget_home(list(self.gone_at))
 
     def give_up_missing(self) -> bool:
         """GAPs for what no buffer has; True while something is missing."""

@@ -18,7 +18,8 @@ What the digest covers and has not come yet is dropped when it comes. So the rea
 first and after it every multicast that is not in it, each once.
 
 A provider that waits until it has what the requester had makes its state at least as new as what the
-requester has delivered. A Java provider does not: where its digest is lower, the requester's windows
+requester has delivered; where it waits in vain it refuses, if it lacks multicasts of the requester
+itself. A Java provider does not wait: where a digest is lower, the requester's windows
 are set back (SetDigest) and those multicasts are delivered again.
 
 Source:  JGroups STATE_TRANSFER; WIRE.md 11.8.
@@ -254,13 +255,20 @@ class STATE_TRANSFER(Protocol):
             for m, r in self._requests.items()
             if r.deadline <= self.now or self._has_all(digest, r.wanted)
         ]
-        for member in ready:
-            del self._requests[member]
+        wanted = {m: self._requests.pop(m).wanted for m in ready}
         self._rearm()
         for member in ready:
+            if self._lacks_own(digest, member, wanted[member]):
+                self._say_problem(member, "multicasts of yours have not come here")
+                continue
             self._token += 1
             self._given[self._token] = (member, digest)
             self.pass_event_up(StateRequested(member, self._token))
+
+    @staticmethod
+    def _lacks_own(digest: Digest, member: Address, wanted: Digest | None) -> bool:
+        """Its own multicasts are never delivered again: a state without them would stay so."""
+        return wanted is not None and digest.delivered(member) < wanted.delivered(member)
 
     def _has_all(self, digest: Digest, wanted: Digest | None) -> bool:
         if wanted is None or self.view is None:

@@ -7,7 +7,8 @@
     agreement  members that share the view before and after a departure delivered the same of who
                departed
     unicast    the same three, for messages to one member
-    state      a state is as new as what its receiver had, and what follows continues it
+    state      what follows a state continues it; own messages are never delivered again, so a state
+               contains those that its receiver had
 
 Numbers count from 1 for each incarnation of a member; unicasts for each destination. Messages that
 another site's members sent come through RELAY: gaps are announced there, and its oracle knows.
@@ -223,11 +224,7 @@ class Messages:
             return
         seen = self._seen[member.address]
         for raw, number in msgspec.msgpack.decode(state, type=list[tuple[bytes, int]]):
-            origin = UUID(raw)
-            track = seen.track(origin, MULTICAST)
-            near = self.of_site.get(origin) == member.site
-            if number < track.last and near and not track.apart:
-                name = self._name(origin)
-                self._say("state", member, f"has {number} of {name}, had {track.last} before")
-            if number >= track.last:
-                track.last, track.known, track.apart = number, True, False
+            track = seen.track(UUID(raw), MULTICAST)
+            if raw == member.address and number < track.last:
+                self._say("state", member, f"has {number} of its own, had {track.last} before")
+            track.last, track.known, track.apart = number, True, False

@@ -322,8 +322,9 @@ class RelayOracle:
         watched.begun = numbers.begun
         if not numbers.begun:
             return
-        if first and watched.relay.is_relay:
-            watched.apart = True  # nobody told it: its site begins anew
+        if first and (watched.relay.is_relay or watched.site.disturbed):
+            # Nobody told it, its site begins anew; or who told it may have been left behind.
+            watched.apart = True
         taken: dict[bytes, int] = {}
         for item in watched.stream:
             if isinstance(item, _Run):

@@ -282,12 +282,21 @@ def test_a_provider_first_gets_what_the_requester_has() -> None:
 
 
 def test_a_provider_does_not_wait_for_ever() -> None:
-    fake = stack(delivered=digest(B=3), catch_up_timeout=2.0)
-    fake.up(message(B, StateType.STATE_REQ, None, digest(B=4)))
+    fake = stack(delivered=digest(B=4, C=3), catch_up_timeout=2.0)
+    fake.up(message(B, StateType.STATE_REQ, None, digest(B=4, C=4)))
     fake.advance(1.9)
     assert fake.take_up_events() == []
     fake.advance(0.2)
     assert len(fake.take_up_events()) == 1
+
+
+def test_a_provider_that_lacks_multicasts_of_the_requester_refuses() -> None:
+    """They would never be delivered to it again: found by ``simulate --profile all``."""
+    fake = stack(delivered=digest(B=3, C=4), catch_up_timeout=2.0)
+    fake.up(message(B, StateType.STATE_REQ, None, digest(B=4, C=4)))
+    fake.advance(2.1)
+    assert fake.take_up_events() == []
+    assert [(d, h.type) for d, h in sent(fake)] == [(B, StateType.STATE_EX)]
 
 
 def test_strangers_get_no_state() -> None:
