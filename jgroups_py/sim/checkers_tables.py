@@ -13,7 +13,7 @@ from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from jgroups_py.address import UUID, Address
-from jgroups_py.machine import Machine
+from jgroups_py.machine import Machine, Timer
 from jgroups_py.protocol import Protocol
 from jgroups_py.view import View
 
@@ -75,7 +75,7 @@ def _walk(value: Any, path: str, depth: int, seen: dict[int, Any]) -> Iterator[t
         return
     seen[id(value)] = value
     for name, item in _attributes(value):
-        if name not in NOT_LOOKED_AT and not isinstance(item, Protocol | Machine):
+        if name not in NOT_LOOKED_AT and not isinstance(item, Protocol | Machine | Timer):
             yield from _walk(item, f"{path}.{name}", depth - 1, seen)
 
 
