@@ -14,6 +14,7 @@ import argparse
 import hashlib
 import json
 import queue
+import signal
 import sys
 import tempfile
 import threading
@@ -183,4 +184,5 @@ def _positive(text: str) -> int:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # the copies are removed, too
     sys.exit(main())
