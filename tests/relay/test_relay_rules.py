@@ -375,8 +375,8 @@ def test_who_was_just_lost_is_still_known_to_other_sites() -> None:
 def test_what_was_forgotten_does_not_come_back_with_what_another_member_knows() -> None:
     state = RelayState("NYC", "all", ())
     origin = bytes(16)
-    state.forget([origin])
+    state.forget([origin], 0.0)
     numbers = {origin: 5}
-    known = Known(numbers, numbers, {}, [], [], (0, "all"), {}, 0)
-    state.learn(known, digest=True)
+    known = Known(numbers, numbers, {}, [], {}, (0, "all"), {}, 0)
+    state.learn(known, 1.0, digest=True)
     assert state.delivered == state.trimmed == {}
