@@ -80,7 +80,8 @@ def _walk(value: Any, path: str, depth: int, seen: dict[int, Any]) -> Iterator[t
 
 
 def _attributes(value: Any) -> Iterator[tuple[str, Any]]:
-    if not type(value).__module__.startswith("jgroups_py"):
+    # Protocols may be a user's; of what they hold only values of ours are known.
+    if not isinstance(value, Protocol) and not type(value).__module__.startswith("jgroups_py"):
         return
     if is_dataclass(value):
         names = [f.name for f in fields(value)]

@@ -1,5 +1,40 @@
-"""For testing protocols, ours and yours."""
+"""For testing protocols, ours and yours: from one protocol to a cluster under faults.
 
+    FakeStack       one protocol, or a few, between a fake above and below
+    SimCluster      a whole cluster in virtual time; faults by hand; checks after every step
+    explore         faults drawn from seeds; what fails is made smaller, written, and replayed
+    strategies      Hypothesis strategies (jgroups_py.testing.strategies; needs hypothesis)
+    stateful        a Hypothesis rule machine with a cluster in it (jgroups_py.testing.stateful)
+
+design/testing-kit.md walks through it, examples/own_protocol_property.py is a test of a protocol.
+"""
+
+from jgroups_py.explore.schedule import After, Healing, Link, Load, Schedule, Site, Step
+from jgroups_py.testing.checks import CHECKS, Invariant
+from jgroups_py.testing.cluster import SimCluster, SimMember
+from jgroups_py.testing.exploring import FAULTS, Report, check_schedule, draw, explore, replay
 from jgroups_py.testing.fake import FakeStack, make_address
+from jgroups_py.testing.violated import PropertyViolated
 
-__all__ = ["FakeStack", "make_address"]
+__all__ = [
+    "After",
+    "CHECKS",
+    "FAULTS",
+    "FakeStack",
+    "Healing",
+    "Invariant",
+    "Link",
+    "Load",
+    "PropertyViolated",
+    "Report",
+    "Schedule",
+    "SimCluster",
+    "SimMember",
+    "Site",
+    "Step",
+    "check_schedule",
+    "draw",
+    "explore",
+    "make_address",
+    "replay",
+]

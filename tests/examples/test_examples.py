@@ -13,6 +13,7 @@ ROOT = Path(__file__).parent.parent.parent
 EXPECTED = {
     "hello.py": "A says hello everyone",
     "own_protocol.py": "C received [b'hi']",
+    "own_protocol_property.py": "replayed, it is the same: True\nwith MENDED it holds: True",
     "replicated_dict.py": "all three have {'colour': 'green', 'size': 'large'}",
     "two_sites.py": "U in SFO received 100 messages in order: True",
 }

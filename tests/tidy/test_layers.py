@@ -197,6 +197,20 @@ def random_calls(tree: ast.AST, aliases: set[str]) -> Iterator[ast.Attribute]:
         yield from random_calls(child, aliases)
 
 
+def test_the_kit_for_users_needs_hypothesis_for_strategies_only() -> None:
+    needing = {
+        name
+        for name, file in modules()
+        if any(target.partition(".")[0] == "hypothesis" for target, _ in imports(file))
+    }
+    parts = ("stateful", "strategies", "strategies_headers", "strategies_values")
+    assert needing == {f"testing.{part}" for part in parts}
+    for name, file in modules():
+        if name.startswith("testing") and name not in needing:
+            targets = {target for target, _ in imports(file)}
+            assert not targets & {f"jgroups_py.{other}" for other in needing}, file.name
+
+
 def test_no_module_uses_asyncio_or_pickle() -> None:
     for _, file in modules():
         for target, node in imports(file):

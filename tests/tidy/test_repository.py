@@ -79,7 +79,10 @@ def test_importing_a_folder_by_its_short_name_is_refused(folder: str) -> None:
     assert done.returncode == 1 and f"import jgroups_py.{folder}" in done.stderr
 
 
-@pytest.mark.parametrize("module", ["jgroups_py", "jgroups_py.protocol", "jgroups_py.testing"])
+@pytest.mark.parametrize(
+    "module",
+    ["jgroups_py", "jgroups_py.protocol", "jgroups_py.testing", "jgroups_py.testing.strategies"],
+)
 def test_all_names_what_is_public_and_nothing_that_is_not_there(module: str) -> None:
     loaded = importlib.import_module(module)
     assert loaded.__all__ and len(set(loaded.__all__)) == len(loaded.__all__)

@@ -1,0 +1,184 @@
+"""What a cluster is held to: the named checks, and invariants of one's own.
+
+The named checks judge what applications sent and were given. So that they can tell messages apart,
+each message a cluster sends begins with a tag (sender, kind, number: ``TAG_BYTES``), which is
+taken off before the application sees it. Protocols in between see it as payload.
+"""
+
+from __future__ import annotations
+
+import traceback
+import zlib
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from jgroups_py.address import UUID, Address
+from jgroups_py.batch import Batch
+from jgroups_py.errors import ConfigError
+from jgroups_py.message import Message
+from jgroups_py.sim import Member
+from jgroups_py.sim.checkers import Checker
+from jgroups_py.sim.checkers_messages import MULTICAST, UNICAST
+from jgroups_py.view import View
+
+if TYPE_CHECKING:
+    from jgroups_py.testing.cluster import SimCluster, SimMember
+
+CHECKS: Final[dict[str, str]] = {
+    "fifo": "messages of one sender arrive in the order in which they were sent",
+    "duplicate": "no message arrives twice",
+    "gap": "none is left out, unless sender and receiver were apart meanwhile",
+    "agreement": "members that share the view before and after a departure were delivered the "
+    "same of who departed",
+    "unicast": "the first three, for messages to one member",
+    "content": "a message arrives as it was sent",
+    "state": "a state lacks nothing that its receiver was delivered of its own, and what follows "
+    "continues it",
+    "stream": "a view comes first; a message stands in a view with its sender, names its sender, "
+    "and reaches whom it was sent to",
+    "view_order": "numbers of views rise at each member",
+    "view_holder": "every view contains its holder, and nobody twice",
+    "view_identity": "the same view id means the same members everywhere",
+    "bounds": "what a stack's settings limit stays within the limits",
+    "healing": "when faults end there is one view, everybody has every message, nothing waits "
+    "in a buffer",
+    "credits": "after all that, twice the credits of flow control can be sent",
+    "leftovers": "no table of any protocol names a member that has gone",
+}
+"""The named checks: what each promises. All are judged unless a cluster is given others."""
+
+TAG_BYTES: Final = 25
+"""What the cluster puts in front of each payload."""
+
+
+def checked(names: Iterable[str]) -> tuple[str, ...]:
+    """``names``, each of which must be in CHECKS. Raises ``ConfigError``."""
+    found = tuple(names)
+    for name in found:
+        if name not in CHECKS:
+            raise ConfigError(f"no check is called {name!r} (there are {', '.join(CHECKS)})")
+    return found
+
+
+class Invariant:
+    """Something of your own that must always hold. Override what you need; say ``assert``.
+
+    A failed assertion ends the run as a violation of the check that bears the class' name. Each
+    run gets new members and a new object: make it in the function that makes the cluster, and keep
+    in it what you have to remember.
+    """
+
+    @property
+    def name(self) -> str:
+        """What violations of it are called."""
+        return type(self).__name__
+
+    def on_send(self, member: SimMember, payload: bytes, to: SimMember | None) -> None:
+        """``member`` is about to send ``payload`` to ``to`` (None: to everybody)."""
+
+    def on_message(self, member: SimMember, message: Message) -> None:
+        """The application of ``member`` takes ``message``. It may send."""
+
+    def on_view(self, member: SimMember, view: View) -> None:
+        """The application of ``member`` takes ``view``. It may send."""
+
+    def after_step(self, cluster: SimCluster, member: SimMember) -> None:
+        """``member`` has handled a packet or a timer. Called very often."""
+
+    def at_rest(self, cluster: SimCluster) -> None:
+        """Faults have ended, everybody has one view and all messages, nothing waits (with
+        ``healing`` not among the checks: the time for that is over)."""
+
+
+class Always(Invariant):
+    """A function that is called after every step; it asserts what must hold."""
+
+    def __init__(self, check: Callable[[SimCluster], None]) -> None:
+        self.check = check
+
+    @property
+    def name(self) -> str:
+        return getattr(self.check, "__name__", type(self.check).__name__)
+
+    def after_step(self, cluster: SimCluster, member: SimMember) -> None:
+        self.check(cluster)
+
+
+def what_failed(error: AssertionError) -> str:
+    """The first line of an assertion's message; without one, the line that says it."""
+    said = str(error).strip().partition("\n")[0]
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    return said or f"{place.name}: {place.line}"
+
+
+class KitChecker(Checker):
+    """The named checks on tagged messages, those that are wanted.
+
+    ``tagged`` off: payloads are the application's own, and nothing is judged of messages.
+    """
+
+    def __init__(self, wanted: tuple[str, ...], tagged: bool) -> None:
+        super().__init__()
+        self.wanted = wanted
+        self.tagged = tagged
+        self.on_send: Callable[[Member, bytes, Member | None], None] | None = None
+        self._made: dict[Member, int] = {}
+        self._sums: dict[tuple[Address, int, int, Address | None], int] = {}
+
+    def say(self, check: str, member: Member, problem: str) -> None:
+        if check in self.wanted:
+            super().say(check, member, problem)
+
+    def payload(
+        self, member: Member, size: int = 0, *, to: Member | None = None, oob: bool = False
+    ) -> bytes:
+        """The next message of traffic that nobody wrote: a text that says whose and which, of at
+        least ``size`` bytes."""
+        self._made[member] = number = self._made.get(member, 0) + 1
+        text = f"{number} of {member.name}#{member.incarnation}".encode()
+        return self.tagged_payload(member, text.ljust(size, b"."), to, oob)
+
+    def tagged_payload(
+        self, member: Member, payload: bytes, to: Member | None, oob: bool = False
+    ) -> bytes:
+        """``payload`` as it goes on the way. Everything that is sent passes here."""
+        if self.on_send is not None:
+            self.on_send(member, payload, to)
+        if not self.tagged:
+            return payload
+        # Out-of-band messages are numbered together, whomever they go to.
+        tag = super().payload(member, to=None if oob else to, oob=oob)
+        kind, number = tag[16], int.from_bytes(tag[17:], "big")
+        dest = to.address if kind == UNICAST and to is not None else None
+        self._sums[member.address, kind, number, dest] = zlib.crc32(payload)
+        return tag + payload
+
+    def bare(self, payload: bytes | memoryview | None) -> bytes:
+        """What the application is given of a payload."""
+        data = bytes(payload or b"")
+        return data[TAG_BYTES:] if self.tagged else data
+
+    def take_view(self, member: Member, view: View) -> None:
+        """The application of ``member`` takes a view."""
+        self._on_view(member, view)
+
+    def take_batch(self, member: Member, batch: Batch) -> None:
+        """The application of ``member`` takes messages."""
+        if not self.tagged:
+            return
+        tags = [bytes(p or b"")[:TAG_BYTES] for p in batch.payloads]
+        self._on_batch(member, replace(batch, payloads=tags))
+        for tag, payload in zip(tags, batch.payloads, strict=True):
+            if len(tag) == TAG_BYTES:
+                self._compare(member, tag, self.bare(payload))
+
+    def _compare(self, member: Member, tag: bytes, payload: bytes) -> None:
+        origin, kind, number = UUID(tag[:16]), tag[16], int.from_bytes(tag[17:], "big")
+        dest = member.address if kind == UNICAST else None
+        sent = self._sums.get((origin, kind, number, dest))
+        if sent is None:
+            what = "a multicast" if kind == MULTICAST else "a message"
+            self.say("content", member, f"{what} {number} that {self.name(origin)} never sent it")
+        elif sent != zlib.crc32(payload):
+            self.say("content", member, f"{number} of {self.name(origin)} is damaged")

@@ -1,0 +1,501 @@
+"""A simulated cluster for tests: members of any stack, faults, checks; the same for the same seed.
+
+    with SimCluster("ABC", ["sim.xml", MINE], seed=7) as cluster:
+        cluster["A"].send(b"hello")
+        cluster.cut("A", "BC", seconds=3)
+        cluster.run_for(5)
+        cluster.settle()
+        assert [m.payload for m in cluster["C"].received] == [b"hello"]
+
+Time is virtual and all members run in this thread. Everything random comes from ``seed``.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, Self, TypeVar
+
+import msgspec
+
+from jgroups_py.address import UUID
+from jgroups_py.errors import ConfigError
+from jgroups_py.explore import faults
+from jgroups_py.explore.draw_stack import QUICK
+from jgroups_py.explore.play import Outcome, play, problem_of
+from jgroups_py.explore.schedule import After, Healing, Link, Schedule, Site, Step
+from jgroups_py.message import Flag, Message
+from jgroups_py.protocol import Protocol
+from jgroups_py.sim import Member, World
+from jgroups_py.sim.checkers_bounds import Bounds
+from jgroups_py.testing.checks import CHECKS, Always, Invariant, checked
+from jgroups_py.testing.parts import Part, Parts
+from jgroups_py.testing.scene import KitHealer, KitScene, NoHealer
+from jgroups_py.testing.violated import PropertyViolated
+from jgroups_py.view import View
+
+P = TypeVar("P", bound=Protocol)
+START_SECONDS: Final = 60.0
+"""Virtual seconds in which members that start together must have one view."""
+FOREVER: Final = 1e6
+"""Virtual seconds: longer than any test runs."""
+_NOTHING: Final = After(protocol="", what="")
+QUICKLY: Final = {
+    **QUICK,
+    "FD_ALL3.timeout": "4s",
+    "FD_ALL3.interval": "1s",
+    "STABLE.desired_avg_gossip": "1s",
+    "SHARED_LOOPBACK.logical_addr_cache_expiration": "10s",
+    "UDP.logical_addr_cache_expiration": "10s",
+    "TCP.logical_addr_cache_expiration": "10s",
+}
+"""What ``quick`` sets."""
+ROLES: Final = ("all", "any", "asker", "dead", "last", "relay", "sender", "standby", "trigger")
+"""What schedules call members by; nobody can bear such a name."""
+
+
+class SimMember:
+    """One member of a SimCluster, as a test sees it.
+
+    ``received``: the messages its application has taken, oldest first. After a restart the cluster
+    has a new one of the same name; this one stays what it was.
+    """
+
+    def __init__(self, scene: KitScene, member: Member) -> None:
+        self._scene = scene
+        self.member = member
+        """The simulator's own member, for what is not offered here."""
+        self.received: list[Message] = []
+
+    @property
+    def name(self) -> str:
+        return self.member.name
+
+    @property
+    def site(self) -> str:
+        return self.member.site
+
+    @property
+    def incarnation(self) -> int:
+        """1, and one more with each restart under the name."""
+        return self.member.incarnation
+
+    @property
+    def address(self) -> UUID:
+        return self.member.address
+
+    @property
+    def alive(self) -> bool:
+        """It runs (a paused one does, too) and has not left."""
+        return self.member.alive
+
+    @property
+    def view(self) -> View | None:
+        """The view its application has taken last."""
+        return self.member.view
+
+    @property
+    def view_names(self) -> tuple[str, ...]:
+        """That view's members by name, coordinator first."""
+        return self.member.view_names
+
+    @property
+    def views(self) -> list[View]:
+        return self.member.views
+
+    @property
+    def state(self) -> bytes | None:
+        """The state it fetched last. It is the cluster's: what had been delivered of whom."""
+        return self.member.state
+
+    def take(self) -> list[Message]:
+        """What was received since the last call, and forgets it."""
+        taken, self.received = self.received, []
+        return taken
+
+    def protocol(self, cls: type[P]) -> P:
+        """Its protocol of that class. Raises ``LookupError`` when the stack has none."""
+        found = self.member.stack.find(cls)
+        if found is None:
+            raise LookupError(f"{self.name} has no {cls.__name__}")
+        return found
+
+    def do(self, action: Callable[[], None]) -> None:
+        """Runs ``action`` as one step of this member: for calls of a protocol's own methods."""
+        if self.alive:
+            self.member.act(action)
+
+    def send(self, *payloads: bytes, to: SimMember | None = None, oob: bool = False) -> None:
+        """Sends a run of messages, to everybody or to one; nothing happens on a member that is
+        gone. ``oob``: out of band, without order."""
+        if not self.alive:
+            return
+        dest = None if to is None else to.member
+        checker = self._scene.checker
+        made = [checker.tagged_payload(self.member, p, dest, oob) for p in payloads]
+        self.member.send(*made, to=dest, flags=int(Flag.OOB) if oob else 0)
+
+    def fetch_state(self, provider: SimMember | None = None) -> None:
+        """Asks for the group's state, of ``provider`` or of whom the protocol picks."""
+        self._scene.fetch_state(self.member, None if provider is None else provider.member)
+
+    def __repr__(self) -> str:
+        return repr(self.member)
+
+
+Who = str | SimMember
+Group = str | SimMember | Iterable[str | SimMember]
+"""A member, its name, several of either; a text that is nobody's name is one name per letter."""
+Workload = Callable[[SimMember, random.Random], None]
+
+
+class SimCluster:
+    """See the module's docstring. Nothing runs before ``with``, ``play`` or ``explore``.
+
+    Args:
+        members: names. A text is one name per letter; a mapping is sites with their names.
+            Names are unique in all sites. Sites are joined if the stack has RELAY.
+        stack: a stack file, or parts of one, bottom first: files, classes, objects, import paths.
+        seed: of everything random.
+        attributes: settings of protocols, ``{"FD_ALL3.timeout": "4s"}``, as on a command line.
+        quick: detection (4 s), merging (1 to 3 s), stability (1 s) and forgetting (10 s) are set
+            to be quick in files and classes, where ``attributes`` say nothing: tests are shorter.
+        inside, between: links within a site, and between sites.
+        checks: names of CHECKS that are judged. Default: all.
+        invariants: yours, judged besides: Invariants, or functions that are called with the
+            cluster after every step. New objects for each cluster.
+        workload: what an application does in a schedule instead of sending a few messages; called
+            with a member that runs and a generator of its own. It acts through the member.
+        tagged: False leaves payloads as they are, for protocols that read them; nothing is then
+            judged of messages.
+
+    Raises ``ConfigError`` for what does not fit together.
+    """
+
+    def __init__(
+        self,
+        members: str | Iterable[str] | Mapping[str, Iterable[str]],
+        stack: Part | Sequence[Part] = "sim.xml",
+        *,
+        seed: int = 0,
+        attributes: Mapping[str, str] | None = None,
+        quick: bool = True,
+        inside: Link | None = None,
+        between: Link | None = None,
+        checks: Iterable[str] = tuple(CHECKS),
+        invariants: Iterable[Invariant | Callable[[SimCluster], None]] = (),
+        workload: Workload | None = None,
+        tagged: bool = True,
+    ) -> None:
+        self.stack = Parts(stack)
+        self.checks = checked(checks)
+        self.invariants = tuple(i if isinstance(i, Invariant) else Always(i) for i in invariants)
+        self.workload = workload
+        self.tagged = tagged
+        known = self.stack.unset() if quick else ()
+        settings = {k: v for k, v in QUICKLY.items() if k.partition(".")[0] in known}
+        self.attributes = settings | dict(attributes or {})
+        """Settings of all runs; those of a schedule come before them."""
+        self.schedule = Schedule(
+            seed=seed,
+            profile="kit",
+            sites=_sites(members),
+            stack=str(self.stack),
+            inside=inside or Link(),
+            between=between or Link(latency=0.03),
+            start_gap=0.0,
+            reopen=0.0,
+            healing=Healing(),
+            least_seconds=0.0,
+            least_messages=0,
+        )
+        self.make_protocols({}, {"relay.site": self.schedule.sites[0].name})  # wrong ones: now
+        self._scene: KitScene | None = None
+        self._closed = False
+        self._own: Exception | None = None
+
+    # --- its life
+
+    def __enter__(self) -> Self:
+        """Everybody is started and has one view."""
+        self.open()
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def open(self) -> None:
+        """As ``with``, but nobody is started."""
+        if self._scene is not None:
+            raise ConfigError("a cluster is used once: make a new one")
+        scene = self._stage(self.schedule, None)
+        scene.world.after_each_step.append(Bounds(scene.checker).after_step)
+
+    def close(self) -> None:
+        """Ends all members at once. What they received can still be looked at."""
+        if self._scene is not None and not self._closed:
+            self._closed = True
+            self._scene.world.close()
+
+    def play(self, schedule: Schedule | None = None, *, heal: bool = True) -> Outcome:
+        """Plays a schedule with a cluster that has not been used: traffic and faults, then healing
+        (unless ``heal`` is off). Default: no faults at all. What does not hold is in
+        ``Outcome.problems``; nothing is raised."""
+        if self._scene is not None:
+            raise ConfigError("a cluster is used once: make a new one")
+        return play(
+            schedule or self.schedule, stage=self._stage, healer=KitHealer if heal else NoHealer
+        )
+
+    def _stage(self, schedule: Schedule, trace: Any) -> KitScene:
+        self._scene = KitScene(self, schedule, trace)
+        return self._scene
+
+    def make_protocols(
+        self, attributes: Mapping[str, str] | None, properties: Mapping[str, str] | None
+    ) -> list[Protocol]:
+        """One member's protocols, bottom first. Raises ``ConfigError``."""
+        return self.stack(self.attributes | dict(attributes or {}), properties)
+
+    def make_handle(self, scene: KitScene, member: Member) -> SimMember:
+        """What a test holds of a member; for subclasses."""
+        return SimMember(scene, member)
+
+    @property
+    def scene(self) -> KitScene:
+        if self._scene is None:
+            raise ConfigError("the cluster is not open: use it in a with statement")
+        return self._scene
+
+    @property
+    def world(self) -> World:
+        """The simulator's world: clock, network, hosts."""
+        return self.scene.world
+
+    # --- members
+
+    def __getitem__(self, name: str) -> SimMember:
+        """The newest of that name. Raises ``KeyError``."""
+        site = self.scene.site_of[name]
+        return self.scene.handle(self.world.members[f"{site}/{name}"])
+
+    def __iter__(self) -> Iterator[SimMember]:
+        """Everybody who was ever started, the newest of each name."""
+        return iter([self.scene.handle(m) for m in self.scene.cast.newest()])
+
+    @property
+    def living(self) -> list[SimMember]:
+        """Those that run and are not about to leave."""
+        return [self.scene.handle(m) for m in self.scene.cast.living()]
+
+    @property
+    def now(self) -> float:
+        """Virtual seconds since the cluster was opened."""
+        return self.world.now
+
+    def member_of(self, address: object) -> SimMember | None:
+        """Who bears an address (a message's sender); None: nobody ever did."""
+        found = self.scene.checker.members.get(address)  # type: ignore[call-overload]
+        return None if found is None else self.scene.handle(found)
+
+    def start(self, *names: str, wait: bool = True) -> None:
+        """Starts members (none named: all that are not running), again if they were gone; waits
+        until all that live have one view. Raises ``ConfigError`` for one that is running."""
+        scene = self.scene
+        known = [name for site in self.schedule.sites for name in site.members]
+        running = [m.name for m in scene.cast.newest() if m.host.alive and not m.host.vanished]
+        for name in names or [n for n in known if n not in running]:
+            if name not in known or name in running:
+                raise ConfigError(f"{name} is {'running' if name in known else 'not a member'}")
+            self._step(lambda name=name: scene.start(name))  # type: ignore[misc]
+        if wait:
+            self.wait_for_views()
+
+    def wait_for_views(self, limit: float = START_SECONDS) -> None:
+        """Until those that live have one view of exactly themselves, at each site."""
+        if not self.run_until(self._in_views, limit=limit):
+            views = "; ".join(f"{m.name} has [{' '.join(m.view_names)}]" for m in self.living)
+            self.scene.complain("healing", f"no common view within {limit:g} s: {views}")
+            self.check()
+
+    def _in_views(self) -> bool:
+        cast = self.scene.cast
+        return all(self.world.views_agree(cast.living(s)) for s in cast.sites if cast.living(s))
+
+    # --- time
+
+    def run_for(self, seconds: float) -> None:
+        """Lets virtual time pass. Raises ``PropertyViolated`` at the first violation."""
+        self.run_until(lambda: False, limit=seconds)
+
+    def run_until(self, condition: Callable[[], bool], *, limit: float) -> bool:
+        """Runs until ``condition`` holds, at most ``limit`` seconds; says whether it does. Raises
+        ``PropertyViolated``."""
+        problems = self.scene.checker.problems
+
+        def done() -> bool:
+            try:
+                return bool(problems) or condition()
+            except Exception as error:
+                self._own = error  # the test's, not a protocol's
+                raise
+
+        self._step(lambda: self.world.run_until(done, limit=limit))
+        return condition()
+
+    def check(self) -> None:
+        """Raises ``PropertyViolated`` if anything was violated so far."""
+        for problem in self.scene.checker.problems[:1]:
+            self._raise(problem.check, problem.detail, problem.at)
+
+    def settle(self, within: float = 90.0) -> None:
+        """Ends all faults, and judges what must come of it, each within so many seconds: one view,
+        all messages, empty buffers (``healing``), ``credits``, ``leftovers``, and ``at_rest`` of
+        the invariants. Those that are gone stay gone, unless it is all of a site. Raises ``PropertyViolated``."""
+        scene = self.scene
+        healer = KitHealer(scene)
+        healer.spec = Healing(within=within)
+        self._step(healer.run)
+        scene.ended, scene.cast.core = False, None
+
+    def _step(self, action: Callable[[], object]) -> None:
+        self.check()
+        try:
+            action()
+        except (PropertyViolated, ConfigError):
+            raise
+        except Exception as error:
+            if error is self._own:
+                raise
+            problem = problem_of(error, self.now)
+            self._raise(problem.check, problem.detail, problem.at, error)
+        self.check()
+
+    def _raise(
+        self, check: str, detail: str, at: float, cause: BaseException | None = None
+    ) -> None:
+        raise PropertyViolated(
+            check,
+            detail,
+            seed=self.schedule.seed,
+            at=at,
+            story=self.scene.story,
+            replay=f"run the same test with SimCluster(seed={self.schedule.seed})",
+        ) from cause
+
+    # --- faults
+
+    def crash(self, *who: Who) -> None:
+        """Their processes die: connections are reset."""
+        for member in self._find(who):
+            self.scene.note("crash", member)
+            member.crash()
+
+    def vanish(self, *who: Who) -> None:
+        """Their hosts fall silent: no packet and no reset from now on."""
+        for member in self._find(who):
+            self.scene.note("vanish", member)
+            member.vanish()
+
+    def leave(self, *who: Who) -> None:
+        """They say goodbye; their hosts end when the group knows."""
+        for member in self._find(who):
+            self.scene.note("leave", member)
+            member.leave()
+
+    def restart(self, *who: Who) -> None:
+        """They crash, if they run, and start again under their name; does not wait."""
+        names = [m.name for m in self._find(who)]
+        self.crash(*[n for n in names if self[n].member.host.alive])
+        self.start(*names, wait=False)
+
+    def pause(self, *who: Who, seconds: float | None = None) -> None:
+        """Their processes stand still, for ``seconds`` or until ``resume``."""
+        self._fault("pause", who, seconds)
+
+    def resume(self, *who: Who) -> None:
+        for member in self._find(who):
+            member.resume()
+
+    def cut(
+        self, who: Group, other: Group = (), *, seconds: float | None = None, one_way: bool = False
+    ) -> None:
+        """No packet gets through between ``who`` and ``other`` (nobody: all others), for
+        ``seconds`` or until ``heal``. ``one_way``: only what ``who`` sends is lost."""
+        self._fault("cut", self._group(who), seconds, self._group(other), one_way=one_way)
+
+    def clog(self, who: Group, other: Group = (), *, seconds: float | None = None) -> None:
+        """Packets from ``who`` to ``other`` wait, and arrive in order when it is over."""
+        here, world = self._find(self._group(who)), self.world
+        there = self._find(self._group(other)) or self.scene.cast.living()
+        self.scene.note("clog links from", *here)
+        for source, dest in [(a, b) for a in here for b in there if b not in here]:
+            world.clog(source.host, dest.host)
+            if seconds is not None:
+                world.at(self.now + seconds, world.unclog, source.host, dest.host)
+
+    def link(
+        self, who: Group, other: Group = (), *, settings: Link, seconds: float | None = None
+    ) -> None:
+        """Other settings for the links between ``who`` and ``other``, both ways."""
+        self._fault("link", self._group(who), seconds, self._group(other), link=settings)
+
+    def drift(self, *who: Who, rate: float, seconds: float | None = None) -> None:
+        """Their clocks run ``rate`` times as fast as real ones."""
+        self._fault("drift", who, seconds, amount=rate)
+
+    def slow(self, *who: Who, rate: float, seconds: float | None = None) -> None:
+        """Their applications read ``rate`` items a second; 0: none."""
+        self._fault("slow", who, seconds, amount=rate)
+
+    def heal(self) -> None:
+        """All cuts end, clogged links open, changed ones are as before. Streams go on."""
+        network = self.world.network
+        self.scene.note("heal")
+        network.restore()
+        for source, dest in list(network.clogs):
+            self.world.unclog(self.world.hosts[source], self.world.hosts[dest])
+        self.world.heal()
+
+    def fault(self, step: Step) -> bool:
+        """One fault of a schedule, now; ``step.at`` and ``step.after`` do not count. Says whether
+        anybody was there for it."""
+        # One that waits for something is not replaced where nobody is there for it.
+        return faults.apply(self.scene, msgspec.structs.replace(step, after=_NOTHING))
+
+    def _fault(
+        self,
+        do: Any,
+        who: Iterable[Who],
+        seconds: float | None,
+        other: Iterable[Who] = (),
+        **options: Any,
+    ) -> None:
+        here, there = (
+            tuple(f"{m.site}.{m.name}" for m in self._find(group)) for group in (who, other)
+        )
+        lasts = FOREVER if seconds is None else seconds
+        self.fault(Step(at=0, do=do, who=here, other=there, seconds=lasts, **options))
+
+    def _group(self, who: Group) -> tuple[Who, ...]:
+        if isinstance(who, SimMember) or (isinstance(who, str) and who in self.scene.site_of):
+            return (who,)
+        return tuple(who)
+
+    def _find(self, who: Iterable[Who]) -> list[Member]:
+        return [(m if isinstance(m, SimMember) else self[m]).member for m in who]
+
+
+def _sites(members: Any) -> tuple[Site, ...]:
+    given = members if isinstance(members, Mapping) else {"local": members}
+    sites = tuple(Site(name=site, members=tuple(names)) for site, names in given.items())
+    names = [name for site in sites for name in site.members]
+    if not names or any(not site.members for site in sites):
+        raise ConfigError("every site needs members")
+    if len(set(names)) != len(names):
+        raise ConfigError("two members have the same name")
+    for name in names:
+        if name in ROLES or not name or set(name) & set("./* "):
+            raise ConfigError(f"members: {name!r} cannot be a name (a role, or with one of ./* )")
+    return sites

@@ -1,0 +1,190 @@
+"""The explorer's scene and healing, with a cluster of the kit in them."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from jgroups_py.batch import Batch
+from jgroups_py.explore.heal import Healer
+from jgroups_py.explore.scene import Scene
+from jgroups_py.explore.schedule import Load, Schedule
+from jgroups_py.message import Message
+from jgroups_py.sim import Member
+from jgroups_py.sim.checkers import PROBLEMS_MAX, Problem
+from jgroups_py.sim.host import Host
+from jgroups_py.sim.world import MakeProtocols, Watcher
+from jgroups_py.testing.checks import Invariant, KitChecker, what_failed
+from jgroups_py.view import View
+
+if TYPE_CHECKING:
+    from jgroups_py.testing.cluster import SimCluster, SimMember
+
+FORGET_SECONDS: Final = 600.0
+"""Shipped stacks forget the last of a member's addresses after 360 s."""
+LOOK_SECONDS: Final = 2.0
+"""Between two looks for what remembers the departed."""
+KEPT_MAX: Final = 100_000
+"""Messages kept for each member; with more, the test should take them (``SimMember.take``)."""
+
+
+class KitScene(Scene):
+    """A scene of ``cluster``'s stack, application and checks."""
+
+    def __init__(
+        self, cluster: SimCluster, schedule: Schedule, trace: Watcher | None = None
+    ) -> None:
+        super().__init__(schedule, trace)
+        self.cluster = cluster
+        self.handles: dict[Member, SimMember] = {}
+        self.by_host: dict[Host, SimMember] = {}
+        self.checker: KitChecker = KitChecker(cluster.checks, cluster.tagged)
+        self._randoms: dict[str, random.Random] = {}
+        self._judges = cluster.invariants
+        self._step_judges = [j for j in self._judges if _overrides(j, "after_step")]
+        if any(_overrides(j, "on_send") for j in self._judges):
+            self.checker.on_send = self._on_send
+        if self._step_judges:
+            self.world.after_each_step.append(self._after_step)
+
+    def stack(self) -> str | MakeProtocols:
+        return self.cluster.make_protocols
+
+    def start(self, name: str) -> Member:
+        member = super().start(name)
+        member.on_batch = self._on_batch
+        member.on_view = self._on_view
+        self.handle(member)
+        return member
+
+    def handle(self, member: Member) -> SimMember:
+        """What a test holds of ``member``."""
+        found = self.handles.get(member)
+        if found is None:
+            found = self.handles[member] = self.cluster.make_handle(self, member)
+            self.by_host[member.host] = found
+        return found
+
+    def act(self, member: Member, load: Load) -> None:
+        workload = self.cluster.workload
+        if workload is None:
+            super().act(member, load)
+            return
+        rng = self._randoms.get(member.name)
+        if rng is None:
+            seed = f"{self.schedule.seed}/workload/{member.name}"
+            rng = self._randoms[member.name] = random.Random(seed)
+        for _ in range(load.count):
+            workload(self.handle(member), rng)
+
+    # --- judging
+
+    def judge(self, judge: Invariant, question: Callable[..., None], *args: Any) -> None:
+        """Asks; an assertion that fails is a problem of the invariant's name."""
+        try:
+            question(*args)
+        except AssertionError as error:
+            self.complain(judge.name, what_failed(error))
+
+    def complain(self, check: str, detail: str) -> None:
+        if len(self.checker.problems) < PROBLEMS_MAX:
+            self.checker.problems.append(Problem(check, detail, self.world.now))
+
+    def at_rest(self) -> None:
+        for judge in self._judges:
+            self.judge(judge, judge.at_rest, self.cluster)
+
+    def _after_step(self, host: Host) -> None:
+        handle = self.by_host.get(host)
+        if handle is not None:  # else it is being started
+            for judge in self._step_judges:
+                self.judge(judge, judge.after_step, self.cluster, handle)
+
+    def _on_send(self, member: Member, payload: bytes, to: Member | None) -> None:
+        dest = None if to is None else self.handle(to)
+        for judge in self._judges:
+            self.judge(judge, judge.on_send, self.handle(member), payload, dest)
+
+    def _on_batch(self, member: Member, batch: Batch) -> None:
+        self.checker.take_batch(member, batch)
+        handle = self.handle(member)
+        assert batch.src is not None
+        for payload in batch.payloads:
+            if len(handle.received) >= KEPT_MAX:
+                self.complain("kept", f"{member.name} has {KEPT_MAX} messages that no test takes")
+                return
+            message = Message(batch.src, self.checker.bare(payload), batch.dest, batch.flags)
+            handle.received.append(message)
+            for judge in self._judges:
+                self.judge(judge, judge.on_message, handle, message)
+
+    def _on_view(self, member: Member, view: View) -> None:
+        self.checker.take_view(member, view)
+        for judge in self._judges:
+            self.judge(judge, judge.on_view, self.handle(member), view)
+
+
+def _overrides(judge: Invariant, name: str) -> bool:
+    return getattr(type(judge), name) is not getattr(Invariant, name)
+
+
+class NoHealer(Healer):
+    """The run ends with its faults."""
+
+    def run(self) -> None:
+        pass
+
+
+class KitHealer(Healer):
+    """Heals, judges what is wanted, and asks the invariants when all is at rest."""
+
+    def __init__(self, scene: Scene) -> None:
+        super().__init__(scene)
+        assert isinstance(scene, KitScene)
+        self.kit = scene
+        self.wanted = scene.cluster.checks
+        self._next_look = 0.0
+        self._found: str | None = None
+
+    def run(self) -> None:
+        super().run()
+        if not self.kit.checker.problems:
+            self.kit.at_rest()
+
+    def say(self, check: str, detail: str) -> None:
+        if check in self.wanted:
+            super().say(check, detail)
+
+    # --- stages that are left out
+
+    def _messages(self) -> bool:
+        return super()._messages() if self.kit.checker.tagged else True
+
+    def _again(self) -> bool:
+        return super()._again() if self.kit.checker.tagged else True
+
+    @property
+    def _lossy(self) -> bool:
+        settings = {**self.kit.cluster.attributes, **self.kit.schedule.attributes}
+        return "RELAY.max_age" in settings or "RELAY.overflow" in settings
+
+    def _credits(self) -> bool:
+        wanted = "credits" in self.wanted and self.kit.checker.tagged
+        return super()._credits() if wanted else True
+
+    def _forgets(self) -> bool:
+        if "leftovers" not in self.wanted:
+            return True
+        within = max(self.spec.within, FORGET_SECONDS)
+        self.spec = msgspec.structs.replace(self.spec, within=within)
+        return super()._forgets()
+
+    def _leftover(self) -> str | None:
+        """Looking through all tables costs more than what happens meanwhile."""
+        if self.world.now >= self._next_look:
+            self._next_look = self.world.now + LOOK_SECONDS
+            self._found = super()._leftover()
+        return self._found
