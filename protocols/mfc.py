@@ -46,9 +46,10 @@ class MFC(FlowControl):
     def lane_of(self, member: Address) -> Lane | None:
         return self._lane
 
-    def on_view(self, view: View) -> None:
+    def on_view(self, view: View, anew: tuple[Address, ...]) -> None:
         lane = self._lane
-        lane.granted = {member: lane.granted.get(member, lane.sent) for member in view.members}
+        known = {m: granted for m, granted in lane.granted.items() if m not in anew}
+        lane.granted = {member: known.get(member, lane.sent) for member in view.members}
         lane.measure(self._max)
 
     def check(self) -> None:
