@@ -192,6 +192,7 @@ class SimCluster:
         self.invariants = tuple(i if isinstance(i, Invariant) else Always(i) for i in invariants)
         self.workload = workload
         self.tagged = tagged
+        self.quick = quick
         known = self.stack.unset() if quick else ()
         settings = {k: v for k, v in QUICKLY.items() if k.partition(".")[0] in known}
         self.attributes = settings | dict(attributes or {})

@@ -171,7 +171,7 @@ def rest(cluster: SimCluster) -> None:
 
 def rest_without_one(cluster: SimCluster) -> None:
     a_departure(cluster)
-    cluster.settle(within=20)
+    cluster.settle(within=90)
 
 
 SMALL = {"MFC.max_credits": "4000", "UFC.max_credits": "4000"}

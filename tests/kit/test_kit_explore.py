@@ -58,7 +58,14 @@ def loses(seed: int) -> SimCluster:
 def found(tmp_path_factory: pytest.TempPathFactory) -> PropertyViolated:
     folder = tmp_path_factory.mktemp("explore")
     with pytest.raises(PropertyViolated) as caught:
-        explore(loses, seeds=range(1, 30), faults=["crash", "drift"], folder=folder, **SHORT)
+        explore(
+            loses,
+            seeds=range(1, 30),
+            faults=["crash", "drift"],
+            shrink_runs=60,
+            folder=folder,
+            **SHORT,
+        )
     return caught.value
 
 

@@ -12,7 +12,7 @@ from jgroups_py.testing import PropertyViolated, SimCluster
 from jgroups_py.testing.stateful import ClusterMachine
 
 FEW = settings(
-    max_examples=4,
+    max_examples=2,
     stateful_step_count=8,
     deadline=None,
     database=None,

@@ -25,7 +25,7 @@ from jgroups_py.view import DeltaView, Digest, MergeView, View
 from jgroups_py.wire import Reader, Writer, decode_whole, encode_whole
 
 FIND = settings(max_examples=2000, database=None, phases=[Phase.generate])
-QUICK = settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
+QUICK = settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
 T = TypeVar("T")
 A = make_address(1)
 
@@ -74,7 +74,7 @@ def test_views_of_known_members(data: st.DataObject) -> None:
 @pytest.mark.parametrize("cls", HEADER_CLASSES.values())
 def test_headers_of_every_class(cls: type[Header]) -> None:
     @given(kit.headers(cls), st.integers(1, 2**15 - 1))
-    @settings(QUICK, max_examples=15)
+    @settings(QUICK, max_examples=6)
     def check(header: Header, protocol_id: int) -> None:
         assert type(header) is cls
         reader = Reader(encode_header(protocol_id, header))
@@ -133,7 +133,7 @@ def test_the_interesting_is_drawn(strategy: st.SearchStrategy[Any], what: Any) -
 
 
 @given(kit.stack_settings(), kit.stack_settings(small_credits=True))
-@settings(QUICK, max_examples=10)
+@settings(QUICK, max_examples=4)
 def test_stack_settings(
     any_stack: tuple[str, dict[str, str]], small: tuple[str, dict[str, str]]
 ) -> None:
