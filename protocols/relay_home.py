@@ -182,7 +182,11 @@ class Home:
     def forget_without_asking(self) -> None:
         """Departed members of a site that does not relay: nobody else knows them."""
         if self.gone_at:
-            self.relay.forget_home(list(self.gone_at))
+            gone = list(self.gone_at)
+            self.relay.forget_home(gone)
+            for session in self.relay.bridge.sessions.values():
+                for origin in gone:
+                    session.forget(origin)
 
     def give_up_missing(self) -> bool:
         """GAPs for what no buffer has; True while something is missing."""

@@ -1,7 +1,8 @@
 """bounds: what a stack's configuration bounds stays within it, looked at as a run goes on.
 
 Looked at are a protocol's own statistics where a limit is simple, and the reader's stream: what it
-holds of each sender is what that sender's credits allow.
+holds of each sender is what that sender's credits allow (unless the two were apart: then the sender
+did not count it).
 """
 
 from __future__ import annotations
@@ -71,10 +72,12 @@ class Bounds:
                     key = (credit.sender, credit.multicast)
                     held[key] = held.get(key, 0) + credit.amount
                     largest[key] = max(largest.get(key, 0), credit.amount)
+        parted = self._checker.messages.parted
         for (sender, multicast), amount in held.items():
+            if (sender, member.address) in parted or (member.address, sender) in parted:
+                continue  # it did not wait for us meanwhile
             limit = self._credits(member, multicast)
-            views = sum(1 for view in member.views if sender in view.members)
-            allowed = max(limit, largest[sender, multicast]) * max(1, views)
+            allowed = max(limit, largest[sender, multicast])
             if limit and amount > allowed:
                 name = self._checker.name(sender)
                 self._say(member, f"{amount} bytes of {name} are unread, credits allow {allowed}")

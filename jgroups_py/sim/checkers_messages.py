@@ -79,6 +79,8 @@ class Messages:
         self.total = 0
         self.delivered = 0
         self.of_site: dict[Address, str] = {}
+        self.parted: dict[tuple[Address, Address], None] = {}
+        """(member, other): the first had a view without the second after one with it."""
 
     def watch(self, member: Member) -> None:
         self._members[member.address] = member
@@ -166,6 +168,7 @@ class Messages:
             track = seen.tracks.get((gone, MULTICAST))
             if track is not None and not track.apart and not merged:
                 self._agree(member, old, view, gone, track.last)
+            self.parted[member.address, gone] = None
             self._part(seen, gone)
             self._lose(gone, member)
         for origin in view.joined_since(old):
