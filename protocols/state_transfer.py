@@ -14,7 +14,8 @@ Requester
     STATE_EX, time-out,       the next provider; none is left: StateFailed up, then what was held back
       provider left
 
-What the digest covers and has not come yet is dropped when it comes. So the reader sees the state
+Held back multicasts of who has left meanwhile are in the state, too: survivors agree. What the digest
+covers and has not come yet is dropped when it comes. So the reader sees the state
 first and after it every multicast that is not in it, each once.
 
 A provider that waits until it has what the requester had makes its state at least as new as what the
@@ -360,35 +361,46 @@ class STATE_TRANSFER(Protocol):
         again = self._apply(transfer, digest)
         held = self._end()
         self.pass_event_up(StateReceived(src, state))
-        self._release(held, again)
+        gone = {item.src for item in held if isinstance(item, Batch)}
+        gone -= {*digest, *(() if self.view is None else self.view.members)}
+        # Who has left both views: survivors delivered the same of it, it is all in the state.
+        self._release(held, again, tuple(m for m in gone if m is not None))
 
     def _apply(self, transfer: _Transfer, digest: Digest) -> tuple[Address, ...]:
         """Sets what is covered; who will be delivered again, because the state is older."""
         view = self.view
         assert view is not None
-        self._covered = {m: digest.delivered(m) for m in digest if m in view}
+        self._covered = {m: digest.delivered(m) for m in digest}
         back = {
             m: (seqno, seqno)
             for m, seqno in self._covered.items()
-            if m != self.local_address and seqno < transfer.base.delivered(m)
+            if m != self.local_address and m in view and seqno < transfer.base.delivered(m)
         }
         if back:
             self.trace("older state", members=tuple(back))
             self.pass_event_down(SetDigest(Digest(back), replace=True))
         return tuple(back)
 
-    def _release(self, held: list[Batch | Event], again: tuple[Address, ...]) -> None:
+    def _release(
+        self,
+        held: list[Batch | Event],
+        again: tuple[Address, ...] = (),
+        gone: tuple[Address, ...] = (),
+    ) -> None:
         """Hands up what was held back."""
         for item in held:
             if not isinstance(item, Batch):
                 self.pass_event_up(item)
-            elif item.src in again and _NAKACK in item.headers:
+            elif (item.src in again or item.src in gone) and _NAKACK in item.headers:
                 self.consume(item)
             elif (kept := self._uncovered(item)) is not None:
                 self.pass_up(kept)
         delivered = self._digest()
+        members = () if self.view is None else self.view.members
         self._covered = {
-            m: seqno for m, seqno in self._covered.items() if delivered.delivered(m) < seqno
+            m: seqno
+            for m, seqno in self._covered.items()
+            if m in members and delivered.delivered(m) < seqno
         }
 
     def _uncovered(self, batch: Batch) -> Batch | None:

@@ -39,6 +39,17 @@ def test_a_run_has_its_size_and_holds(profile: str) -> None:
     assert outcome.faults >= 5
 
 
+FOUND = {
+    ("membership", 2): "FD_SOCK2 kept the connection of who never came into the view",
+    ("all", 9): "what a departed member had sent came again after a state that contains it",
+}
+
+
+@pytest.mark.parametrize(("profile", "seed"), FOUND)
+def test_what_was_found_once_stays_mended(profile: str, seed: int) -> None:
+    assert play(draw(seed, profile)).problems == [], FOUND[profile, seed]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("profile", PROFILES)
 @pytest.mark.parametrize("seed", range(1, 40))
