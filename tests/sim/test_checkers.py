@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from jgroups_py.address import UUID
+from jgroups_py.address import UUID, Address
 from jgroups_py.batch import Batch, Credit
-from jgroups_py.sim import World
+from jgroups_py.sim import Member, World
 from jgroups_py.sim.checkers import Checker
 from jgroups_py.sim.checkers_bounds import Bounds
 from jgroups_py.sim.checkers_rest import waiting
@@ -244,7 +244,7 @@ def test_bounds_of_a_stream(world: World) -> None:
 
 def test_leftovers(world: World) -> None:
     a, b = world.member("A"), world.member("B")
-    known = {m.address: m for m in (a, b)}
+    known: dict[Address, Member] = {m.address: m for m in (a, b)}
     assert list(leftovers(a, known, [a, b])) == []
     told = list(leftovers(a, known, [a]))
     assert any("A: FD_ALL3._heard still names B#1" in line for line in told)
