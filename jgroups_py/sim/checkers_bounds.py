@@ -77,7 +77,8 @@ class Bounds:
             if (sender, member.address) in parted or (member.address, sender) in parted:
                 continue  # it did not wait for us meanwhile
             limit = self._credits(member, multicast)
-            allowed = max(limit, largest[sender, multicast])
+            # One more may be under way: a sender that asked in vain twice is given credits anew.
+            allowed = limit + largest[sender, multicast]
             if limit and amount > allowed:
                 name = self._checker.name(sender)
                 self._say(member, f"{amount} bytes of {name} are unread, credits allow {allowed}")

@@ -237,7 +237,7 @@ def test_bounds_of_a_stream(world: World) -> None:
         checker.watch(member)
     b.reading = False
     credit = Credit(a.address, True, 3_000_000)
-    b.unread += [Batch(None, (b"x",), {}, a.address, credits=(credit,))] * 2
+    b.unread += [Batch(None, (b"x",), {}, a.address, credits=(credit,))] * 3
     Bounds(checker).look(b)
     assert [p.check for p in checker.problems] == ["bounds"]
 
