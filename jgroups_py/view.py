@@ -61,12 +61,6 @@ class MergeView(View):
 
     subgroups: tuple[View, ...] = ()
 
-    def apart_from(self, member: Address) -> tuple[Address, ...]:
-        """Members that were in another subgroup than ``member``: what was under way between them
-        may be lost."""
-        mine = next((s.members for s in self.subgroups if member in s.members), ())
-        return tuple([m for m in self.members if m not in mine and m != member])
-
 
 @dataclass(frozen=True, slots=True)
 class DeltaView:

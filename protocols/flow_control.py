@@ -10,9 +10,7 @@ wait; FlowOpened ends that.
     REPLENISH from P        P has taken that much: send what waits
     blocked for too long    CREDIT_REQUEST to the members that are short
     CREDIT_REQUEST from P   REPLENISH what was consumed, the rest as soon as it is
-    ViewChange              members that left do not count any more, new ones begin with all
-                            credits, and so do those that a merge brings back: what was under way
-                            to them may be lost
+    ViewChange              members that left do not count any more, new ones begin with all credits
 
 NO_FC and messages without bytes are exempt, but a message without bytes does not overtake. Members
 count their own multicasts, so a member that does not read stops sending.
@@ -51,7 +49,7 @@ from jgroups_py.events import (
 from jgroups_py.headers import FcHeader, FcType
 from jgroups_py.message import Flag, MessageType, Transient
 from jgroups_py.protocol import Protocol
-from jgroups_py.view import MergeView, View
+from jgroups_py.view import View
 
 NO_FC: Final = int(Flag.NO_FC)
 _DONT_LOOPBACK: Final = int(Transient.DONT_LOOPBACK)
@@ -435,17 +433,16 @@ class FlowControl(Protocol):
         if not isinstance(event, ViewChange):
             self.pass_event_up(event)
             return
-        view = self._view = event.view
-        apart = view.apart_from(self.local_address) if isinstance(view, MergeView) else ()
-        for member in (*view.left_since(event.old), *apart):
+        self._view = event.view
+        for member in event.view.left_since(event.old):
             self._debts.pop(member, None)
-        self.on_view(view, apart)
+        self.on_view(event.view)
         self.pass_event_up(event)
         for lane in list(self._lanes.values()):
             self._go_on(lane)
 
-    def on_view(self, view: View, anew: tuple[Address, ...]) -> None:
-        """Brings the lanes in line with the members; those in ``anew`` have all credits again."""
+    def on_view(self, view: View) -> None:
+        """Brings the lanes in line with the members."""
         raise NotImplementedError
 
     def lane_of(self, member: Address) -> Lane | None:

@@ -46,10 +46,9 @@ class MFC(FlowControl):
     def lane_of(self, member: Address) -> Lane | None:
         return self._lane
 
-    def on_view(self, view: View, anew: tuple[Address, ...]) -> None:
+    def on_view(self, view: View) -> None:
         lane = self._lane
-        known = {m: granted for m, granted in lane.granted.items() if m not in anew}
-        lane.granted = {member: known.get(member, lane.sent) for member in view.members}
+        lane.granted = {member: lane.granted.get(member, lane.sent) for member in view.members}
         lane.measure(self._max)
 
     def check(self) -> None:

@@ -46,16 +46,13 @@ class UFC(FlowControl):
     def lane_of(self, member: Address) -> Lane | None:
         return self._lanes.get(member)
 
-    def on_view(self, view: View, anew: tuple[Address, ...]) -> None:
+    def on_view(self, view: View) -> None:
         old, self._lanes = self._lanes, {}
         for member in view.members:
             lane = old.pop(member, None)
             if lane is None:
                 lane = Lane(member)
                 lane.granted[member] = 0
-                lane.measure(self._max)
-            elif member in anew:
-                lane.granted[member] = lane.sent
                 lane.measure(self._max)
             self._lanes[member] = lane
         for dest, lane in old.items():

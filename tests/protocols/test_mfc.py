@@ -14,7 +14,7 @@ from jgroups_py.headers import FcHeader, FcType
 from jgroups_py.message import Flag, MessageType, Transient
 from jgroups_py.protocols.mfc import MFC
 from jgroups_py.testing import FakeStack, make_address
-from jgroups_py.view import MergeView, View, ViewId
+from jgroups_py.view import View, ViewId
 
 A, B, C, D = (make_address(n) for n in range(1, 5))
 ID = 30
@@ -392,32 +392,6 @@ def test_a_joiner_begins_with_all_credits() -> None:
     stack.event_up(ViewChange(view(2, A, B, C, D), view(1, A, B, C)))
     send(stack, 100)
     assert sizes(stack) == [90, 100]
-
-
-def test_who_comes_back_with_a_merge_begins_with_all_credits() -> None:
-    """C was in our view all the time, but went on without us: what we sent it is lost."""
-    stack = fake()
-    send(stack, 100)
-    send(stack, 50)
-    replenish(stack, 100, B)
-    stack.event_down(Consumed((Credit(A, True, 100),)))
-    assert sizes(stack) == [100]
-    ours, theirs = View(ViewId(A, 1), (A, B)), View(ViewId(C, 4), (C,))
-    merged = MergeView(ViewId(A, 5), (A, B, C), (ours, theirs))
-    stack.event_up(ViewChange(merged, view(1, A, B, C)))
-    assert sizes(stack) == [50]
-
-
-def test_a_merge_gives_nothing_to_ones_own_subgroup() -> None:
-    stack = fake()
-    send(stack, 100)
-    send(stack, 50)
-    replenish(stack, 100, C)
-    stack.event_down(Consumed((Credit(A, True, 100),)))
-    ours, theirs = View(ViewId(A, 1), (A, B)), View(ViewId(C, 4), (C,))
-    merged = MergeView(ViewId(A, 5), (A, B, C), (ours, theirs))
-    stack.event_up(ViewChange(merged, view(1, A, B, C)))
-    assert sizes(stack) == [100]
 
 
 def test_replenishments_of_others_than_members_are_ignored() -> None:
