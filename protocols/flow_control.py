@@ -19,8 +19,8 @@ A message that is larger than ``max_credits`` goes when nothing else is under wa
 has been taken. (Java needs FRAG2's frag_size below max_credits; so does a mixed group.)
 
 Credits are totals here, but increments on the wire. A credit can get lost when messages are skipped
-on purpose (a state that includes them): a member that asks twice, while nothing of it was left to
-consume, is owed what it asks for.
+on purpose (a state that includes them, a merge of groups that could not hear each other): a member
+that asks twice while nothing of it comes is owed what it asks for, but not what is still to consume.
 
 Source:  JGroups FlowControl, MFC, UFC, Credit; WIRE.md 11.6.
 Differs: Java replenishes what was received; here, what was consumed. A sender that would wait for a
@@ -383,14 +383,14 @@ class FlowControl(Protocol):
         debt.wanted = wanted
         if debt.owed:
             self._replenish(src, debt)
-        elif debt.held == 0:
+        elif debt.held < wanted:
             long_ago = self.now - self.config.max_block_time / 2
             if debt.vain_at is None:
                 debt.vain_at = self.now
             elif debt.vain_at <= long_ago:
                 self.leaks_repaired += 1
-                self.trace("leak_repaired", sender=src, amount=wanted)
-                debt.owed = wanted
+                debt.owed = wanted - debt.held
+                self.trace("leak_repaired", sender=src, amount=debt.owed)
                 self._replenish(src, debt)
 
     def _replenish(self, to: Address, debt: _Debt) -> None:

@@ -102,9 +102,9 @@ class Direction:
             relay.buffer.clear()
             relay.state.trimmed = {}
             relay.home.forgetting = {}
-        elif relays and not relayed:
+        elif relays:
             relay.trim_buffer()
-            if relay.is_holder:
+            if not relayed and relay.is_holder:
                 relay.holding.complete = relay.is_relay and relay.holding.complete
                 relay.holding.new_round()
                 relay.holding.ask_round()

@@ -309,9 +309,26 @@ def test_a_request_never_gets_credits_for_what_is_not_consumed() -> None:
     stack = fake()
     deliver(stack, 25)
     for _ in range(5):
-        stack.up(control(FcType.CREDIT_REQUEST, B, 100))
+        stack.up(control(FcType.CREDIT_REQUEST, B, 25))
         stack.advance(5)
     assert said(stack) == []
+
+
+def test_what_got_lost_is_replaced_while_a_part_of_a_message_waits_for_the_rest() -> None:
+    """25 bytes are here, perhaps fragments; the sender has 100 under way, and nothing comes."""
+    stack = fake()
+    deliver(stack, 25)
+    stack.up(control(FcType.CREDIT_REQUEST, B, 100))
+    stack.advance(5)
+    deliver(stack, 10)
+    stack.up(control(FcType.CREDIT_REQUEST, B, 100))
+    assert said(stack) == [], "something came in between"
+    stack.advance(5)
+    stack.up(control(FcType.CREDIT_REQUEST, B, 100))
+    assert said(stack) == [(B, "REPLENISH", 65, 3)]
+    stack.advance(5)
+    stack.up(control(FcType.CREDIT_REQUEST, B, 35))
+    assert said(stack) == [], "the rest is here to be consumed"
 
 
 def test_credits_that_got_lost_are_replaced_when_asked_for_twice() -> None:
