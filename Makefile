@@ -126,7 +126,7 @@ simulate: $(STAMP)
 	$(BIN)/jgroups-py simulate --profile all --seeds 1..10000 --json build/simulate/all.json
 
 simulate-short: $(STAMP)
-	$(BIN)/jgroups-py simulate --profile all --seeds 1..10000 --for 60s \
+	$(BIN)/jgroups-py simulate --profile all --seeds 1..50 --for 60s \
 	  --json build/simulate/short.json
 
 clean:

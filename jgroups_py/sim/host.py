@@ -251,6 +251,11 @@ class Host:
         self.alive = False
         self._drop_tables()
 
+    def forget(self) -> None:
+        """Nobody looks at this host any more. One that has vanished is still in its groups."""
+        self.alive = False
+        self._drop_tables()
+
     def _drop_tables(self) -> None:
         for group in self.memberships.values():
             self.world.groups[group].pop(self, None)

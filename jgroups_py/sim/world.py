@@ -198,6 +198,9 @@ class World:
         for member in self.everybody:
             member.views = member.views[-1:]
             member.events.clear()
+            if not member.alive:
+                member.host.forget()
+        self.stalled = {pipe: None for pipe in self.stalled if pipe.dest.alive}
         self.everybody = [m for m in self.everybody if m.alive]
         living = {m.stack.address: m.name for m in self.everybody}
         self._names = {address: name for address, name in self._names.items() if address in living}

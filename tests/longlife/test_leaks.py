@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+
 from jgroups_py.batch import Batch
 from jgroups_py.events import Event
 from jgroups_py.longlife.tables import roots_of, walk
@@ -96,3 +99,18 @@ def test_peers_that_refused_long_ago_are_not_remembered() -> None:
         assert connection is not None
         fake.machine.handle([ConnectFailed(connection.handle, True, "refused")], float(n * 60))
     assert len(connections._refused) == 1
+
+
+def test_the_world_forgets_a_member_that_vanished() -> None:
+    """Nothing ever told the others that it is gone: it was still in their multicast groups."""
+    world = World(1)
+    members = [world.start(name, "udp.xml", "test") for name in "ABC"]
+    assert world.run_until(lambda: world.views_agree(members), limit=10)
+    gone = weakref.ref(members[2].host)
+    members.pop().vanish()
+    assert world.run_until(lambda: world.views_agree(members), limit=60)
+    world.start("C", "udp.xml", "test")
+    world.run_for(500)
+    world.forget_ended()
+    gc.collect()
+    assert gone() is None
