@@ -29,6 +29,7 @@ help:
 	@echo "make test-java  with Java members, where there is Java and Maven"
 	@echo "make fuzz       one million hostile inputs (make fuzz-short: 40 s of them)"
 	@echo "make drill-seeds  500 drills, each other    make memory   what a member may use at most"
+	@echo "make long-life  a day of churn in virtual time: does anything grow?"
 	@echo "make mutants    planted faults: do our checks find them?"
 	@echo "make simulate   10,000 random schedules of faults (make simulate-short: a minute of them)"
 

@@ -357,3 +357,19 @@ def test_the_digest_is_the_highest_of_all_answers() -> None:
     result, digest = merged(A, answers, 20)
     assert result == MergeView(ViewId(A, 21), (A, B, C), (view(9, A), view(5, B, C)))
     assert digest == Digest({A: (1, 1), B: (3, 4), C: (9, 9)})
+
+
+def test_a_merge_view_is_taken_only_from_the_view_it_continues(net: Any) -> None:
+    """Somebody whose view we left behind still counts us among its members."""
+    a, b, c = net.group("ABC")
+    now = b.gms.view.view_id
+
+    def merge(mine: ViewId) -> MergeView:
+        ours, other = View(mine, (a.address, b.address)), View(ViewId(c.address, 7), (c.address,))
+        members = (a.address, b.address, c.address)
+        return MergeView(ViewId(a.address, 9), members, (ours, other))
+
+    b.gms.view_received(a.address, ViewDigest(merge(ViewId(a.address, now.id - 1))))
+    assert b.gms.view.view_id == now and b.gms.views_ignored == 1
+    b.gms.view_received(a.address, ViewDigest(merge(now)))
+    assert b.gms.view.view_id == ViewId(a.address, 9)
