@@ -8,7 +8,7 @@ address is the higher one, else takes the new one. The other one is closed with 
 under way on it is still read: nothing is lost by the choice.
 
 States of a connection: CONNECTING (frames wait) or ACCEPTED (the handshake is awaited), OPEN,
-CLOSING (-5 was sent or received: no longer used for sending, read until the peer closes), gone.
+CLOSING (-5 was sent or received: no longer used for sending, read until the peer closes), GONE.
 
 Source:  JGroups BaseServer.java, TcpConnection.java; WIRE.md section 8.
 Differs: JGroups closes the loser at once. A second connection from a peer replaces one that the
@@ -69,6 +69,7 @@ class State(Enum):
     ACCEPTED = auto()
     OPEN = auto()
     CLOSING = auto()
+    GONE = auto()
 
 
 class FrameReader:
@@ -223,6 +224,10 @@ class Connections:
         """The connection to that peer that is used for sending, open or opening."""
         return self._peers.get(peer)
 
+    def open(self) -> list[Connection]:
+        """All that are open, also those whose peer another one is used for."""
+        return [c for c in self._all.values() if c.state is State.OPEN]
+
     def peers(self) -> list[IpAddress]:
         return list(self._peers)
 
@@ -355,6 +360,7 @@ class Connections:
 
     def _forget(self, connection: Connection) -> None:
         connection.timer.cancel()
+        connection.state = State.GONE
         if self._all.pop(connection.handle, None) is not None:
             self.incomplete -= connection.held
         self._protocol.forget_port(connection.handle)

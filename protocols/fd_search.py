@@ -145,4 +145,7 @@ class Search:
             self._next(refused=False)
 
     def _on_no_answer(self) -> None:
+        connection = self.connection
+        if connection is not None:  # who listened there may be gone, and nobody would tell us
+            self._connections.close(connection, abort=True)
         self._next(refused=False)

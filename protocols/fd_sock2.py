@@ -22,7 +22,8 @@ every port refuses or belongs to another member (it was started again). A silent
     SUSPECT with the name     the first `provers` members look for it themselves; Suspect(gone) up
                               when its ports refuse here as well
     our watcher's connection  the same from the other side: the member is looked for, and suspected
-      breaks                  if that is proof. So of two neighbours that fall at once each is seen
+      breaks, or another      if that is proof. So of two neighbours that fall at once each is seen
+      member has its port
     Unsuspect in spite of it  its ports prove nothing until it has connected again
 
 VERIFY_SUSPECT2 still asks, but does not wait long for an answer. See design/failure-detection.md.
@@ -71,7 +72,7 @@ from jgroups_py.wire import DEFAULT_VERSION
 MAX_FRAME: Final = 100_000
 """Longest frame accepted, bytes; ours have about 60."""
 STRANGER_SECONDS: Final = 10.0
-"""Who connects is in the view by then, or its connection is closed."""
+"""Who connects has told who it is and is in the view by then, or its connection is closed."""
 CLEAN_UP_DELAY: Final = 1.0
 """Seconds from a view change until connections of former members are closed."""
 
@@ -131,6 +132,8 @@ class FD_SOCK2(Protocol):
         self._connections: Connections | None = None
         self._of: dict[Address, Connection] = {}
         """Connections whose other side has told who it is."""
+        self._unknown: dict[Connection, None] = {}
+        """Those that nobody had told anything on when connections were cleaned up last."""
         self._met: dict[Address, None] = {}
         """Members that told on a connection of ours who they are; their ports can prove a death."""
         self._suspected: dict[Address, bool] = {}
@@ -480,6 +483,8 @@ class FD_SOCK2(Protocol):
     def _on_open(self, connection: Connection) -> None:
         """A connection is open. If it takes the place of one that we use, ask again on it."""
         assert self._connections is not None
+        if not self._clean_timer.armed:
+            self._clean_timer.start(STRANGER_SECONDS)
         if connection.outgoing or self._connections.get(connection.peer) is not connection:  # type: ignore[arg-type]
             return
         for search in list(self._searches.values()):
@@ -507,6 +512,10 @@ class FD_SOCK2(Protocol):
     def _remember(self, member: Address, connection: Connection) -> None:
         if connection.state is not State.OPEN:
             return
+        former = [m for m, c in self._of.items() if m != member and c.peer == connection.peer]
+        for other in former:  # two members do not have one port
+            del self._of[other]
+        self._look_for_dropped(former)
         if member in self._of or len(self._of) < self.config.max_connections:
             self._of[member] = connection
         if member in self._members:
@@ -573,7 +582,20 @@ class FD_SOCK2(Protocol):
             connection = self._of.pop(member)
             if not any(other is connection for other in self._of.values()):
                 self._connections.close(connection)
+        self._close_unknown()
         self._watch()
+
+    def _close_unknown(self) -> None:
+        """Closes connections on which nobody has said who it is twice in a row."""
+        assert self._connections is not None
+        known = {*self._of.values(), *(s.connection for s in self._searches.values())}
+        unknown = [c for c in self._connections.open() if c not in known]
+        for connection in unknown:
+            if connection in self._unknown:
+                self._connections.close(connection)
+        self._unknown = dict.fromkeys(c for c in unknown if c.state is State.OPEN)
+        if self._unknown and not self._clean_timer.armed:
+            self._clean_timer.start(STRANGER_SECONDS)
 
     def statistics(self) -> dict[str, int | float]:
         counts = {} if self._connections is None else dict(self._connections.counts)

@@ -137,6 +137,9 @@ class Host:
         """The next input of a connection; waits while the network is cut."""
         if not pipe.open:
             return
+        if self.vanished:
+            self._reset_by_successor(pipe)
+            return
         if pipe.waiting or not self.world.network.flows(pipe.source.address, self.address):
             pipe.waiting.append(item)
             self.world.stalled[pipe] = None
@@ -148,6 +151,20 @@ class Host:
                 return
             connection.out.open = False
         self.receive(item)
+
+    def _reset_by_successor(self, pipe: Pipe) -> None:
+        """Bytes for a member that vanished: who has its address now does not know the connection."""
+        successor = self.world.hosts.get(self.address)
+        if successor is None or not successor.alive or successor.vanished:
+            return
+        pipe.open = False
+        for connection in pipe.source.connections.values():
+            if connection.out is pipe and not pipe.source.vanished:
+                back = connection.back
+                delay = self.world.network.stream_delay(self.address, pipe.source.address)
+                at = max(back.arrives, self.world.clock.now + delay)
+                reset = Closed(back.dest_handle, True)
+                self.world.clock.at(at, pipe.source._receive_stream, back, reset)
 
     def release(self, pipe: Pipe) -> None:
         """The network healed: what waited arrives now."""

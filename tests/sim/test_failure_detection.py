@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from jgroups_py.protocol import Protocol
-from jgroups_py.protocols.fd_sock2 import FD_SOCK2
+from jgroups_py.protocols.fd_sock2 import FD_SOCK2, STRANGER_SECONDS
 from jgroups_py.protocols.verify_suspect2 import VERIFY_SUSPECT2
 from jgroups_py.sim.member import Member
 from jgroups_py.sim.network import LinkSettings
@@ -161,3 +161,45 @@ def test_a_crash_behind_a_member_that_is_not_heard_is_seen_without_waiting_for_t
     members[2].crash()  # FD_ALL3 would take until 9 s
     took = 4.0 + time_to_agree(world, [members[0], *members[3:]])
     assert took < 5.0 + 1.0 + 3.1 + 0.5, "C's verification ran beside B's"
+
+
+@pytest.mark.parametrize("victim", [0, 1, 2, 3])
+def test_a_host_that_comes_back_proves_the_death_of_its_former_member(victim: int) -> None:
+    """What is written on old connections is reset, the ports are another member's: the former one
+    is out at once instead of after FD_ALL3's 40 s, and the new one is suspected by nobody."""
+    world = World()
+    members = group(world, "ABCD", "udp.xml")
+    former = members[victim]
+    former.vanish()
+    world.run_for(10.0)
+    again = world.start(former.name, "udp.xml", "test")
+    present = [*without(members, former), again]
+    if victim:
+        assert time_to_agree(world, present) < SOON + 0.1
+    else:
+        assert time_to_agree(world, present) < 50, "the new one cannot join before FD_ALL3's time"
+    suspicions = [found(m, "suspicions", FD_SOCK2) for m in present]
+    world.run_for(60.0)
+    assert [found(m, "suspicions", FD_SOCK2) for m in present] == suspicions
+    assert world.views_agree(present)
+
+
+def test_a_connection_on_which_nobody_says_who_it_is_is_closed() -> None:
+    """Its other side may have gone in silence: no end of it would ever come."""
+    world = World()
+    members = group(world, "ABCD")
+    target = members[3].stack.find(FD_SOCK2)
+    mute = members[1].stack.find(FD_SOCK2)
+    assert target is not None and mute is not None
+    connections = mute._connections
+    assert connections is not None and target._connections is not None
+    local = target._connections.local
+    assert local is not None
+    members[1].act(lambda: connections.connect(local))
+    world.run_for(1.0)
+    assert connections.get(local) is not None
+    before = found(members[3], "suspicions", FD_SOCK2)
+    world.run_for(2 * STRANGER_SECONDS + 1.0)
+    assert connections.get(local) is None
+    assert found(members[3], "suspicions", FD_SOCK2) == before
+    assert world.views_agree(members)

@@ -128,6 +128,20 @@ def test_a_host_that_vanished_says_nothing() -> None:
     assert pa.seen == [ConnectFailed(again, False, "timed out")]
 
 
+def test_who_has_the_address_now_resets_connections_of_who_vanished() -> None:
+    world = World(1)
+    a, pa, b, _, mine, _ = tcp_pair(world)
+    b.vanish()
+    successor, _ = node(world, "B")
+    assert successor.address == b.address
+    world.run_for(5)
+    assert pa.seen == []  # nobody says anything of its own accord
+    put(a, pa, Write(mine, b"x"))
+    world.run_for(1)
+    assert pa.seen == [Closed(mine, True)]
+    assert not a.connections
+
+
 def test_a_cut_holds_a_stream_back_until_it_heals() -> None:
     world = World(1)
     a, pa, b, pb, mine, theirs = tcp_pair(world)
