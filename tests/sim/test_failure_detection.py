@@ -195,7 +195,7 @@ def test_a_connection_on_which_nobody_says_who_it_is_is_closed() -> None:
     assert connections is not None and target._connections is not None
     local = target._connections.local
     assert local is not None
-    members[1].act(lambda: connections.connect(local))
+    members[1].act(lambda: connections.send(local, []))
     world.run_for(1.0)
     assert connections.get(local) is not None
     before = found(members[3], "suspicions", FD_SOCK2)
