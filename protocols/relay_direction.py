@@ -98,6 +98,8 @@ class Direction:
         relay.state.begin_epoch(cut.epoch, cut.base)
         relay.announced = max(relay.announced, cut.epoch)
         relays = relay.state.relays()
+        if relays:
+            self.forget_departed(cut)
         if relayed and not relays:
             relay.buffer.clear()
             relay.state.trimmed = {}
@@ -109,3 +111,10 @@ class Direction:
                 relay.holding.new_round()
                 relay.holding.ask_round()
         relay.report_soon()
+
+    def forget_departed(self, cut: Cut) -> None:
+        """While a site does not relay, each member forgets who has left on its own. Whom the relay has
+        forgotten is not in its base: nobody else may take them for senders that are to be relayed."""
+        relay = self.relay
+        delivered = relay.state.delivered
+        relay.forget_home([o for o in delivered if o not in cut.base and not relay.is_member(o)])

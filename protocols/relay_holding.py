@@ -140,7 +140,8 @@ class Holding:
         relay = self.relay
         self.round = None
         self.complete = True
-        self.floors = collect.delivered
+        said = collect.delivered.items()
+        self.floors = {m: relay.state.remembered(numbers) for m, numbers in said}
         relay.home.note_departed()
         self.cut()
         relay.trim_buffer()

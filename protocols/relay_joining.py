@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Any, Final
 
-from jgroups_py.address import Address
+from jgroups_py.address import UUID, Address
 from jgroups_py.batch import Batch
 from jgroups_py.protocols.relay_wire import Known, Lack, Need, Record, Snapshot, ViewKey
 
@@ -31,6 +31,8 @@ class Joining:
         self.state_due = False
         self.state_marks: dict[Address, Known] = {}
         """By provider that was asked for the state: the digests of its moment."""
+        self.marked_by: Address | None = None
+        """Whose state came, until its digests come too."""
         self.queue: deque[Batch] = deque()
         self.queued = 0
         self.snapshots: dict[ViewKey, Known] = {}
@@ -54,8 +56,7 @@ class Joining:
             self.blind = True
             self.blind_since = self.relay.now
         self.joined_with = None
-        self.state_due = False
-        self.state_marks = {}
+        self.end_state()
 
     def see_again(self) -> None:
         """At a view: whoever is still beyond a partition has had the time to come back."""
@@ -63,12 +64,18 @@ class Joining:
             self.blind = False
 
     def expect_state(self) -> None:
+        self.end_state()
         self.state_due = True
-        self.state_marks = {}
 
     def on_mark(self, provider: Address, known: Known) -> None:
-        if self.state_due:
-            self.state_marks[provider] = known
+        """The digests of the moment at which ``provider`` was asked for its state. STATE_TRANSFER
+        holds them back like everything else: they come right behind the state."""
+        if not self.state_due:
+            return
+        self.state_marks[provider] = known
+        if provider == self.marked_by:
+            self.begin_with_state(known)
+            self.release()
 
     @property
     def waits(self) -> bool:
@@ -95,9 +102,7 @@ class Joining:
         relay = self.relay
         self.joined_with = None
         relay.learn(known, digest=True)
-        if relay.line:
-            first = relay.line[0]
-            relay.serials[first] = max(relay.serials.get(first, 0), known.serial)
+        self.learn_serial(known)
         self.release()
         if relay.holding.round is not None:
             relay.holding.ask_round()
@@ -112,15 +117,35 @@ class Joining:
 
     def on_state(self, provider: Address | None) -> None:
         """The state of ``provider`` came, or (None) none."""
-        relay = self.relay
         mark = None if provider is None else self.state_marks.get(provider)
+        if mark is not None:
+            self.begin_with_state(mark)
+        elif isinstance(provider, UUID) and provider.is_ours:
+            self.marked_by = provider
+            self.relay.machine.soon(self.no_mark)
+        else:
+            self.end_state()
+
+    def no_mark(self) -> None:
+        """All that STATE_TRANSFER held back has come."""
+        if self.marked_by is not None:
+            self.relay.trace("state without digests", provider=self.relay.name_of(self.marked_by))
+            self.end_state()
+            self.release()
+
+    def end_state(self) -> None:
         self.state_due = False
         self.state_marks = {}
-        if mark is None:
-            return
+        self.marked_by = None
+
+    def begin_with_state(self, mark: Known) -> None:
+        """What the state contains does not come again, what it lacks does."""
+        relay = self.relay
+        self.end_state()
         before = {s: dict(n) for s, n in relay.state.site_digest.items()}
         self.joined_with = None
         relay.learn(mark, digest=True, replace=True)
+        self.learn_serial(mark)
         for site, numbers in before.items():
             less = {o: relay.state.has(site, o) for o, n in numbers.items()}
             less = {o: n for o, n in less.items() if n < numbers[o]}
@@ -128,6 +153,13 @@ class Joining:
                 relay.tell_relay(Lack(site, less))
         if relay.holding.round is not None:
             relay.holding.ask_round()
+
+    def learn_serial(self, known: Known) -> None:
+        """Up to here the relay's records are contained in ``known``."""
+        relay = self.relay
+        if relay.line:
+            first = relay.line[0]
+            relay.serials[first] = max(relay.serials.get(first, 0), known.serial)
 
     def release(self) -> None:
         """What was queued is handled now."""

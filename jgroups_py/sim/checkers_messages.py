@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 _HEADER: Final = struct.Struct("!16sBQ")
 _SIZE: Final = _HEADER.size
 MULTICAST, UNICAST, OOB = 0, 1, 2
+_STATE: Final = list[tuple[bytes, int, bool]]
 
 
 @dataclass(slots=True)
@@ -212,11 +213,12 @@ class Messages:
     # --- state
 
     def state_of(self, member: Member) -> bytes:
-        """The application's state: what it has had of whom."""
+        """The application's state: what it has had of whom, and whether a merge was since then, at
+        which what the other side had sent before was lost to it."""
         seen = self._seen[member.address]
         return msgspec.msgpack.encode(
             [
-                (bytes(origin), track.last)
+                (bytes(origin), track.last, track.apart)
                 for (origin, kind), track in seen.tracks.items()
                 if kind == MULTICAST and track.last
             ]
@@ -226,8 +228,8 @@ class Messages:
         if state is None:
             return
         seen = self._seen[member.address]
-        for raw, number in msgspec.msgpack.decode(state, type=list[tuple[bytes, int]]):
+        for raw, number, apart in msgspec.msgpack.decode(state, type=_STATE):
             track = seen.track(UUID(raw), MULTICAST)
-            if raw == member.address and number < track.last:
+            if raw == member.address and number < track.last and not apart:
                 self._say("state", member, f"has {number} of its own, had {track.last} before")
-            track.last, track.known, track.apart = number, True, False
+            track.last, track.known, track.apart = number, True, apart

@@ -16,8 +16,8 @@ at the rest of its site only where a member fell, a view came, a buffer shrank.
 
 The design (RELAY.md) promises I3 for departed origins while fewer than ``buffering_members`` holders
 fall between two moments at which all are complete; what is missing after more is excused, and so is
-what an origin sent before it heard that its site had been promoted: only the relay keeps that. A
-member cut off from its site is not held to I2's last part until it has caught up. A ``Violation``
+what an origin sent before it heard that its site had been promoted, or had gone by then: only the
+relay keeps that. A member cut off from its site is not held to I2's last part until it has caught up. A ``Violation``
 names invariant, member, time, and the world's seed.
 """
 
@@ -296,9 +296,12 @@ class RelayOracle:
         if numbers.relaying != watched.relaying:
             watched.relaying = numbers.relaying
             if numbers.relaying:
-                # What it sent before it heard that its site is primary now, it has no copy of.
-                sent = self._origins[watched.raw].sent
-                site.excused[watched.raw] = max(sent, site.excused.get(watched.raw, 0))
+                # What it sent before it heard that its site is primary now, it has no copy of; nor
+                # has anybody of those who were gone by then.
+                for other in site.members:
+                    if other is watched or not other.member.alive:
+                        sent = self._origins[other.raw].sent
+                        site.excused[other.raw] = max(sent, site.excused.get(other.raw, 0))
         if numbers.complete != watched.complete:
             watched.complete = numbers.complete
             site.due = True

@@ -177,6 +177,28 @@ def test_an_older_epoch_does_not_come_back() -> None:
     assert member.state.epoch == (1, "SFO")
 
 
+def test_who_had_gone_before_the_promotion_is_nobody_to_relay() -> None:
+    """T and S had forgotten U when T was promoted; W had not. As relay it would count U's messages as
+    lost to the other sites."""
+    net = started()
+    net.send("U", 3)
+    net.settle(2)
+    member, origin = net.members["W"].relay, bytes(net.members["U"].id)
+    net.crash("U")
+    net.settle(30)
+    member.state.is_back(origin)
+    member.state.delivered[origin] = 3
+    net.members["T"].relay.promote()
+    net.settle(2)
+    assert origin not in member.origins()
+    for name in "TSV":
+        net.crash(name)
+        net.settle(3)
+    assert member.is_relay
+    net.settle(30)
+    assert not any(told(m, "gap") for m in net.everybody)
+
+
 def test_a_state_that_is_older_than_what_was_delivered_sets_the_digests_back() -> None:
     """What the state lacks must come again."""
     net = started()

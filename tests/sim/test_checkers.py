@@ -177,7 +177,21 @@ def test_a_state_contains_what_its_receiver_has_sent(stage: Stage) -> None:
     stage.gets("A", "A", one, two)
     stage.members["A"].on_state(stage.members["A"], state)
     assert stage.checks == ["state"]
-    assert msgspec.msgpack.decode(state) == [[b"\1" * 16, 1]]
+    assert msgspec.msgpack.decode(state) == [[b"\1" * 16, 1, False]]
+
+
+def test_a_state_lacks_what_a_merge_has_lost(stage: Stage) -> None:
+    """What one side of a partition sent is not sent again to the other one when they merge."""
+    one, two, three = stage.sends("A", 3)
+    stage.gets("A", "A", one, two)
+    stage.gets("B", "A", one)
+    stage.view("A", 2, "A")
+    stage.view("BC", 2, "BC")
+    stage.view("ABC", 3, "ABC", "A", "BC")
+    state = stage.checker.messages.state_of(stage.members["B"])
+    stage.members["A"].on_state(stage.members["A"], state)
+    stage.gets("A", "A", three)
+    assert stage.checks == []
 
 
 def test_what_follows_a_state_continues_it(stage: Stage) -> None:

@@ -145,3 +145,26 @@ def test_a_joiner_whose_first_questions_get_lost_founds_no_second_group() -> Non
     world.heal(token)
     world.run_for(1.0)
     assert first.view_names == second.view_names == ("E", "D")
+
+
+def test_what_a_state_contains_of_another_site_is_not_delivered_again() -> None:
+    """U lacks a relayed multicast that T has. The state that it fetches from T contains it, and
+    RELAY's digests, which come right behind the state, say so."""
+    sites = Sites()
+    world, taker, relay = sites.world, sites["U"], sites["T"]
+    relay.provide_state = lambda: b" ".join(p for _, p in sites.heard["T"])
+    states: list[bytes | None] = []
+    taker.on_state = lambda _, state: states.append(state)
+    sites["C"].send(b"1")
+    world.run_for(1.0)
+    token = world.partition([relay], [taker])
+    sites["C"].send(b"2")
+    assert world.run_until(lambda: len(sites.heard["T"]) == 2, limit=0.5)
+    world.heal(token)
+    taker.fetch_state(relay)
+    assert world.run_until(lambda: bool(states), limit=2)
+    assert states == [b"1 2"]
+    sites["C"].send(b"3")
+    world.run_for(10)
+    assert [p for _, p in sites.heard["U"]] == [b"1", b"3"]
+    assert [p for _, p in sites.heard["S"]] == [b"1", b"2", b"3"]
