@@ -5,7 +5,8 @@ Then both sides send frames: length, bytes. A length of -5 says that the sender 
 
 Both sides may connect at once. Who already has a connection of its own making keeps it when its own
 address is the higher one, else takes the new one. The other one is closed with -5, but what is
-under way on it is still read: nothing is lost by the choice.
+under way on it is still read: nothing is lost by the choice. While the one to keep is not open yet,
+the other one is spared: it is used if that never opens.
 
 States of a connection: CONNECTING (frames wait) or ACCEPTED (the handshake is awaited), OPEN,
 CLOSING (-5 was sent or received: no longer used for sending, read until the peer closes), GONE.
@@ -147,6 +148,8 @@ class Connection:
     held: int = 0
     """Bytes of a frame that is not complete yet."""
     held_since: float = 0.0
+    spare: Connection | None = None
+    """While connecting: the peer's own connection, to be used if this one never opens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -411,6 +414,9 @@ class Connections:
         self.counts["connections_opened"] += 1
         connection.state = State.OPEN
         connection.spoken = self._version()
+        spare, connection.spare = connection.spare, None
+        if spare is not None:
+            self.close(spare)
         self._write(connection, encode_handshake(connection.spoken, self.local))
         self._write_waiting(connection)
         if self._on_open is not None:
@@ -424,10 +430,15 @@ class Connections:
 
     def _connect_failed(self, connection: Connection, refused: bool, problem: str) -> None:
         self.counts["connections_refused"] += 1
-        self.counts["dropped_unreachable"] += len(connection.waiting)
         peer = connection.peer
         assert peer is not None
         self._forget(connection)
+        spare = connection.spare
+        if spare is not None and spare.state is State.OPEN:
+            self._protocol.trace("spare used", peer=str(peer), problem=problem)
+            self._take(spare, peer, connection)
+            return
+        self.counts["dropped_unreachable"] += len(connection.waiting)
         if refused:
             now = self._protocol.now
             self._refused = {p: until for p, until in self._refused.items() if until > now}
@@ -503,8 +514,6 @@ class Connections:
         self.counts["connections_accepted"] += 1
         self._refused.pop(peer, None)
         self._choose(connection, peer)
-        if connection.state is State.OPEN and self._on_open is not None:
-            self._on_open(connection)
         return head[size:]
 
     def _choose(self, new: Connection, peer: IpAddress) -> None:
@@ -513,16 +522,32 @@ class Connections:
         old = self._peers.get(peer)
         if old is None:
             self._peers[peer] = new
+            if self._on_open is not None:
+                self._on_open(new)
         elif not old.outgoing or self.local.order_key < peer.order_key:
-            waiting, old.waiting, old.waiting_size = old.waiting, [], 0
             self.close(old)
-            self._peers[peer] = new
-            for data in joined(waiting):
-                self._write(new, data)
+            self._take(new, peer, old)
             self._protocol.trace("replaced", peer=str(peer))
+        elif old.state is State.CONNECTING:
+            former, old.spare = old.spare, new
+            if former is not None:
+                self.close(former)
+            self._protocol.trace("spared", peer=str(peer))
         else:
             self.close(new)
             self._protocol.trace("kept", peer=str(peer))
+
+    def _take(self, new: Connection, peer: IpAddress, old: Connection) -> None:
+        """``new`` is used from now on, also for what waited for ``old`` to open."""
+        waiting, old.waiting, old.waiting_size = old.waiting, [], 0
+        self._peers[peer] = new
+        for data in joined(waiting):
+            self._write(new, data)
+        if old.spare is not None and old.spare is not new:
+            self.close(old.spare)
+        old.spare = None
+        if self._on_open is not None:
+            self._on_open(new)
 
     def _peer_closes(self, connection: Connection) -> None:
         """-5: what we have written is still read, nothing more should be written."""
@@ -553,13 +578,15 @@ class Connections:
             case State.OPEN:
                 self.counts["dropped_stuck"] += 1
                 self._protocol.trace("stuck", peer=str(connection.peer), unsent=connection.unsent)
+                used = self._take_out(connection)
                 self._drop(connection, abort=True)
-                self._on_lost(connection, True)
+                if used:
+                    self._on_lost(connection, True)
             case _:
                 self._drop(connection, abort=False)
 
     def _closed(self, connection: Connection, reset: bool) -> None:
-        used = connection.state is State.OPEN
+        used = self._take_out(connection)
         self._forget(connection)
         if used:
             self.counts["connections_lost"] += 1

@@ -44,6 +44,8 @@ class Joiner:
         self._ready = False
         self._with_state = False
         self._attempts = 0
+        self._attempt_until = 0.0
+        """An attempt lasts join_timeout; looking quickly for others that join does not use them up."""
         self._discovering = False
         self._confirming = False
         self._asked: dict[Address, None] = {}
@@ -72,11 +74,13 @@ class Joiner:
     # --- discovery
 
     def _discover(self) -> None:
-        config = self.gms.config
-        if config.max_join_attempts and self._attempts >= config.max_join_attempts:
-            self._give_up()
-            return
-        self._attempts += 1
+        gms, config = self.gms, self.gms.config
+        if gms.now >= self._attempt_until:
+            if config.max_join_attempts and self._attempts >= config.max_join_attempts:
+                self._give_up()
+                return
+            self._attempts += 1
+            self._attempt_until = gms.now + config.join_timeout
         self._search(config.join_timeout)
 
     def _search(self, timeout: float) -> None:

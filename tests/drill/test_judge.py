@@ -82,6 +82,23 @@ def test_survivors_who_disagree_on_a_crashed_members_message_are_found(story: An
     assert named(story.judge().lost_inside) == [("NYC.E#1", 1, ["NYC.C#1"])]
 
 
+@pytest.mark.parametrize(
+    ("falls", "origin_too", "lost"), [(0.9, False, False), (1.6, False, True), (0.9, True, True)]
+)
+def test_who_falls_before_a_living_sender_could_repeat_is_no_survivor(
+    story: Any, falls: float, origin_too: bool, lost: bool
+) -> None:
+    """D fell; C, which misses a message of E, shares the next view with it and falls, too."""
+    story.send(0.5, "NYC.E", skip=["NYC.C"])
+    story.fault(0.5, "crash", "NYC.D")
+    story.view(0.7, "NYC", ["E", "C"])
+    if origin_too:
+        story.fault(0.75, "crash", "NYC.E")
+        story.view(0.8, "NYC", ["C"], to=["C#1"])
+    story.fault(falls, "crash", "NYC.C")
+    assert bool(story.judge().lost_inside) is lost
+
+
 def test_a_message_nobody_delivered_is_unsent_not_lost(story: Any) -> None:
     story.send(0.1, "NYC.E")
     story.send(0.5, "NYC.E", skip=["NYC.E", "NYC.D", "NYC.C", "SFO.T", "SFO.S"])
