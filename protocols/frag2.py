@@ -5,6 +5,8 @@ Place: above MFC and UFC, below STATE_TRANSFER.
     message from above          larger than frag_size: fragments, each an ordinary message
     fragment from below         keep it; all there: the message, as it was sent
     ViewChange                  what is incomplete of members that left is dropped
+    the next message in order   an incomplete one before it is dropped: a merge or a state has moved
+                                the window of its sender into it
 
 Only the messages of a run that are too large are cut; the rest of it stays together, in order. A
 message of bytes is sliced; any other is serialised first. The credits of the fragments are those of
@@ -19,13 +21,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import ClassVar, Final
 
-from jgroups_py.address import Address
+from jgroups_py.address import UUID, Address
 from jgroups_py.batch import Batch, Credit
 from jgroups_py.config import Bytes
 from jgroups_py.errors import ConfigError, RemoteProtocolError
 from jgroups_py.events import Attribute, Consumed, Event, ViewChange
 from jgroups_py.headers import PROTOCOL_IDS, FragHeader
-from jgroups_py.message import MessageType
+from jgroups_py.message import Flag, MessageType
 from jgroups_py.packets import decode_nested, encode_nested
 from jgroups_py.protocol import Protocol
 from jgroups_py.view import View
@@ -34,15 +36,33 @@ from jgroups_py.window import compact
 _ID: Final = PROTOCOL_IDS["FRAG2"]
 _OVERHEAD: Final = 200
 """Bytes that a fragment costs besides its payload."""
+_OOB: Final = int(Flag.OOB)
 _SLICED: Final = (MessageType.BYTES, MessageType.NIO)
+
+
+def _stream(batch: Batch) -> bool | None:
+    """Which messages of the same sender keep their order with this one: multicasts, or (False) those
+    to this member; out-of-band ones keep none (None)."""
+    return None if batch.flags & _OOB else batch.dest is None
 
 
 class _Puzzle:
     """A message of which fragments have come. Bytes."""
 
-    __slots__ = ("count", "credits", "got", "held", "parts", "refused", "serialised", "size")
+    __slots__ = (
+        "count",
+        "credits",
+        "got",
+        "held",
+        "parts",
+        "refused",
+        "serialised",
+        "size",
+        "stream",
+    )
 
-    def __init__(self, header: FragHeader) -> None:
+    def __init__(self, header: FragHeader, batch: Batch) -> None:
+        self.stream = _stream(batch)
         self.count = header.count
         self.serialised = header.needs_deserialization
         self.parts: dict[int, Batch] = {}
@@ -113,6 +133,8 @@ class FRAG2(Protocol):
         self.duplicates = 0
         self.refused = 0
         """Messages that were too large to be assembled."""
+        self.torn = 0
+        """Fragments of messages the beginning of which is not for this member."""
         self.dropped = 0
         """Incomplete messages that were given up."""
         self.bad = 0
@@ -168,6 +190,8 @@ class FRAG2(Protocol):
     def up(self, batch: Batch) -> None:
         header = batch.headers.get(_ID)
         if header is None:
+            if self._puzzles:
+                self._end_torn(batch, None)
             self.pass_up(batch)
             return
         for index in range(len(batch.payloads)):
@@ -186,14 +210,18 @@ class FRAG2(Protocol):
             self._reject(batch)
             return
         self.fragments_received += 1
+        self._end_torn(batch, header.id)
         table = self._puzzles.get(src)
+        puzzle = None if table is None else table.open.get(header.id)
+        if puzzle is None and header.index and not batch.flags & _OOB:
+            self._torn(batch)
+            return
         if table is None:
             table = self._new_table(src)
-        puzzle = table.open.get(header.id)
         if puzzle is None:
             if len(table.open) >= self.config.max_messages:
                 self._drop(src, table, next(iter(table.open)))
-            puzzle = table.open[header.id] = _Puzzle(header)
+            puzzle = table.open[header.id] = _Puzzle(header, batch)
         if puzzle.count != header.count or puzzle.serialised != header.needs_deserialization:
             self._reject(batch)
             return
@@ -210,6 +238,25 @@ class FRAG2(Protocol):
             self._keep(table, puzzle, batch, header.index, len(part))
         if puzzle.got == puzzle.count:
             self._complete(src, table, puzzle, header.id)
+
+    def _torn(self, batch: Batch) -> None:
+        """A fragment whose first ones will not come: they were before a merge or a state."""
+        self.torn += 1
+        self.consume(batch)
+
+    def _end_torn(self, batch: Batch, number: int | None) -> None:
+        """The next message of an ordered stream is here: an incomplete one before it stays so. Members
+        of ours send the fragments of a message in one go; of others they may be mixed."""
+        src = batch.src
+        table = None if src is None else self._puzzles.get(src)
+        stream = _stream(batch)
+        if table is None or stream is None or not (isinstance(src, UUID) and src.is_ours):
+            return
+        old = [n for n, p in table.open.items() if p.stream == stream and n != number]
+        for torn in old:
+            self._drop(src, table, torn)
+        if old and not table.open:
+            del self._puzzles[src]
 
     def _new_table(self, src: Address) -> _Puzzles:
         members = () if self._view is None else self._view.members

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jgroups_py.address import Address
+from jgroups_py.address import UUID, Address
 from jgroups_py.batch import Batch, Credit
 from jgroups_py.errors import ConfigError
 from jgroups_py.events import Attribute, Consumed, Query, ViewChange
@@ -19,7 +19,7 @@ from jgroups_py.headers import (
     NakAckHeader2,
     NakAckType,
 )
-from jgroups_py.message import MessageType
+from jgroups_py.message import Flag, MessageType
 from jgroups_py.packets import encode_nested
 from jgroups_py.protocols.frag2 import FRAG2
 from jgroups_py.testing import FakeStack, make_address
@@ -36,9 +36,16 @@ def fake(**config: Any) -> FakeStack:
 
 
 def fragment(
-    number: int, index: int, of: int, payload: Any, src: Address = B, owed: int = 0
+    number: int,
+    index: int,
+    of: int,
+    payload: Any,
+    src: Address = B,
+    owed: int = 0,
+    flags: int = int(Flag.OOB),
 ) -> Batch:
-    batch = Batch(None, (payload,), {ID: FragHeader(number, index, of)}, src)
+    """Out of band: those may come in any order."""
+    batch = Batch(None, (payload,), {ID: FragHeader(number, index, of)}, src, flags)
     if owed:
         batch.credits = (Credit(src, True, owed),)
     return batch
@@ -121,10 +128,44 @@ def test_messages_that_are_not_bytes_are_serialised() -> None:
 
 def test_fragments_may_come_in_any_order() -> None:
     stack = fake()
-    stack.down(Batch(B, [bytes(range(100))], {200: UPPER}))
+    stack.down(Batch(B, [bytes(range(100))], {200: UPPER}, flags=int(Flag.OOB)))
     (got,) = looped(stack, reverse=True)
     assert got.payloads == (bytes(range(100)),)
     assert got.headers == {200: UPPER}
+
+
+def test_fragments_in_order_without_their_beginning_are_not_kept() -> None:
+    """A merge has moved the sender's window into the message: its first fragments never come."""
+    stack = fake()
+    for index in (1, 2):
+        stack.up(fragment(1, index, 3, b"x", owed=5, flags=0))
+    assert stack.take_down_events() == [Consumed((Credit(B, True, 5),))] * 2
+    assert (count(stack, "incomplete"), count(stack, "torn")) == (0, 2)
+    stack.up(fragment(2, 0, 2, b"ab", flags=0))
+    stack.up(fragment(2, 1, 2, b"cd", flags=0))
+    assert [batch.payloads for batch in stack.take_up()] == [(b"abcd",)]
+
+
+@pytest.mark.parametrize("cut", [True, False])
+def test_the_next_message_in_order_ends_an_incomplete_one(cut: bool) -> None:
+    stack = fake()
+    stack.up(fragment(1, 0, 2, b"ab", owed=5, flags=0))
+    stack.up(fragment(9, 0, 2, b"ab"))  # out of band: nothing to do with it
+    unicast = Batch(A, (b"x",), {}, B)
+    stack.up(unicast)
+    assert count(stack, "incomplete") == 2
+    stack.take_down_events()
+    stack.up(fragment(2, 0, 2, b"ef", flags=0) if cut else Batch(None, (b"x",), {}, B))
+    assert stack.take_down_events() == [Consumed((Credit(B, True, 5),))]
+    assert count(stack, "incomplete") == (2 if cut else 1)
+
+
+def test_messages_in_order_of_others_may_be_mixed() -> None:
+    """Threads of a Java member cut their messages at the same time."""
+    stack, java = fake(), UUID(bytes(16))
+    for number, index in ((1, 0), (2, 0), (1, 1), (2, 1)):
+        stack.up(fragment(number, index, 2, b"%d%d" % (number, index), java, flags=0))
+    assert [batch.payloads for batch in stack.take_up()] == [(b"1011",), (b"2021",)]
 
 
 def test_messages_of_several_senders_do_not_mix() -> None:
