@@ -11,6 +11,13 @@ JGroupsError
     Unreachable             definite
     Suspected, ReplyLost    not definite: it may have run
   StateTransferError        who was asked, how many bytes had arrived
+  CacheError                .definite tells whether certainly nothing was changed
+    CacheRefused            also ValueError: a path, name, value or option that cannot be; definite
+    CacheClosed             also trio.ClosedResourceError: you closed it; definite
+    BatchConflict           what the batch had read was changed by others; definite
+    LockTimeout             another call held what this one touches; definite
+    StoreError              the store failed; .definite says what that means for the call
+    ReplicationError        the others did not confirm; it may have happened
 """
 
 from __future__ import annotations
@@ -104,3 +111,39 @@ class StateTransferError(JGroupsError):
         self.provider = provider
         self.received = received
         super().__init__(f"{problem} (provider {provider}, {received} bytes received)")
+
+
+class CacheError(JGroupsError):
+    """A call on a tree cache failed. ``definite``: it certainly changed nothing."""
+
+    definite = True
+
+
+class CacheRefused(CacheError, ValueError):
+    """A path, name, value or option that cannot be. Nothing was changed; the cache still works."""
+
+
+class CacheClosed(CacheError, trio.ClosedResourceError):
+    """The cache is closed. Nothing was changed; open a new one."""
+
+
+class BatchConflict(CacheError):
+    """What the batch had read was changed by others since. Nothing was changed; run it again."""
+
+
+class LockTimeout(CacheError):
+    """Another call held what this one touches for too long. Nothing was changed."""
+
+
+class StoreError(CacheError):
+    """The store of a cache failed. ``definite``: the call changed nothing. The cache goes on."""
+
+    def __init__(self, problem: str, *, definite: bool = True) -> None:
+        self.definite = definite
+        super().__init__(problem)
+
+
+class ReplicationError(CacheError):
+    """The other members did not confirm a change in time. It may have happened, here or there."""
+
+    definite = False

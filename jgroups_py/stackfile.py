@@ -21,15 +21,15 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from importlib import resources
 from pathlib import Path
-from typing import Any, Final
-from xml.parsers import expat
+from typing import Final
 
 import yaml
 
 from jgroups_py.errors import ConfigError
+from jgroups_py.markup import MAX_DEPTH, Node, Source, compose_yaml, parse_xml
 from jgroups_py.stackmodel import (
     Attribute,
     Element,
@@ -41,33 +41,9 @@ from jgroups_py.stackmodel import (
 )
 
 MAX_FILE_BYTES: Final = 1 << 20  # the largest known stack file has 2 KB
-MAX_DEPTH: Final = 32
 MAX_INCLUDES: Final = 100  # files that include each other twice a level would double with each
 
 _VARIABLE = re.compile(r"\$\{([^{}]*)\}")
-_XML_ATTRIBUTE = re.compile(rb"\s+([^\s=<>/\"']+)\s*=\s*(?:\"[^\"]*\"|'[^']*')")
-_XML_NAME = re.compile(rb"<\s*[^\s/>]+")
-_XML_ENCODING = re.compile(rb"^<\?xml[^>]*\sencoding\s*=\s*[\"']([A-Za-z0-9._-]+)[\"']")
-
-
-@dataclass(slots=True)
-class _Node:
-    """An element of either language before includes and variables are resolved."""
-
-    name: str
-    attributes: list[Attribute]
-    children: list[_Node]
-    line: int
-    column: int
-
-
-@dataclass(frozen=True, slots=True)
-class _Source:
-    """A file's text and where it came from; ``directory`` None = a shipped stack."""
-
-    name: str
-    content: bytes
-    directory: Path | None
 
 
 def load_stack(
@@ -118,7 +94,7 @@ def parse_stack(
         dict(properties or {}), os.environ if environment is None else environment, compat
     )
     content = text.encode() if isinstance(text, str) else text
-    found = _Source(source, content, Path())
+    found = Source(source, content, Path())
     return StackConfig(tuple(reader.protocols(found, (), language)), source, compat)
 
 
@@ -158,7 +134,7 @@ class _Reader:
         self._includes = 0
 
     def protocols(
-        self, source: _Source, including: tuple[str, ...], language: str | None = None
+        self, source: Source, including: tuple[str, ...], language: str | None = None
     ) -> list[ProtocolConfig]:
         identity = str(source.directory / Path(source.name).name) if source.directory else ""
         identity = identity or source.name
@@ -167,7 +143,7 @@ class _Reader:
             raise ConfigError(f"files include each other: {chain}", file=source.name)
         if language is None:
             language = "yaml" if source.name.endswith((".yaml", ".yml")) else "xml"
-        parse = _parse_yaml if language == "yaml" else _parse_xml
+        parse = _parse_yaml if language == "yaml" else parse_xml
         root = parse(source)
         if root.name == "config":
             nodes = root.children
@@ -189,7 +165,7 @@ class _Reader:
         return result
 
     def _include(
-        self, node: _Node, source: _Source, including: tuple[str, ...]
+        self, node: Node, source: Source, including: tuple[str, ...]
     ) -> list[ProtocolConfig]:
         attributes = self._attributes(node, source)
         files = [attribute for attribute in attributes if attribute.key == "file"]
@@ -216,7 +192,7 @@ class _Reader:
             included = [included[0].with_attribute(attribute)]
         return included
 
-    def _protocol(self, node: _Node, source: _Source) -> ProtocolConfig:
+    def _protocol(self, node: Node, source: Source) -> ProtocolConfig:
         given = self._attributes(node, source)
         keys = {attribute.key for attribute in given}
         return ProtocolConfig(
@@ -230,7 +206,7 @@ class _Reader:
             tuple(attribute for attribute in node.attributes if attribute.key not in keys),
         )
 
-    def _element(self, node: _Node, source: _Source) -> Element:
+    def _element(self, node: Node, source: Source) -> Element:
         return Element(
             node.name,
             tuple(self._attributes(node, source)),
@@ -239,7 +215,7 @@ class _Reader:
             node.column,
         )
 
-    def _attributes(self, node: _Node, source: _Source) -> list[Attribute]:
+    def _attributes(self, node: Node, source: Source) -> list[Attribute]:
         result = []
         for attribute in node.attributes:
             try:
@@ -252,13 +228,13 @@ class _Reader:
 
 
 def _error(
-    problem: str, source: _Source, at: _Node | Attribute, where: str | None = None
+    problem: str, source: Source, at: Node | Attribute, where: str | None = None
 ) -> ConfigError:
     name = f"{where}.{at.key}" if where and isinstance(at, Attribute) else where
     return ConfigError(problem, file=source.name, line=at.line, column=at.column, where=name)
 
 
-def _find(name: str, directory: Path | None) -> _Source:
+def _find(name: str, directory: Path | None) -> Source:
     """A file beside ``directory``, else a shipped stack of that name. ConfigError if neither."""
     path = Path(name) if directory is None else directory / name
     if directory is not None or path.is_absolute():
@@ -266,137 +242,29 @@ def _find(name: str, directory: Path | None) -> _Source:
             if path.is_file():
                 if path.stat().st_size > MAX_FILE_BYTES:
                     raise ConfigError(f"larger than {MAX_FILE_BYTES} bytes", file=str(path))
-                return _Source(str(path), path.read_bytes(), path.parent)
+                return Source(str(path), path.read_bytes(), path.parent)
         except OSError as error:
             raise ConfigError(f"cannot be read: {error.strerror}", file=str(path)) from None
     shipped = shipped_stacks()
     for candidate in (name, f"{name}.xml"):
         if candidate in shipped:
             file = resources.files("jgroups_py.stacks") / candidate
-            return _Source(candidate, file.read_bytes(), None)
+            return Source(candidate, file.read_bytes(), None)
     hint = nearest(name, shipped) or f" (shipped: {', '.join(shipped)})"
     raise ConfigError(f'no stack file "{name}", here or among the shipped ones{hint}')
 
 
-def _parse_xml(source: _Source) -> _Node:
-    content = _as_utf8(source)
-    parser = expat.ParserCreate("utf-8")
-    parser.buffer_text = False  # so that a piece of text is reported where it begins
-    top: list[_Node] = []
-    open_nodes: list[_Node] = []
-
-    def place(byte: int) -> tuple[int, int]:
-        before = content[:byte]
-        start = before.rfind(b"\n") + 1
-        return before.count(b"\n") + 1, len(before[start:].decode()) + 1
-
-    def fail(problem: str) -> ConfigError:
-        line, column = place(parser.CurrentByteIndex)
-        return ConfigError(problem, file=source.name, line=line, column=column)
-
-    def start(name: str, given: dict[str, str]) -> None:
-        begin = parser.CurrentByteIndex
-        at = _attribute_bytes(content, begin)
-        attributes = [
-            Attribute(key, text, *place(at.get(key, begin)), source.name)
-            for key, text in given.items()
-            if key != "xmlns" and not key.startswith(("xmlns:", "xsi:"))
-        ]
-        node = _Node(name, attributes, [], *place(begin))
-        if len(open_nodes) >= MAX_DEPTH:
-            raise fail(f"elements nested deeper than {MAX_DEPTH}")
-        (open_nodes[-1].children if open_nodes else top).append(node)
-        open_nodes.append(node)
-
-    def end(name: str) -> None:
-        open_nodes.pop()
-
-    def text(data: str) -> None:
-        if data.strip():
-            raise fail(f'text "{data.strip()[:40]}" between the elements (comments are <!-- -->)')
-
-    def doctype(*_: Any) -> None:
-        raise fail("a DOCTYPE is not accepted in a stack file")
-
-    parser.StartElementHandler = start
-    parser.EndElementHandler = end
-    parser.CharacterDataHandler = text
-    parser.StartDoctypeDeclHandler = doctype
-    try:
-        parser.Parse(content, True)
-    except expat.ExpatError as error:
-        raise ConfigError(
-            f"not well-formed XML: {expat.ErrorString(error.code)}"
-            " (comments cannot stand inside a tag)",
-            file=source.name,
-            line=error.lineno,
-            column=error.offset + 1,
-        ) from None
-    return top[0]
-
-
-def _as_utf8(source: _Source) -> bytes:
-    content = source.content
-    declared = _XML_ENCODING.match(content)
-    try:
-        if content[:2] in (b"\xff\xfe", b"\xfe\xff"):
-            return content.decode("utf-16").encode()
-        encoding = declared[1].decode() if declared else "utf-8"
-        return content.decode("utf-8-sig" if encoding.lower() == "utf-8" else encoding).encode()
-    except (UnicodeError, LookupError) as error:
-        raise ConfigError(f"not a readable text: {error}", file=source.name) from None
-
-
-def _attribute_bytes(content: bytes, begin: int) -> dict[str, int]:
-    """Where each attribute of the start tag at ``begin`` stands (expat tells the tag only)."""
-    found: dict[str, int] = {}
-    name = _XML_NAME.match(content, begin)
-    at = name.end() if name else begin
-    while match := _XML_ATTRIBUTE.match(content, at):
-        found[match[1].decode()] = match.start(1)
-        at = match.end()
-    return found
-
-
-class _Loader(yaml.SafeLoader):
-    """Refuses anchors: a stack file has no use for them, and they can grow without bound."""
-
-    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
-        if self.check_event(yaml.events.AliasEvent):
-            event = self.peek_event()  # type: ignore[no-untyped-call]
-            raise yaml.composer.ComposerError(
-                None, None, "anchors and aliases are not accepted", event.start_mark
-            )
-        return super().compose_node(parent, index)
-
-
-def _parse_yaml(source: _Source) -> _Node:
-    try:
-        loader = _Loader(_as_utf8(source).decode())
-        try:
-            root = loader.get_single_node()
-        finally:
-            loader.dispose()
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark
-        raise ConfigError(
-            f"not YAML: {error.problem}",
-            file=source.name,
-            line=mark.line + 1 if mark else None,
-            column=mark.column + 1 if mark else None,
-        ) from None
-    except (yaml.YAMLError, RecursionError) as error:
-        raise ConfigError(f"not YAML: {error}", file=source.name) from None
-    return _YamlTree(source).stack(root)
+def _parse_yaml(source: Source) -> Node:
+    return _YamlTree(source).stack(compose_yaml(source))
 
 
 class _YamlTree:
     """Turns nodes of a YAML document into the same tree the XML reader makes."""
 
-    def __init__(self, source: _Source) -> None:
+    def __init__(self, source: Source) -> None:
         self._source = source
 
-    def stack(self, root: yaml.Node | None) -> _Node:
+    def stack(self, root: yaml.Node | None) -> Node:
         if root is None:
             raise ConfigError("the file is empty", file=self._source.name)
         items: yaml.Node = root
@@ -410,18 +278,18 @@ class _YamlTree:
         if not isinstance(items, yaml.SequenceNode):
             raise self._fail("protocols must be a list: - UDP: {mcast_port: 45588}", items)
         line, column = self._place(root)
-        return _Node("config", [], [self._item(item) for item in items.value], line, column)
+        return Node("config", [], [self._item(item) for item in items.value], line, column)
 
-    def _item(self, item: yaml.Node, depth: int = 0) -> _Node:
+    def _item(self, item: yaml.Node, depth: int = 0) -> Node:
         """``- NAME`` or ``- NAME: {attribute: text, elements: [...]}``."""
         if depth > MAX_DEPTH:
             raise self._fail(f"elements nested deeper than {MAX_DEPTH}", item)
         if isinstance(item, yaml.ScalarNode):
-            return _Node(item.value, [], [], *self._place(item))
+            return Node(item.value, [], [], *self._place(item))
         if not isinstance(item, yaml.MappingNode) or len(item.value) != 1:
             raise self._fail("expected NAME or NAME: {attribute: value}", item)
         ((name, (at, body)),) = self._pairs(item).items()
-        node = _Node(name, [], [], *self._place(at))
+        node = Node(name, [], [], *self._place(at))
         if isinstance(body, yaml.ScalarNode) and body.tag == "tag:yaml.org,2002:null":
             return node
         if not isinstance(body, yaml.MappingNode):

@@ -15,6 +15,7 @@ EXPECTED = {
     "own_protocol.py": "C received [b'hi']",
     "own_protocol_property.py": "replayed, it is the same: True\nwith MENDED it holds: True",
     "replicated_dict.py": "all three have {'colour': 'green', 'size': 'large'}",
+    "tree_cache.py": "49 of 3 in memory\nafter a restart there are 100",
     "two_sites.py": "U in SFO received 100 messages in order: True",
 }
 

@@ -1,0 +1,65 @@
+"""A tree cache: nodes with attributes by path, with locks, batches, eviction and a store.
+
+    async with open_tree_cache("local.xml") as cache:
+        await cache.put("/users/7", "name", "Ada")
+
+See design/tree-cache.md.
+"""
+
+from __future__ import annotations
+
+from jgroups_py.cache.batch import Batch
+from jgroups_py.cache.codec import Codec, MsgpackCodec
+from jgroups_py.cache.fqn import BACKUP_ROOT, Fqn
+from jgroups_py.cache.listeners import Kind, Listener, Missed, NodeChanged
+from jgroups_py.cache.opening import open_tree_cache
+from jgroups_py.cache.options import CallOptions
+from jgroups_py.cache.policies import EvictionPolicy, LeastRecentlyUsed, TimeToLive
+from jgroups_py.cache.settings import (
+    BuddyReplicationConfig,
+    CacheSettings,
+    EvictionConfig,
+    LoaderConfig,
+    RegionConfig,
+    StoreConfig,
+)
+from jgroups_py.cache.settings_file import (
+    load_cache_settings,
+    parse_cache_settings,
+    shipped_caches,
+)
+from jgroups_py.cache.sqlite_store import SqliteStore
+from jgroups_py.cache.store import Row, Store
+from jgroups_py.cache.tree_cache import CacheLimits, CacheStatistics, TreeCache
+
+__all__ = [
+    "BACKUP_ROOT",
+    "Batch",
+    "BuddyReplicationConfig",
+    "CacheLimits",
+    "CacheSettings",
+    "CacheStatistics",
+    "CallOptions",
+    "Codec",
+    "EvictionConfig",
+    "EvictionPolicy",
+    "Fqn",
+    "Kind",
+    "LeastRecentlyUsed",
+    "Listener",
+    "LoaderConfig",
+    "Missed",
+    "MsgpackCodec",
+    "NodeChanged",
+    "RegionConfig",
+    "Row",
+    "SqliteStore",
+    "Store",
+    "StoreConfig",
+    "TimeToLive",
+    "TreeCache",
+    "load_cache_settings",
+    "open_tree_cache",
+    "parse_cache_settings",
+    "shipped_caches",
+]

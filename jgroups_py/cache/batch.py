@@ -1,0 +1,140 @@
+"""Batch: several changes that take effect together, here and at every member that has copies.
+
+    async with cache.batch() as batch:
+        balance = await batch.get("/accounts/7", "balance")
+        batch.put("/accounts/7", "balance", balance - 10)
+        batch.put("/accounts/8", "credit", 10)
+
+Nothing is locked while the block runs. At its end everything it read and wrote is locked and owned
+at once, what it read is compared, and all changes are made: so the batch is serial, and two batches
+can never wait for each other. If somebody changed what it had read, BatchConflict: run it again.
+Leaving the block with an error changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from jgroups_py.cache.changes import (
+    Drop,
+    Modification,
+    Put,
+    Remove,
+    RemoveTree,
+    fold,
+)
+from jgroups_py.cache.container import Container
+from jgroups_py.cache.fqn import AnyPath, Fqn
+from jgroups_py.cache.locks import Scope
+from jgroups_py.cache.node import Node, checked_key
+from jgroups_py.errors import BatchConflict, CacheRefused
+
+if TYPE_CHECKING:
+    from jgroups_py.cache.call import Call
+    from jgroups_py.cache.tree_cache import TreeCache
+
+
+class Batch:
+    """Made by ``TreeCache.batch``. Writing is not async: it only notes what is wanted."""
+
+    def __init__(self, cache: TreeCache, limit: int) -> None:
+        self._cache = cache
+        self._limit = limit
+        self._reads: dict[Fqn, Node | None] = {}
+        self._modifications: list[Modification] = []
+        self._by_path: dict[Fqn, list[int]] = {}
+        self._trees: list[int] = []
+        self._ended = False
+
+    # --- reading, one's own changes included
+
+    async def get(self, path: AnyPath, key: str, default: Any = None) -> Any:
+        """The value of an attribute, ``default`` where there is none."""
+        node = await self._node(self._cache.path(path))
+        data = None if node is None else node.attributes.get(checked_key(key))
+        return default if data is None else self._cache.decode(data)
+
+    async def get_node(self, path: AnyPath) -> dict[str, Any] | None:
+        """All attributes; None where there is no node."""
+        node = await self._node(self._cache.path(path))
+        if node is None:
+            return None
+        return {key: self._cache.decode(data) for key, data in node.attributes.items()}
+
+    async def exists(self, path: AnyPath) -> bool:
+        """Is there a node?"""
+        return await self._node(self._cache.path(path)) is not None
+
+    # --- writing
+
+    def put(self, path: AnyPath, key: str, value: Any) -> None:
+        """Sets one attribute; makes the node if it is not there."""
+        self.put_node(path, {key: value})
+
+    def put_node(
+        self, path: AnyPath, attributes: Mapping[str, Any], *, replace: bool = False
+    ) -> None:
+        """Sets attributes; with ``replace`` the node has no others afterwards."""
+        fqn = self._cache.writable(path)
+        self._note(Put(fqn, self._cache.encode_all(attributes), replace))
+
+    def remove(self, path: AnyPath, key: str) -> None:
+        """Removes one attribute, if it is there; the node stays."""
+        self._note(Drop(self._cache.writable(path), (checked_key(key),)))
+
+    def remove_node(self, path: AnyPath) -> None:
+        """Removes a node, if it is there; those below it stay."""
+        self._note(Remove(self._cache.writable(path)))
+
+    def remove_tree(self, path: AnyPath) -> None:
+        """Removes a node and all below it."""
+        self._note(RemoveTree(self._cache.writable(path, root=True)))
+
+    def __len__(self) -> int:
+        """Changes noted so far."""
+        return len(self._modifications)
+
+    # --- inside
+
+    def _note(self, modification: Modification) -> None:
+        if self._ended:
+            raise CacheRefused("the batch has ended")
+        if len(self._modifications) >= self._limit:
+            raise CacheRefused(f"a batch has at most {self._limit} changes (max_call_nodes)")
+        index = len(self._modifications)
+        self._modifications.append(modification)
+        if isinstance(modification, RemoveTree):
+            self._trees.append(index)
+        else:
+            self._by_path.setdefault(modification.path, []).append(index)
+
+    async def _node(self, path: Fqn) -> Node | None:
+        if self._ended:
+            raise CacheRefused("the batch has ended")
+        if path not in self._reads:
+            if len(self._reads) >= self._limit:
+                raise CacheRefused(f"a batch reads at most {self._limit} nodes (max_call_nodes)")
+            self._reads[path] = await self._cache.read_node(path)
+        read = self._reads[path]
+        removed = [i for i in self._trees if path.is_within(self._modifications[i].path)]
+        own = sorted(self._by_path.get(path, []) + removed)
+        changes = fold((self._modifications[i] for i in own), {path: read}.get, lambda _: [path])
+        return changes[0].after if changes else read
+
+    def scopes(self) -> list[Scope]:
+        """Everything read or written, to be locked and owned at once."""
+        written = {(m.path, isinstance(m, RemoveTree)): None for m in self._modifications}
+        scopes = [Scope(path, deep=deep, write=True) for path, deep in written]
+        return scopes + [Scope(p) for p in self._reads if (p, False) not in written]
+
+    def body(self, call: Call, container: Container) -> list[Modification]:
+        """At the end, under the locks: is what was read still so?"""
+        for path, node in self._reads.items():
+            if container.get(path) != node:
+                raise BatchConflict(f"{path} was changed by another call since the batch read it")
+        return self._modifications
+
+    def end(self) -> None:
+        """No more calls."""
+        self._ended = True

@@ -1,0 +1,39 @@
+"""A call on its way through the interceptors: what it touches, what it will do at the end of them.
+
+``body`` runs synchronously, once, with all locks held and everything it touches in memory and
+owned. It reads the container and returns modifications, or raises and changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from jgroups_py.cache.changes import Changes, Modification
+from jgroups_py.cache.container import Container
+from jgroups_py.cache.fqn import Fqn
+from jgroups_py.cache.locks import Scope
+from jgroups_py.cache.options import DEFAULT, Options
+
+
+@dataclass(slots=True)
+class Call:
+    """One call. The fields below the line are filled in on the way."""
+
+    name: str
+    scopes: Sequence[Scope]
+    body: Callable[[Call, Container], Sequence[Modification]]
+    options: Options = DEFAULT
+    names_of: Fqn | None = None
+    """Wants the names below this path, also those of nodes that are not in memory."""
+    # ---
+    stored_names: Sequence[str] = ()
+    modifications: Sequence[Modification] = ()
+    changes: Changes = ()
+    result: Any = field(default=None)
+
+    @property
+    def writes(self) -> bool:
+        """May it change something?"""
+        return any(scope.write for scope in self.scopes)

@@ -1,0 +1,97 @@
+"""What a call wants changed, and what then changes, node by node.
+
+A call says modifications (``Put``, ``Drop``, ``Remove``, ``RemoveTree``); ``fold`` plays them, in
+order, against the nodes as they are and gives one ``Change`` for each node: before and after. All
+changes of one batch take effect together. Pure functions; nothing is applied here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from jgroups_py.cache.fqn import Fqn
+from jgroups_py.cache.node import EMPTY, Node
+
+
+@dataclass(frozen=True, slots=True)
+class Put:
+    """Set attributes; the node is made if it is not there. ``replace``: it has no others after."""
+
+    path: Fqn
+    attributes: Mapping[str, bytes]
+    replace: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Drop:
+    """Remove attributes; the node stays, even without any."""
+
+    path: Fqn
+    keys: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Remove:
+    """Remove one node; those below it stay."""
+
+    path: Fqn
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveTree:
+    """Remove a node, if it is one, and all below it."""
+
+    path: Fqn
+
+
+Modification = Put | Drop | Remove | RemoveTree
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One node before and after a batch; None: not there. A put of what was there is a change."""
+
+    path: Fqn
+    before: Node | None
+    after: Node | None
+
+
+Changes = tuple[Change, ...]
+
+
+def fold(
+    modifications: Iterable[Modification],
+    get: Callable[[Fqn], Node | None],
+    within: Callable[[Fqn], Sequence[Fqn]],
+) -> Changes:
+    """The effect of modifications played in order, a change for each node they touched.
+
+    Args:
+        get: the node of a path now.
+        within: paths of all nodes at and below a path now.
+    """
+    after: dict[Fqn, Node | None] = {}
+    for modification in modifications:
+        path = modification.path
+        match modification:
+            case RemoveTree():
+                touched = dict.fromkeys(within(path))
+                touched.update(dict.fromkeys(p for p in after if p.is_within(path)))
+                after.update(dict.fromkeys(touched))
+                continue
+            case Put(_, attributes, replace):
+                node = None if replace else (after[path] if path in after else get(path))
+                after[path] = (node or EMPTY).with_attributes(attributes)
+            case Drop(_, keys):
+                node = after[path] if path in after else get(path)
+                if node is not None and any(key in node.attributes for key in keys):
+                    after[path] = node.without(keys)
+            case Remove():
+                after[path] = None
+    changes = []
+    for path, node in after.items():
+        before = get(path)
+        if before is not None or node is not None:
+            changes.append(Change(path, before, node))
+    return tuple(changes)

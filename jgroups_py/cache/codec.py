@@ -1,0 +1,52 @@
+"""How attribute values become bytes, and back. MessagePack unless a user gives another one.
+
+The cache keeps bytes, not objects: what was put cannot change behind its back, its size is known
+exactly, and what goes to a store or another member needs no second encoding.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import msgspec
+
+from jgroups_py.errors import CacheRefused
+
+
+class Codec(Protocol):
+    """Values to bytes and back. Never pickle here: bytes may come from other machines."""
+
+    def encode(self, value: Any) -> bytes:
+        """The bytes of a value. Any exception means that it cannot be stored."""
+
+    def decode(self, data: bytes) -> Any:
+        """The value of bytes that ``encode`` made."""
+
+
+class MsgpackCodec:
+    """None, bool, int (64 bits), float, str, bytes, lists, dicts, datetimes, UUIDs, dataclasses.
+
+    What comes back are plain values: tuples as lists, dataclasses as dicts, UUIDs as texts.
+    """
+
+    def __init__(self) -> None:
+        self.encode = msgspec.msgpack.Encoder().encode
+        self.decode = msgspec.msgpack.Decoder().decode
+
+
+def encoded(codec: Codec, value: Any, limit: int) -> bytes:
+    """The bytes of a value as the cache keeps them.
+
+    Raises:
+        CacheRefused: the codec cannot, or the value has more than ``limit`` bytes.
+    """
+    try:
+        data = codec.encode(value)
+    except Exception as error:
+        kind = type(value).__name__
+        raise CacheRefused(f"a value of type {kind} cannot be stored: {error}") from error
+    if not isinstance(data, bytes):
+        raise CacheRefused(f"the codec made {type(data).__name__} of a value, not bytes")
+    if len(data) > limit:
+        raise CacheRefused(f"a value has at most {limit} bytes, got {len(data)} (max_value_bytes)")
+    return data

@@ -1,0 +1,146 @@
+"""Where nodes are kept in memory. ``MemoryTree`` is the usual one; buddy replication brings its
+own, which shows what a member owns and, under ``/_buddy_backup_``, what it keeps for others.
+
+A container is synchronous: what a call computes and applies without waiting is one step.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+from jgroups_py.cache.changes import Changes
+from jgroups_py.cache.fqn import BACKUP_ROOT, ROOT, Fqn
+from jgroups_py.cache.node import Node
+
+
+class Container(ABC):
+    """Nodes by path."""
+
+    @abstractmethod
+    def get(self, path: Fqn) -> Node | None:
+        """The node; None where nobody put one (a prefix of nodes is no node)."""
+
+    @abstractmethod
+    def within(self, path: Fqn) -> Sequence[Fqn]:
+        """Paths of the nodes at and below ``path``, parents before children. The root's are without
+        the backups: those are no part of this member's data."""
+
+    @abstractmethod
+    def children(self, path: Fqn) -> Sequence[str]:
+        """Names directly below ``path`` that are nodes or lead to nodes."""
+
+    @abstractmethod
+    def apply(self, changes: Changes) -> None:
+        """Makes every ``after`` true."""
+
+    @abstractmethod
+    def load(self, path: Fqn, node: Node) -> None:
+        """Takes a node that came back from a store. That is no write."""
+
+    @abstractmethod
+    def discard(self, path: Fqn) -> bool:
+        """Gives up the memory of a node (eviction). That is no removal.
+
+        False: this container cannot do without it.
+        """
+
+    @property
+    @abstractmethod
+    def size(self) -> int:
+        """Bytes of all attribute names and values held."""
+
+    @abstractmethod
+    def __len__(self) -> int:
+        """Nodes held."""
+
+
+class MemoryTree(Container):
+    """A dict of nodes by path, and for each path the names below it."""
+
+    def __init__(self) -> None:
+        self._nodes: dict[Fqn, Node] = {}
+        self._names: dict[Fqn, dict[str, None]] = {}  # only paths with something below
+        self._size = 0
+
+    def get(self, path: Fqn) -> Node | None:
+        return self._nodes.get(path)
+
+    def within(self, path: Fqn) -> Sequence[Fqn]:
+        found: list[Fqn] = []
+        waiting = [path]
+        while waiting:
+            here = waiting.pop()
+            if here in self._nodes:
+                found.append(here)
+            names = self._names.get(here)
+            if names:
+                waiting.extend(here.child(name) for name in reversed(names))
+            if here == path == ROOT and BACKUP_ROOT in waiting:
+                waiting.remove(BACKUP_ROOT)
+        return found
+
+    def children(self, path: Fqn) -> Sequence[str]:
+        return tuple(self._names.get(path, ()))
+
+    def apply(self, changes: Changes) -> None:
+        for change in changes:
+            if change.after is None:
+                self._remove(change.path)
+            else:
+                self._install(change.path, change.after)
+
+    def load(self, path: Fqn, node: Node) -> None:
+        self._install(path, node)
+
+    def discard(self, path: Fqn) -> bool:
+        self._remove(path)
+        return True
+
+    @property
+    def size(self) -> int:
+        return self._size
+
+    def __len__(self) -> int:
+        return len(self._nodes)
+
+    def _install(self, path: Fqn, node: Node) -> None:
+        old = self._nodes.get(path)
+        self._nodes[path] = node
+        self._size += node.size - (old.size if old else 0)
+        if old is None:
+            child = path
+            for parent in path.ancestors:
+                names = self._names.setdefault(parent, {})
+                known = bool(names)
+                names[child.name] = None
+                if known:
+                    break  # then it is known further up too
+                child = parent
+
+    def _remove(self, path: Fqn) -> None:
+        old = self._nodes.pop(path, None)
+        if old is None:
+            return
+        self._size -= old.size
+        child = path
+        for parent in path.ancestors:
+            if child in self._nodes or child in self._names:
+                break
+            names = self._names[parent]
+            del names[child.name]
+            if names:
+                break
+            del self._names[parent]
+            child = parent
+
+    def check(self) -> None:
+        """Invariants, for tests: the index says what the nodes say."""
+        expected: dict[Fqn, set[str]] = {}
+        for path in self._nodes:
+            child = path
+            for parent in path.ancestors:
+                expected.setdefault(parent, set()).add(child.name)
+                child = parent
+        assert {path: set(names) for path, names in self._names.items()} == expected
+        assert self._size == sum(node.size for node in self._nodes.values())

@@ -1,0 +1,209 @@
+"""Evictor: keeps each region within what its policy allows.
+
+After a call that filled memory, the calling task evicts (so writers pay for what they write), and a
+task does so now and then for what only time makes due. Nodes that a call is using stay. With a
+store, a node is saved before it leaves; if the store cannot, it stays in memory, which is counted,
+and when memory is over its limit for that reason writes are refused: nothing is lost silently.
+
+Backups are nobody's to evict but their owner's: no region may name them, and one above passes by.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import trio
+
+from jgroups_py.cache.container import Container
+from jgroups_py.cache.fqn import BACKUP_ROOT, Fqn
+from jgroups_py.cache.listeners import Kind, Listeners
+from jgroups_py.cache.locks import Held, PathLocks, Scope
+from jgroups_py.cache.node import Node
+from jgroups_py.cache.policies import EvictionPolicy
+from jgroups_py.cache.saving import Keeper
+from jgroups_py.errors import CacheRefused, StoreError
+
+_log = logging.getLogger("jgroups_py.cache")
+RETRY_AFTER = 1.0
+"""Seconds before a store that failed is asked again to take what is to be evicted."""
+
+
+@dataclass(frozen=True)
+class Region:
+    """``policy`` holds for nodes at and below ``root`` that no longer root claims."""
+
+    root: Fqn
+    policy: EvictionPolicy
+
+    def __post_init__(self) -> None:
+        refuse_backups(self.root)
+
+
+def refuse_backups(path: Fqn) -> None:
+    """CacheRefused for ``/_buddy_backup_`` and what is below it."""
+    if path.is_within(BACKUP_ROOT):
+        raise CacheRefused(
+            f"{path} cannot be evicted: {BACKUP_ROOT} holds what this member keeps for others"
+        )
+
+
+class Evictor:
+    """The regions of one cache."""
+
+    def __init__(
+        self,
+        container: Container,
+        regions: Sequence[Region],
+        locks: PathLocks,
+        listeners: Listeners,
+        keeper: Keeper | None,
+        clock: Callable[[], float] = trio.current_time,
+    ) -> None:
+        self._container = container
+        self._regions = sorted(regions, key=lambda region: -len(region.root))
+        self._locks = locks
+        self._listeners = listeners
+        self._keeper = keeper
+        self._clock = clock
+        self._one = trio.Lock()
+        self._failed_at: float | None = None
+        self.evicted = 0
+        self.failures = 0
+
+    def statistics(self) -> dict[str, int]:
+        """Counters by name."""
+        over = sum(region.policy.is_over(self._clock()) for region in self._regions)
+        return {
+            "evicted": self.evicted,
+            "eviction_failures": self.failures,
+            "regions_over_limit": over,
+        }
+
+    # --- what policies are told
+
+    def touched(self, path: Fqn, node: Node, *, written: bool) -> None:
+        """A node was read, written or loaded."""
+        policy = self._policy_of(path)
+        if policy is not None:
+            policy.touched(path, node.size, self._clock(), written=written)
+
+    def gone(self, path: Fqn) -> None:
+        """A node was removed or evicted."""
+        policy = self._policy_of(path)
+        if policy is not None:
+            policy.gone(path)
+
+    def _policy_of(self, path: Fqn) -> EvictionPolicy | None:
+        if not self._regions or path.is_within(BACKUP_ROOT):
+            return None
+        for region in self._regions:
+            if path.is_within(region.root):
+                return region.policy
+        return None
+
+    # --- evicting
+
+    async def make_room(self, *, insist: bool = False) -> None:
+        """Evicts what is due. Never raises for the store's sake: what cannot be saved stays.
+
+        A store that has just failed is left alone for a while, unless one insists.
+        """
+        if not self._is_over():
+            return
+        async with self._one:
+            for region in self._regions:
+                if region.policy.is_over(self._clock()):
+                    await self._trim(region.policy, insist)
+
+    async def require_room(self) -> None:
+        """Before a write. StoreError (definite): memory is over its limit, and the store fails."""
+        if self._failed_at is None:
+            return
+        await self.make_room(insist=True)
+        if self._failed_at is not None and self._is_over():
+            raise StoreError(
+                f"memory holds {len(self._container)} nodes, more than eviction allows, and the"
+                " store does not take them; nothing was changed"
+            )
+
+    async def evict(self, path: Fqn) -> bool:
+        """Evicts one node now. False: it is not in memory, or busy.
+
+        Raises:
+            CacheRefused: a backup.
+            StoreError: it could not be saved, and stays in memory.
+        """
+        refuse_backups(path)
+        node = self._container.get(path)
+        lock = self._locks.try_acquire((Scope(path, write=True),)) if node is not None else None
+        if node is None or lock is None:
+            return False
+        try:
+            await self._save([path])
+            return self._discard(path)
+        finally:
+            self._locks.release(lock)
+
+    async def run(self, interval: float) -> None:
+        """Every ``interval`` seconds: what time made due, and what a failing store missed."""
+        while True:
+            await trio.sleep(interval)
+            await self.make_room()
+            if self._keeper is not None:
+                try:
+                    await self._keeper.catch_up(self._container, self._locks)
+                except StoreError:
+                    pass  # counted and logged by the keeper
+
+    def _is_over(self) -> bool:
+        now = self._clock()
+        return any(region.policy.is_over(now) for region in self._regions)
+
+    async def _trim(self, policy: EvictionPolicy, insist: bool) -> None:
+        held: dict[Fqn, Held] = {}
+        now = self._clock()
+        failed_at = self._failed_at
+        resting = not insist and failed_at is not None and now - failed_at < RETRY_AFTER
+
+        def can_take(path: Fqn) -> bool:
+            if resting and self._keeper is not None and not self._keeper.is_saved(path):
+                return False
+            lock = self._locks.try_acquire((Scope(path, write=True),))
+            if lock is not None:
+                held[path] = lock
+            return lock is not None
+
+        victims = policy.victims(now, can_take)
+        try:
+            try:
+                await self._save(victims)
+            except StoreError:
+                self.failures += 1
+                self._failed_at = now
+                assert self._keeper is not None
+                victims = [path for path in victims if self._keeper.is_saved(path)]
+            else:
+                if not resting:
+                    self._failed_at = None
+            for path in victims:
+                self._discard(path)
+        finally:
+            for lock in held.values():
+                self._locks.release(lock)
+
+    async def _save(self, paths: Sequence[Fqn]) -> None:
+        if self._keeper is not None:
+            nodes = [(path, self._container.get(path)) for path in paths]
+            await self._keeper.save([(path, node) for path, node in nodes if node is not None])
+
+    def _discard(self, path: Fqn) -> bool:
+        if not self._container.discard(path):
+            return False
+        self.evicted += 1
+        if self._keeper is not None:
+            self._keeper.evicted(path)
+        self.gone(path)
+        self._listeners.moved(path, Kind.EVICTED)
+        return True

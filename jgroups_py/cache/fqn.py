@@ -1,0 +1,153 @@
+"""Fqn: the fully qualified name of a node, a path of non-empty texts.
+
+    Fqn.parse("/sessions/4711")      ("sessions", "4711")
+    str(Fqn(("a/b", "c")))           /a\\/b/c
+
+An Fqn *is* a tuple, so comparing, hashing and sorting run in C, and whoever wants a plain tuple of
+texts has one. "/" inside a part is written ``\\/``, a backslash ``\\\\``. The root is the empty path.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, Self
+
+from jgroups_py.errors import CacheRefused
+
+MAX_DEPTH: Final = 64
+"""Parts of a path at most: every prefix is looked at when a path is locked."""
+MAX_PART_BYTES: Final = 1024
+"""UTF-8 bytes of one part at most."""
+MAX_PATH_BYTES: Final = 4096
+"""UTF-8 bytes of all parts together at most."""
+
+
+class Fqn(tuple[str, ...]):
+    """A path. ``Fqn(parts)`` checks its parts; ``Fqn.parse(text)`` reads the written form.
+
+    Raises:
+        CacheRefused: an empty part, one that is no text, too deep, too long.
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, parts: Iterable[str] = ()) -> Self:
+        self = super().__new__(cls, parts)
+        if len(self) > MAX_DEPTH:
+            raise CacheRefused(f"a path has at most {MAX_DEPTH} parts, got {len(self)}")
+        total = 0
+        for part in self:
+            total += _length(part)
+        if total > MAX_PATH_BYTES:
+            raise CacheRefused(f"a path has at most {MAX_PATH_BYTES} bytes, got {total}")
+        return self
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """The path written as ``/a/b``; ``/`` is the root. A trailing "/" is refused."""
+        if not text.startswith("/"):
+            raise CacheRefused(f"a path begins with /, got {_short(text)}")
+        if text == "/":
+            return cls()
+        if "\\" not in text:
+            return cls(text[1:].split("/"))
+        return cls(_split_escaped(text[1:]))
+
+    def __str__(self) -> str:
+        if not self:
+            return "/"
+        return "".join("/" + part.replace("\\", "\\\\").replace("/", "\\/") for part in self)
+
+    def __repr__(self) -> str:
+        return f"Fqn({str(self)!r})"
+
+    @property
+    def parent(self) -> Fqn:
+        """The path without its last part; the root's parent is the root."""
+        return _trusted(self[:-1])
+
+    @property
+    def name(self) -> str:
+        """The last part; empty for the root."""
+        return self[-1] if self else ""
+
+    @property
+    def ancestors(self) -> tuple[Fqn, ...]:
+        """Every shorter prefix, longest first, the root last."""
+        return tuple(_trusted(self[:n]) for n in range(len(self) - 1, -1, -1))
+
+    def child(self, name: str) -> Fqn:
+        """The path one part longer."""
+        return Fqn((*self, name))
+
+    def is_within(self, other: tuple[str, ...]) -> bool:
+        """True for ``other`` itself and everything below it."""
+        return self[: len(other)] == other
+
+    def moved(self, source: Fqn, target: Fqn) -> Fqn:
+        """This path, which lies within ``source``, at the same place within ``target``."""
+        return Fqn(target + self[len(source) :])
+
+
+AnyPath = str | Iterable[str]
+"""What calls take for a path: an Fqn, the written form, or the parts."""
+
+
+def as_fqn(path: AnyPath) -> Fqn:
+    """An Fqn of whatever a caller gave. CacheRefused when it is no path."""
+    if isinstance(path, Fqn):
+        return path
+    if isinstance(path, str):
+        return Fqn.parse(path)
+    try:
+        return Fqn(path)
+    except TypeError:
+        raise CacheRefused(f"not a path: {_short(path)} (write /a/b, or give the parts)") from None
+
+
+def _trusted(parts: tuple[str, ...]) -> Fqn:
+    """A prefix of an Fqn needs no second look."""
+    return tuple.__new__(Fqn, parts)
+
+
+def _length(part: object) -> int:
+    if not isinstance(part, str):
+        raise CacheRefused(f"a part of a path is a text, got {_short(part)}")
+    if not part:
+        raise CacheRefused("a part of a path is not empty (// or a / at the end?)")
+    if part.isascii():
+        length = len(part)
+    else:
+        try:
+            length = len(part.encode())
+        except UnicodeEncodeError:
+            raise CacheRefused(f"a part of a path is not Unicode: {_short(part)}") from None
+    if length > MAX_PART_BYTES:
+        raise CacheRefused(f"a part of a path has at most {MAX_PART_BYTES} bytes, got {length}")
+    return length
+
+
+def _split_escaped(text: str) -> list[str]:
+    parts = [""]
+    letters = iter(text)
+    for letter in letters:
+        if letter == "/":
+            parts.append("")
+        elif letter == "\\":
+            escaped = next(letters, "")
+            if escaped not in ("/", "\\"):
+                raise CacheRefused(f'in a path "\\" comes before "/" or "\\": {_short(text)}')
+            parts[-1] += escaped
+        else:
+            parts[-1] += letter
+    return parts
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+ROOT: Final = Fqn()
+BACKUP_ROOT: Final = Fqn(("_buddy_backup_",))
+"""Where a member shows what it keeps for others. Applications may look, not write (B25)."""

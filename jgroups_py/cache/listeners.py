@@ -1,0 +1,211 @@
+"""Listening: every change of the tree, in order, as a stream with a bounded buffer.
+
+    async with cache.listen("/sessions") as changes:
+        async for item in changes:
+            match item:
+                case NodeChanged(path, kind): ...
+                case Missed(count): ...        # here, so many were lost: look again
+
+A listener that does not keep up loses changes, not the cache its memory: a ``Missed`` stands in the
+stream where the gap is. The listener's work never holds up a writer.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
+
+import trio
+
+from jgroups_py.cache.changes import Change, Changes
+from jgroups_py.cache.fqn import Fqn
+from jgroups_py.cache.node import Node
+from jgroups_py.errors import CacheClosed
+
+
+class Kind(enum.Enum):
+    """What happened to a node."""
+
+    CREATED = "created"
+    MODIFIED = "modified"
+    REMOVED = "removed"
+    EVICTED = "evicted"
+    """Out of memory; with a store it comes back when asked for."""
+    LOADED = "loaded"
+    """Into memory, from the store."""
+
+
+CHANGES = frozenset({Kind.CREATED, Kind.MODIFIED, Kind.REMOVED})
+
+
+@dataclass(frozen=True, slots=True)
+class NodeChanged:
+    """One node changed. Nodes that changed together carry the same ``batch`` number."""
+
+    path: Fqn
+    kind: Kind
+    keys: tuple[str, ...]
+    """Attributes that were set, changed or removed."""
+    local: bool
+    """By a call on this cache, not by another member."""
+    batch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Missed:
+    """So many changes are missing at this place: the listener's buffer was full."""
+
+    count: int
+
+
+Item = NodeChanged | Missed
+
+
+class Listener:
+    """A stream of changes; made by ``TreeCache.listen``. For one task."""
+
+    def __init__(self, owner: Listeners, path: Fqn, kinds: frozenset[Kind], limit: int) -> None:
+        self._owner = owner
+        self._path = path
+        self._kinds = kinds
+        self._limit = limit
+        self._items: deque[NodeChanged] = deque()
+        self._gaps: deque[tuple[int, int]] = deque()  # (changes put before it, how many missing)
+        self._put = 0
+        self._taken = 0
+        self._missing = 0
+        self._ended = False
+        self._wake = trio.Event()
+
+    def offer(self, item: NodeChanged) -> None:
+        """Takes a change, or counts it as missed."""
+        if item.kind not in self._kinds or not item.path.is_within(self._path):
+            return
+        if len(self._items) >= self._limit:
+            self._missing += 1
+            self._owner.missed += 1
+        else:
+            self._close_gap()
+            self._items.append(item)
+            self._put += 1
+        self._wake.set()
+
+    def end(self) -> None:
+        """The cache closes: what is buffered can still be read."""
+        self._ended = True
+        self._wake.set()
+
+    def _close_gap(self) -> None:
+        if self._missing:
+            self._gaps.append((self._put, self._missing))
+            self._missing = 0
+
+    def take_nowait(self) -> Item:
+        """The next item. trio.WouldBlock when there is none yet."""
+        if self._gaps and self._gaps[0][0] == self._taken:
+            return Missed(self._gaps.popleft()[1])
+        if self._items:
+            self._taken += 1
+            return self._items.popleft()
+        if self._missing:
+            count, self._missing = self._missing, 0
+            return Missed(count)
+        raise trio.WouldBlock
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Item:
+        await trio.lowlevel.checkpoint_if_cancelled()
+        while True:
+            try:
+                return self.take_nowait()
+            except trio.WouldBlock:
+                if self._ended:
+                    raise StopAsyncIteration from None
+            self._wake = trio.Event()
+            await self._wake.wait()
+
+    async def __aenter__(self) -> Self:
+        self._owner.add(self)
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._owner.remove(self)
+        self.end()
+
+
+class Listeners:
+    """All listeners of a cache."""
+
+    def __init__(self) -> None:
+        self._listeners: dict[Listener, None] = {}
+        self._batch = 0
+        self._closed = False
+        self.missed = 0
+        """Changes that listeners missed."""
+
+    def add(self, listener: Listener) -> None:
+        """From now on it hears. CacheClosed after the end."""
+        if self._closed:
+            raise CacheClosed("the cache is closed")
+        self._listeners[listener] = None
+
+    def remove(self, listener: Listener) -> None:
+        """It hears no more."""
+        self._listeners.pop(listener, None)
+
+    def changed(self, changes: Changes, *, local: bool) -> None:
+        """Nodes were written or removed, together."""
+        if not self._listeners or not changes:
+            return
+        self._batch += 1
+        self._offer(
+            NodeChanged(c.path, _kind_of(c), _keys_of(c), local, self._batch) for c in changes
+        )
+
+    def moved(self, path: Fqn, kind: Kind) -> None:
+        """A node was evicted or loaded."""
+        if self._listeners:
+            self._batch += 1
+            self._offer((NodeChanged(path, kind, (), True, self._batch),))
+
+    def _offer(self, items: Iterable[NodeChanged]) -> None:
+        listeners = tuple(self._listeners)
+        for item in items:
+            for listener in listeners:
+                listener.offer(item)
+
+    def close(self) -> None:
+        """All streams end after what they hold."""
+        self._closed = True
+        for listener in self._listeners:
+            listener.end()
+        self._listeners.clear()
+
+
+def _kind_of(change: Change) -> Kind:
+    if change.after is None:
+        return Kind.REMOVED
+    return Kind.CREATED if change.before is None else Kind.MODIFIED
+
+
+def _keys_of(change: Change) -> tuple[str, ...]:
+    before = _attributes(change.before)
+    after = _attributes(change.after)
+    keys = [key for key, value in after.items() if before.get(key) != value]
+    keys += [key for key in before if key not in after]
+    return tuple(keys)
+
+
+def _attributes(node: Node | None) -> dict[str, bytes]:
+    return {} if node is None else dict(node.attributes)

@@ -1,0 +1,76 @@
+"""Node: the attributes of one path, as stored. It never changes; a write makes a new one.
+
+So a reader, a store's thread and a listener may keep one while others write, and "has it changed
+since I looked" is a comparison.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+import msgspec
+
+from jgroups_py.errors import CacheRefused
+
+MAX_KEY_BYTES: Final = 1024
+"""UTF-8 bytes of an attribute's name at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """``attributes``: name -> value in bytes. ``size``: bytes of names and values."""
+
+    attributes: Mapping[str, bytes]
+    size: int = field(init=False, compare=False)
+
+    def __post_init__(self) -> None:
+        size = sum(key_size(key) + len(value) for key, value in self.attributes.items())
+        object.__setattr__(self, "size", size)
+
+    def with_attributes(self, more: Mapping[str, bytes]) -> Node:
+        """A node that has these as well."""
+        return Node({**self.attributes, **more})
+
+    def without(self, keys: Iterable[str]) -> Node:
+        """A node that lacks these."""
+        gone = frozenset(keys)
+        return Node({k: v for k, v in self.attributes.items() if k not in gone})
+
+
+EMPTY: Final = Node({})
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(dict[str, bytes]).decode
+
+
+def node_bytes(node: Node) -> bytes:
+    """The attributes as one msgpack map, for stores and messages."""
+    return _encode(node.attributes)
+
+
+def node_from_bytes(data: bytes) -> Node:
+    """Reads ``node_bytes``. ValueError when it is something else."""
+    try:
+        return Node(_decode(data))
+    except (msgspec.MsgspecError, TypeError) as error:
+        raise ValueError(f"not a node: {error}") from None
+
+
+def key_size(key: str) -> int:
+    """Bytes of an attribute's name."""
+    return len(key) if key.isascii() else len(key.encode())
+
+
+def checked_key(key: object) -> str:
+    """The name of an attribute as given. CacheRefused when it cannot be one."""
+    if not isinstance(key, str):
+        raise CacheRefused(f"the name of an attribute is a text, got {type(key).__name__}")
+    try:
+        size = key_size(key)
+    except UnicodeEncodeError:
+        raise CacheRefused("the name of an attribute is not Unicode") from None
+    if not 0 < size <= MAX_KEY_BYTES:
+        raise CacheRefused(f"the name of an attribute has 1 to {MAX_KEY_BYTES} bytes, got {size}")
+    return key

@@ -1,0 +1,56 @@
+"""What one call may say about itself, over what the configuration says for all."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypedDict
+
+from jgroups_py.errors import CacheRefused
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Options of one call. ``None``: as configured."""
+
+    gravitation: bool | None = None
+    """May a miss move the data from another member to this one? (autoDataGravitation)"""
+    new: bool = False
+    """The caller knows that nobody has these paths (random ids): no search. If that is wrong, two
+    members own them."""
+    sync: bool | None = None
+    """Return only when the other members have the change, or at once (cacheMode)."""
+    local_only: bool = False
+    """Neither replicate nor search: this member's own copy, for better or worse."""
+    lock_timeout: float | None = None
+    """Seconds to wait for other calls on the same paths (lockAcquisitionTimeout)."""
+
+
+class CallOptions(TypedDict, total=False):
+    """The same, as keyword arguments of the calls."""
+
+    gravitation: bool | None
+    new: bool
+    sync: bool | None
+    local_only: bool
+    lock_timeout: float | None
+
+
+DEFAULT = Options()
+
+
+def options_of(given: CallOptions) -> Options:
+    """CacheRefused for options that contradict each other or do not exist."""
+    if not given:
+        return DEFAULT
+    try:
+        options = Options(**given)
+    except TypeError:
+        known = ", ".join(CallOptions.__annotations__)
+        raise CacheRefused(f"options are {known}; got {', '.join(given)}") from None
+    if options.local_only and (options.gravitation or options.sync):
+        raise CacheRefused("local_only excludes gravitation and sync")
+    if options.new and options.gravitation:
+        raise CacheRefused("new=True says nobody has the path; gravitation=True searches for it")
+    if options.lock_timeout is not None and not options.lock_timeout > 0:
+        raise CacheRefused(f"lock_timeout must be > 0 seconds, got {options.lock_timeout}")
+    return options

@@ -1,0 +1,63 @@
+"""Replication: how a change becomes true here and at other members. ``LocalReplication`` is alone.
+
+The replicating end of a cache is one object behind this interface. It gets a whole batch at once,
+may suspend a call (until ownership has come, until buddies have acknowledged), and is the only one
+that makes changes true: by ``Tree.apply``, in one step.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+
+from jgroups_py.cache.call import Call
+from jgroups_py.cache.locks import Scope
+from jgroups_py.cache.tree import Tree
+
+
+class Replication(ABC):
+    """One member's part in replication."""
+
+    keeps_copies: bool = False
+    """Other members have the change when ``commit`` returns: a store may then fall behind."""
+
+    def __init__(self) -> None:
+        self.tree: Tree
+
+    @abstractmethod
+    async def claim(self, call: Call, missing: Sequence[Scope], *, search: bool) -> None:
+        """Before the call's body runs: whatever this member must own or know for it.
+
+        Called with the locks held and after the store was asked. For a write everything in
+        ``call.scopes`` must be owned on return, in one claim; for a read, ``missing`` are the
+        scopes that were not found (deep ones always).
+
+        Args:
+            search: may nodes be taken from other members? (gravitation)
+
+        Raises:
+            CacheError: definite; nothing is changed.
+        """
+
+    @abstractmethod
+    async def commit(self, call: Call) -> None:
+        """Makes ``call.changes`` true, here and where copies are kept, and returns when the call
+        may be acknowledged. ``call.changes`` is what did change, also when others were first.
+
+        Raises:
+            ReplicationError: it may have happened.
+        """
+
+    def statistics(self) -> Mapping[str, int]:
+        """Counters by name."""
+        return {}
+
+
+class LocalReplication(Replication):
+    """CacheMode LOCAL: nobody else."""
+
+    async def claim(self, call: Call, missing: Sequence[Scope], *, search: bool) -> None:
+        """Everything is ours already."""
+
+    async def commit(self, call: Call) -> None:
+        self.tree.apply(call.changes, local=True)

@@ -1,0 +1,228 @@
+"""What the store has and what it lacks: write-through, passivation, and a store that fails.
+
+Memory is the truth for what is in memory; a row of the store counts only for what is not.
+
+    write-through   every change goes to the store as well; evicting forgets
+    passivation     the store takes what is evicted; a row stays when its node is loaded again, and
+                    evicting an unchanged node writes nothing
+
+While the store fails: where it would hold the only other copy, the write fails before it changes
+anything. Where other members have copies, it goes on: unsaved nodes stay in memory, rows that
+should be gone are remembered and not read; both are counted, and made good later.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Iterable, Iterator, Sequence
+from typing import TypeVar
+
+from jgroups_py.cache.changes import Change, Changes
+from jgroups_py.cache.container import Container
+from jgroups_py.cache.fqn import Fqn
+from jgroups_py.cache.locks import PathLocks, Scope
+from jgroups_py.cache.node import Node
+from jgroups_py.cache.store import Row, Store
+from jgroups_py.errors import StoreError
+
+_log = logging.getLogger("jgroups_py.cache")
+R = TypeVar("R")
+FLUSH_ROWS = 1000
+"""Rows of one transaction when much is to be written at once."""
+
+
+def _chunks(paths: Sequence[Fqn]) -> Iterator[Sequence[Fqn]]:
+    for start in range(0, len(paths), FLUSH_ROWS):
+        yield paths[start : start + FLUSH_ROWS]
+
+
+class Keeper:
+    """A store, and what this cache knows about its rows.
+
+    ``passivation``: see above. ``behind_max``: so many changes the store may lack before writes
+    are refused.
+    """
+
+    def __init__(self, store: Store, *, passivation: bool, behind_max: int = 10_000) -> None:
+        self.store = store
+        self.passivation = passivation
+        self._behind_max = behind_max
+        self._rows: set[Fqn] = set()  # in memory, and the store may have a row (of any age)
+        self._unsaved: set[Fqn] = set()  # in memory, newer than the store
+        self._ghosts: dict[Fqn, None] = {}  # rows of nodes that were removed
+        self._late: dict[Fqn, None] = {}  # unsaved because the store failed
+        self.failing = False
+        self.failures = 0
+        self.loaded = 0
+        self.saved = 0
+
+    def statistics(self) -> dict[str, int]:
+        """Counters by name."""
+        return {
+            "store_loads": self.loaded,
+            "store_saves": self.saved,
+            "store_failures": self.failures,
+            "store_behind": len(self._late) + len(self._ghosts),
+            "unsaved_nodes": len(self._unsaved),
+        }
+
+    # --- reading
+
+    async def load(self, path: Fqn) -> Node | None:
+        """The stored node; None when there is none. StoreError."""
+        if path in self._ghosts:
+            return None
+        node = await self._ask(self.store.load(path))
+        return node
+
+    async def load_within(self, path: Fqn, limit: int) -> list[tuple[Fqn, Node]]:
+        """Stored nodes at and below a path. StoreError."""
+        rows = await self._ask(self.store.load_within(path, limit + len(self._ghosts)))
+        return [(p, node) for p, node in rows if p not in self._ghosts]
+
+    async def names(self, path: Fqn, limit: int) -> Sequence[str]:
+        """Names below a path. StoreError."""
+        if any(ghost.is_within(path) for ghost in self._ghosts):
+            rows = await self.load_within(path, limit)
+            return list(dict.fromkeys(p[len(path)] for p, _ in rows if len(p) > len(path)))
+        return await self._ask(self.store.names(path))
+
+    def was_loaded(self, path: Fqn) -> None:
+        """The node is in memory now, as the store has it."""
+        self._rows.add(path)
+        self.loaded += 1
+
+    # --- writing
+
+    async def before(self, changes: Changes) -> None:
+        """The store first. StoreError (definite): the call must not go on."""
+        rows = self._rows_of(changes)
+        try:
+            await self._write(rows)
+        except StoreError:
+            written = {path for path, _ in rows}
+            self._distrust(c for c in changes if c.path in written)
+            raise
+        self._note(changes)
+
+    async def after(self, changes: Changes) -> None:
+        """The change is true already, here and elsewhere: a failing store only falls behind."""
+        try:
+            await self._write(self._rows_of(changes))
+        except StoreError:
+            for change in changes:
+                if change.after is None:
+                    self._ghosts[change.path] = None
+                    self._late.pop(change.path, None)
+                    self._unsaved.discard(change.path)
+                else:
+                    self._ghosts.pop(change.path, None)
+                    self._late[change.path] = None
+                    self._unsaved.add(change.path)
+                    self._rows.add(change.path)  # there may be an old one
+        else:
+            self._note(changes)
+
+    def check_room(self) -> None:
+        """StoreError (definite) when the store lacks too much already."""
+        behind = len(self._late) + len(self._ghosts)
+        if behind >= self._behind_max:
+            raise StoreError(f"the store lacks {behind} changes already; nothing was changed")
+
+    def is_saved(self, path: Fqn) -> bool:
+        """Could the node be loaded again just as it is?"""
+        return path not in self._unsaved
+
+    async def save(self, nodes: Sequence[tuple[Fqn, Node]]) -> None:
+        """Writes those that are not saved (passivation). StoreError: none of them is."""
+        rows: list[Row] = [(path, node) for path, node in nodes if path in self._unsaved]
+        self._rows.update(path for path, _ in rows)  # also if it fails: it may have been done
+        await self._write(rows)
+        for path, _ in rows:
+            self._unsaved.discard(path)
+            self._late.pop(path, None)
+            self._ghosts.pop(path, None)
+
+    def evicted(self, path: Fqn) -> None:
+        """The node, which is saved, is not in memory any more."""
+        assert path not in self._unsaved, path
+        self._rows.discard(path)
+
+    async def catch_up(self, container: Container, locks: PathLocks) -> None:
+        """Writes what a failing store missed, busy paths left out. StoreError: it still fails."""
+        for paths in _chunks([*self._ghosts, *self._late]):
+            held = [(p, locks.try_acquire((Scope(p, write=True),))) for p in paths]
+            try:
+                await self._make_good([p for p, lock in held if lock is not None], container)
+            finally:
+                for _, lock in held:
+                    if lock is not None:
+                        locks.release(lock)
+
+    async def flush(self, container: Container) -> None:
+        """At the end, when no call is under way: everything that is only in memory.
+
+        StoreError says how much was not saved.
+        """
+        try:
+            for paths in _chunks([*self._ghosts, *self._unsaved]):
+                await self._make_good(paths, container)
+        except StoreError as error:
+            lacks = len(self._unsaved) + len(self._ghosts)
+            raise StoreError(f"{error}; {lacks} changes are not in the store") from error
+
+    async def _make_good(self, paths: Sequence[Fqn], container: Container) -> None:
+        ghosts = [p for p in paths if p in self._ghosts and p not in self._unsaved]
+        await self._write([(path, None) for path in ghosts])
+        for path in ghosts:
+            del self._ghosts[path]
+        nodes = [(p, container.get(p)) for p in paths if p in self._unsaved]
+        await self.save([(p, node) for p, node in nodes if node is not None])
+
+    def _distrust(self, changes: Iterable[Change]) -> None:
+        """A failed write may have left anything: what is in memory is written again one day."""
+        for change in changes:
+            if change.before is None:
+                self._ghosts[change.path] = None
+            else:
+                self._unsaved.add(change.path)
+                self._late[change.path] = None
+
+    def _rows_of(self, changes: Changes) -> list[Row]:
+        if self.passivation:
+            return [(c.path, None) for c in changes if c.after is None and c.path in self._rows]
+        return [(c.path, c.after) for c in changes]
+
+    def _note(self, changes: Changes) -> None:
+        for change in changes:
+            path = change.path
+            if change.after is None:
+                self._rows.discard(path)
+                self._unsaved.discard(path)
+                self._late.pop(path, None)
+            elif self.passivation:
+                self._unsaved.add(path)
+            else:
+                self._rows.add(path)
+                self._unsaved.discard(path)
+                self._late.pop(path, None)
+                self._ghosts.pop(path, None)
+
+    async def _write(self, rows: Sequence[Row]) -> None:
+        if rows:
+            await self._ask(self.store.apply(rows))
+            self.saved += len(rows)
+
+    async def _ask(self, asked: Awaitable[R]) -> R:
+        try:
+            answer = await asked
+        except StoreError as error:
+            self.failures += 1
+            if not self.failing:
+                _log.warning("the store fails: %s", error)
+            self.failing = True
+            raise
+        if self.failing:
+            _log.warning("the store works again")
+        self.failing = False
+        return answer

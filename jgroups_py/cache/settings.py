@@ -1,0 +1,217 @@
+"""What a cache file may say, typed, with JBoss Cache's names and defaults.
+
+A field ``buddy_pool_name`` is ``buddyPoolName`` in a file, whatever the case. Reading is
+settings_file.py's part; here are meaning, defaults and what is refused.
+
+Source: JBoss Cache 1.4 documentation, "Buddy Replication", "Configuration"; the design note.
+Differs: zone, maxBytes, maxValueSize, maxCallNodes and StoreBehindMax are ours; REPL modes and
+         LOCAL only, no INVALIDATION modes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar, Final, Literal
+
+from jgroups_py.cache.fqn import BACKUP_ROOT, ROOT, Fqn
+from jgroups_py.config import Bytes, ConfigBase, Seconds
+from jgroups_py.errors import ConfigError
+
+NEXT_MEMBER: Final = "NextMemberBuddyLocator"
+BUDDIES_MAX: Final = 100
+"""numBuddies at most."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BuddyReplicationConfig(ConfigBase):
+    """Backups on a few members instead of all."""
+
+    buddy_replication_enabled: bool
+    """The only one that must be given."""
+    buddy_locator_class: str = NEXT_MEMBER
+    """Who chooses buddies: this, or the import path of a class of yours."""
+    buddy_locator_properties: Mapping[str, str] = field(default_factory=dict)
+    """``numBuddies = 1`` and ``ignoreColocatedBuddies = true``, or what your locator reads."""
+    buddy_pool_name: str | None = None
+    """Buddies are looked for among members of the same pool; unset: all members are one pool."""
+    buddy_communication_timeout: Seconds = 10.0
+    """For calls that organise groups."""
+    auto_data_gravitation: bool = False
+    """A miss asks the cluster, unless the call says otherwise."""
+    data_gravitation_remove_on_find: bool = True
+    """The former owner removes what moved away; false: it evicts, so a shared store keeps it."""
+    data_gravitation_search_backup_trees: bool = True
+    """Those who keep backups answer searches as well."""
+    zone: str | None = None
+    """Rack, power source, room: buddies are looked for in another one."""
+
+    def __post_init__(self) -> None:
+        if self.buddy_communication_timeout <= 0:
+            raise ConfigError(
+                f"buddy_communication_timeout must be > 0 s, got {self.buddy_communication_timeout:g}"
+            )
+        if self.buddy_locator_class == NEXT_MEMBER:
+            known = ("numBuddies", "ignoreColocatedBuddies")
+            for key in self.buddy_locator_properties:
+                if key not in known:
+                    raise ConfigError(
+                        f"buddy_locator_properties: {NEXT_MEMBER} does not know {key}"
+                        f" (it knows {' and '.join(known)})"
+                    )
+            _ = self.num_buddies, self.ignore_colocated_buddies
+
+    @property
+    def num_buddies(self) -> int:
+        """How many backups an owner wants. ConfigError when the text is no such number."""
+        text = self.buddy_locator_properties.get("numBuddies", "1")
+        if not text.isdecimal() or not 1 <= int(text) <= BUDDIES_MAX:
+            raise ConfigError(
+                f'buddy_locator_properties: numBuddies is "{text}" (a whole number from 1 to'
+                f" {BUDDIES_MAX}; for no buddies set buddyReplicationEnabled to false)"
+            )
+        return int(text)
+
+    @property
+    def ignore_colocated_buddies(self) -> bool:
+        """Prefer buddies on other hosts. ConfigError when the text is no truth value."""
+        text = self.buddy_locator_properties.get("ignoreColocatedBuddies", "true").lower()
+        if text not in ("true", "false"):
+            raise ConfigError(
+                f'buddy_locator_properties: ignoreColocatedBuddies is "{text}" (true or false)'
+            )
+        return text == "true"
+
+
+@dataclass(frozen=True, kw_only=True)
+class RegionConfig(ConfigBase):
+    """What stays in memory at and below a path. Zero: no such limit."""
+
+    name: str
+    """The path; ``/`` or ``/_default_`` is everything no other region claims."""
+    max_nodes: int = 0
+    max_bytes: Bytes = 0
+    """Names and values of attributes, as stored."""
+    time_to_live: Seconds = 0.0
+    """After the last use."""
+    max_age: Seconds = 0.0
+    """After the last write."""
+
+    def __post_init__(self) -> None:
+        for name in ("max_nodes", "max_bytes", "time_to_live", "max_age"):
+            if getattr(self, name) < 0:
+                raise ConfigError(f"{name} must be >= 0, got {getattr(self, name)}")
+        if not (self.max_nodes or self.max_bytes or self.time_to_live or self.max_age):
+            raise ConfigError("needs one of maxNodes, maxBytes, timeToLive, maxAge")
+        if self.root.is_within(BACKUP_ROOT):
+            raise ConfigError(
+                f"name {self.name} cannot be evicted: {BACKUP_ROOT} holds what this member keeps"
+                " for others, which only their owners may remove"
+            )
+
+    @property
+    def root(self) -> Fqn:
+        """The path. ConfigError when it is none."""
+        if self.name in ("/_default_", "/"):
+            return ROOT
+        try:
+            return Fqn.parse(self.name)
+        except ValueError as error:
+            raise ConfigError(f"name: {error}") from None
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvictionConfig(ConfigBase):
+    """Regions, and how often time is looked at."""
+
+    wake_up_interval: Seconds = 5.0
+    regions: tuple[RegionConfig, ...] = ()
+    ignored: ClassVar[frozenset[str]] = frozenset({"eventqueuesize", "policyclass"})
+
+    def __post_init__(self) -> None:
+        if self.wake_up_interval <= 0:
+            raise ConfigError(f"wake_up_interval must be > 0 s, got {self.wake_up_interval:g}")
+        seen: dict[Fqn, str] = {}
+        for region in self.regions:
+            if region.root in seen:
+                raise ConfigError(f"region {region.name} is given twice")
+            seen[region.root] = region.name
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoreConfig(ConfigBase):
+    """One store (``cacheloader``)."""
+
+    store_class: str = "SqliteStore"
+    """Or the import path of a Store of yours, made with the properties as keywords."""
+    properties: Mapping[str, str] = field(default_factory=dict)
+    """SqliteStore: ``location = FILE``, and ``durable = true`` (each write survives a power cut)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoaderConfig(ConfigBase):
+    """The store of a cache."""
+
+    cacheloader: StoreConfig
+    passivation: bool = False
+    """The store takes what is evicted, not every write."""
+    purge_on_startup: bool = False
+    """Begin with an empty store. With passivation and after a crash its values may be old."""
+    preload: str = ""
+    """Paths to load at the start, separated by commas."""
+    store_behind_max: int = 10_000
+    """Replicated modes: so many changes a failing store may lack before writes are refused."""
+    ignored: ClassVar[frozenset[str]] = frozenset(
+        {"shared", "fetchpersistentstate", "ignoremodifications", "async"}
+    )
+
+    def __post_init__(self) -> None:
+        if self.store_behind_max < 1:
+            raise ConfigError(f"store_behind_max must be >= 1, got {self.store_behind_max}")
+        _ = self.preload_paths
+
+    @property
+    def preload_paths(self) -> tuple[Fqn, ...]:
+        """ConfigError when one is no path."""
+        try:
+            return tuple(Fqn.parse(p.strip()) for p in self.preload.split(",") if p.strip())
+        except ValueError as error:
+            raise ConfigError(f"preload: {error}") from None
+
+
+@dataclass(frozen=True, kw_only=True)
+class CacheSettings(ConfigBase):
+    """A whole cache file. Times are seconds here, sizes bytes."""
+
+    cache_mode: Literal["LOCAL", "REPL_SYNC", "REPL_ASYNC"] = "LOCAL"
+    """REPL_SYNC: a write returns when the others have it; REPL_ASYNC: at once."""
+    cluster_name: str | None = None
+    stack: str = "udp.xml"
+    """The stack file of the channel; also ClusterConfig."""
+    lock_acquisition_timeout: Seconds = 10.0
+    """How long a call waits for others on the same paths."""
+    sync_repl_timeout: Seconds = 15.0
+    """How long a write waits for the others (REPL_SYNC)."""
+    max_value_size: Bytes = 16_000_000
+    max_call_nodes: int = 100_000
+    """Nodes one call may load from a store, changes one batch may have."""
+    buddy_replication_config: BuddyReplicationConfig | None = None
+    eviction_policy_config: EvictionConfig = EvictionConfig()
+    cache_loader_configuration: LoaderConfig | None = None
+    source: str = "<settings>"
+    without_effect: Mapping[str, str] = field(default_factory=dict)
+    """Known settings of JBoss Cache that mean nothing here, as given."""
+
+    def __post_init__(self) -> None:
+        for name in ("lock_acquisition_timeout", "sync_repl_timeout"):
+            if getattr(self, name) <= 0:
+                raise ConfigError(f"{name} must be > 0 s, got {getattr(self, name):g}")
+        for name in ("max_value_size", "max_call_nodes"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"{name} must be >= 1, got {getattr(self, name)}")
+
+    @property
+    def buddies(self) -> BuddyReplicationConfig | None:
+        """The settings of buddy replication when it is on."""
+        config = self.buddy_replication_config
+        return config if config is not None and config.buddy_replication_enabled else None

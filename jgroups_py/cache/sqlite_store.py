@@ -1,0 +1,152 @@
+"""SqliteStore: nodes in one SQLite file, written in transactions, read by ranges of keys.
+
+Why SQLite: it is in the standard library, its transactions make a batch one, the file survives a
+killed process, and any tool can look into it. LMDB reads faster, but needs a map size in advance
+and a library; what a cache reads often is in memory.
+
+The key of a node is its path in UTF-8, each part closed by a zero byte (a zero or one inside a part
+is written as two bytes), so that a subtree is one range and parents come before children.
+
+Calls run in a thread of trio's, one at a time; a call that has begun is not cancelled half-way.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Callable, Sequence
+from typing import Final, TypeVar
+
+import trio
+
+from jgroups_py.cache.fqn import Fqn
+from jgroups_py.cache.node import Node, node_bytes, node_from_bytes
+from jgroups_py.cache.store import Row, Store
+from jgroups_py.errors import CacheRefused, StoreError
+
+_SCHEMA: Final = "CREATE TABLE IF NOT EXISTS node (path BLOB PRIMARY KEY, data BLOB) WITHOUT ROWID"
+_FORMAT: Final = 0x6A67_0001  # PRAGMA user_version of our files
+R = TypeVar("R")
+
+
+class SqliteStore(Store):
+    """``file``: made when it is not there. ``durable``: a write survives a power cut (fsync each);
+    without, it survives a killed process."""
+
+    def __init__(self, file: str | os.PathLike[str], *, durable: bool = True) -> None:
+        self.file = os.fspath(file)
+        self._durable = durable
+        self._connection: sqlite3.Connection | None = None
+        self._one = trio.CapacityLimiter(1)
+
+    async def open(self) -> None:
+        await self._run("open", self._open)
+
+    async def aclose(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            await trio.to_thread.run_sync(connection.close, limiter=self._one)
+
+    async def load(self, path: Fqn) -> Node | None:
+        def read() -> Node | None:
+            row = self._db.execute("SELECT data FROM node WHERE path = ?", (_key(path),)).fetchone()
+            return None if row is None else node_from_bytes(row[0])
+
+        return await self._run(f"read {path} from", read)
+
+    async def load_within(self, path: Fqn, limit: int) -> Sequence[tuple[Fqn, Node]]:
+        def read() -> list[tuple[Fqn, Node]]:
+            rows = self._db.execute(
+                "SELECT path, data FROM node WHERE path >= ? AND path < ? LIMIT ?",
+                (*_range(path), limit),
+            ).fetchall()
+            return [(_path(key), node_from_bytes(data)) for key, data in rows]
+
+        return await self._run(f"read below {path} from", read)
+
+    async def names(self, path: Fqn) -> Sequence[str]:
+        def read() -> list[str]:
+            after, high = _range(path)  # no key equals the end of a range
+            names: list[str] = []
+            while True:
+                row = self._db.execute(
+                    "SELECT path FROM node WHERE path > ? AND path < ? ORDER BY path LIMIT 1",
+                    (after, high),
+                ).fetchone()
+                if row is None:
+                    return names
+                name = _path(row[0])[len(path)]
+                names.append(name)
+                after = _range(path.child(name))[1]
+
+        return await self._run(f"read the names below {path} from", read)
+
+    async def apply(self, rows: Sequence[Row]) -> None:
+        written = [(_key(path), node_bytes(node)) for path, node in rows if node is not None]
+        deleted = [(_key(path),) for path, node in rows if node is None]
+
+        def write() -> None:
+            with self._db:
+                self._db.execute("BEGIN IMMEDIATE")
+                self._db.executemany("INSERT OR REPLACE INTO node VALUES (?, ?)", written)
+                self._db.executemany("DELETE FROM node WHERE path = ?", deleted)
+
+        await self._run("write to", write)
+
+    async def purge(self) -> None:
+        def delete() -> None:
+            with self._db:
+                self._db.execute("DELETE FROM node")
+
+        await self._run("purge", delete)
+
+    @property
+    def _db(self) -> sqlite3.Connection:
+        if self._connection is None:
+            raise sqlite3.ProgrammingError("it is not open")
+        return self._connection
+
+    def _open(self) -> None:
+        if self._connection is not None:
+            return
+        db = sqlite3.connect(self.file, isolation_level=None, check_same_thread=False)
+        try:
+            (version,) = db.execute("PRAGMA user_version").fetchone()
+            (tables,) = db.execute("SELECT count(*) FROM sqlite_master").fetchone()
+            if version != _FORMAT and tables:
+                raise sqlite3.DatabaseError("it is a database of something else")
+            db.execute("PRAGMA journal_mode = WAL")
+            db.execute(f"PRAGMA synchronous = {'FULL' if self._durable else 'NORMAL'}")
+            db.execute(_SCHEMA)
+            db.execute(f"PRAGMA user_version = {_FORMAT}")
+        except BaseException:
+            db.close()
+            raise
+        self._connection = db
+
+    async def _run(self, doing: str, work: Callable[[], R]) -> R:
+        try:
+            return await trio.to_thread.run_sync(work, limiter=self._one)
+        except (sqlite3.Error, OSError, ValueError, CacheRefused) as error:
+            raise StoreError(f"cannot {doing} {self.file}: {error}") from error
+
+
+def _key(path: Fqn) -> bytes:
+    return b"".join(_escape(part.encode()) + b"\0" for part in path)
+
+
+def _escape(part: bytes) -> bytes:
+    if b"\0" not in part and b"\1" not in part:
+        return part
+    return part.replace(b"\1", b"\1\2").replace(b"\0", b"\1\1")
+
+
+def _path(key: bytes) -> Fqn:
+    parts = key.split(b"\0")[:-1]
+    return Fqn(p.replace(b"\1\1", b"\0").replace(b"\1\2", b"\1").decode() for p in parts)
+
+
+def _range(path: Fqn) -> tuple[bytes, bytes]:
+    """From (included) to (excluded): the node and all below it."""
+    key = _key(path)
+    return key, (key[:-1] + b"\1" if key else b"\xff")

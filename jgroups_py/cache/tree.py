@@ -1,0 +1,41 @@
+"""Tree: the container with those who must hear of every change to it, whoever made it."""
+
+from __future__ import annotations
+
+from jgroups_py.cache.changes import Changes
+from jgroups_py.cache.container import Container
+from jgroups_py.cache.eviction import Evictor
+from jgroups_py.cache.fqn import Fqn
+from jgroups_py.cache.listeners import Kind, Listeners
+from jgroups_py.cache.node import Node
+
+
+class Tree:
+    """Changes of this member and of others come in here; each is one synchronous step."""
+
+    def __init__(self, container: Container, evictor: Evictor, listeners: Listeners) -> None:
+        self.container = container
+        self.evictor = evictor
+        self.listeners = listeners
+
+    def apply(self, changes: Changes, *, local: bool) -> None:
+        """Makes changes true, then tells the policies and the listeners."""
+        self.container.apply(changes)
+        for change in changes:
+            if change.after is None:
+                self.evictor.gone(change.path)
+            else:
+                self.evictor.touched(change.path, change.after, written=True)
+        self.listeners.changed(changes, local=local)
+
+    def load(self, path: Fqn, node: Node) -> None:
+        """A node came back from the store."""
+        self.container.load(path, node)
+        self.evictor.touched(path, node, written=False)
+        self.listeners.moved(path, Kind.LOADED)
+
+    def was_read(self, path: Fqn) -> None:
+        """A call looked at a node."""
+        node = self.container.get(path)
+        if node is not None:
+            self.evictor.touched(path, node, written=False)

@@ -1,0 +1,350 @@
+"""TreeCache: nodes with attributes, by path; made by ``open_tree_cache``.
+
+    await cache.put("/users/7", "name", "Ada")
+    await cache.get("/users/7", "name")             "Ada"
+    await cache.children("/users")                  ("7",)
+    await cache.remove_tree("/users")               1
+
+A node is a path somebody put something at (also nothing: ``put_node(path, {})``); a path that only
+leads to nodes is none. Each call is serial with every other that touches the same paths. A call that
+raises a CacheError with ``definite`` changed nothing.
+
+Every call takes the options of ``CallOptions`` as keyword arguments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Unpack
+
+import trio
+
+from jgroups_py.cache.batch import Batch
+from jgroups_py.cache.call import Call
+from jgroups_py.cache.changes import Drop, Modification, Put, Remove, RemoveTree
+from jgroups_py.cache.codec import Codec, MsgpackCodec, encoded
+from jgroups_py.cache.container import Container, MemoryTree
+from jgroups_py.cache.eviction import Evictor, Region, refuse_backups
+from jgroups_py.cache.fqn import BACKUP_ROOT, AnyPath, Fqn, as_fqn
+from jgroups_py.cache.interceptor import chain
+from jgroups_py.cache.listeners import CHANGES, Kind, Listener, Listeners
+from jgroups_py.cache.locks import PathLocks, Scope
+from jgroups_py.cache.node import EMPTY, Node, checked_key
+from jgroups_py.cache.options import CallOptions, Options, options_of
+from jgroups_py.cache.replication import LocalReplication, Replication
+from jgroups_py.cache.saving import Keeper
+from jgroups_py.cache.steps import (
+    Computing,
+    Gravitating,
+    Invocation,
+    Loading,
+    Locking,
+    Replicating,
+    Storing,
+)
+from jgroups_py.cache.tree import Tree
+from jgroups_py.errors import CacheError, CacheRefused
+
+
+@dataclass(frozen=True, kw_only=True)
+class CacheLimits:
+    """Sizes and times of one cache. Sizes are bytes, times seconds."""
+
+    max_value_bytes: int = 16_000_000
+    """The largest value, encoded."""
+    max_call_nodes: int = 100_000
+    """Nodes one call may load from a store, changes one batch may have."""
+    lock_timeout: float = 10.0
+    """How long a call waits for others on the same paths."""
+    wake_up_interval: float = 5.0
+    """How often what time made due is evicted, and what a failing store missed is tried again."""
+
+
+@dataclass(frozen=True, slots=True)
+class CacheStatistics:
+    """A snapshot. ``nodes`` and ``bytes`` (names and values, as stored) are what memory holds;
+    ``counters`` come from the interceptors, by name."""
+
+    nodes: int
+    bytes: int
+    missed_by_listeners: int
+    counters: Mapping[str, int] = field(default_factory=dict)
+
+
+class TreeCache:
+    """See the module. For any number of tasks of one trio run."""
+
+    def __init__(
+        self,
+        *,
+        replication: Replication | None = None,
+        container: Container | None = None,
+        keeper: Keeper | None = None,
+        regions: Sequence[Region] = (),
+        codec: Codec | None = None,
+        limits: CacheLimits | None = None,
+        auto_gravitation: bool = False,
+    ) -> None:
+        self._limits = limits or CacheLimits()
+        self._codec = codec or MsgpackCodec()
+        self._container = container if container is not None else MemoryTree()
+        self._keeper = keeper
+        self._replication = replication or LocalReplication()
+        self._listeners = Listeners()
+        locks = PathLocks()
+        self._evictor = Evictor(self._container, regions, locks, self._listeners, keeper)
+        tree = Tree(self._container, self._evictor, self._listeners)
+        self._replication.tree = tree
+        self._invocation = Invocation(self._evictor)
+        self._interceptors = [
+            self._invocation,
+            Locking(locks, self._limits.lock_timeout),
+            *([Loading(tree, keeper, self._limits.max_call_nodes)] if keeper else []),
+            Gravitating(tree, self._replication, auto_gravitation),
+            Computing(tree),
+            *([Storing(keeper, self._replication)] if keeper else []),
+            Replicating(tree, self._replication),
+        ]
+        self._first = chain(self._interceptors)
+
+    # --- reading
+
+    async def get(
+        self, path: AnyPath, key: str, default: Any = None, **options: Unpack[CallOptions]
+    ) -> Any:
+        """The value of an attribute; ``default`` where there is no such node or attribute."""
+        name = checked_key(key)
+        node = await self.read_node(as_fqn(path), options_of(options))
+        data = None if node is None else node.attributes.get(name)
+        return default if data is None else self.decode(data)
+
+    async def get_node(
+        self, path: AnyPath, **options: Unpack[CallOptions]
+    ) -> dict[str, Any] | None:
+        """All attributes of a node, all of one moment; None where there is no node."""
+        node = await self.read_node(as_fqn(path), options_of(options))
+        if node is None:
+            return None
+        return {key: self.decode(data) for key, data in node.attributes.items()}
+
+    async def keys(self, path: AnyPath, **options: Unpack[CallOptions]) -> tuple[str, ...]:
+        """Names of a node's attributes, sorted; empty also where there is no node."""
+        node = await self.read_node(as_fqn(path), options_of(options))
+        return () if node is None else tuple(sorted(node.attributes))
+
+    async def exists(self, path: AnyPath, **options: Unpack[CallOptions]) -> bool:
+        """Is there a node at this very path?"""
+        return await self.read_node(as_fqn(path), options_of(options)) is not None
+
+    async def children(self, path: AnyPath, **options: Unpack[CallOptions]) -> tuple[str, ...]:
+        """Names directly below a path that are nodes or lead to nodes, sorted."""
+        fqn = as_fqn(path)
+        names: tuple[str, ...] = ()
+
+        def look(call: Call, container: Container) -> Sequence[Modification]:
+            nonlocal names
+            names = tuple(sorted({*container.children(fqn), *call.stored_names}))
+            return ()
+
+        scopes = (Scope(fqn, deep=True),)
+        await self._first.handle(Call("children", scopes, look, options_of(options), names_of=fqn))
+        return names
+
+    # --- writing
+
+    async def put(
+        self, path: AnyPath, key: str, value: Any, **options: Unpack[CallOptions]
+    ) -> None:
+        """Sets one attribute; makes the node if it is not there."""
+        await self.put_node(path, {key: value}, **options)
+
+    async def put_node(
+        self,
+        path: AnyPath,
+        attributes: Mapping[str, Any],
+        *,
+        replace: bool = False,
+        **options: Unpack[CallOptions],
+    ) -> None:
+        """Sets attributes; with ``replace`` the node has no others afterwards."""
+        put = Put(self.writable(path), self.encode_all(attributes), replace)
+        await self._modify("put", put, options_of(options))
+
+    async def remove(self, path: AnyPath, key: str, **options: Unpack[CallOptions]) -> bool:
+        """Removes one attribute; the node stays. Was it there?"""
+        drop = Drop(self.writable(path), (checked_key(key),))
+        return bool(await self._modify("remove", drop, options_of(options)))
+
+    async def remove_node(self, path: AnyPath, **options: Unpack[CallOptions]) -> bool:
+        """Removes a node; those below it stay. Was it there?"""
+        return bool(await self._modify("remove", Remove(self.writable(path)), options_of(options)))
+
+    async def remove_tree(self, path: AnyPath, **options: Unpack[CallOptions]) -> int:
+        """Removes a node and all below it, together. How many nodes?"""
+        remove = RemoveTree(self.writable(path, root=True))
+        return await self._modify("remove", remove, options_of(options), deep=True)
+
+    async def move(self, path: AnyPath, to: AnyPath, **options: Unpack[CallOptions]) -> int:
+        """Moves a node and all below it, together: ``/a/x`` to ``/b/x``. How many nodes?
+
+        Raises:
+            CacheRefused: one place lies within the other, or there are nodes at the new place.
+        """
+        source, target = self.writable(path), self.writable(to)
+        if target.is_within(source) or source.is_within(target):
+            raise CacheRefused(f"{source} and {target} lie within each other")
+
+        def look(call: Call, container: Container) -> Sequence[Modification]:
+            moving = container.within(source)
+            if moving and container.within(target):
+                raise CacheRefused(f"there are nodes at {target}")
+            modifications: list[Modification] = []
+            for old in moving:
+                node = container.get(old) or EMPTY
+                modifications.append(Put(old.moved(source, target), node.attributes, True))
+                modifications.append(Remove(old))
+            return modifications
+
+        scopes = tuple(Scope(place, deep=True, write=True) for place in (source, target))
+        call = Call("move", scopes, look, options_of(options))
+        await self._first.handle(call)
+        return len(call.changes) // 2
+
+    @asynccontextmanager
+    async def batch(self, **options: Unpack[CallOptions]) -> AsyncIterator[Batch]:
+        """Several changes as one; see ``Batch``.
+
+        Raises, at the end of the block:
+            BatchConflict: somebody changed what the batch had read; nothing was changed.
+        """
+        checked = options_of(options)
+        batch = Batch(self, self._limits.max_call_nodes)
+        try:
+            yield batch
+        finally:
+            batch.end()
+        scopes = batch.scopes()
+        if scopes:
+            await self._first.handle(Call("batch", scopes, batch.body, checked))
+
+    async def evict(self, path: AnyPath) -> bool:
+        """Takes one node out of memory, into the store if there is one. False: not there, or busy.
+
+        Raises:
+            CacheRefused: a backup is nobody's to evict.
+            StoreError: it could not be saved, and stays in memory.
+        """
+        fqn = as_fqn(path)
+        refuse_backups(fqn)
+        return await self._evictor.evict(fqn)
+
+    async def preload(self, path: AnyPath) -> None:
+        """Loads a node and all below it from the store, if there is one."""
+        scopes = (Scope(as_fqn(path), deep=True),)
+        await self._first.handle(Call("preload", scopes, lambda _call, _container: ()))
+
+    # --- looking
+
+    def listen(
+        self,
+        path: AnyPath = "/",
+        *,
+        kinds: frozenset[Kind] = CHANGES,
+        buffer_max: int = 1000,
+    ) -> Listener:
+        """A stream of changes at and below ``path``, to be used with ``async with``.
+
+        Args:
+            buffer_max: changes that wait for the listener at most; what comes then is missed, and
+                the stream says so in its place.
+        """
+        if buffer_max < 1:
+            raise CacheRefused(f"buffer_max must be >= 1, got {buffer_max}")
+        return Listener(self._listeners, as_fqn(path), frozenset(kinds), buffer_max)
+
+    def statistics(self) -> CacheStatistics:
+        """Counters now."""
+        counters = dict(self._evictor.statistics())
+        for interceptor in self._interceptors:
+            counters.update(interceptor.statistics())
+        return CacheStatistics(
+            len(self._container),
+            self._container.size,
+            self._listeners.missed,
+            MappingProxyType(counters),
+        )
+
+    # --- for the parts of the cache
+
+    async def read_node(self, path: Fqn, options: Options | None = None) -> Node | None:
+        """A node as stored."""
+        found: Node | None = None
+
+        def look(call: Call, container: Container) -> Sequence[Modification]:
+            nonlocal found
+            found = container.get(path)
+            return ()
+
+        await self._first.handle(Call("get", (Scope(path),), look, options or Options()))
+        return found
+
+    def path(self, path: AnyPath) -> Fqn:
+        """The Fqn of what a caller gave."""
+        return as_fqn(path)
+
+    def writable(self, path: AnyPath, *, root: bool = False) -> Fqn:
+        """An Fqn that applications may write. CacheRefused for backups, and for the root."""
+        fqn = as_fqn(path)
+        if fqn.is_within(BACKUP_ROOT):
+            raise CacheRefused(f"{BACKUP_ROOT} is the cache's own: {fqn} cannot be written")
+        if not fqn and not root:
+            raise CacheRefused("the root holds no attributes; put them at a path such as /a")
+        return fqn
+
+    def encode_all(self, attributes: Mapping[str, Any]) -> dict[str, bytes]:
+        """Names checked, values encoded."""
+        limit = self._limits.max_value_bytes
+        return {
+            checked_key(key): encoded(self._codec, value, limit)
+            for key, value in attributes.items()
+        }
+
+    def decode(self, data: bytes) -> Any:
+        """A value of bytes. CacheError when the codec cannot (another codec wrote it)."""
+        try:
+            return self._codec.decode(data)
+        except Exception as error:
+            raise CacheError(f"a stored value cannot be read by this codec: {error}") from error
+
+    async def _modify(
+        self, name: str, modification: Modification, options: Options, *, deep: bool = False
+    ) -> int:
+        scopes = (Scope(modification.path, deep=deep, write=True),)
+        only = (modification,)
+        call = Call(name, scopes, lambda _call, _container: only, options)
+        await self._first.handle(call)
+        return len(call.changes)
+
+    # --- beginning and end
+
+    async def run(self) -> None:
+        """What time makes due; runs for as long as the cache is open."""
+        await self._evictor.run(self._limits.wake_up_interval)
+
+    async def aclose(self) -> None:
+        """Waits for calls under way, saves what is only in memory, if there is a store.
+
+        Raises:
+            StoreError: not everything could be saved; says how much is not in the store.
+        """
+        await self._invocation.close()
+        self._listeners.close()
+        if self._keeper is not None:
+            with trio.CancelScope(shield=True):
+                try:
+                    await self._keeper.flush(self._container)
+                finally:
+                    await self._keeper.store.aclose()

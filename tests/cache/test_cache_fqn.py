@@ -1,0 +1,86 @@
+"""Paths: written and read, and what is no path."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jgroups_py.cache import Fqn
+from jgroups_py.cache.container import MemoryTree
+from jgroups_py.cache.fqn import MAX_DEPTH, MAX_PART_BYTES, MAX_PATH_BYTES, as_fqn
+from jgroups_py.cache.node import Node
+from jgroups_py.cache.sqlite_store import _key, _path, _range
+from jgroups_py.errors import CacheRefused
+
+parts = st.text(st.sampled_from("ab/\\\0\1é"), min_size=1, max_size=4)
+paths = st.lists(parts, max_size=4).map(Fqn)
+
+
+@given(paths)
+def test_what_is_printed_can_be_read(path: Fqn) -> None:
+    assert Fqn.parse(str(path)) == path
+    assert as_fqn(str(path)) == as_fqn(list(path)) == as_fqn(path) == path
+
+
+def test_it_is_a_tuple_of_its_parts() -> None:
+    path = Fqn.parse("/a\\/b/c\\\\")
+    assert tuple(path) == ("a/b", "c\\") and str(path) == "/a\\/b/c\\\\"
+    assert Fqn.parse("/") == () == Fqn() and str(Fqn()) == "/"
+    assert path.parent == ("a/b",) and path.name == "c\\" and Fqn().parent == Fqn()
+    assert [str(a) for a in Fqn.parse("/a/b/c").ancestors] == ["/a/b", "/a", "/"]
+    assert repr(Fqn.parse("/a")) == "Fqn('/a')"
+
+
+@pytest.mark.parametrize(
+    ("given_path", "said"),
+    [
+        ("", "begins with /"),
+        ("a/b", "begins with /, got 'a/b'"),
+        ("/a/", "not empty"),
+        ("//a", "not empty"),
+        ("/a\\b", 'comes before "/"'),
+        ("/a\\", 'comes before "/"'),
+        ("/\ud800", "not Unicode"),
+        (["a", ""], "not empty"),
+        (["a", 7], "is a text, got 7"),
+        (7, "not a path: 7"),
+        (["a"] * (MAX_DEPTH + 1), f"at most {MAX_DEPTH} parts"),
+        (["é" * (MAX_PART_BYTES // 2 + 1)], f"at most {MAX_PART_BYTES} bytes"),
+        (["a" * MAX_PART_BYTES] * 5, f"at most {MAX_PATH_BYTES} bytes"),
+    ],
+)
+def test_what_is_no_path_is_refused_with_a_reason(given_path: Any, said: str) -> None:
+    with pytest.raises(CacheRefused) as caught:
+        as_fqn(given_path)
+    assert said in str(caught.value) and "\n" not in str(caught.value)
+
+
+@given(paths, paths)
+def test_keys_of_the_sqlite_store_keep_paths_and_subtrees(one: Fqn, other: Fqn) -> None:
+    low, high = _range(one)
+    assert _path(_key(one)) == one
+    assert (low <= _key(other) < high) == other.is_within(one)
+
+
+@given(st.lists(st.tuples(st.booleans(), paths.filter(len))))
+def test_a_tree_in_memory_is_a_dict_with_an_index(steps: list[tuple[bool, Fqn]]) -> None:
+    tree, model = MemoryTree(), dict[Fqn, Node]()
+    for remove, path in steps:
+        if remove:
+            tree.discard(path)
+            model.pop(path, None)
+        else:
+            node = Node({"k": bytes(len(model))})
+            tree.load(path, node)
+            model[path] = node
+        tree.check()
+        assert len(tree) == len(model) and tree.size == sum(n.size for n in model.values())
+        for place in [path, *path.ancestors]:
+            assert tree.get(place) == model.get(place)
+            below = [p for p in model if p.is_within(place)]
+            assert sorted(tree.within(place)) == sorted(below)
+            depth = len(place)
+            assert set(tree.children(place)) == {p[depth] for p in below if len(p) > depth}
