@@ -1,6 +1,6 @@
 """Reliable group communication: channels over a layered stack of protocols.
 
-``open_channel`` makes a member of a group; the rest are the values it works with and the errors it
+``open_channel`` makes a member of a group, ``open_rpc`` calls methods on it; the rest are the values it works with and the errors it
 raises. For protocols of your own see jgroups_py.protocol and jgroups_py.testing.
 """
 
@@ -20,16 +20,21 @@ from jgroups_py.errors import (
     JGroupsError,
     JoinError,
     LocalProtocolError,
+    NoAnswer,
+    Refused,
+    RemoteError,
     ReplyLost,
     StateTransferError,
     Suspected,
     Unreachable,
 )
 from jgroups_py.message import Flag, Message
+from jgroups_py.rpc import Answer, Raised, Rpc, open_rpc
 from jgroups_py.view import Digest, MergeView, View, ViewId
 
 __all__ = [
     "Address",
+    "Answer",
     "Batch",
     "CallError",
     "Channel",
@@ -47,7 +52,12 @@ __all__ = [
     "MemoryNetwork",
     "MergeView",
     "Message",
+    "NoAnswer",
+    "Raised",
+    "Refused",
+    "RemoteError",
     "ReplyLost",
+    "Rpc",
     "SiteMaster",
     "SiteUUID",
     "State",
@@ -58,4 +68,5 @@ __all__ = [
     "View",
     "ViewId",
     "open_channel",
+    "open_rpc",
 ]

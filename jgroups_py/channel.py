@@ -56,6 +56,7 @@ from jgroups_py.view import View
 if TYPE_CHECKING:
     from jgroups_py.channel_relay import RelayControl
     from jgroups_py.channel_state import StateProvider
+    from jgroups_py.channel_tap import Tap
     from jgroups_py.driver import Driver
     from jgroups_py.stack import Stack
 
@@ -63,6 +64,8 @@ _log = logging.getLogger("jgroups_py.channel")
 
 
 Item = View | Message | State
+
+_READ_BY_TAP = "this channel is read by the RPC that is open on it: iterate that"
 
 
 class Channel:
@@ -92,6 +95,7 @@ class Channel:
         self._rest_index = 0
         self._credits: list[Credit] = []
         self._received = 0
+        self._tap: Tap | None = None
         # State asked for: answered by an event.
         self._state_wanted = False
         self._state_first = False
@@ -189,10 +193,10 @@ class Channel:
             ChannelClosed, Expelled: nothing was sent.
             LocalProtocolError: an unknown flag; nothing was sent.
         """
-        outbox, limits = self._outbox, self._limits
+        outbox = self._outbox
         while not outbox.put(payload, to, flags, loopback):
             await outbox.wait(to, len(payload))
-        if outbox.turn_bytes >= limits.turn_bytes or outbox.turn_messages >= limits.turn_messages:
+        if outbox.is_turn_over:
             await outbox.let_others_run()
 
     def send_nowait(
@@ -260,6 +264,7 @@ class Channel:
 
         Raises:
             ChannelClosed, Expelled: after everything that came before was handed out.
+            LocalProtocolError: a block reads this channel; iterate that (``async for item in rpc``).
         """
         while True:
             rest = self._rest
@@ -270,12 +275,14 @@ class Channel:
                 if index == len(rest.payloads):
                     self._rest = None
                     if rest.credits:
-                        self._give_back(rest)
+                        self.give_back(rest)
                 else:
                     self._rest_index = index
                 data = payload if type(payload) is bytes else rest.bytes_of(payload)
                 assert rest.src is not None
                 return Message(rest.src, data, rest.dest, rest.flags)
+            if self._tap is not None:
+                raise LocalProtocolError(_READ_BY_TAP)
             item = await self._next()
             if not isinstance(item, Batch):
                 return item
@@ -289,16 +296,20 @@ class Channel:
 
     async def next_batch(self) -> View | Batch | State:
         """The next item of ``batches``."""
+        item = await self.next_held()
+        if isinstance(item, Batch) and item.credits:
+            self.give_back(item)
+        return item
+
+    async def next_held(self, tap: Tap | None = None) -> View | Batch | State:
+        """As ``next_batch``, for a block: the credits stay with the batch until ``give_back``."""
+        if self._tap is not tap:
+            raise LocalProtocolError(_READ_BY_TAP)
         rest = self._rest
         if rest is not None:
             self._rest = None
-            rest = rest.slice(self._rest_index, len(rest.payloads))
-            self._give_back(rest)
-            return rest
-        item = await self._next()
-        if isinstance(item, Batch) and item.credits:
-            self._give_back(item)
-        return item
+            return rest.slice(self._rest_index, len(rest.payloads))
+        return await self._next()
 
     async def _next(self) -> View | Batch | State:
         stream = self._stream
@@ -312,10 +323,44 @@ class Channel:
             else:
                 return item  # type: ignore[no-any-return]
 
-    def _give_back(self, batch: Batch) -> None:
+    def give_back(self, batch: Batch) -> None:
+        """The batch was consumed: its flow-control credits go back to its sender."""
         if batch.credits:
             self._credits += batch.credits
             self._driver.wake()
+
+    # --- blocks on top
+
+    @property
+    def limits(self) -> ChannelLimits:
+        """What it was opened with."""
+        return self._limits
+
+    @property
+    def outbox(self) -> Outbox:
+        """What was sent and not yet handed down, for blocks: they send under headers of their own."""
+        return self._outbox
+
+    def attach(self, tap: Tap) -> None:
+        """``tap`` sees everything first and is the one that reads, until ``detach``."""
+        if self._tap is not None:
+            raise LocalProtocolError("an RPC is open on this channel already")
+        if self._error is not None:
+            raise self._error
+        self._tap = tap
+
+    def detach(self, unread: Iterable[View | Batch | State]) -> None:
+        """The channel is read by its user again, first of all what the tap had not handed on."""
+        self._tap = None
+        stream = self._stream
+        rest = stream.clear()
+        for item in [*unread, *rest]:
+            if type(item) is not Batch:
+                stream.put(item)
+            elif self._discarding:
+                self.give_back(item)
+            else:
+                stream.put_batch(item)
 
     def _unread_rest(self) -> int:
         return 0 if self._rest is None else len(self._rest.payloads) - self._rest_index
@@ -379,10 +424,13 @@ class Channel:
             if self._state_first and event.state is not None:
                 first = State(event.provider, event.state)
             if self._rest is not None and self._rest.dest is None:
-                self._give_back(self._rest)
+                self.give_back(self._rest)
                 self._rest = None
-            for batch in self._stream.drop_multicasts(first):
-                self._give_back(batch)
+            unread = self._stream.drop_multicasts(first)
+            for batch in unread:
+                self.give_back(batch)
+            if self._tap is not None:
+                self._tap.state_replaced(unread)
         self._state_event.set()
 
     async def _provide_state(self, request: StateRequested) -> None:
@@ -405,14 +453,14 @@ class Channel:
     def deliver(self, batch: Batch) -> None:
         """A run of messages from the stack."""
         self._received += len(batch.payloads)
-        if self._discarding:
-            self._give_back(batch)
+        if self._discarding or (self._tap is not None and self._tap.deliver(batch)):
+            self.give_back(batch)
             return
         stream = self._stream
         stream.put_batch(batch)
         if stream.is_overfull:
             waiting = f"{stream.length} messages, {stream.uncredited} bytes"
-            self._abandon(f"the reader did not keep up: {waiting} unread (receive_buffer_max)")
+            self.abandon(f"the reader did not keep up: {waiting} unread (receive_buffer_max)")
 
     def notify(self, event: Event) -> None:
         """An event from the stack."""
@@ -421,6 +469,8 @@ class Channel:
                 self._view = view
                 self._stream.put(view)
                 self._joined.set()
+                if self._tap is not None:
+                    self._tap.view_changed(view)
             case FlowBlocked():
                 self._outbox.on_blocked(event)
             case FlowOpened(source, dest):
@@ -449,10 +499,12 @@ class Channel:
             self._error = error
             self._outbox.end(error)
         self._stream.end(self._error)
+        if self._tap is not None:
+            self._tap.ended(self._error)
         self._joined.set()
         self._state_event.set()
 
-    def _abandon(self, problem: str) -> None:
+    def abandon(self, problem: str) -> None:
         """This member leaves because of its own reader."""
         if self._error is not None:
             return
@@ -468,11 +520,11 @@ class Channel:
         """What is unread is given back, and so is what still comes."""
         self._discarding = True
         if self._rest is not None:
-            self._give_back(self._rest)
+            self.give_back(self._rest)
             self._rest = None
         for item in self._stream.clear():
             if type(item) is Batch:
-                self._give_back(item)
+                self.give_back(item)
             elif type(item) is StateRequested:
                 self._answer_state(StateReady(item.token, None, "the provider is leaving"))
 
@@ -489,7 +541,7 @@ class Channel:
             await trio.sleep(timeout / 4)
             idle = trio.current_time() - stream.taken_at
             if len(stream) and idle > timeout and self._error is None:
-                self._abandon(f"the reader took nothing for {idle:.1f} s, {stream.length} waiting")
+                self.abandon(f"the reader took nothing for {idle:.1f} s, {stream.length} waiting")
 
     async def _join(self, cluster: str, get_state: bool, timeout: float) -> None:
         """Returns with the first view (and the state, if one was asked for and there is one)."""

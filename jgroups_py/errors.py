@@ -7,9 +7,11 @@ JGroupsError
   ChannelClosed             also trio.ClosedResourceError: you closed it
   Expelled                  also trio.BrokenResourceError: the group went on without you
   JoinError                 the group could not be joined
-  CallError                 .definite tells whether the call certainly did not run
-    Unreachable             definite
+  CallError                 .definite tells whether the call certainly did not run; .member: where
+    Unreachable, Refused    definite
     Suspected, ReplyLost    not definite: it may have run
+    RemoteError             it ran, and raised
+    NoAnswer                of nobody; definite if it certainly ran nowhere
   StateTransferError        who was asked, how many bytes had arrived
   CacheError                .definite tells whether certainly nothing was changed
     CacheRefused            also ValueError: a path, name, value or option that cannot be; definite
@@ -22,7 +24,12 @@ JGroupsError
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 import trio
+
+if TYPE_CHECKING:
+    from jgroups_py.address import Address
 
 
 class JGroupsError(Exception):
@@ -82,13 +89,25 @@ class JoinError(JGroupsError):
 
 
 class CallError(JGroupsError):
-    """A remote call failed. ``definite``: it certainly did not run."""
+    """A remote call failed. ``definite``: it certainly did not run at ``member``."""
 
+    __match_args__ = ("member",)
     definite = False
+
+    def __init__(self, problem: str, member: Address | None = None) -> None:
+        self.member = member
+        super().__init__(problem)
 
 
 class Unreachable(CallError):
-    """The member was not in the view. The call certainly did not run."""
+    """The member was not in the view. The call certainly did not run there."""
+
+    definite = True
+
+
+class Refused(CallError):
+    """The member did not run the call: it has no such method, could not read the arguments, or
+    dropped the call unread. It certainly did not run there."""
 
     definite = True
 
@@ -98,7 +117,26 @@ class Suspected(CallError):
 
 
 class ReplyLost(CallError):
-    """The answer did not come. The call may have run."""
+    """The answer did not come or could not be kept. The call may have run."""
+
+
+class RemoteError(CallError):
+    """The method raised at the member. ``type``: the class of what was raised, by name; ``text``:
+    what it said."""
+
+    def __init__(self, type: str, text: str, member: Address | None = None) -> None:
+        self.type = type
+        self.text = text
+        super().__init__(f"{type}: {text}" if text else type, member)
+
+
+class NoAnswer(CallError):
+    """Nobody answered with a value. ``replies`` says what came instead, member by member."""
+
+    def __init__(self, problem: str, replies: tuple[Any, ...] = (), *, definite: bool) -> None:
+        self.replies = replies
+        self.definite = definite
+        super().__init__(problem)
 
 
 class StateTransferError(JGroupsError):

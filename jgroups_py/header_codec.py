@@ -64,6 +64,8 @@ def sequence_offset(header: Header) -> int | None:
         return None if header.type == h.NakAckType.XMIT_REQ else 1
     if isinstance(header, h.UnicastHeader3 | h.UnicastHeader):
         return 1 if header.type in (h.UnicastType.DATA, h.UnicastType.ACK) else None
+    if isinstance(header, h.CorrelatorHeader):  # and MultiDestinationHeader
+        return 1 if header.request_id else None
     return 0 if isinstance(header, h.FragHeader) else None
 
 

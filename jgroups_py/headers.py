@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import ClassVar, Final
+from typing import ClassVar, Final, Self
 
 from jgroups_py.address import Address, IpAddress
 from jgroups_py.header import Header
@@ -410,12 +410,19 @@ class SequencerHeader(Header):
 
 @dataclass(frozen=True, slots=True)
 class CorrelatorHeader(Header):
-    """Remote calls. ``request_id`` 0: no answer wanted."""
+    """Remote calls. ``request_id`` 0: no answer wanted; a run of those does not count."""
 
     magic_id: ClassVar[int] = 67
+    sequence: ClassVar[str | None] = "request_id"
     type: CorrelatorType
     request_id: int
     correlator_id: int = 200
+
+    def at(self, index: int) -> Self:
+        return Header.at(self, index if self.request_id else 0)
+
+    def is_followed_by(self, other: Header, distance: int = 1) -> bool:
+        return Header.is_followed_by(self, other, distance) if self.request_id else self == other
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,8 @@
 """Finds the end of an object in a Java serialization stream, without making anything of it.
 
 Such an object has no length on the wire; inside a method call it must be walked through to reach
-what follows. Nothing is instantiated and nothing of it is kept but its bytes.
+what follows. Nothing is instantiated and nothing of it is kept but its bytes. Of an exception, class
+and text can be read; an exception with a text, and a class, can be written.
 
 Source: Java Object Serialization Specification, chapter 6; WIRE.md section 5, code 51.
 """
@@ -11,7 +12,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from jgroups_py.wire import Reader
+from jgroups_py.errors import RemoteProtocolError
+from jgroups_py.wire import Reader, Writer
 
 MAGIC: Final = 0xACED0005
 MAX_NESTING: Final = 64
@@ -32,6 +34,8 @@ class _Class:
     name: str
     flags: int = 0
     fields: tuple[int, ...] = ()
+    """What each field holds."""
+    names: tuple[str, ...] = ()
     parent: _Class | None = None
 
 
@@ -128,20 +132,21 @@ class _Walk:
             r.i64()
             self.handles.append(found)
             found.flags = r.u8()
-            found.fields = tuple([self.field() for _ in range(r.count(r.u16(), 3, "fields"))])
+            fields = [self.field() for _ in range(r.count(r.u16(), 3, "fields"))]
+            found.fields = tuple([kind for kind, _ in fields])
+            found.names = tuple([name for _, name in fields])
         self.annotations()
         found.parent = self.read_class()
         self.depth -= 1
         return found
 
-    def field(self) -> int:
-        kind = self.r.u8()
-        self.r.mutf()
+    def field(self) -> tuple[int, str]:
+        kind, name = self.r.u8(), self.r.mutf()
         if kind in (ord("["), ord("L")):
             self.content()
         elif kind not in _SIZES:
             self.r.fail(f"a field of type {kind:#04x}")
-        return kind
+        return kind, name
 
     def annotations(self) -> None:
         while self.content() != _END_BLOCK:
@@ -154,8 +159,12 @@ class _Walk:
         else:
             self.r.skip(size)
 
+    def field_value(self, part: _Class, index: int) -> None:
+        self.value(part.fields[index])
+
     def object(self) -> None:
         cls = self.read_class()
+        self.begin(cls)
         self.handles.append(None)
         chain: list[_Class] = []
         while cls is not None:
@@ -165,14 +174,17 @@ class _Walk:
             cls = cls.parent
         for part in reversed(chain):
             if part.flags & _SERIALIZABLE:
-                for kind in part.fields:
-                    self.value(kind)
+                for index in range(len(part.fields)):
+                    self.field_value(part, index)
                 if part.flags & _WRITE_METHOD:
                     self.annotations()
             elif part.flags & _EXTERNALIZABLE:
                 if not part.flags & _BLOCK_DATA:
                     self.r.fail(f"{part.name} does not tell where it ends")
                 self.annotations()
+
+    def begin(self, cls: _Class | None) -> None:
+        """An object of that class begins."""
 
     def array(self) -> None:
         r = self.r
@@ -188,3 +200,123 @@ class _Walk:
         else:
             for _ in range(count):
                 self.content()
+
+
+def write_class(name: str) -> bytes:
+    """A serialized Class object of an interface or a class that is not Serializable."""
+    w = Writer()
+    w.u32(MAGIC)
+    w.u8(_CLASS)
+    w.u8(_CLASSDESC)
+    w.mutf(name)
+    w.i64(0)
+    w.u8(0)
+    w.u16(0)
+    w.u8(_END_BLOCK)
+    w.u8(_NULL)
+    return w.done()
+
+
+# Exceptions
+
+_THROWABLE: Final = "java.lang.Throwable"
+
+
+def read_throwable(data: bytes) -> tuple[str, str] | None:
+    """Class name and text of a serialized Throwable; None for any other object, and for bytes that
+    are no serialized object."""
+    r = Reader(data)
+    try:
+        if r.u32() != MAGIC:
+            return None
+        walk = _ThrowableWalk(r)
+        walk.content()
+    except RemoteProtocolError:
+        return None
+    return (walk.name, walk.text or "") if walk.is_throwable else None
+
+
+class _ThrowableWalk(_Walk):
+    """Remembers the class of the outermost object, and the text in its Throwable part."""
+
+    def __init__(self, r: Reader) -> None:
+        super().__init__(r)
+        self.name = ""
+        self.text: str | None = None
+        self.is_throwable = False
+        self._level = 0  # objects within objects
+        self._strings: dict[int, str] = {}  # by handle
+        self._last: str | None = None  # the element read last, if it was a string
+
+    def content(self) -> int:
+        r = self.r
+        start, handle = r.pos, len(self.handles)
+        code = super().content()
+        again = Reader(r.data, start + 1)
+        self._last = None
+        if code == _STRING:
+            self._last = self._strings[handle] = again.mutf()
+        elif code == _REFERENCE:
+            self._last = self._strings.get(again.u32() - _FIRST_HANDLE)
+        return code
+
+    def object(self) -> None:
+        self._level += 1
+        super().object()
+        self._level -= 1
+
+    def begin(self, cls: _Class | None) -> None:
+        if self._level == 1 and cls is not None:
+            self.name = cls.name
+
+    def field_value(self, part: _Class, index: int) -> None:
+        super().field_value(part, index)
+        if part.name == _THROWABLE and self._level == 1:
+            self.is_throwable = True
+            if part.names[index] == "detailMessage":
+                self.text = self._last
+
+
+def write_runtime_exception(text: str) -> bytes:
+    """A serialized java.lang.RuntimeException with that text and no stack; every JVM has the class.
+
+    Source: Java's Serialized Form of Throwable, Exception and RuntimeException."""
+    w = Writer()
+    w.u32(MAGIC)
+    w.u8(_OBJECT)
+    for name, number, flags in (
+        ("java.lang.RuntimeException", -0x61A0F9B8F5CB7C1B, _SERIALIZABLE),
+        ("java.lang.Exception", -0x2F02E0C1E5C4E33C, _SERIALIZABLE),
+        (_THROWABLE, -0x2A39CAD8C6884735, _SERIALIZABLE | _WRITE_METHOD),
+    ):
+        w.u8(_CLASSDESC)
+        w.mutf(name)
+        w.i64(number)
+        w.u8(flags)
+        if name == _THROWABLE:
+            w.u16(len(_THROWABLE_FIELDS))
+            for field, kind in _THROWABLE_FIELDS:
+                w.u8(ord(kind[0]))
+                w.mutf(field)
+                w.u8(_STRING)
+                w.mutf(kind)
+        else:
+            w.u16(0)
+        w.u8(_END_BLOCK)
+    w.u8(_NULL)  # Throwable has no parent that is serialized
+    w.u8(_REFERENCE)  # its cause is itself, which means none
+    w.u32(_FIRST_HANDLE + 3 + len(_THROWABLE_FIELDS))
+    w.u8(_STRING)
+    w.mutf(text)
+    w.u8(_NULL)  # no stack
+    w.u8(_NULL)  # nothing suppressed
+    w.u8(_END_BLOCK)
+    return w.done()
+
+
+_THROWABLE_FIELDS: Final = (
+    ("cause", "Ljava/lang/Throwable;"),
+    ("detailMessage", "Ljava/lang/String;"),
+    ("stackTrace", "[Ljava/lang/StackTraceElement;"),
+    ("suppressedExceptions", "Ljava/util/List;"),
+)

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import trio
 
 from jgroups_py.address import Address
-from jgroups_py.batch import Batch
+from jgroups_py.batch import Batch, Headers
 from jgroups_py.channel_values import ChannelLimits
 from jgroups_py.errors import LocalProtocolError
 from jgroups_py.events import FlowBlocked
-from jgroups_py.message import Flag, Transient
+from jgroups_py.header import Header
+from jgroups_py.message import Flag, MessageType, Transient
 
 Payload = bytes | bytearray | memoryview
 
@@ -25,12 +27,14 @@ _KNOWN_FLAGS = sum(Flag)
 
 @dataclass(slots=True)
 class Run:
-    """Payloads for one destination with the same flags."""
+    """Payloads for one destination with the same flags; ``headers`` and ``type`` as in Batch."""
 
     flags: int
     transient: int
-    payloads: list[bytes]
+    payloads: list[Any]
     size: int = 0
+    headers: Headers | None = None
+    type: int = MessageType.BYTES
 
 
 class Outbox:
@@ -83,6 +87,7 @@ class Outbox:
         run = self._run
         if (
             run is None
+            or run.headers is not None
             or to != self._run_to
             or flags != run.flags
             or loopback is (run.transient != 0)
@@ -95,6 +100,52 @@ class Outbox:
         self.turn_bytes += size
         return True
 
+    def put_headed(
+        self,
+        payload: Any,
+        size: int,
+        to: Address | None,
+        protocol_id: int,
+        header: Header,
+        *,
+        flags: int = 0,
+        type: int = MessageType.BYTES,
+        beyond: int = 0,
+    ) -> bool:
+        """As ``put``, for a payload of ``size`` bytes under a header of a block above the channel.
+        Those that continue each other become one run. ``beyond``: what comes even when the
+        destination is blocked, up to so many bytes more than the limit."""
+        if self.buffered + size > self._limits.send_buffer_max + beyond and self.buffered:
+            room = False
+        else:
+            room = beyond > 0 or not self.blocked or to not in self.blocked
+        if not room:
+            if self.error is not None:
+                raise self.error
+            return False
+        run = self._run
+        if (
+            run is None
+            or run.headers is None
+            or to != self._run_to
+            or flags != run.flags
+            or type != MessageType.BYTES
+            or not run.headers[protocol_id].is_followed_by(header, len(run.payloads))
+        ):
+            run = self._run_for(to, flags, True, {protocol_id: header}, type)
+        run.payloads.append(payload)
+        run.size += size
+        self.buffered += size
+        self.turn_messages += 1
+        self.turn_bytes += size
+        return True
+
+    @property
+    def is_turn_over(self) -> bool:
+        """So much was put in that others should run."""
+        limits = self._limits
+        return self.turn_bytes >= limits.turn_bytes or self.turn_messages >= limits.turn_messages
+
     async def put_many(
         self, payloads: Iterable[Payload], to: Address | None, flags: int, loopback: bool
     ) -> None:
@@ -106,7 +157,7 @@ class Outbox:
             plain = [as_bytes(payload) for payload in todo]
         limits, start = self._limits, 0
         while start < len(plain):
-            if not self._is_open(to, 0):
+            if not self.has_room(to, 0):
                 await self.wait(to, 0)
             part, size = _first_bytes(plain, start, limits.turn_bytes, limits.turn_messages)
             run = self._run_for(to, flags, loopback)
@@ -120,23 +171,38 @@ class Outbox:
         self.turn_messages = self.turn_bytes = 0
         await trio.lowlevel.checkpoint()
 
-    def _run_for(self, to: Address | None, flags: int, loopback: bool) -> Run:
-        """The run to append to, a new one where destination or flags differ from the last."""
+    def _run_for(
+        self,
+        to: Address | None,
+        flags: int,
+        loopback: bool,
+        headers: Headers | None = None,
+        type: int = MessageType.BYTES,
+    ) -> Run:
+        """The run to append to, a new one where the last of that destination differs."""
         if self.error is not None:
             raise self.error
         if flags & ~_KNOWN_FLAGS:
             raise LocalProtocolError(f"unknown flags {flags & ~_KNOWN_FLAGS:#x}")
         transient = 0 if loopback else int(Transient.DONT_LOOPBACK)
         runs = self._runs.setdefault(to, [])
-        if not runs or runs[-1].flags != flags or runs[-1].transient != transient:
-            runs.append(Run(flags, transient, []))
-        self._run, self._run_to = runs[-1], to
+        last = runs[-1] if runs else None
+        if (
+            last is None
+            or (last.flags, last.transient, last.type) != (flags, transient, type)
+            or type != MessageType.BYTES
+            or not _continues(last, headers)
+        ):
+            last = Run(flags, transient, [], 0, headers, type)
+            runs.append(last)
+        self._run, self._run_to = last, to
         self._wake()
-        return self._run
+        return last
 
     # --- waiting
 
-    def _is_open(self, to: Address | None, size: int) -> bool:
+    def has_room(self, to: Address | None, size: int) -> bool:
+        """Nothing need be waited for."""
         if to in self.blocked:
             return False
         return not self.buffered or self.buffered + size <= self._limits.send_buffer_max
@@ -146,7 +212,7 @@ class Outbox:
         self.waits += 1
         self._wake()
         started = trio.current_time()
-        while self.error is None and not self._is_open(to, size):
+        while self.error is None and not self.has_room(to, size):
             with trio.move_on_after(self._limits.warn_after) as scope:
                 await self._senders.park()
             if scope.cancelled_caught:
@@ -188,7 +254,11 @@ class Outbox:
                 self.buffered -= run.size
                 self.sent += len(run.payloads)
                 self.sent_bytes += run.size
-                send(Batch(to, run.payloads, {}, None, run.flags, run.transient))
+                send(
+                    Batch(
+                        to, run.payloads, run.headers or {}, None, run.flags, run.transient, run.type
+                    )
+                )
         if self._senders and self.buffered < before:
             self._senders.unpark_all()
 
@@ -200,6 +270,15 @@ class Outbox:
 
     def clear(self) -> None:
         self._runs.clear()
+
+
+def _continues(run: Run, headers: Headers | None) -> bool:
+    """A message with these headers can be the next of ``run``."""
+    if run.headers is None or headers is None:
+        return run.headers is headers
+    return list(run.headers) == list(headers) and all(
+        first.is_followed_by(headers[key], len(run.payloads)) for key, first in run.headers.items()
+    )
 
 
 def as_bytes(payload: object) -> bytes:

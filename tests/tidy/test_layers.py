@@ -60,6 +60,7 @@ WHERE = {
     "explore": "use",
     "fuzz": "use",
     "longlife": "use",
+    "rpc": "use",
     "tools": "use",
     "": "use",
 }
@@ -69,6 +70,7 @@ LATE = {
     ("batch", "objects"),
     ("batch", "packets"),  # a payload is decoded when somebody asks for it
     ("config", "protocols"),  # the registry is asked by name
+    ("errors", "address"),  # a type only
     ("stackfile", "stacks"),
 }
 

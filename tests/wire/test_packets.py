@@ -14,12 +14,15 @@ from jgroups_py.errors import LocalProtocolError, RemoteProtocolError
 from jgroups_py.header import Header
 from jgroups_py.headers import (
     PROTOCOL_IDS,
+    CorrelatorHeader,
+    CorrelatorType,
     FcHeader,
     FcType,
     FdHeader,
     FdType,
     FragHeader,
     HeartbeatHeader,
+    MultiDestinationHeader,
     NakAckHeader2,
     NakAckType,
     PingHeader,
@@ -53,6 +56,7 @@ from jgroups_py.wire import make_version
 A = UUID.make(random.Random(1))
 B = UUID.make(random.Random(2))
 NAK, UNI, RELAY = PROTOCOL_IDS["NAKACK2"], PROTOCOL_IDS["UNICAST3"], PROTOCOL_IDS["RELAY"]
+CALLS = PROTOCOL_IDS["REQUEST_CORRELATOR"]
 
 # Numbers around the places where one needs a byte more.
 seqnos = st.one_of(
@@ -76,6 +80,9 @@ def header_sets(draw: st.DrawFn) -> dict[int, Header]:
     elif kind == "relay":
         inner = ((NAK, NakAckHeader2(NakAckType.MSG, draw(seqnos))),)
         headers[44] = RelayHeader(RelayType.DATA, original_headers=inner)
+    if draw(st.booleans()):
+        call = draw(st.sampled_from([CorrelatorHeader, MultiDestinationHeader]))
+        headers[CALLS] = call(draw(st.sampled_from(CorrelatorType)), draw(seqnos))
     if draw(st.booleans()):
         headers[PROTOCOL_IDS["MFC"]] = FcHeader(FcType.REPLENISH)
     return headers
@@ -180,6 +187,16 @@ def test_messages_with_other_flags_begin_a_run_of_their_own() -> None:
     (packet,) = encode_packets(sent, "c")
     got = decode_packet(packet).batches
     assert [(len(batch), batch.flags) for batch in got] == [(1, 0), (2, Flag.OOB)]
+
+
+def test_calls_with_consecutive_numbers_form_a_run_and_so_do_calls_without_one() -> None:
+    for number, numbers in ((7, [7, 8, 9]), (0, [0, 0, 0])):
+        headers: dict[int, Header] = {CALLS: CorrelatorHeader(CorrelatorType.REQ, number)}
+        sent = Batch(B, [b"a", b"b", b"c"], headers, A)
+        (packet,) = [decode_packet(p) for p in encode_packets([sent], "demo")]
+        (batch,) = packet.batches
+        got = [batch.headers[CALLS].at(i) for i in range(3)]
+        assert [h.request_id for h in got if isinstance(h, CorrelatorHeader)] == numbers
 
 
 def test_fragments_never_form_a_run() -> None:

@@ -1,0 +1,207 @@
+"""Which call a reply belongs to, and who will not answer any more. No I/O, no clock, no tasks.
+
+    call_one(dest)       a number of that destination's own count, from 1
+    call_many(dests)     a number of the common count, from GROUP_IDS
+    replied(...)         the reply joins its call's outcomes; whoever waits is woken
+    view_changed(view)   who is gone and had not answered becomes SUSPECTED
+    forget(call)         nobody waits any more: what still comes is late
+
+Why two counts: requests to one member with consecutive numbers leave as one run of messages, and so
+do the replies. With one count for all, calls to several members in turn would never be consecutive.
+
+Source: JGroups RequestCorrelator, GroupRequest, UnicastRequest.
+Differs: there is one count per process, and each reply wakes through a future.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from enum import IntEnum
+from typing import Any, Final, NamedTuple
+
+from jgroups_py.address import Address
+from jgroups_py.rpc.limits import RpcCounters, RpcLimits
+
+GROUP_IDS: Final = 1 << 40
+"""Numbers of calls to several members start here; no member is called that often by one other."""
+
+
+class Kind(IntEnum):
+    """What became of a call at one member."""
+
+    VALUE = 0
+    ERROR = 1
+    SUSPECTED = 2
+    LOST = 3
+    UNREACHABLE = 4
+
+
+class Outcome(NamedTuple):
+    """``payload`` and ``type`` of the reply's message, where there was one."""
+
+    member: Address
+    kind: Kind
+    payload: Any = None
+    type: int = 0
+    size: int = 0
+
+
+class Pending:
+    """A call under way. ``waiting``: who has not answered. ``wake`` is called once, when there is
+    an outcome."""
+
+    __slots__ = ("id", "outcomes", "waiting", "wake")
+
+    def __init__(self, id: int, waiting: dict[Address, None]) -> None:
+        self.id = id
+        self.waiting = waiting
+        self.outcomes: deque[Outcome] = deque()
+        self.wake: Callable[[], None] | None = None
+
+    @property
+    def done(self) -> bool:
+        """All outcomes were taken."""
+        return not self.waiting and not self.outcomes
+
+    def add(self, outcome: Outcome) -> None:
+        self.outcomes.append(outcome)
+        wake, self.wake = self.wake, None
+        if wake is not None:
+            wake()
+
+
+class _Peer:
+    """Calls to one member."""
+
+    __slots__ = ("calls", "next")
+
+    def __init__(self, next: int) -> None:
+        self.next = next
+        self.calls: dict[int, Pending] = {}
+
+
+class Correlator:
+    """See the module's docstring."""
+
+    def __init__(self, limits: RpcLimits, counters: RpcCounters) -> None:
+        self._limits = limits
+        self._counters = counters
+        self._peers: dict[Address, _Peer] = {}
+        self._groups: dict[int, Pending] = {}
+        self._next_group = GROUP_IDS
+        self._floor = 1  # first number for a member that was not called before, or came back
+        self.pending = 0
+        self.held = 0
+        """Bytes of outcomes that were not taken."""
+
+    @property
+    def is_full(self) -> bool:
+        return self.pending >= self._limits.pending_max
+
+    def call_one(self, dest: Address) -> Pending:
+        """A call to one member, which is in the view."""
+        peer = self._peers.get(dest)
+        if peer is None:
+            peer = self._peers[dest] = _Peer(self._floor)
+        pending = Pending(peer.next, {dest: None})
+        peer.calls[peer.next] = pending
+        peer.next += 1
+        self.pending += 1
+        return pending
+
+    def call_many(self, dests: Iterable[Address]) -> Pending:
+        """A call to members of the view."""
+        pending = Pending(self._next_group, dict.fromkeys(dests))
+        self._next_group += 1
+        if pending.waiting:
+            self._groups[pending.id] = pending
+            self.pending += 1
+        return pending
+
+    def replied(
+        self, src: Address, kind: Kind, first: int, payloads: Sequence[Any], type: int, copy: bool
+    ) -> None:
+        """Replies with numbers from ``first`` on. ``copy``: they are views into something larger
+        that must not be kept."""
+        peer = self._peers.get(src)
+        for number, payload in enumerate(payloads, first):
+            if number >= GROUP_IDS:
+                pending = self._groups.get(number)
+                if pending is None or src not in pending.waiting:
+                    self._counters.late += 1
+                    continue
+                self._answered(pending, src)
+                if copy and payload is not None:
+                    payload = bytes(payload)
+            else:
+                pending = None if peer is None else peer.calls.get(number)
+                if pending is None:
+                    self._counters.late += 1
+                    continue
+                self._answered(pending, src)
+            size = len(payload) if isinstance(payload, bytes | memoryview) else 0
+            if self.held and self.held + size > self._limits.replies_max:
+                self._counters.lost += 1
+                pending.add(Outcome(src, Kind.LOST))
+            else:
+                self.held += size
+                pending.add(Outcome(src, kind, payload, type, size))
+
+    def take(self, pending: Pending) -> Outcome | None:
+        """The next outcome of a call; None: there is none now."""
+        if not pending.outcomes:
+            return None
+        outcome = pending.outcomes.popleft()
+        self.held -= outcome.size
+        return outcome
+
+    def forget(self, pending: Pending) -> None:
+        """Nobody waits for this call any more."""
+        for member in list(pending.waiting):
+            self._answered(pending, member)
+        while self.take(pending) is not None:
+            pass
+
+    def view_changed(self, members: Iterable[Address]) -> None:
+        """Who is not in ``members`` will not answer."""
+        present = dict.fromkeys(members)
+        for member in [m for m in self._peers if m not in present]:
+            peer = self._peers[member]
+            for pending in list(peer.calls.values()):
+                self._answered(pending, member)
+                pending.add(Outcome(member, Kind.SUSPECTED))
+            self._floor = max(self._floor, peer.next)  # it may come back with the same address
+            del self._peers[member]
+        for pending in list(self._groups.values()):
+            for member in [m for m in pending.waiting if m not in present]:
+                self._answered(pending, member)
+                pending.add(Outcome(member, Kind.SUSPECTED))
+
+    def end(self) -> None:
+        """No reply can come any more."""
+        for pending in [
+            *[p for peer in self._peers.values() for p in peer.calls.values()],
+            *self._groups.values(),
+        ]:
+            for member in list(pending.waiting):
+                self._answered(pending, member)
+                pending.add(Outcome(member, Kind.LOST))
+
+    def _answered(self, pending: Pending, member: Address) -> None:
+        """``member`` is not waited for any more."""
+        del pending.waiting[member]
+        if pending.waiting:
+            return
+        self.pending -= 1
+        if pending.id >= GROUP_IDS:
+            del self._groups[pending.id]
+        else:
+            del self._peers[member].calls[pending.id]
+
+    def check(self) -> None:
+        """Invariants."""
+        ones = [(m, p) for m, peer in self._peers.items() for p in peer.calls.values()]
+        assert self.pending == len(ones) + len(self._groups)
+        assert all(list(p.waiting) == [m] for m, p in ones)
+        assert all(p.waiting for p in self._groups.values())

@@ -1,0 +1,104 @@
+"""What of a channel is not RPC: views and messages for the application, still one ordered stream.
+
+The RPC reads the channel and moves here what it does not take. Flow-control credits stay with the
+messages until the application takes them, so a slow reader slows the senders of messages as it does
+on a channel, and calls go on meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import trio
+
+from jgroups_py.batch import Batch
+from jgroups_py.channel import Item
+from jgroups_py.channel_values import State
+from jgroups_py.message import Message
+from jgroups_py.stream import ItemStream
+from jgroups_py.view import View
+
+
+class Items:
+    """A stream for one reader. ``give_back(batch)``: it was consumed."""
+
+    def __init__(self, uncredited_max: int, give_back: Callable[[Batch], None]) -> None:
+        self._stream = ItemStream(uncredited_max)
+        self._give_back = give_back
+        self._rest: Batch | None = None
+        self._index = 0
+        self._reader_back = trio.lowlevel.ParkingLot()
+
+    @property
+    def is_overfull(self) -> bool:
+        return self._stream.is_overfull
+
+    @property
+    def waiting(self) -> int:
+        """Messages that wait."""
+        return self._stream.length
+
+    def put(self, item: View | Batch | State) -> None:
+        if type(item) is Batch:
+            self._stream.put_batch(item)
+        else:
+            self._stream.put(item)
+
+    async def until_read(self) -> None:
+        """Returns when the reader has taken everything and come back for more."""
+        while len(self._stream) or not self._stream.is_waited_for:
+            await self._reader_back.park()
+
+    async def next(self) -> Item:
+        """The next view or message."""
+        while True:
+            rest = self._rest
+            if rest is not None:
+                payload = rest.payloads[self._index]
+                self._index += 1
+                if self._index == len(rest.payloads):
+                    self._rest = None
+                    self._give_back(rest)
+                assert rest.src is not None
+                return Message(rest.src, rest.bytes_of(payload), rest.dest, rest.flags)
+            item = await self._take()
+            if not isinstance(item, Batch):
+                return item
+            if item.payloads:
+                self._rest, self._index = item, 0
+
+    async def next_batch(self) -> View | Batch | State:
+        """The next view or run of messages."""
+        rest, self._rest = self._rest, None
+        item = await self._take() if rest is None else rest.slice(self._index, len(rest))
+        if isinstance(item, Batch):
+            self._give_back(item)
+        return item
+
+    async def _take(self) -> Any:
+        stream = self._stream
+        await trio.lowlevel.checkpoint_if_cancelled()
+        while (item := stream.take()) is None:
+            self._reader_back.unpark_all()
+            await stream.wait()
+        return item
+
+    def drop_multicasts(self) -> None:
+        """A fetched state contains them."""
+        if self._rest is not None and self._rest.dest is None:
+            self._give_back(self._rest)
+            self._rest = None
+        for batch in self._stream.drop_multicasts():
+            self._give_back(batch)
+
+    def end(self, error: Exception) -> None:
+        """Nothing more comes."""
+        self._stream.end(error)
+        self._reader_back.unpark_all()
+
+    def clear(self) -> list[Any]:
+        """Takes what was not read."""
+        rest, self._rest = self._rest, None
+        unread = [] if rest is None else [rest.slice(self._index, len(rest))]
+        return unread + self._stream.clear()

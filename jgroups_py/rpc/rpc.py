@@ -1,0 +1,612 @@
+"""Rpc: calls of methods at other members of a channel's group, and the methods others may call.
+
+Requests are served where they stand in the channel's one stream, by the task that reads it (here,
+not the application). A method that is not async therefore sees the group as it was when the request
+arrived (``Rpc.view``), and is done before anything after it is looked at. Async methods are started
+in that order and run side by side. Replies do not wait in the stream: they go to their callers as
+the stack hands them up.
+
+Everything sent or answered in one turn of the loop leaves together (outbox.py): many callers cost
+little more than one.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Iterable, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import trio
+
+from jgroups_py.address import Address
+from jgroups_py.batch import Batch
+from jgroups_py.channel import Channel, Item
+from jgroups_py.channel_values import State
+from jgroups_py.errors import (
+    CallError,
+    ChannelClosed,
+    JGroupsError,
+    NoAnswer,
+    ReplyLost,
+    Suspected,
+    Unreachable,
+)
+from jgroups_py.headers import CorrelatorHeader, CorrelatorType, MultiDestinationHeader
+from jgroups_py.message import Flag, MessageType
+from jgroups_py.rpc.correlator import Correlator, Kind, Outcome, Pending
+from jgroups_py.rpc.form import Encoded, Form, Unreadable
+from jgroups_py.rpc.items import Items
+from jgroups_py.rpc.java import JavaForm
+from jgroups_py.rpc.limits import RpcCounters, RpcLimits, RpcStatistics
+from jgroups_py.rpc.methods import Method
+from jgroups_py.rpc.ours import Codec, OurForm
+from jgroups_py.rpc.replies import Answer, Raised, Reply
+from jgroups_py.rpc.serving import ID, Invocation, Server, is_ours
+from jgroups_py.rpc.serving import Reply as Sending
+from jgroups_py.view import View
+
+_log = logging.getLogger("jgroups_py.rpc")
+
+_REPLY_KINDS = {CorrelatorType.RSP: Kind.VALUE, CorrelatorType.EXC_RSP: Kind.ERROR}
+
+
+class Rpc:
+    """Made by ``open_rpc``. Any number of tasks may call; one may iterate."""
+
+    def __init__(
+        self,
+        channel: Channel,
+        methods: dict[str, Method],
+        codec: Codec,
+        limits: RpcLimits,
+        *,
+        in_order: bool,
+    ) -> None:
+        self._channel = channel
+        self._outbox = channel.outbox
+        self._limits = limits
+        self._in_order = in_order
+        self._counters = RpcCounters()
+        self._correlator = Correlator(limits, self._counters)
+        self._forms: dict[int, Form] = {
+            MessageType.BYTES: OurForm(codec),
+            MessageType.OBJECT: JavaForm(),
+        }
+        self._server = Server(methods, self._forms, channel.address, self._counters, self._trace)
+        self._items = Items(channel.limits.receive_buffer_max, channel.give_back)
+        self._view = channel.view
+        self._target_view = channel.view  # the one _all_ours is about
+        self._all_ours = all(map(is_ours, channel.view))
+        self._callers = trio.lowlevel.ParkingLot()  # wait for pending_max
+        self._slots = trio.lowlevel.ParkingLot()  # wait for handlers_max
+        self._handlers = 0
+        self._error: Exception | None = None
+        self._nursery: trio.Nursery
+
+    # --- looking
+
+    @property
+    def channel(self) -> Channel:
+        """The channel this works on; for sending messages, not for reading."""
+        return self._channel
+
+    @property
+    def view(self) -> View:
+        """The view in which the request arrived that is served now. The channel's may be newer."""
+        return self._view
+
+    def statistics(self) -> RpcStatistics:
+        """Counters now."""
+        correlator = self._correlator
+        return RpcStatistics(
+            replace(self._counters), correlator.pending, correlator.held, self._handlers
+        )
+
+    def __repr__(self) -> str:
+        return f"<Rpc of {self._channel.name} in {self._channel.cluster}>"
+
+    # --- calling
+
+    async def call(self, dest: Address, method: str, *args: Any, flags: int = 0) -> Any:
+        """Calls a method at one member (this one included): its value.
+
+        For a time limit put it into a cancel scope; a reply that comes later is dropped.
+
+        Raises:
+            RemoteError: the method raised.
+            Unreachable, Refused: it certainly did not run.
+            Suspected, ReplyLost: it may have run.
+            ChannelClosed, Expelled, LocalProtocolError: nothing was sent.
+        """
+        encoded = self._form_for(dest).write_request(method, args)
+        await self._room(dest, encoded.size)
+        if dest not in self._channel.view:
+            name = self._channel.name_of(dest)
+            raise Unreachable(f"{name} is not in the view", dest)
+        pending = self._correlator.call_one(dest)
+        header = CorrelatorHeader(CorrelatorType.REQ, pending.id)
+        try:
+            self._send(dest, header, encoded, flags)
+            self._counters.calls += 1
+            outcome = await self._outcome(pending)
+        finally:
+            if pending.waiting:
+                self._forget(pending)
+        self._admit()
+        result = self._read(outcome)
+        if isinstance(result, Answer):
+            return result.value
+        if isinstance(result, Raised):
+            raise result.error
+        raise result
+
+    def call_all(
+        self,
+        method: str,
+        *args: Any,
+        dests: Iterable[Address] | Address | None = None,
+        exclude: Iterable[Address] | Address = (),
+        flags: int = 0,
+    ) -> Replies:
+        """Calls a method at all members of the view, or at ``dests``, without ``exclude``:
+
+            async for reply in rpc.call_all("add", 1, 2): ...
+
+        One reply for each, as they come; see replies.py. It is sent when the first is asked for.
+        Stop early and keep what came: what comes later is dropped. To the whole group it is one
+        multicast, to ``dests`` a message each.
+        """
+        return Replies(self, method, args, _addresses(dests), _addresses(exclude) or (), flags)
+
+    async def call_first(
+        self,
+        method: str,
+        *args: Any,
+        dests: Iterable[Address] | Address | None = None,
+        exclude: Iterable[Address] | Address = (),
+        flags: int = 0,
+    ) -> Answer:
+        """As ``call_all``: the first answer with a value.
+
+        Raises:
+            NoAnswer: all raised, left, or were not there.
+        """
+        other: list[Reply] = []
+        replies = self.call_all(method, *args, dests=dests, exclude=exclude, flags=flags)
+        try:
+            async for reply in replies:
+                if isinstance(reply, Answer):
+                    return reply
+                other.append(reply)
+        finally:
+            replies.close()
+        said = "; ".join(_said(self._channel, reply) for reply in other[:3]) or "nobody was called"
+        definite = all(_error_of(reply).definite for reply in other)
+        raise NoAnswer(f"{method}: no answer ({said})", tuple(other), definite=definite)
+
+    async def cast(
+        self,
+        method: str,
+        *args: Any,
+        dests: Iterable[Address] | Address | None = None,
+        exclude: Iterable[Address] | Address = (),
+        flags: int = 0,
+    ) -> None:
+        """As ``call_all``, but nobody answers. Returns when it has room, as ``Channel.send`` does.
+        Members of ``dests`` that are not in the view are left out.
+
+        Raises:
+            ChannelClosed, Expelled, LocalProtocolError: nothing was sent.
+        """
+        wanted, left_out = _addresses(dests), _addresses(exclude) or ()
+        self._counters.casts += 1
+        if wanted is None:
+            encoded = self._group_form().write_request(method, args)
+            await self._room(None, encoded.size)
+            self._send(None, _request(0, left_out), encoded, flags)
+        else:
+            for dest in wanted:
+                if dest not in left_out:
+                    encoded = self._form_for(dest).write_request(method, args)
+                    await self._room(dest, encoded.size)
+                    if dest in self._channel.view:
+                        self._send(dest, CorrelatorHeader(CorrelatorType.REQ, 0), encoded, flags)
+        if self._outbox.is_turn_over:
+            await self._outbox.let_others_run()
+
+    async def _room(self, dest: Address | None, size: int) -> None:
+        """Waits for credit, and until fewer than ``pending_max`` calls are under way."""
+        while self._correlator.is_full and self._error is None:
+            self._counters.waits_pending += 1
+            await self._wait_warned(self._callers, f"{self._limits.pending_max} calls are under way")
+        while self._error is None and not self._outbox.has_room(dest, size):
+            await self._outbox.wait(dest, size)
+        if self._error is not None:
+            raise self._error
+
+    def _send(
+        self, dest: Address | None, header: CorrelatorHeader, encoded: Encoded, flags: int
+    ) -> None:
+        """There was room, or there is enough of it for all that found room in this turn."""
+        if dest is None:
+            flags |= Flag.NO_RELAY  # a call is for this group, not for other sites
+        if not self._outbox.put_headed(
+            encoded.payload,
+            encoded.size,
+            dest,
+            ID,
+            header,
+            flags=flags | encoded.flags,
+            type=encoded.type,
+            beyond=_ALWAYS,
+        ):
+            raise AssertionError("the outbox has no room beyond everything")
+
+    async def _start(
+        self,
+        method: str,
+        args: tuple[Any, ...],
+        wanted: tuple[Address, ...] | None,
+        exclude: tuple[Address, ...],
+        flags: int,
+    ) -> Pending:
+        """Sends a call to several."""
+        if wanted is None:
+            encoded = self._group_form().write_request(method, args)
+            await self._room(None, encoded.size)
+            present = [m for m in self._channel.view if m not in exclude]
+            pending = self._correlator.call_many(present)
+            header = _request(pending.id, exclude)
+            self._send_group(pending, {None: encoded} if present else {}, header, flags)
+            return pending
+        chosen = [m for m in dict.fromkeys(wanted) if m not in exclude]
+        requests = {m: self._form_for(m).write_request(method, args) for m in chosen}
+        for dest, encoded in requests.items():
+            await self._room(dest, encoded.size)
+        view = self._channel.view
+        pending = self._correlator.call_many([m for m in chosen if m in view])
+        for dest in chosen:
+            if dest not in view:
+                pending.add(Outcome(dest, Kind.UNREACHABLE))
+        header = CorrelatorHeader(CorrelatorType.REQ, pending.id)
+        sent = {dest: requests[dest] for dest in pending.waiting}
+        self._send_group(pending, sent, header, flags)
+        return pending
+
+    def _send_group(
+        self,
+        pending: Pending,
+        requests: Mapping[Any, Encoded],
+        header: CorrelatorHeader,
+        flags: int,
+    ) -> None:
+        try:
+            for dest, encoded in requests.items():
+                self._send(dest, header, encoded, flags)
+        except JGroupsError:
+            self._forget(pending)
+            raise
+        self._counters.calls += 1
+
+    def _forget(self, pending: Pending) -> None:
+        self._correlator.forget(pending)
+        self._admit()
+
+    def _admit(self) -> None:
+        """A call is over: the next may be sent."""
+        if self._callers and not self._correlator.is_full:
+            self._callers.unpark()
+
+    async def _outcome(self, pending: Pending) -> Outcome:
+        """The next outcome of a call, when there is one. One task may wait for a call."""
+        outcome = self._correlator.take(pending)
+        while outcome is None:
+            pending.wake = partial(trio.lowlevel.reschedule, trio.lowlevel.current_task())
+
+            def abort(_: object) -> trio.lowlevel.Abort:
+                pending.wake = None
+                return trio.lowlevel.Abort.SUCCEEDED
+
+            await trio.lowlevel.wait_task_rescheduled(abort)
+            outcome = self._correlator.take(pending)
+        return outcome
+
+    def _read(self, outcome: Outcome) -> Reply:
+        """What the application gets of an outcome."""
+        member = outcome.member
+        try:
+            if outcome.kind is Kind.VALUE:
+                return Answer(member, self._form_of(outcome).read_value(outcome.payload))
+            if outcome.kind is Kind.ERROR:
+                return Raised(member, self._form_of(outcome).read_error(outcome.payload, member))
+        except Unreadable as problem:
+            self._counters.malformed += 1
+            self._trace("malformed", {"src": str(member), "problem": str(problem)})
+            return Raised(member, ReplyLost(f"the reply cannot be read: {problem}", member))
+        name = self._channel.name_of(member)
+        if outcome.kind is Kind.SUSPECTED:
+            return Suspected(f"{name} left or crashed before it answered", member)
+        if outcome.kind is Kind.UNREACHABLE:
+            return Unreachable(f"{name} is not in the view", member)
+        if self._error is None:
+            return Raised(member, ReplyLost("there was no room (replies_max)", member))
+        lost = ReplyLost(f"{self._error} before {name} answered", member)
+        lost.__cause__ = self._error
+        return Raised(member, lost)
+
+    def _form_of(self, outcome: Outcome) -> Form:
+        form = self._forms.get(outcome.type)
+        if form is None:
+            raise Unreadable(f"a message of type {outcome.type} is no reply")
+        return form
+
+    def _form_for(self, member: Address) -> Form:
+        return self._forms[MessageType.BYTES if is_ours(member) else MessageType.OBJECT]
+
+    def _group_form(self) -> Form:
+        """A multicast must be read by all: a Java member among them decides the form."""
+        view = self._channel.view
+        if view is not self._target_view:
+            self._target_view = view
+            self._all_ours = all(map(is_ours, view))
+        return self._forms[MessageType.BYTES if self._all_ours else MessageType.OBJECT]
+
+    # --- what is not RPC
+
+    def __aiter__(self) -> AsyncIterator[Item]:
+        return self
+
+    async def __anext__(self) -> Item:
+        """The next View or Message (or State) of the channel that is not RPC.
+
+        Raises:
+            ChannelClosed, Expelled: after everything that came before was handed out.
+        """
+        return await self._items.next()
+
+    async def next_batch(self) -> View | Batch | State:
+        """As the channel's."""
+        return await self._items.next_batch()
+
+    # --- serving
+
+    async def _run(self) -> None:
+        """Reads the channel, serves requests, puts aside what is not RPC. Ends with the channel."""
+        channel, items = self._channel, self._items
+        async with trio.open_nursery() as nursery:
+            self._nursery = nursery
+            while self._error is None:
+                try:
+                    item = await channel.next_held(self)
+                except JGroupsError:
+                    break  # ``ended`` has told everybody
+                if isinstance(item, Batch) and _is_call(item):
+                    try:
+                        await self._serve(item)
+                    finally:
+                        channel.give_back(item)
+                    continue
+                if isinstance(item, View):
+                    self._view = item
+                items.put(item)
+                if items.is_overfull:
+                    channel.abandon(f"{items.waiting} messages unread (receive_buffer_max)")
+                if self._in_order:
+                    await items.until_read()
+            nursery.cancel_scope.cancel()
+
+    async def _serve(self, batch: Batch) -> None:
+        left = self._limits.turn_requests
+        for one in self._server.read(batch):
+            if type(one) is Invocation:
+                if one.method.is_async:
+                    await self._slot()
+                    self._handlers += 1
+                    self._nursery.start_soon(self._handle, one)
+                else:
+                    reply = self._server.run(one)
+                    if reply is not None and not self._put_reply(reply):
+                        await self._send_reply(reply)
+            else:
+                assert isinstance(one, Sending)
+                if not self._put_reply(one):
+                    await self._send_reply(one)
+            left -= 1
+            if not left:
+                await trio.lowlevel.checkpoint()
+                left = self._limits.turn_requests
+
+    async def _handle(self, invocation: Invocation) -> None:
+        """One async method."""
+        try:
+            value = await invocation.call()
+        except Exception as error:
+            reply = self._server.raised(invocation, error)
+        else:
+            reply = self._server.value(invocation, value)
+        finally:
+            self._handlers -= 1
+            self._slots.unpark()
+        if reply is not None and not self._put_reply(reply):
+            await self._send_reply(reply)
+
+    async def _slot(self) -> None:
+        """Returns when one more async method may run."""
+        while self._handlers >= self._limits.handlers_max:
+            self._counters.waits_handlers += 1
+            await self._wait_warned(self._slots, f"{self._handlers} handlers run (handlers_max)")
+
+    async def _send_reply(self, reply: Sending) -> None:
+        """Waits for room first."""
+        self._counters.waits_replies += 1
+        while not self._put_reply(reply):
+            await self._outbox.wait_turn()
+
+    def _put_reply(self, reply: Sending) -> bool:
+        """Credit is not waited for: else one caller that is slow would stop all others."""
+        encoded = reply.encoded
+        try:
+            return self._outbox.put_headed(
+                encoded.payload,
+                encoded.size,
+                reply.dest,
+                ID,
+                reply.header,
+                flags=reply.flags,
+                type=encoded.type,
+                beyond=self._limits.reply_buffer_max,
+            )
+        except JGroupsError:
+            return True  # the channel has ended: there is nobody to answer
+
+    async def _wait_warned(self, lot: trio.lowlevel.ParkingLot, why: str) -> None:
+        with trio.move_on_after(self._limits.warn_after) as scope:
+            await lot.park()
+        if scope.cancelled_caught:
+            name, cluster = self._channel.name, self._channel.cluster
+            extra = {"member": name, "cluster": cluster}
+            _log.warning("%s/%s: waiting: %s", name, cluster, why, extra=extra)
+
+    # --- what the channel tells (Tap)
+
+    def deliver(self, batch: Batch) -> bool:
+        """Replies are taken here; requests wait in the stream."""
+        header = batch.headers.get(ID)
+        if header is None:
+            return False
+        if not isinstance(header, CorrelatorHeader) or header.correlator_id != ID:
+            self._drop(batch, "not a header of a call, or for another correlator")
+            return True
+        kind = _REPLY_KINDS.get(header.type)
+        if batch.src is None or not 0 <= header.request_id < _NUMBER_MAX:
+            self._drop(batch, f"the number {header.request_id}")
+        elif kind is None:
+            return False
+        else:
+            self._correlator.replied(
+                batch.src, kind, header.request_id, batch.payloads, batch.type, copy=True
+            )
+        return True
+
+    def view_changed(self, view: View) -> None:
+        self._correlator.view_changed(view.members)
+        self._admit()
+
+    def state_replaced(self, unread: list[Batch]) -> None:
+        self._items.drop_multicasts()
+        for batch in unread:
+            if _is_call(batch):
+                for reply in self._server.refuse(batch, "the member has just fetched the state"):
+                    self._put_reply(reply)
+
+    def ended(self, error: Exception) -> None:
+        if self._error is not None:
+            return
+        self._error = error
+        self._correlator.end()
+        self._callers.unpark_all()
+        self._items.end(error)
+
+    def _drop(self, batch: Batch, problem: str) -> None:
+        self._counters.malformed += len(batch)
+        self._trace("malformed", {"src": str(batch.src), "problem": problem})
+
+    def _trace(self, what: str, details: dict[str, Any]) -> None:
+        machine = self._channel.stack.machine
+        if machine.trace is not None:
+            machine.trace(machine.now, machine.name, "RPC", what, details)
+
+    # --- opening and closing (open.py)
+
+    def _open(self, nursery: trio.Nursery) -> None:
+        self._channel.attach(self)
+        nursery.start_soon(self._run)
+
+    def _close(self) -> None:
+        self.ended(ChannelClosed("the RPC is closed"))
+        self._channel.detach(self._items.clear())
+
+
+class Replies:
+    """What ``Rpc.call_all`` gives: iterate once. Letting go of it, or ``close``, forgets the call."""
+
+    def __init__(
+        self,
+        rpc: Rpc,
+        method: str,
+        args: tuple[Any, ...],
+        dests: tuple[Address, ...] | None,
+        exclude: tuple[Address, ...],
+        flags: int,
+    ) -> None:
+        self._rpc = rpc
+        self._what = (method, args, dests, exclude, flags)
+        self._pending: Pending | None = None
+        self._closed = False
+
+    def __aiter__(self) -> Replies:
+        return self
+
+    async def __anext__(self) -> Reply:
+        """The next reply.
+
+        Raises:
+            ChannelClosed, Expelled, LocalProtocolError: nothing was sent.
+        """
+        rpc = self._rpc
+        if self._closed:
+            raise StopAsyncIteration
+        if self._pending is None:
+            self._pending = await rpc._start(*self._what)
+        if self._pending.done:
+            self.close()
+            raise StopAsyncIteration
+        outcome = await rpc._outcome(self._pending)
+        if not self._pending.waiting:
+            rpc._admit()
+        return rpc._read(outcome)
+
+    def close(self) -> None:
+        """No more replies are wanted."""
+        self._closed = True
+        pending, self._pending = self._pending, None
+        if pending is not None and not pending.done:
+            self._rpc._forget(pending)
+
+    def __del__(self) -> None:
+        self.close()
+
+
+_ALWAYS = 1 << 62
+_NUMBER_MAX = 1 << 62
+"""Numbers from here on nobody reaches by counting."""
+
+
+def _addresses(given: Iterable[Address] | Address | None) -> tuple[Address, ...] | None:
+    if given is None:
+        return None
+    return (given,) if isinstance(given, Address) else tuple(given)
+
+
+def _request(number: int, exclude: tuple[Address, ...]) -> CorrelatorHeader:
+    if exclude:
+        return MultiDestinationHeader(CorrelatorType.REQ, number, excluded=exclude)
+    return CorrelatorHeader(CorrelatorType.REQ, number)
+
+
+def _is_call(batch: Batch) -> bool:
+    """A request; ``deliver`` has taken everything else under our header."""
+    return isinstance(batch.headers.get(ID), CorrelatorHeader)
+
+
+def _error_of(reply: Reply) -> CallError:
+    if isinstance(reply, Raised):
+        return reply.error
+    assert isinstance(reply, CallError)
+    return reply
+
+
+def _said(channel: Channel, reply: Reply) -> str:
+    return f"{channel.name_of(reply.member)}: {_error_of(reply)}"

@@ -1,0 +1,178 @@
+"""Requests that arrive: what is to be called, and what goes back. No I/O, no tasks.
+
+    read(batch)      for each request an Invocation, or the Reply that refuses it
+    run(invocation)  calls a method that is not async; the Reply, None where no answer is wanted
+    value, raised    the Reply for what an async method returned or raised
+
+Requests of members of ours and of Java members may be in one group: the type of the message tells
+the form of a request, the address of the caller that of the reply.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from jgroups_py.address import UUID, Address
+from jgroups_py.batch import Batch
+from jgroups_py.errors import LocalProtocolError
+from jgroups_py.headers import (
+    PROTOCOL_IDS,
+    CorrelatorHeader,
+    CorrelatorType,
+    MultiDestinationHeader,
+)
+from jgroups_py.message import Flag, MessageType
+from jgroups_py.rpc.form import Encoded, Form, Unreadable
+from jgroups_py.rpc.limits import RpcCounters
+from jgroups_py.rpc.methods import Method
+
+ID: Final = PROTOCOL_IDS["REQUEST_CORRELATOR"]
+_REPLY_FLAGS: Final = sum(Flag) & ~int(Flag.RSVP | Flag.RSVP_NB | Flag.SERIALIZED)
+"""Flags of a request that its reply has, too."""
+
+_log = logging.getLogger("jgroups_py.rpc")
+
+
+class Reply(NamedTuple):
+    """A message to send."""
+
+    dest: Address
+    header: CorrelatorHeader
+    encoded: Encoded
+    flags: int
+
+
+@dataclass(slots=True)
+class Invocation:
+    """A call that is to be made here. ``id`` 0: no answer is wanted."""
+
+    name: str
+    method: Method
+    args: Sequence[Any]
+    caller: Address
+    id: int
+    flags: int
+
+    def call(self) -> Any:
+        """Calls the function: its value, or its coroutine."""
+        method = self.method
+        if method.with_caller:
+            return method.function(self.caller, *self.args)
+        return method.function(*self.args)
+
+
+class Server:
+    """See the module's docstring. ``trace(what, details)`` is told what was dropped."""
+
+    def __init__(
+        self,
+        methods: Mapping[str, Method],
+        forms: Mapping[int, Form],
+        local: Address,
+        counters: RpcCounters,
+        trace: Callable[[str, dict[str, Any]], None],
+    ) -> None:
+        self._methods = methods
+        self._forms = forms
+        self._local = local
+        self._counters = counters
+        self._trace = trace
+        self._told: dict[tuple[str, str], None] = {}
+
+    def read(self, batch: Batch) -> Iterator[Invocation | Reply]:
+        header, src, counters = batch.headers[ID], batch.src, self._counters
+        assert isinstance(header, CorrelatorHeader) and src is not None
+        if type(header) is MultiDestinationHeader and self._local in (header.excluded or ()):
+            counters.excluded += len(batch)
+            return
+        form = self._forms.get(batch.type)
+        flags = batch.flags & _REPLY_FLAGS
+        step = 1 if header.request_id else 0
+        number = header.request_id - step
+        for payload in batch.payloads:
+            number += step
+            counters.requests += 1
+            try:
+                if form is None:
+                    raise Unreadable(f"a message of type {batch.type} is no request")
+                name, args = form.read_request(payload)
+            except Unreadable as problem:
+                counters.malformed += 1
+                self._trace("malformed", {"src": str(src), "problem": str(problem)})
+                if number:
+                    yield self._refusal(src, number, flags, f"cannot be read: {problem}")
+                continue
+            method = self._methods.get(name)
+            if method is not None:
+                yield Invocation(name, method, args, src, number, flags)
+                continue
+            counters.refused += 1
+            self._trace("refused", {"src": str(src), "method": name})
+            if number:
+                yield self._refusal(src, number, flags, f"there is no method {name!r}")
+
+    def refuse(self, batch: Batch, why: str) -> Iterator[Reply]:
+        """Refuses all requests of a batch unread."""
+        header, src = batch.headers[ID], batch.src
+        assert isinstance(header, CorrelatorHeader) and src is not None
+        self._counters.refused += len(batch)
+        if header.request_id:
+            for number in range(header.request_id, header.request_id + len(batch)):
+                yield self._refusal(src, number, batch.flags & _REPLY_FLAGS, why)
+
+    def run(self, invocation: Invocation) -> Reply | None:
+        try:
+            value = invocation.call()
+        except Exception as error:
+            return self.raised(invocation, error)
+        return self.value(invocation, value) if invocation.id else None
+
+    def value(self, invocation: Invocation, value: Any) -> Reply | None:
+        if not invocation.id:
+            return None
+        form = self._form_for(invocation.caller)
+        try:
+            encoded = form.write_value(value)
+        except LocalProtocolError as error:
+            return self.raised(invocation, error)
+        header = CorrelatorHeader(CorrelatorType.RSP, invocation.id)
+        return Reply(invocation.caller, header, encoded, invocation.flags | encoded.flags)
+
+    def raised(self, invocation: Invocation, error: Exception) -> Reply | None:
+        self._counters.raised += 1
+        kind = type(error).__name__
+        if not invocation.id:
+            self._tell(invocation, kind, error)
+            return None
+        _log.debug("%s raised %s", invocation.name, kind, exc_info=error)
+        return self._error(
+            invocation.caller, invocation.id, invocation.flags, kind, str(error), refused=False
+        )
+
+    def _tell(self, invocation: Invocation, kind: str, error: Exception) -> None:
+        """A cast raised, of which nobody would hear: logged once for each method and kind."""
+        key = (invocation.name, kind)
+        if key not in self._told and len(self._told) < 1000:
+            self._told[key] = None
+            _log.warning("the cast %s raised %s: %s", invocation.name, kind, error, exc_info=error)
+
+    def _refusal(self, dest: Address, number: int, flags: int, why: str) -> Reply:
+        return self._error(dest, number, flags, "Refused", why, refused=True)
+
+    def _error(
+        self, dest: Address, number: int, flags: int, kind: str, text: str, *, refused: bool
+    ) -> Reply:
+        encoded = self._form_for(dest).write_error(kind, text, refused=refused)
+        header = CorrelatorHeader(CorrelatorType.EXC_RSP, number)
+        return Reply(dest, header, encoded, flags | encoded.flags)
+
+    def _form_for(self, member: Address) -> Form:
+        return self._forms[MessageType.BYTES if is_ours(member) else MessageType.OBJECT]
+
+
+def is_ours(member: Address) -> bool:
+    """A member of this library, with which calls travel in our form."""
+    return isinstance(member, UUID) and member.is_ours
