@@ -120,10 +120,9 @@ class Correlator:
         return pending
 
     def replied(
-        self, src: Address, kind: Kind, first: int, payloads: Sequence[Any], type: int, copy: bool
+        self, src: Address, kind: Kind, first: int, payloads: Sequence[Any], type: int, length: int
     ) -> None:
-        """Replies with numbers from ``first`` on. ``copy``: they are views into something larger
-        that must not be kept."""
+        """Replies with numbers from ``first`` on, ``length`` bytes together."""
         peer = self._peers.get(src)
         for number, payload in enumerate(payloads, first):
             if number >= GROUP_IDS:
@@ -132,7 +131,7 @@ class Correlator:
                     self._counters.late += 1
                     continue
                 self._answered(pending, src)
-                if copy and payload is not None:
+                if isinstance(payload, memoryview):  # into a packet, which may wait for long here
                     payload = bytes(payload)
             else:
                 pending = None if peer is None else peer.calls.get(number)
@@ -140,7 +139,7 @@ class Correlator:
                     self._counters.late += 1
                     continue
                 self._answered(pending, src)
-            size = len(payload) if isinstance(payload, bytes | memoryview) else 0
+            size = length // len(payloads)
             if self.held and self.held + size > self._limits.replies_max:
                 self._counters.lost += 1
                 pending.add(Outcome(src, Kind.LOST))

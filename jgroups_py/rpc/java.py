@@ -55,15 +55,20 @@ _CODES: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
 class Arg:
     """A value for a parameter of a Java type: ``Arg(5, "long")``, ``Arg(5, "java.lang.Integer")``,
     ``Arg(None, "java.lang.String")``, ``Arg("x", "java.lang.Object")``. At members of ours it is the
     value (with the default codec). Types beside those of java.lang named above: interfaces and
     classes that are not Serializable."""
 
-    value: Any
-    type: str
+    __slots__ = ("type", "value")  # no dataclass: msgspec would write it as a map
+
+    def __init__(self, value: Any, type: str) -> None:
+        self.value = value
+        self.type = type
+
+    def __repr__(self) -> str:
+        return f"Arg({self.value!r}, {self.type!r})"
 
 
 @dataclass(frozen=True, slots=True)

@@ -486,7 +486,7 @@ class Rpc:
             return False
         else:
             self._correlator.replied(
-                batch.src, kind, header.request_id, batch.payloads, batch.type, copy=True
+                batch.src, kind, header.request_id, batch.payloads, batch.type, batch.length
             )
         return True
 

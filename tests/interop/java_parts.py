@@ -1,4 +1,4 @@
-"""Gets a JGroups jar, compiles Peer.java against it, and takes its stack files out: once per run.
+"""Gets a JGroups jar, compiles our Java sources against it, and takes its stack files out: once per run.
 
 Nothing of JGroups is kept in the repository: the jar comes from Maven's usual places, the stack
 files are read from it when the tests run. Everything lands in ``build/java``.
@@ -56,7 +56,8 @@ def java_parts(version: str = VERSION) -> JavaParts:
     jar = _jar(version)
     classes = BUILD / version / "classes"
     classes.mkdir(parents=True, exist_ok=True)
-    _run(["javac", "-nowarn", "-cp", str(jar), "-d", str(classes), str(HERE / "java/Peer.java")])
+    sources = [str(source) for source in sorted((HERE / "java").glob("*.java"))]
+    _run(["javac", "-nowarn", "-cp", str(jar), "-d", str(classes), *sources])
     stacks = BUILD / version / "stacks"
     stacks.mkdir(exist_ok=True)
     with zipfile.ZipFile(jar) as archive:

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import zlib
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from typing import Any
 import trio
 from java_parts import HERE, JavaParts
 
-from jgroups_py import Channel, MergeView, Message, View, open_channel
+from jgroups_py import Channel, MergeView, Message, Rpc, View, open_channel, open_rpc
 from jgroups_py.config import load_stack
 from jgroups_py.driver import FaultFilter, SocketTransport
 from jgroups_py.tools.mperf_ports import private_attributes
@@ -118,6 +118,8 @@ class ProcessMember(Member):
         self.errors = ""
         self.counts: dict[str, list[int]] = {}
         self.stats: dict[str, Any] = {}
+        self.called: list[dict[str, Any]] = []
+        """What calls gave: value or problem."""
         self._answers: list[dict[str, Any]] = []
         self._asked = 0
         self._killed = False
@@ -171,6 +173,8 @@ class ProcessMember(Member):
                 self.counts = event["counts"]
             case "stats":
                 self.stats = event["stats"]
+            case "called":
+                self.called.append(event)
             case "log":
                 self.log.append(event)
             case "done" | "failed":
@@ -193,6 +197,12 @@ class ProcessMember(Member):
         problems = [answer["problem"] for answer in self._answers if "problem" in answer]
         assert not problems, problems
 
+    async def call(self, *words: object) -> Any:
+        """Makes a call (Calls.java): its value as Java shows it, or what it raised."""
+        await self.tell(*words)
+        result = self.called[-1]
+        return result["value"] if "value" in result else f"raised {result['problem']}"
+
     async def counted(self) -> dict[str, list[int]]:
         """Per "sender *" (multicasts) or "sender 1" (unicasts): messages, bytes, last number, out
         of order, wrong content."""
@@ -214,9 +224,12 @@ class PythonMember(Member):
     """A member in this process."""
 
     channel: Channel
+    rpc: Rpc
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, target: object = None) -> None:
         super().__init__(name)
+        self.target = target
+        """If there is one, an RPC is open, with this to be called."""
         self.faults = FaultFilter()
         self.provided = b""
         self.reading = trio.Event()
@@ -233,16 +246,22 @@ class PythonMember(Member):
 
         transport = SocketTransport(faults=self.faults)
         options = {"name": self.name, "transport": transport, "state": provide, **options}
-        async with open_channel(**options) as self.channel, trio.open_nursery() as nursery:
-            nursery.start_soon(self._read)
-            task_status.started()
-            await self._leave.wait()
-            nursery.cancel_scope.cancel()
+        async with AsyncExitStack() as blocks:
+            self.channel = await blocks.enter_async_context(open_channel(**options))
+            source: Channel | Rpc = self.channel
+            if self.target is not None:
+                opened = open_rpc(self.channel, self.target)
+                source = self.rpc = await blocks.enter_async_context(opened)
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._read, source)
+                task_status.started()
+                await self._leave.wait()
+                nursery.cancel_scope.cancel()
         self._left.set()
 
-    async def _read(self) -> None:
+    async def _read(self, source: Channel | Rpc) -> None:
         name_of = self.channel.name_of
-        async for item in self.channel:
+        async for item in source:
             match item:
                 case View(members=members, view_id=view_id):
                     names = tuple(map(name_of, members))
@@ -295,6 +314,7 @@ class Group:
         parts: JavaParts | None = None,
         connect: bool = True,
         attributes: Mapping[str, str] | None = None,
+        rpc: bool = False,
     ) -> ProcessMember:
         """A Java member on its own copy of the stack."""
         member = ProcessMember(name)
@@ -304,6 +324,8 @@ class Group:
         settings = {**self.attributes, **diagnostics, **(attributes or {})}
         overrides = [f"{key}={value}" for key, value in settings.items()]
         await member.tell("open", f"{self.stack}.xml", name, *overrides)
+        if rpc:
+            await member.tell("rpc")
         if connect:
             await member.tell("connect", self.cluster)
         return member
@@ -315,10 +337,11 @@ class Group:
         stack: str | Path | None = None,
         attributes: Mapping[str, str] | None = None,
         wait: bool = True,
+        target: object = None,
         **options: Any,
     ) -> PythonMember:
         """A Python member on the stack file of the Java jar."""
-        member = PythonMember(name)
+        member = PythonMember(name, target)
         member.faults = options.pop("faults", member.faults)
         await self.nursery.start(
             member.run,

@@ -8,6 +8,7 @@ import java.io.PrintStream;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
+import java.util.Collection;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -44,6 +45,8 @@ import org.jgroups.util.UUID;
  *   open STACK NAME [PROTOCOL.attribute=value ...]
  *   connect CLUSTER | join-with-state CLUSTER MS | state NAME|- MS | provide SIZE SEED
  *   send DEST FLAGS TEXT | empty DEST FLAGS | bulk DEST FLAGS COUNT SIZE SEED
+ *   rpc (before connecting: methods can be called here, see Calls.java)
+ *   call DEST METHOD ARG... | cast METHOD ARG... | call-all NAME,NAME|- EXCLUDED|- METHOD ARG...
  *   kinds DEST SIZE: one message of each class, about SIZE bytes each
  *   quiet on|off | counts | stats PROTOCOL | close | exit
  * Each command is answered by {"event": "done"} or {"event": "failed", "problem": ...}.
@@ -57,6 +60,7 @@ public class Peer implements Receiver {
     private JChannel channel;
     private byte[] state;
     private volatile boolean quiet;
+    private Calls calls;
 
     private Peer(PrintStream out) {
         this.out = out;
@@ -113,6 +117,12 @@ public class Peer implements Receiver {
             case "counts": printCounts(); break;
             case "stats": print("stats", "stats", channel.dumpStats(words[1]).get(words[1])); break;
             case "kinds": kinds(find(words[1]), Integer.parseInt(words[2])); break;
+            case "rpc": calls = new Calls(this, channel, this); break;
+            case "call": calls.call(find(words[1]), words[2], words, 3); break;
+            case "cast": calls.cast(words[1], words, 2); break;
+            case "call-all":
+                calls.callAll(findAll(words[1]), find(words[2]), words[3], words, 4);
+                break;
             case "close": channel.close(); break;
             default: throw new IllegalArgumentException("unknown command");
         }
@@ -139,7 +149,14 @@ public class Peer implements Receiver {
         channel.setReceiver(this);
     }
 
-    private Address find(String name) {
+    private Collection<Address> findAll(String names) {
+        if (names.equals("-")) return null;
+        List<Address> found = new ArrayList<>();
+        for (String name : names.split(",")) found.add(find(name));
+        return found;
+    }
+
+    Address find(String name) {
         if (name.equals("*") || name.equals("-")) return null;
         for (Address member : channel.getView().getMembers())
             if (name.equals(nameOf(member))) return member;
@@ -280,7 +297,7 @@ public class Peer implements Receiver {
             print("log", "level", "UNCAUGHT", "logger", thread.getName(), "text", e.toString()));
     }
 
-    private static String nameOf(Address member) {
+    static String nameOf(Address member) {
         String name = NameCache.get(member);
         return name != null ? name : String.valueOf(member);
     }
@@ -292,7 +309,7 @@ public class Peer implements Receiver {
 
     // JSON
 
-    private void print(String event, Object... pairs) {
+    void print(String event, Object... pairs) {
         StringBuilder line = new StringBuilder("{\"event\": ").append(json(event));
         for (int i = 0; i < pairs.length; i += 2)
             line.append(", ").append(json(pairs[i])).append(": ").append(json(pairs[i + 1]));
