@@ -256,7 +256,13 @@ class Outbox:
                 self.sent_bytes += run.size
                 send(
                     Batch(
-                        to, run.payloads, run.headers or {}, None, run.flags, run.transient, run.type
+                        to,
+                        run.payloads,
+                        run.headers or {},
+                        None,
+                        run.flags,
+                        run.transient,
+                        run.type,
                     )
                 )
         if self._senders and self.buffered < before:

@@ -2,7 +2,8 @@
 
 The RPC reads the channel and moves here what it does not take. Flow-control credits stay with the
 messages until the application takes them, so a slow reader slows the senders of messages as it does
-on a channel, and calls go on meanwhile.
+on a channel; others' calls go on meanwhile. (Credit is one for messages and replies: a member of which
+4 MB of unicasts are unread cannot send its replies to this one, either.)
 """
 
 from __future__ import annotations
@@ -76,13 +77,14 @@ class Items:
             self._give_back(item)
         return item
 
-    async def _take(self) -> Any:
+    async def _take(self) -> View | Batch | State:
         stream = self._stream
         await trio.lowlevel.checkpoint_if_cancelled()
         while (item := stream.take()) is None:
             self._reader_back.unpark_all()
             await stream.wait()
-        return item
+        taken: View | Batch | State = item
+        return taken
 
     def drop_multicasts(self) -> None:
         """A fetched state contains them."""

@@ -1,16 +1,16 @@
 """What others may call: the public methods of an object, or functions given by name.
 
-    methods = Methods()
+methods = Methods()
 
-    @methods.add
-    def add(a: int, b: int) -> int: ...
+@methods.add
+def add(a: int, b: int) -> int: ...
 
-    @methods.add("slow-add")
-    async def slowly(a: int, b: int) -> int: ...
+@methods.add("slow-add")
+async def slowly(a: int, b: int) -> int: ...
 
-    @methods.add
-    @with_caller
-    def who(caller: Address) -> str: ...
+@methods.add
+@with_caller
+def who(caller: Address) -> str: ...
 """
 
 from __future__ import annotations

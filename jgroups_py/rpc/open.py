@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 import trio
 
 from jgroups_py.channel import Channel
+from jgroups_py.errors import ChannelClosed
 from jgroups_py.rpc.limits import RpcLimits
 from jgroups_py.rpc.methods import methods_of
 from jgroups_py.rpc.ours import Codec, Msgpack
@@ -52,13 +53,16 @@ async def open_rpc(
     rpc = Rpc(
         channel, methods_of(target), codec or Msgpack(), limits or RpcLimits(), in_order=in_order
     )
+    channel.attach(rpc)
     try:
         async with trio.open_nursery() as nursery:
-            rpc._open(nursery)
+            nursery.start_soon(rpc._run)
             try:
                 yield rpc
             finally:
-                rpc._close()
+                rpc.ended(ChannelClosed("the RPC is closed"))
                 nursery.cancel_scope.cancel()
     except BaseExceptionGroup as group:
         reraise(group)
+    finally:
+        channel.detach(rpc.unread())

@@ -1,11 +1,11 @@
 """What a call of several members gives: one reply for each, to match on.
 
-    async for reply in rpc.call_all("add", 1, 2):
-        match reply:
-            case Answer(member, value): ...
-            case Raised(member, error): ...     # a RemoteError, a Refused or a ReplyLost
-            case Suspected(member): ...         # left or crashed meanwhile; may have run
-            case Unreachable(member): ...       # was not in the view; did not run
+async for reply in rpc.call_all("add", 1, 2):
+    match reply:
+        case Answer(member, value): ...
+        case Raised(member, error): ...     # a RemoteError, a Refused or a ReplyLost
+        case Suspected(member): ...         # left or crashed meanwhile; may have run
+        case Unreachable(member): ...       # was not in the view; did not run
 """
 
 from __future__ import annotations

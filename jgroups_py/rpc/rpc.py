@@ -26,7 +26,6 @@ from jgroups_py.channel import Channel, Item
 from jgroups_py.channel_values import State
 from jgroups_py.errors import (
     CallError,
-    ChannelClosed,
     JGroupsError,
     NoAnswer,
     ReplyLost,
@@ -220,7 +219,9 @@ class Rpc:
         """Waits for credit, and until fewer than ``pending_max`` calls are under way."""
         while self._correlator.is_full and self._error is None:
             self._counters.waits_pending += 1
-            await self._wait_warned(self._callers, f"{self._limits.pending_max} calls are under way")
+            await self._wait_warned(
+                self._callers, f"{self._limits.pending_max} calls are under way"
+            )
         while self._error is None and not self._outbox.has_room(dest, size):
             await self._outbox.wait(dest, size)
         if self._error is not None:
@@ -480,7 +481,8 @@ class Rpc:
             self._drop(batch, "not a header of a call, or for another correlator")
             return True
         kind = _REPLY_KINDS.get(header.type)
-        if batch.src is None or not 0 <= header.request_id < _NUMBER_MAX:
+        lowest = 0 if kind is None else 1
+        if batch.src is None or not lowest <= header.request_id < _NUMBER_MAX:
             self._drop(batch, f"the number {header.request_id}")
         elif kind is None:
             return False
@@ -518,15 +520,9 @@ class Rpc:
         if machine.trace is not None:
             machine.trace(machine.now, machine.name, "RPC", what, details)
 
-    # --- opening and closing (open.py)
-
-    def _open(self, nursery: trio.Nursery) -> None:
-        self._channel.attach(self)
-        nursery.start_soon(self._run)
-
-    def _close(self) -> None:
-        self.ended(ChannelClosed("the RPC is closed"))
-        self._channel.detach(self._items.clear())
+    def unread(self) -> list[View | Batch | State]:
+        """Takes what the application has not read, for the channel to hand out."""
+        return self._items.clear()
 
 
 class Replies:

@@ -160,9 +160,7 @@ async def test_calls_of_a_mixed_group(parts: JavaParts, stack: str) -> None:
             found: dict[str, Any] = {}
             with trio.fail_after(15):
                 async for reply in p.rpc.call_all(method, *args, **options):
-                    found[name(reply.member)] = (
-                        reply.value if isinstance(reply, Answer) else reply
-                    )
+                    found[name(reply.member)] = reply.value if isinstance(reply, Answer) else reply
             return found
 
         assert await all_of("add", 1, 2) == {"J": 3, "K": 3, "P": 3, "Q": 3}

@@ -61,7 +61,11 @@ def test_what_java_knows_comes_back(values: list[Any]) -> None:
 
 @given(
     st.recursive(
-        st.none() | st.booleans() | st.integers(-(1 << 63), (1 << 64) - 1) | st.text() | st.binary(),
+        st.none()
+        | st.booleans()
+        | st.integers(-(1 << 63), (1 << 64) - 1)
+        | st.text()
+        | st.binary(),
         lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
         max_leaves=8,
     )
