@@ -28,7 +28,7 @@ from jgroups_py.view import View, ViewId
 
 A, B, C = (make_address(n) for n in range(1, 4))
 ID = 4
-UPPER = CorrelatorHeader(CorrelatorType.REQ, 7, 200)
+UPPER = CorrelatorHeader(CorrelatorType.REQ, 0, 200)  # the same for all of a run
 
 
 def fake(**config: Any) -> FakeStack:
