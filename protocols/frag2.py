@@ -19,13 +19,13 @@ Source:  JGroups FRAG2.java; WIRE.md 12.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 from jgroups_py.address import UUID, Address
 from jgroups_py.batch import Batch, Credit
 from jgroups_py.config import Bytes
 from jgroups_py.errors import ConfigError, RemoteProtocolError
-from jgroups_py.events import Attribute, Consumed, Event, ViewChange
+from jgroups_py.events import Attribute, Consumed, Event, Query, ViewChange
 from jgroups_py.headers import PROTOCOL_IDS, FragHeader
 from jgroups_py.message import Flag, MessageType
 from jgroups_py.packets import decode_nested, encode_nested
@@ -381,6 +381,17 @@ class FRAG2(Protocol):
         self.pass_event_up(event)
 
     # --- looking
+
+    def answer(self, query: Query) -> Any:
+        match query:
+            case Attribute("incomplete_multicasts"):
+                return frozenset(
+                    (src, number)
+                    for src, table in self._puzzles.items()
+                    for number, puzzle in table.open.items()
+                    if puzzle.stream and not puzzle.refused
+                )
+        return None
 
     def check(self) -> None:
         for table in self._puzzles.values():

@@ -10,7 +10,7 @@ survivors that are members of ours (a Java member would not understand it):
     FETCH     ->   who lacks something is told the goals, and who has them
     DECIDED   ->   everybody else is told the goals
     DONE      <-   it has delivered up to the goals; when all have, the view goes out
-    THAW      ->   nobody departs after all
+    THAW      ->   nobody departs after all; what it overtakes is not heeded any more
 
 Four rules without which it does not hold. *Freeze*: who has reported takes nothing more from the
 departed except what the round agreed. *All departed*: the round covers every sender not in the
@@ -111,6 +111,8 @@ class Agreement:
         self._timer = gms.timer(self._on_timeout, "_on_agree_timeout")
         self._follows: tuple[Address, int] | None = None
         """Coordinator and counter of the round we are in as survivor."""
+        self._ended: dict[Address, int] = {}
+        """By coordinator: its last round that was given up."""
         self._decided: tuple[int, tuple[Address, ...]] | None = None
         """Of the round we follow: the lowest id its view can have, and who stays. None: no goals
         yet."""
@@ -175,6 +177,8 @@ class Agreement:
         """Ends every round: NAKACK2 forgets the departed."""
         self.stop()
         self._follow(None)
+        members = () if self.gms.view is None else self.gms.view.members
+        self._ended = {m: number for m, number in self._ended.items() if m in members}
         self._put_off = None
         self._patience.cancel()
         self._frozen.clear()
@@ -361,7 +365,6 @@ class Agreement:
     def _handle(self, src: Address, header: FragHeader, payload: Any) -> None:
         round = self._round
         mine = round is not None and round.number == header.id
-        following = self._follows == (src, header.id)
         match header.index:
             case Kind.FREEZE:
                 proposed, staying = decode_whole(read_freeze, payload)
@@ -381,10 +384,7 @@ class Agreement:
                 if mine and round is not None:
                     self._done(round, src)
             case Kind.THAW:
-                if following:
-                    self._follow(None)
-                    self._take_put_off()
-                    self._thaw(tuple(self._frozen))
+                self._thaw_wanted(src, header.id)
             case _:
                 raise RemoteProtocolError(f"no kind of message in a round: {header.index}")
 
@@ -397,6 +397,8 @@ class Agreement:
         follows = self._follows
         if follows is not None and follows[0] == src and number < follows[1]:
             return  # overtaken by a later one
+        if number <= self._ended.get(src, 0):
+            return  # overtaken by its end
         if view.id >= proposed:
             self._report(src, number, Digest())
             return
@@ -406,6 +408,16 @@ class Agreement:
             return  # wrongly suspected: we neither help nor freeze
         report = self._own_and_known(staying) if leaving else self._freeze(staying)
         self._report(src, number, report or Digest())
+
+    def _thaw_wanted(self, src: Address, number: int) -> None:
+        """A round was given up, and all before it; what belongs to them may still come."""
+        if number <= self._ended.get(src, 0):
+            return
+        self._ended[src] = number
+        if self._follows is not None and self._follows[0] == src and self._follows[1] <= number:
+            self._follow(None)
+            self._take_put_off()
+            self._thaw(tuple(self._frozen))
 
     def _is_for_us(
         self, round: tuple[Address, int], proposed: int, staying: tuple[Address, ...]
@@ -418,6 +430,8 @@ class Agreement:
         if follows != round:
             if follows is not None and (follows[0] != round[0] or round[1] < follows[1]):
                 return False  # overtaken by a later one
+            if round[1] <= self._ended.get(round[0], 0):
+                return False  # overtaken by its end
             self._follow(round)  # its FREEZE is lost or late
             self._freeze(staying)
         self._decided = proposed, staying

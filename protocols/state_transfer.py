@@ -20,7 +20,8 @@ first and after it every multicast that is not in it, each once.
 
 A provider that waits until it has what the requester had makes its state at least as new as what the
 requester has delivered; where it waits in vain it refuses, if it lacks multicasts of the requester
-itself. A Java provider does not wait: where a digest is lower, the requester's windows
+itself. It waits, too, for large multicasts that had come in part when the requester joined, which has
+missed their beginning, and refuses without them. A Java provider does not wait: where a digest is lower, the requester's windows
 are set back (SetDigest) and those multicasts are delivered again.
 
 Source:  JGroups STATE_TRANSFER; WIRE.md 11.8.
@@ -41,6 +42,7 @@ from jgroups_py.batch import Batch
 from jgroups_py.config import Bytes, Seconds
 from jgroups_py.errors import ConfigError, RemoteProtocolError
 from jgroups_py.events import (
+    Attribute,
     Connect,
     Event,
     GetDigest,
@@ -118,6 +120,8 @@ class STATE_TRANSFER(Protocol):
         self._requests: dict[Address, _Request] = {}
         self._given: dict[int, tuple[Address, Digest]] = {}
         """Requests handed up, by token: who asked, and the digest."""
+        self._torn: dict[Address, frozenset[object]] = {}
+        """Joiners, and the multicasts that came here in part before they joined."""
         self._token = 0
         self._looking = False
         self._catch_up = self.timer(self._on_catch_up)
@@ -164,6 +168,7 @@ class STATE_TRANSFER(Protocol):
 
     def _view_changed(self, event: ViewChange) -> None:
         view = self.view = event.view
+        self._note_torn(event)
         self._requests = {m: r for m, r in self._requests.items() if m in view}
         self._given = {t: g for t, g in self._given.items() if g[0] in view}
         self._covered = {m: s for m, s in self._covered.items() if m in view}
@@ -176,6 +181,19 @@ class STATE_TRANSFER(Protocol):
         self._held.append(event)
         if self._transfer.candidates[0] not in view:
             self._next_provider("it left the group")
+
+    def _note_torn(self, event: ViewChange) -> None:
+        """Who joins in the middle of a large multicast never gets its beginning."""
+        self._torn = {m: torn for m, torn in self._torn.items() if m in event.view}
+        joined = () if event.old is None else event.view.joined_since(event.old)
+        torn = self._incomplete() if joined else frozenset()
+        if torn:
+            self._torn.update(dict.fromkeys(joined, torn))
+
+    def _incomplete(self) -> frozenset[object]:
+        """Multicasts of which some fragments have come here, if FRAG2 is there."""
+        found: frozenset[object] | None = self.ask_down(Attribute("incomplete_multicasts"))
+        return found or frozenset()
 
     # --- messages
 
@@ -251,16 +269,22 @@ class STATE_TRANSFER(Protocol):
         if not self._requests:
             return
         digest = self._digest()
+        if self._torn:
+            open = self._incomplete()
+            self._torn = {m: torn & open for m, torn in self._torn.items() if torn & open}
         ready = [
             m
             for m, r in self._requests.items()
-            if r.deadline <= self.now or self._has_all(digest, r.wanted)
+            if r.deadline <= self.now or (m not in self._torn and self._has_all(digest, r.wanted))
         ]
         wanted = {m: self._requests.pop(m).wanted for m in ready}
         self._rearm()
         for member in ready:
             if self._lacks_own(digest, member, wanted[member]):
                 self._say_problem(member, "multicasts of yours have not come here")
+                continue
+            if member in self._torn:
+                self._say_problem(member, "a large multicast is still under way")
                 continue
             self._token += 1
             self._given[self._token] = (member, digest)

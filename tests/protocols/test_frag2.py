@@ -160,6 +160,16 @@ def test_the_next_message_in_order_ends_an_incomplete_one(cut: bool) -> None:
     assert count(stack, "incomplete") == (2 if cut else 1)
 
 
+def test_who_asks_is_told_which_ordered_multicasts_are_incomplete() -> None:
+    stack = fake()
+    stack.up(fragment(1, 0, 2, b"ab", flags=0))
+    stack.up(fragment(2, 0, 2, b"ab"))
+    stack.up(fragment(3, 0, 2, b"ab", C, flags=0))
+    stack.up(fragment(3, 1, 2, b"ab", C, flags=0))
+    asked = stack.protocol.answer(Attribute("incomplete_multicasts"))
+    assert asked == frozenset({(B, 1)})
+
+
 def test_messages_in_order_of_others_may_be_mixed() -> None:
     """Threads of a Java member cut their messages at the same time."""
     stack, java = fake(), UUID(bytes(16))

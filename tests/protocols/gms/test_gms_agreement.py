@@ -10,9 +10,17 @@ from jgroups_py.address import UUID
 from jgroups_py.batch import Batch
 from jgroups_py.events import Fetched, Freeze, GetDigest
 from jgroups_py.headers import FragHeader
-from jgroups_py.protocols.gms_agree import AGREE_ID, Goals, Kind
+from jgroups_py.protocols.gms_agree import (
+    AGREE_ID,
+    Goals,
+    Kind,
+    _encode_freeze,
+    _encode_goals,
+    read_freeze,
+)
 from jgroups_py.values import ViewDigest
 from jgroups_py.view import Digest, View, ViewId
+from jgroups_py.wire import decode_whole
 
 
 def rounds(net: Any, kind: Kind | None = None) -> list[tuple[str, str, int]]:
@@ -292,6 +300,42 @@ def test_who_turns_out_alive_in_the_round_is_listened_to_again(net: Any) -> None
     assert a.frozen == b.frozen == set()
     assert {n.view for n in (a, b, c, d)} == {("A", "B", "C", "D")}
     assert ("A", "B", Kind.THAW) in rounds(net)
+
+
+@pytest.mark.parametrize("joined", [False, True])
+@pytest.mark.parametrize("kind", [Kind.FREEZE, Kind.DECIDED])
+def test_what_the_end_of_a_round_has_overtaken_does_not_freeze(
+    net: Any, kind: Kind, joined: bool
+) -> None:
+    """Out-of-band messages overtake each other; a new view in between changes nothing."""
+    a, b, c, _d = net.group("ABCD")
+    net.lose = lambda src, dest, batch: dest is c or dest is b
+    net.suspect("A", "D")
+    net.run(0.1)
+    net.lose = lambda src, dest, batch: dest is b and not is_kind(batch, Kind.THAW)
+    net.unsuspect("A", "D")
+    net.run(0.1)
+    net.lose = lambda src, dest, batch: False
+    if joined:
+        net.connect("E")
+        net.run(0.3)
+    sent = freeze_to(net, "B", 0)
+    proposed, staying = decode_whole(read_freeze, sent.payloads[0])
+    if kind is Kind.FREEZE:
+        payload = _encode_freeze(proposed + joined, staying)
+    else:
+        payload = _encode_goals(proposed + joined, staying, {})
+    header = FragHeader(sent.headers[AGREE_ID].id, kind, 0)
+    late = Batch.of(b.address, AGREE_ID, header, payload=payload)
+    late.src = a.address
+    b.fake.up(late)
+    net.run(0.1)
+    assert b.frozen == set()
+
+
+def is_kind(batch: Batch, kind: Kind) -> bool:
+    header = batch.header(AGREE_ID, FragHeader)
+    return header is not None and header.index == kind
 
 
 def test_a_late_freeze_of_an_older_view_does_not_freeze(net: Any) -> None:
