@@ -191,8 +191,8 @@ def test_money_moved_by_many_tasks_is_neither_made_nor_lost(seed: int, passivati
 def test_a_node_that_was_saved_though_the_store_said_no_can_be_removed_for_good() -> None:
     """Found by the test above: its row came back."""
     a, d = Fqn.parse("/a"), Fqn.parse("/d")
-    puts = [("put", d, "x", 0), ("put", a, "x", 0), ("get", d, "x"), ("put", a, "x", 1)]
-    steps = [*puts, ("remove_node", d)]
+    puts = [("put", d, "x", 0), ("put", a, "x", 0), ("get", d, "x")]
+    steps = [*puts, ("remove_node", a), ("remove_node", d)]
     works: list[Fault] = [""]
     for before in range(4):
         clock = trio.testing.MockClock(autojump_threshold=0)
