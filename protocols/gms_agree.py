@@ -174,8 +174,9 @@ class Agreement:
             self.gms.view_received(src, ViewDigest(view, digest))
 
     def view_installed(self) -> None:
-        """Ends every round: NAKACK2 forgets the departed."""
-        self.stop()
+        """Ends every round: NAKACK2 forgets the departed. Who is asked in a round of ours may have
+        had this view before us."""
+        self.abandon()
         self._follow(None)
         members = () if self.gms.view is None else self.gms.view.members
         self._ended = {m: number for m, number in self._ended.items() if m in members}
@@ -211,18 +212,18 @@ class Agreement:
 
     def abandon(self) -> None:
         """Drop the round; somebody else decides."""
-        self.stop()
+        round = self._round
+        if round is not None:
+            self.stop()
+            for member in (*round.asked, *round.silent):
+                self._send(member, Kind.THAW, round.number, b"")
 
     def give_up(self) -> None:
         """Nobody departs: take the freeze back everywhere."""
-        round = self._round
-        if round is None:
-            return
-        self.stop()
-        self.gms.trace("agree", step="given up")
-        for member in (*round.asked, *round.silent):
-            self._send(member, Kind.THAW, round.number, b"")
-        self._thaw(tuple(self._frozen))
+        if self._round is not None:
+            self.gms.trace("agree", step="given up")
+            self.abandon()
+            self._thaw(tuple(self._frozen))
 
     def _start(self, departing: tuple[Address, ...]) -> None:
         gms = self.gms

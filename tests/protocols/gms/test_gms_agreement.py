@@ -333,6 +333,20 @@ def test_what_the_end_of_a_round_has_overtaken_does_not_freeze(
     assert b.frozen == set()
 
 
+def test_a_round_ends_for_all_when_its_coordinator_gets_a_newer_view(net: Any) -> None:
+    """The others had it before: nobody sends them another one that would thaw them."""
+    a, b, c, d = net.group("ABCD")
+    net.lose = lambda src, dest, batch: dest is a  # no report comes
+    net.suspect("A", "D")
+    net.run(0.05)
+    assert b.frozen == c.frozen == {d.address}
+    members = (b.address, a.address, c.address, d.address)
+    a.gms.view_received(b.address, ViewDigest(View(ViewId(b.address, 20), members)))
+    net.run(0.05)
+    assert a.view == ("B", "A", "C", "D")
+    assert b.frozen == c.frozen == set()
+
+
 def is_kind(batch: Batch, kind: Kind) -> bool:
     header = batch.header(AGREE_ID, FragHeader)
     return header is not None and header.index == kind
