@@ -66,7 +66,9 @@ class Changes:
         return first == gms.local_address
 
     def _suspects_all_of(self, view: View) -> bool:
-        return all(m in self._suspects for m in view)
+        """Those of it that we know: whom we do not know will never be suspected here."""
+        known = () if self.gms.view is None else self.gms.view.members
+        return all(m in self._suspects for m in view if m in known)
 
     def acting_without_us(self) -> Address | None:
         """Who makes the view without us, None: nobody is left."""

@@ -541,6 +541,23 @@ def test_who_was_excluded_makes_no_view_while_the_others_may_be_alive(net: Any) 
     assert a.view == ("A",), "nobody is left of those who went on without it"
 
 
+def test_who_was_excluded_does_not_wait_for_members_it_has_never_known(net: Any) -> None:
+    """D joined B and C after they had gone on without A; now all three are dead."""
+    a, b, c = net.group("ABC")
+    net.suspect("B", "A")
+    net.suspect("C", "A")
+    net.run(0.1)
+    d = net.connect("D")
+    net.run(0.3)
+    assert a.gms.excluding is not None and d.address in b.gms.view
+    a.gms.excluding = b.gms.view
+    for node in (b, c, d):
+        node.dead = True
+    net.suspect("A", "B", "C")
+    net.run(5)
+    assert a.view == ("A",)
+
+
 def test_excluded_may_mean_expelled() -> None:
     fake = joined(B, A, C, me=A, excluded="expel")
     view = View(ViewId(B, 6), (B, C))
