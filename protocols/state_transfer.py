@@ -3,8 +3,9 @@
 Place: on top, above FRAG2, which cuts large states.
 
 Provider
-    STATE_REQ from P          wait until we have delivered what P has; then StateRequested up, an
-                              item of the stream, and the digest is taken at the same point
+    STATE_REQ from P          wait until we have delivered what P has, and have no state to come
+                              ourselves; then StateRequested up, an item of the stream, and the
+                              digest is taken at the same point
     StateReady from above     STATE_RSP with state and digest; STATE_EX if there is a problem
 Requester
     GetState, first view      STATE_REQ to the provider: the one named, or the coordinator, or the
@@ -268,6 +269,9 @@ class STATE_TRANSFER(Protocol):
         self._looking = False
         if not self._requests:
             return
+        if self._transfer is not None:
+            self._put_off()
+            return
         digest = self._digest()
         if self._torn:
             open = self._incomplete()
@@ -289,6 +293,14 @@ class STATE_TRANSFER(Protocol):
             self._token += 1
             self._given[self._token] = (member, digest)
             self.pass_event_up(StateRequested(member, self._token))
+
+    def _put_off(self) -> None:
+        """We await a state ourselves: our reader has not had what is held back, nor what is in it."""
+        late = [m for m, r in self._requests.items() if r.deadline <= self.now]
+        for member in late:
+            del self._requests[member]
+            self._say_problem(member, "it awaits a state itself")
+        self._rearm()
 
     @staticmethod
     def _lacks_own(digest: Digest, member: Address, wanted: Digest | None) -> bool:
@@ -426,6 +438,8 @@ class STATE_TRANSFER(Protocol):
             for m, seqno in self._covered.items()
             if m in members and delivered.delivered(m) < seqno
         }
+        if self._requests:
+            self._look_soon()
 
     def _uncovered(self, batch: Batch) -> Batch | None:
         """What of a batch is not in the state."""

@@ -109,6 +109,25 @@ def test_the_state_contains_what_had_come_in_part_when_its_receiver_joined(compl
     assert [e.requester for e in fake.take_up_events(StateRequested)] == [C], "it was there before"
 
 
+@pytest.mark.parametrize("in_time", [True, False])
+def test_who_awaits_a_state_itself_gives_none(in_time: bool) -> None:
+    """Its reader has not had what is held back meanwhile, though it counts as delivered."""
+    fake = stack(B, C, A, delivered=digest(B=1), catch_up_timeout=2.0)
+    fake.event_down(GetState(B, 10.0))
+    fake.up(multicast(B, 2, b"held"))
+    fake.answers[GetDigest] = digest(B=2)
+    fake.up(message(C, StateType.STATE_REQ))
+    assert fake.take_up_events(StateRequested) == []
+    sent(fake)
+    if in_time:
+        fake.up(message(B, StateType.STATE_RSP, b"state", digest(B=1)))
+        assert [type(e) for e in fake.take_up_events()] == [StateReceived, StateRequested]
+        assert texts(fake) == [b"held"]
+    else:
+        fake.advance(2.0)
+        assert [(to, h.type) for to, h in sent(fake)] == [(C, StateType.STATE_EX)]
+
+
 # --- requester
 
 
