@@ -34,6 +34,7 @@ COMMANDS: Final = {
     "memory": "jgroups_py.tools.memory_cli:memory",
     "mperf": "jgroups_py.tools.mperf_cli:mperf",
     "requirements": "jgroups_py.tools.requirements_cli:requirements",
+    "rpcperf": "jgroups_py.tools.rpcperf_cli:rpcperf",
     "simulate": "jgroups_py.tools.simulate_cli:simulate",
     "validate": "jgroups_py.tools.validate_cli:validate",
 }
