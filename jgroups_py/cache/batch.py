@@ -128,6 +128,10 @@ class Batch:
         scopes = [Scope(path, deep=deep, write=True) for path, deep in written]
         return scopes + [Scope(p) for p in self._reads if (p, False) not in written]
 
+    def reads(self) -> list[Scope]:
+        """What was read."""
+        return [Scope(path) for path in self._reads]
+
     def body(self, call: Call, container: Container) -> list[Modification]:
         """At the end, under the locks: is what was read still so?"""
         for path, node in self._reads.items():

@@ -25,6 +25,9 @@ class Call:
     scopes: Sequence[Scope]
     body: Callable[[Call, Container], Sequence[Modification]]
     options: Options = DEFAULT
+    depends: Sequence[Scope] = ()
+    """What the modifications were worked out from: if that differs when they take effect, they must
+    not (BatchConflict)."""
     names_of: Fqn | None = None
     """Wants the names below this path, also those of nodes that are not in memory."""
     # ---

@@ -11,13 +11,17 @@ import trio
 
 from jgroups_py.cache.codec import Codec
 from jgroups_py.cache.eviction import Region
+from jgroups_py.cache.full_replication import FullReplication
 from jgroups_py.cache.plugins import make_store
 from jgroups_py.cache.policies import AllOf, EvictionPolicy, LeastRecentlyUsed, TimeToLive
+from jgroups_py.cache.replication import LocalReplication, Replication
 from jgroups_py.cache.saving import Keeper
 from jgroups_py.cache.settings import CacheSettings, RegionConfig
 from jgroups_py.cache.settings_file import load_cache_settings
 from jgroups_py.cache.store import Store
 from jgroups_py.cache.tree_cache import CacheLimits, TreeCache
+from jgroups_py.channel_open import open_channel
+from jgroups_py.driver import Transport
 from jgroups_py.errors import ConfigError, StoreError
 from jgroups_py.unwrap import reraise
 
@@ -28,15 +32,21 @@ _log = logging.getLogger("jgroups_py.cache")
 async def open_tree_cache(
     config: str | os.PathLike[str] | CacheSettings,
     *,
+    cluster: str | None = None,
+    name: str | None = None,
     codec: Codec | None = None,
     store: Store | None = None,
     properties: Mapping[str, str] | None = None,
+    transport: Transport | None = None,
+    bind_addr: str | None = None,
 ) -> AsyncIterator[TreeCache]:
     """A tree cache for as long as the block lasts. Leaving it waits for calls under way and saves
-    what is only in memory, if there is a store.
+    what is only in memory, if there is a store; a replicated one leaves its group then.
 
     Args:
         config: a cache file, the name of a shipped one ("local.xml"), or settings made in Python.
+        cluster: the group's name; else ClusterName of the file. Of replicated modes, as are ``name``,
+            ``transport`` and ``bind_addr``: see ``open_channel``.
         codec: how values become bytes; msgpack when not given.
         store: takes the place of the store the file names.
         properties: values for ``${name:default}`` in the file.
@@ -45,6 +55,9 @@ async def open_tree_cache(
         ConfigError: nothing was started.
         StoreError: the store cannot be used; nothing was started. Or, at the end of the block, not
             everything could be saved.
+        JoinError, StateTransferError: the group could not be joined; nothing is left behind.
+        Expelled, StateTransferError: later, the group went on without this member; the block is
+            cancelled.
 
     What the block raises comes out as it is; only several errors at once make an ExceptionGroup.
     """
@@ -52,12 +65,67 @@ async def open_tree_cache(
         settings = config
     else:
         settings = load_cache_settings(config, properties=properties)
-    if settings.cache_mode != "LOCAL":
-        raise ConfigError(
-            f"CacheMode {settings.cache_mode} is not built yet (LOCAL is)", file=settings.source
-        )
+    if settings.cache_mode == "LOCAL":
+        async with _open(settings, LocalReplication(), codec, store) as cache:
+            yield cache
+        return
+    _check_replicated(settings, store)
+    group = cluster or settings.cluster_name
+    if group is None:
+        raise ConfigError("needs ClusterName, or cluster= when it is opened", file=settings.source)
+    full = FullReplication(
+        sync=settings.cache_mode == "REPL_SYNC", timeout=settings.sync_repl_timeout
+    )
+    async with (
+        _open(settings, full, codec, None) as cache,
+        open_channel(
+            settings.stack,
+            cluster=group,
+            name=name,
+            bind_addr=bind_addr,
+            state=full.state,
+            get_state=True,
+            properties=properties,
+            transport=transport,
+        ) as channel,
+    ):
+        full.connect(channel.address)
+        try:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(full.run, channel)
+                await full.ready.wait()
+                try:
+                    yield cache
+                finally:
+                    with trio.CancelScope(shield=True):
+                        await cache.aclose()
+                nursery.cancel_scope.cancel()
+        except BaseExceptionGroup as group_of_errors:
+            reraise(group_of_errors)
+
+
+def _check_replicated(settings: CacheSettings, store: Store | None) -> None:
+    mode, problem = settings.cache_mode, ""
+    if settings.buddies is not None:
+        problem = "BuddyReplicationConfig: buddy replication is not connected to the cache yet"
+    elif settings.cache_loader_configuration is not None or store is not None:
+        problem = f"CacheLoaderConfiguration: {mode} to everybody keeps everything in memory"
+    elif settings.eviction_policy_config.regions:
+        problem = f"EvictionPolicyConfig: {mode} to everybody keeps everything in memory"
+    if problem:
+        raise ConfigError(problem, file=settings.source)
+
+
+@asynccontextmanager
+async def _open(
+    settings: CacheSettings,
+    replication: Replication,
+    codec: Codec | None,
+    store: Store | None,
+) -> AsyncIterator[TreeCache]:
     keeper = await _open_keeper(settings, store)
     cache = TreeCache(
+        replication=replication,
         keeper=keeper,
         regions=[_region(region) for region in settings.eviction_policy_config.regions],
         codec=codec,

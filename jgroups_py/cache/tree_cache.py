@@ -209,7 +209,7 @@ class TreeCache:
             return modifications
 
         scopes = tuple(Scope(place, deep=True, write=True) for place in (source, target))
-        call = Call("move", scopes, look, options_of(options))
+        call = Call("move", scopes, look, options_of(options), depends=scopes)
         await self._first.handle(call)
         return len(call.changes) // 2
 
@@ -228,7 +228,9 @@ class TreeCache:
             batch.end()
         scopes = batch.scopes()
         if scopes:
-            await self._first.handle(Call("batch", scopes, batch.body, checked))
+            await self._first.handle(
+                Call("batch", scopes, batch.body, checked, depends=batch.reads())
+            )
 
     async def evict(self, path: AnyPath) -> bool:
         """Takes one node out of memory, into the store if there is one. False: not there, or busy.

@@ -1,0 +1,252 @@
+"""FullReplication: every member has every node; all apply the same batches in the same order.
+
+Each batch is proposed to the view's coordinator and applied where it stands in the coordinator's
+stream (total_order.py), after its ``depends`` were compared: the same verdict everywhere, so a batch that
+lost a race fails on its origin and nowhere takes effect. Synchronous: the call returns when every
+member of the view has applied it; asynchronous: when this member has.
+
+A joiner begins with the state of a member. When groups merge, the largest one's tree (the first one's
+among equals) is everybody's; what others had instead is counted and logged.
+
+Differs from JBoss Cache: one order instead of two-phase locking across members; that cannot
+         deadlock, and costs one message more for members that are not coordinator.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import trio
+
+from jgroups_py.address import UUID, Address
+from jgroups_py.cache.call import Call
+from jgroups_py.cache.changes import Change, Changes, fold
+from jgroups_py.cache.fqn import ROOT, Fqn
+from jgroups_py.cache.locks import Scope
+from jgroups_py.cache.node import Node
+from jgroups_py.cache.replication import Replication
+from jgroups_py.cache.total_order import Ordered, TotalOrder
+from jgroups_py.cache.wire import (
+    body_bytes,
+    body_from,
+    digest,
+    said_bytes,
+    said_from,
+    state_bytes,
+    state_from,
+)
+from jgroups_py.channel import Channel
+from jgroups_py.channel_values import State
+from jgroups_py.errors import (
+    BatchConflict,
+    RemoteProtocolError,
+    ReplicationError,
+    StateTransferError,
+)
+from jgroups_py.message import Message
+from jgroups_py.view import MergeView, View
+
+_log = logging.getLogger("jgroups_py.cache")
+OUTSTANDING_MAX = 1000
+"""Own proposals that not all members have applied; further calls wait."""
+
+
+@dataclass
+class _Asked:
+    """A call that waits for its proposal."""
+
+    applied: trio.Event = field(default_factory=trio.Event)
+    finished: trio.Event = field(default_factory=trio.Event)
+    changes: Changes = ()
+    refused: str = ""
+
+
+class FullReplication(Replication):
+    """``sync`` and ``timeout`` (seconds) as configured; a call may say otherwise."""
+
+    keeps_copies = True
+
+    def __init__(self, *, sync: bool, timeout: float) -> None:
+        super().__init__()
+        self._sync = sync
+        self._timeout = timeout
+        self._order: TotalOrder
+        self._asked: dict[int, _Asked] = {}
+        self._room = trio.CapacityLimiter(OUTSTANDING_MAX)
+        self._wake = trio.Event()
+        self.ready = trio.Event()
+        """Set when this member has a view and the state."""
+        self._counts = dict.fromkeys(
+            ("proposed", "applied", "refused", "garbage", "merged", "discarded_at_merge"), 0
+        )
+
+    def statistics(self) -> Mapping[str, int]:
+        return {f"replication_{name}": count for name, count in self._counts.items()}
+
+    # --- for calls
+
+    async def claim(self, call: Call, missing: Sequence[Scope], *, search: bool) -> None:
+        """Everybody has everything."""
+
+    async def commit(self, call: Call) -> None:
+        sync = self._sync if call.options.sync is None else call.options.sync
+        async with self._room:
+            body = body_bytes(call.modifications, call.depends, self.tree.container)
+            number = self._order.propose(body)
+            self._counts["proposed"] += 1
+            asked = self._asked[number] = _Asked()
+            self._wake.set()
+            try:
+                with trio.fail_after(self._timeout):
+                    await asked.applied.wait()
+                    if sync and not asked.refused:
+                        await asked.finished.wait()
+            except trio.TooSlowError:
+                step = "applied here, not everywhere" if asked.applied.is_set() else "not ordered"
+                raise ReplicationError(f"{step} within {self._timeout:g} s") from None
+            finally:
+                del self._asked[number]
+                if not asked.applied.is_set():
+                    self._order.give_up(number)
+        if asked.refused:
+            raise BatchConflict(asked.refused)
+        call.changes = asked.changes
+
+    # --- the member
+
+    async def state(self) -> AsyncIterator[bytes]:
+        """For joiners, at this point of the stream."""
+        yield state_bytes(self._order.applied, self.tree.container)
+
+    async def run(self, channel: Channel) -> None:
+        """Reads and sends until cancelled; raises what the channel raises."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._send, channel)
+            async for item in channel:
+                match item:
+                    case Message(sender, payload):
+                        self._receive(sender, payload)
+                    case View():
+                        await self._install(channel, item)
+                    case State(_, payload):
+                        self._begin(payload)
+                self._after()
+
+    def connect(self, me: Address) -> None:
+        """Before ``run``: who this member is."""
+        self._order = TotalOrder(bytes(me))
+
+    async def _send(self, channel: Channel) -> None:
+        order = self._order
+        while True:
+            await self._wake.wait()
+            self._wake = trio.Event()
+            while order.to_send:
+                to, said = order.to_send.pop(0)
+                await channel.send(said_bytes(said), None if to is None else UUID(to))
+
+    def _after(self) -> None:
+        order = self._order
+        while order.to_apply:
+            ordered = order.to_apply.pop(0)
+            self._apply(ordered)
+            order.applied_now(ordered)
+        for number in self._order.finished:
+            if number in self._asked:
+                self._asked[number].finished.set()
+        self._order.finished.clear()
+        if self._order.to_send:
+            self._wake.set()
+
+    def _receive(self, sender: Address, payload: bytes) -> None:
+        try:
+            self._order.receive(bytes(sender), said_from(payload))
+        except RemoteProtocolError as error:
+            self._counts["garbage"] += 1
+            _log.warning("a message of %s is dropped: %s", sender, error)
+
+    def _apply(self, ordered: Ordered) -> None:
+        mine = ordered.origin == self._order.me
+        asked = self._asked.get(ordered.number) if mine else None
+        refused = ""
+        changes: Changes = ()
+        container = self.tree.container
+        try:
+            body = body_from(ordered.body)
+        except RemoteProtocolError as error:
+            self._counts["garbage"] += 1
+            refused = str(error)
+        else:
+            for scope, expected in body.depends:
+                if digest(container, scope) != expected:
+                    refused = f"{scope.path} was changed by another member"
+                    break
+        if refused:
+            self._counts["refused"] += 1
+        else:
+            changes = fold(body.modifications, container.get, container.within)
+            self.tree.apply(changes, local=mine)
+            self._counts["applied"] += 1
+        if asked is not None:
+            asked.changes, asked.refused = changes, refused
+            asked.applied.set()
+
+    # --- views and states
+
+    async def _install(self, channel: Channel, view: View) -> None:
+        members = [bytes(member) for member in view]
+        me = self._order.me
+        if isinstance(view, MergeView) and view.subgroups:
+            winner = max(view.subgroups, key=len)
+            self._counts["merged"] += 1
+            if me not in winner.members:
+                self._order.install(view.id, members, ready=False)
+                await self._take_over(channel, [m for m in winner.members if m in view.members])
+                self.ready.set()
+                return
+        self._order.install(view.id, members, ready=True)
+        self.ready.set()
+
+    async def _take_over(self, channel: Channel, providers: Sequence[Address]) -> None:
+        """The tree of the winning side, instead of ours."""
+        problem: StateTransferError | None = None
+        for provider in providers:
+            try:
+                chunks = [c async for c in channel.fetch_state(provider, timeout=self._timeout)]
+            except StateTransferError as error:
+                problem = error
+                continue
+            before = self._counts["discarded_at_merge"]
+            self._begin(b"".join(chunks), merging=True)
+            lost = self._counts["discarded_at_merge"] - before
+            if lost:
+                _log.warning("the groups merged: %d nodes of this side were discarded", lost)
+            return
+        raise problem or StateTransferError("nobody of the winning side is left", "nobody")
+
+    def _begin(self, payload: bytes, *, merging: bool = False) -> None:
+        try:
+            applied, nodes = state_from(payload)
+        except RemoteProtocolError as error:
+            raise StateTransferError(str(error), "another member", len(payload)) from None
+        self._replace(nodes, merging)
+        self._order.begin(applied)
+
+    def _replace(self, nodes: Mapping[Fqn, Node], merging: bool) -> None:
+        container = self.tree.container
+        changes = [
+            Change(path, container.get(path), None)
+            for path in container.within(ROOT)
+            if path not in nodes
+        ]
+        changes += [
+            Change(path, container.get(path), node)
+            for path, node in nodes.items()
+            if container.get(path) != node
+        ]
+        if merging:
+            lost = sum(change.before is not None for change in changes)
+            self._counts["discarded_at_merge"] += lost
+        self.tree.apply(tuple(changes), local=False)

@@ -1,0 +1,191 @@
+"""One order of proposals for all members: the view's coordinator numbers them by multicasting them.
+
+    origin       Propose(view, number, body)      -> coordinator, again with every view
+    coordinator  Ordered(origin, number, body)    -> all, itself included; in its one FIFO stream
+    member       Done(number)                     -> origin, when it has applied it
+
+A proposal is applied where it stands in the coordinator's stream, once: numbers of an origin only
+rise, so what a new coordinator is sent again is dropped by those who have it. Survivors of a
+coordinator agree on what they got from it before the next view (GMS); what none of them got is proposed
+again. A joiner begins with somebody's state at one point of the stream.
+
+A machine: messages and views come in, messages to send and bodies to apply come out. Nothing waits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+
+from jgroups_py.errors import ReplicationError
+
+Member = bytes
+EARLY_MAX = 10_000
+"""Messages of views that this member has still to install; more means that it is left behind."""
+
+
+class Propose(msgspec.Struct, frozen=True, tag="p", array_like=True):
+    """To the coordinator. ``view``: number of the sender's view; the coordinator's must be the same."""
+
+    view: int
+    number: int
+    body: bytes
+
+
+class Ordered(msgspec.Struct, frozen=True, tag="o", array_like=True):
+    """From the coordinator to all, in its view ``view``."""
+
+    view: int
+    origin: Member
+    number: int
+    body: bytes
+
+
+class Done(msgspec.Struct, frozen=True, tag="d", array_like=True):
+    """To the origin: everything up to this number is applied here."""
+
+    number: int
+
+
+Said = Propose | Ordered | Done
+
+
+@dataclass
+class TotalOrder:
+    """``to_send``: (member or None for all, message) to be taken by the driver, in order."""
+
+    me: Member
+    members: tuple[Member, ...] = ()
+    view: int = -1
+    ready: bool = False
+    """False while this member's state is to come: it applies and orders nothing."""
+    applied: dict[Member, int] = field(default_factory=dict)
+    to_send: list[tuple[Member | None, Said]] = field(default_factory=list)
+    to_apply: list[Ordered] = field(default_factory=list)
+    """To be applied now, in order; ``applied_now`` after each."""
+    finished: list[int] = field(default_factory=list)
+    """Numbers of own proposals that all members have."""
+
+    def __post_init__(self) -> None:
+        self._last = 0
+        self._mine: dict[int, bytes] = {}
+        self._to_be_applied: dict[Member, int] = {}
+        self._reached: dict[Member, int] = {}  # member -> own proposals applied there
+        self._announce = False
+        self._sequenced: dict[Member, int] = {}
+        self._early: list[tuple[Member, Propose | Ordered]] = []  # of views to come
+
+    @property
+    def coordinator(self) -> Member:
+        """Who orders."""
+        return self.members[0]
+
+    @property
+    def outstanding(self) -> int:
+        """Own proposals that not all members have."""
+        return len(self._mine)
+
+    def propose(self, body: bytes) -> int:
+        """Says it to the coordinator; the number of the proposal."""
+        self._last += 1
+        self._mine[self._last] = body
+        if self.ready:
+            self._say(self._last, body)
+        return self._last
+
+    def give_up(self, number: int) -> None:
+        """Nobody waits for that proposal any more; it may still be applied."""
+        self._mine.pop(number, None)
+
+    def install(self, view: int, members: Sequence[Member], *, ready: bool) -> None:
+        """A new view. ``ready``: this member's state stands (else ``begin`` comes)."""
+        known = {*self.members, *members}  # what the departed still sent is over a view later
+        self.view, self.members = view, tuple(members)
+        self.ready = ready
+        for table in (self.applied, self._to_be_applied, self._sequenced, self._reached):
+            for member in [m for m in table if m not in known]:
+                del table[member]
+        self._finish()
+        if ready:
+            self._resume()
+
+    def begin(self, applied: Mapping[Member, int]) -> None:
+        """The state this member had to fetch is here, with what it contains."""
+        assert not self.to_apply
+        self.applied = dict(applied)
+        self._to_be_applied.clear()
+        self._sequenced = dict(applied)
+        self._announce = True
+        if self.members:
+            self.ready = True
+            self._finish()
+            self._resume()
+
+    def _resume(self) -> None:
+        if self._announce:  # what the state contained is applied here
+            for origin, number in self.applied.items():
+                if origin != self.me and origin in self.members:
+                    self.to_send.append((origin, Done(number)))
+            self._announce = False
+        for number, body in self._mine.items():
+            if number > self.applied.get(self.me, 0):
+                self._say(number, body)
+        early, self._early = self._early, []
+        for sender, said in early:
+            self.receive(sender, said)
+
+    def _say(self, number: int, body: bytes) -> None:
+        self.to_send.append((self.coordinator, Propose(self.view, number, body)))
+
+    def receive(self, sender: Member, said: Said) -> None:
+        """A message.
+
+        Raises:
+            ReplicationError: the group went on without this member long ago.
+        """
+        if len(self._early) > EARLY_MAX:
+            raise ReplicationError(f"{EARLY_MAX} messages came of views this member does not have")
+        match said:
+            case Propose():
+                self._order(sender, said)
+            case Done(number):
+                self._reached[sender] = max(number, self._reached.get(sender, 0))
+                self._finish()
+            case Ordered(view, origin, number):
+                if view > self.view:  # its sender was faster to install it
+                    self._early.append((sender, said))
+                elif self.ready and sender == self.coordinator:
+                    known = max(self.applied.get(origin, 0), self._to_be_applied.get(origin, 0))
+                    if number > known:
+                        self._to_be_applied[origin] = number
+                        self.to_apply.append(said)
+
+    def applied_now(self, ordered: Ordered) -> None:
+        """The first of ``to_apply``, taken from there, is applied here."""
+        self.applied[ordered.origin] = ordered.number
+        if ordered.origin != self.me:
+            self.to_send.append((ordered.origin, Done(ordered.number)))
+            return
+        self._finish()
+
+    def _order(self, sender: Member, propose: Propose) -> None:
+        if propose.view > self.view or (propose.view == self.view and not self.ready):
+            self._early.append((sender, propose))
+        elif (
+            propose.view == self.view
+            and self.me == self.coordinator
+            and propose.number > self._sequenced.get(sender, 0)
+        ):
+            self._sequenced[sender] = propose.number
+            self.to_send.append((None, Ordered(self.view, sender, propose.number, propose.body)))
+
+    def _finish(self) -> None:
+        reached = self.applied.get(self.me, 0)
+        for member in self.members:
+            if member != self.me:
+                reached = min(reached, self._reached.get(member, 0))
+        for number in [n for n in self._mine if n <= reached]:
+            del self._mine[number]
+            self.finished.append(number)

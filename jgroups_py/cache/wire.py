@@ -1,0 +1,154 @@
+"""What members of a fully replicated cache say to each other, and the state of a joiner: msgpack."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+
+import msgspec
+
+from jgroups_py.cache.changes import Drop, Modification, Put, Remove, RemoveTree
+from jgroups_py.cache.container import Container
+from jgroups_py.cache.fqn import Fqn
+from jgroups_py.cache.locks import Scope
+from jgroups_py.cache.node import Node, checked_key
+from jgroups_py.cache.total_order import Said
+from jgroups_py.errors import CacheRefused, RemoteProtocolError
+
+_Path = tuple[str, ...]
+
+
+class _Put(msgspec.Struct, frozen=True, tag="p", array_like=True):
+    path: _Path
+    attributes: dict[str, bytes]
+    replace: bool
+
+
+class _Drop(msgspec.Struct, frozen=True, tag="d", array_like=True):
+    path: _Path
+    keys: tuple[str, ...]
+
+
+class _Remove(msgspec.Struct, frozen=True, tag="r", array_like=True):
+    path: _Path
+
+
+class _RemoveTree(msgspec.Struct, frozen=True, tag="t", array_like=True):
+    path: _Path
+
+
+class _Depends(msgspec.Struct, frozen=True, array_like=True):
+    path: _Path
+    deep: bool
+    digest: bytes
+
+
+class _Body(msgspec.Struct, frozen=True, array_like=True):
+    modifications: tuple[_Put | _Drop | _Remove | _RemoveTree, ...]
+    depends: tuple[_Depends, ...]
+
+
+class _State(msgspec.Struct, frozen=True, array_like=True):
+    applied: dict[bytes, int]
+    nodes: list[tuple[_Path, dict[str, bytes]]]
+
+
+class Body(msgspec.Struct, frozen=True):
+    """A batch as proposed: apply ``modifications`` if every ``depends`` still has that digest."""
+
+    modifications: tuple[Modification, ...]
+    depends: tuple[tuple[Scope, bytes], ...]
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_said = msgspec.msgpack.Decoder(Said)
+_body = msgspec.msgpack.Decoder(_Body)
+_state = msgspec.msgpack.Decoder(_State)
+
+
+def said_bytes(said: Said) -> bytes:
+    """A message as it travels."""
+    return _encode(said)
+
+
+def said_from(data: bytes) -> Said:
+    """RemoteProtocolError for anything else."""
+    try:
+        said: Said = _said.decode(data)
+        return said
+    except msgspec.MsgspecError as error:
+        raise RemoteProtocolError(f"not a message of a cache: {error}") from None
+
+
+def body_bytes(
+    modifications: Sequence[Modification], depends: Sequence[Scope], container: Container
+) -> bytes:
+    """A batch, and what it depends on as it is here now."""
+    said: list[_Put | _Drop | _Remove | _RemoveTree] = []
+    for modification in modifications:
+        path = tuple(modification.path)
+        match modification:
+            case Put(_, attributes, replace):
+                said.append(_Put(path, dict(attributes), replace))
+            case Drop(_, keys):
+                said.append(_Drop(path, keys))
+            case Remove():
+                said.append(_Remove(path))
+            case RemoveTree():
+                said.append(_RemoveTree(path))
+    digests = [_Depends(tuple(d.path), d.deep, digest(container, d)) for d in depends]
+    return _encode(_Body(tuple(said), tuple(digests)))
+
+
+def body_from(data: bytes) -> Body:
+    """RemoteProtocolError for anything else; everybody refuses the same bytes."""
+    try:
+        body = _body.decode(data)
+        modifications: list[Modification] = []
+        for said in body.modifications:
+            path = Fqn(said.path)
+            match said:
+                case _Put(_, attributes, replace):
+                    for key in attributes:
+                        checked_key(key)
+                    modifications.append(Put(path, attributes, replace))
+                case _Drop(_, keys):
+                    modifications.append(Drop(path, keys))
+                case _Remove():
+                    modifications.append(Remove(path))
+                case _RemoveTree():
+                    modifications.append(RemoveTree(path))
+        depends = tuple((Scope(Fqn(d.path), d.deep), d.digest) for d in body.depends)
+        return Body(tuple(modifications), depends)
+    except (msgspec.MsgspecError, CacheRefused) as error:
+        raise RemoteProtocolError(f"not a batch of a cache: {error}") from None
+
+
+def digest(container: Container, scope: Scope) -> bytes:
+    """16 bytes that stand for a node, or for a node and all below it."""
+    paths = sorted(container.within(scope.path)) if scope.deep else [scope.path]
+    found = hashlib.blake2b(digest_size=16)
+    for path in paths:
+        node = container.get(path)
+        if node is not None:
+            found.update(_encode((path, sorted(node.attributes.items()))))
+    return found.digest()
+
+
+def state_bytes(applied: dict[bytes, int], container: Container) -> bytes:
+    """The whole tree, backups left out, and how far each origin's proposals are in it."""
+    nodes = []
+    for path in container.within(Fqn()):
+        node = container.get(path)
+        assert node is not None
+        nodes.append((tuple(path), dict(node.attributes)))
+    return _encode(_State(applied, nodes))
+
+
+def state_from(data: bytes) -> tuple[dict[bytes, int], dict[Fqn, Node]]:
+    """RemoteProtocolError for anything else."""
+    try:
+        state = _state.decode(data)
+        return state.applied, {Fqn(path): Node(attributes) for path, attributes in state.nodes}
+    except (msgspec.MsgspecError, CacheRefused) as error:
+        raise RemoteProtocolError(f"not the state of a cache: {error}") from None

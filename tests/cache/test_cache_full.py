@@ -1,0 +1,301 @@
+"""Full replication on channels: the full stack of sim.xml, on a network in memory."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import AsyncIterator
+from functools import partial
+from typing import Any
+
+import pytest
+import trio
+
+from jgroups_py import UUID, Address, MemoryNetwork, MergeView, View, ViewId
+from jgroups_py.cache import (
+    CacheSettings,
+    EvictionConfig,
+    Fqn,
+    LoaderConfig,
+    NodeChanged,
+    RegionConfig,
+    StoreConfig,
+    TreeCache,
+    open_tree_cache,
+)
+from jgroups_py.cache.changes import Change
+from jgroups_py.cache.full_replication import FullReplication
+from jgroups_py.cache.node import Node
+from jgroups_py.errors import BatchConflict, ConfigError, ReplicationError, StateTransferError
+
+SYNC = CacheSettings(cache_mode="REPL_SYNC", stack="sim.xml", cluster_name="test")
+ASYNC = CacheSettings(cache_mode="REPL_ASYNC", stack="sim.xml", cluster_name="test")
+
+
+@pytest.fixture
+def opened() -> Any:
+    return partial(open_tree_cache, transport=MemoryNetwork())
+
+
+async def whole(cache: TreeCache, path: str = "/") -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name in await cache.children(path):
+        child = f"{path.rstrip('/')}/{name}"
+        if await cache.exists(child):
+            found[child] = await cache.get_node(child)
+        found.update(await whole(cache, child))
+    return found
+
+
+async def test_a_write_is_everywhere_when_it_returns(opened: Any, autojump_clock: Any) -> None:
+    async with opened(SYNC, name="A") as a, opened(SYNC, name="B") as b:
+        await a.put("/a", "x", 1)
+        assert await b.get("/a", "x") == 1
+        await b.put("/a", "y", 2)
+        assert await a.get_node("/a") == {"x": 1, "y": 2}
+        async with a.batch() as batch:
+            batch.put("/b/c", "x", await batch.get("/a", "x") + 10)
+            batch.remove("/a", "x")
+        assert await whole(b) == {"/a": {"y": 2}, "/b/c": {"x": 11}}
+        assert await b.move("/b", "/d") == 1 and await a.remove_tree("/a") == 1
+        assert await a.remove_node("/a") is False
+        assert await whole(a) == await whole(b) == {"/d/c": {"x": 11}}
+        await a.put("/mine", "x", 1, local_only=True)
+        assert not await b.exists("/mine")
+
+
+async def test_a_joiner_begins_with_what_is_there(opened: Any, autojump_clock: Any) -> None:
+    async with opened(SYNC, name="A") as a:
+        for n in range(50):
+            await a.put(f"/n/{n}", "x", bytes(1000))
+        async with opened(SYNC, name="B") as b:
+            assert len(await whole(b)) == 50
+            async with opened(SYNC, name="C") as c:
+                await b.put("/n/0", "x", 0)
+                assert await c.get("/n/0", "x") == 0
+            await a.put("/n/1", "x", 1)
+            assert await b.get("/n/1", "x") == 1
+
+
+async def test_writers_everywhere_and_a_member_that_joins_and_leaves_agree(
+    opened: Any, autojump_clock: Any
+) -> None:
+    """Counters by batch: every increment that was acknowledged is in the sum, exactly once."""
+    done = 0
+
+    async def count(cache: TreeCache, seed: int) -> None:
+        nonlocal done
+        rng = random.Random(seed)
+        for _ in range(20):
+            path = f"/counter/{rng.randrange(3)}"
+            while True:
+                try:
+                    async with cache.batch() as batch:
+                        batch.put(path, "n", await batch.get(path, "n", 0) + 1)
+                    break
+                except BatchConflict:
+                    await trio.sleep(rng.random() / 10)
+            done += 1
+
+    async def come_and_go() -> None:
+        for n in range(3):
+            async with opened(SYNC, name=f"G{n}") as guest:
+                await count(guest, n)
+
+    async with opened(SYNC, name="A") as a, opened(SYNC, name="B") as b:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(come_and_go)
+            nursery.start_soon(count, a, 10)
+            nursery.start_soon(count, b, 11)
+        assert done == 100
+        assert await whole(a) == await whole(b)
+        assert sum(node["n"] for node in (await whole(a)).values()) == 100
+        refused = a.statistics().counters["replication_refused"]
+        assert refused == b.statistics().counters["replication_refused"] > 0
+
+
+async def test_when_the_coordinator_leaves_the_next_one_orders(
+    opened: Any, autojump_clock: Any
+) -> None:
+    acknowledged = []
+    gone = trio.Event()
+
+    async def coordinator(task_status: trio.TaskStatus[None]) -> None:
+        async with opened(SYNC, name="A"):
+            task_status.started()
+            await trio.sleep(0.5)
+        gone.set()
+
+    async with trio.open_nursery() as nursery:
+        await nursery.start(coordinator)
+        async with opened(SYNC, name="B") as b, opened(SYNC, name="C") as c:
+
+            async def write(cache: TreeCache, name: str) -> None:
+                for n in range(100):
+                    await cache.put(f"/{name}/{n}", "x", n)
+                    acknowledged.append(f"/{name}/{n}")
+                    await trio.sleep(0.01)
+
+            async with trio.open_nursery() as writers:
+                writers.start_soon(write, b, "b")
+                writers.start_soon(write, c, "c")
+            assert gone.is_set()
+            assert await whole(b) == await whole(c)
+            assert sorted(acknowledged) == sorted(await whole(b))
+            assert len(acknowledged) == 200
+
+
+async def test_a_member_that_is_cancelled_is_not_waited_for(
+    opened: Any, autojump_clock: Any
+) -> None:
+    async with opened(SYNC, name="A") as a:
+        scope = trio.CancelScope()
+
+        async def victim(task_status: trio.TaskStatus[None]) -> None:
+            with scope:
+                async with opened(SYNC, name="B") as b:
+                    task_status.started()
+                    await trio.sleep_forever()
+                    await b.get("/", "x")
+
+        async with trio.open_nursery() as nursery:
+            await nursery.start(victim)
+            await a.put("/a", "x", 1)
+            scope.cancel()
+            await a.put("/a", "x", 2)
+            assert await a.get("/a", "x") == 2
+
+
+async def test_asynchronous_writes_return_when_they_are_ordered(
+    opened: Any, autojump_clock: Any
+) -> None:
+    async with opened(ASYNC, name="A") as a, opened(ASYNC, name="B") as b:
+        for n in range(20):
+            await b.put("/a", f"k{n}", n)
+            assert await b.get("/a", f"k{n}") == n
+        await a.put("/b", "x", 1, sync=True)
+        assert await b.get("/b", "x") == 1
+        await trio.sleep(1)
+        assert await whole(a) == await whole(b)
+
+
+async def test_listeners_hear_what_others_change(opened: Any, autojump_clock: Any) -> None:
+    async with opened(SYNC, name="A") as a, opened(SYNC, name="B") as b, b.listen() as changes:
+        await a.put("/a", "x", 1)
+        await b.put("/b", "x", 1)
+        heard = [await anext(changes) for _ in range(2)]
+    assert [(str(c.path), c.local) for c in heard if isinstance(c, NodeChanged)] == [
+        ("/a", False),
+        ("/b", True),
+    ]
+
+
+async def test_a_write_that_is_not_confirmed_in_time_may_have_happened(
+    opened: Any, autojump_clock: Any
+) -> None:
+    quick = CacheSettings(
+        cache_mode="REPL_SYNC", stack="sim.xml", cluster_name="t", sync_repl_timeout=2
+    )
+    async with opened(quick, name="A") as a, opened(quick, name="B") as b:
+        await a.put("/a", "x", 1)
+        b._replication._order.receive = lambda *_: None  # B reads, and does nothing with it
+        with pytest.raises(ReplicationError, match="applied here, not everywhere within 2 s") as e:
+            await a.put("/a", "x", 2)
+        assert not e.value.definite
+        with pytest.raises(ReplicationError, match="not ordered within 2 s"):
+            await b.put("/a", "x", 3)
+
+
+async def test_rubbish_from_outside_is_counted_and_dropped(
+    opened: Any, autojump_clock: Any
+) -> None:
+    from jgroups_py import open_channel
+    from jgroups_py.cache.total_order import Propose
+    from jgroups_py.cache.wire import said_bytes
+
+    network = MemoryNetwork()
+    async with open_tree_cache(SYNC, name="A", transport=network) as a:
+        async with open_channel("sim.xml", cluster="test", name="X", transport=network) as stranger:
+            for payload in (b"", b"\xff" * 50, said_bytes(Propose(stranger.view.id, 1, b"\x01"))):
+                await stranger.send(payload, to=stranger.view.coordinator)
+            await trio.sleep(1)
+        await trio.sleep(1)
+        await a.put("/a", "x", 1)
+        assert a.statistics().counters["replication_garbage"] == 3
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        (CacheSettings(cache_mode="REPL_SYNC"), "needs ClusterName, or cluster="),
+        (
+            CacheSettings(
+                cache_mode="REPL_SYNC",
+                eviction_policy_config=EvictionConfig(
+                    regions=(RegionConfig(name="/", max_nodes=5),)
+                ),
+            ),
+            "EvictionPolicyConfig: REPL_SYNC to everybody keeps everything in memory",
+        ),
+        (
+            CacheSettings(
+                cache_mode="REPL_ASYNC",
+                cache_loader_configuration=LoaderConfig(cacheloader=StoreConfig()),
+            ),
+            "CacheLoaderConfiguration: REPL_ASYNC to everybody keeps everything in memory",
+        ),
+    ],
+)
+async def test_what_does_not_go_together_is_refused(settings: CacheSettings, said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        async with open_tree_cache(settings):
+            pass
+
+
+class Winner:
+    """A channel as far as a merge needs one: the state of the winning side."""
+
+    def __init__(self, state: bytes, fail: int = 0) -> None:
+        self.state = state
+        self.fail = fail
+        self.asked: list[Address] = []
+
+    async def fetch_state(self, provider: Address, *, timeout: float) -> AsyncIterator[bytes]:
+        self.asked.append(provider)
+        if len(self.asked) <= self.fail:
+            raise StateTransferError("it left", str(provider))
+        yield self.state[:10]
+        yield self.state[10:]
+
+
+def member(address: UUID, nodes: dict[str, bytes]) -> tuple[FullReplication, TreeCache]:
+    full = FullReplication(sync=True, timeout=1)
+    cache = TreeCache(replication=full)
+    full.connect(address)
+    changes = [Change(Fqn.parse(p), None, Node({"x": v})) for p, v in nodes.items()]
+    full.tree.apply(tuple(changes), local=True)
+    return full, cache
+
+
+async def test_a_merge_takes_the_larger_side_and_says_what_was_discarded() -> None:
+    a, b, c = (UUID(bytes(15) + bytes([n])) for n in range(3))
+    winner, _ = member(a, {"/both": b"\x01", "/there": b"\x02"})
+    sides = (View(ViewId(c, 4), (c,)), View(ViewId(a, 7), (a, b)))
+    merged = MergeView(ViewId(c, 8), (c, a, b), sides)
+    state = b"".join([chunk async for chunk in winner.state()])
+
+    loser, cache = member(c, {"/both": b"\x05", "/here": b"\x03", "/there": b"\x02"})
+    channel: Any = Winner(state, fail=1)
+    await loser._install(channel, merged)
+    assert channel.asked == [a, b]
+    assert await whole(cache) == {"/both": {"x": 1}, "/there": {"x": 2}}
+    counters = cache.statistics().counters
+    assert counters["replication_merged"] == 1
+    assert counters["replication_discarded_at_merge"] == 2
+
+    channel = Winner(state)
+    await winner._install(channel, merged)
+    assert channel.asked == []
+    with pytest.raises(StateTransferError):
+        await member(c, {})[0]._install(Winner(state, fail=9), merged)  # type: ignore[arg-type]
+    with pytest.raises(StateTransferError, match="not the state of a cache"):
+        await member(c, {})[0]._install(Winner(b"x" * 20), merged)  # type: ignore[arg-type]
