@@ -1,0 +1,105 @@
+"""The buddy's side: copies kept for owners, and what becomes of them when the owner is gone.
+
+A backup whose owner is not in the view is an *orphan*. It is kept until who adopted it says that its
+own holders have it; it is never served to anybody.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from jgroups_py.address import Address
+from jgroups_py.buddy.messages import (
+    Adopted,
+    AdoptedGroups,
+    Assign,
+    Changes,
+    Chunk,
+    Dismiss,
+    DismissAck,
+    FillAck,
+    Filled,
+    Op,
+    OpAck,
+)
+from jgroups_py.buddy.values import BuddyGroup, Node, Path
+
+if TYPE_CHECKING:
+    from jgroups_py.buddy.machine import BuddyMachine
+
+
+class Backup:
+    """Of one owner. ``adopted``: dead groups whose nodes are among its nodes, and since which view."""
+
+    __slots__ = ("adopted", "complete", "group", "nodes", "seq")
+
+    def __init__(self, group: BuddyGroup, seq: int) -> None:
+        self.group = group
+        self.seq = seq
+        self.complete = False
+        self.nodes: dict[Path, Node] = {}
+        self.adopted: dict[Address, int] = {}
+
+    def apply(self, changes: Changes) -> None:
+        for path, node in changes:
+            if node is None:
+                self.nodes.pop(path, None)
+            else:
+                self.nodes[path] = node
+
+
+class Backups:
+    def __init__(self, machine: BuddyMachine) -> None:
+        self.machine = machine
+        self.of: dict[Address, Backup] = {}
+
+    def orphans(self) -> list[Address]:
+        return [owner for owner in self.of if owner not in self.machine.members]
+
+    def on_assign(self, src: Address, message: Assign) -> None:
+        if message.group.owner != src:
+            self.machine.count("bad_messages")
+            return
+        backup = self.of[src] = Backup(message.group, message.seq)
+        self._adopted(backup, message.adopted)
+
+    def on_chunk(self, src: Address, message: Chunk) -> None:
+        backup = self.of.get(src)
+        if backup is not None and not backup.complete:
+            backup.apply(message.nodes)
+
+    def on_filled(self, src: Address, message: Filled) -> None:
+        backup = self.of.get(src)
+        if backup is not None:
+            backup.complete = True
+            self.machine.send(src, FillAck())
+
+    def on_op(self, src: Address, message: Op) -> None:
+        backup = self.of.get(src)
+        if backup is None or message.seq <= backup.seq:
+            self.machine.count("unexpected_ops")
+            return
+        backup.apply(message.changes)
+        backup.seq = message.seq
+        self._adopted(backup, message.adopted)
+        self.machine.send(src, OpAck(message.seq))
+
+    def on_dismiss(self, src: Address, message: Dismiss) -> None:
+        self.of.pop(src, None)
+        self.machine.send(src, DismissAck())
+
+    def on_adopted(self, src: Address, message: Adopted) -> None:
+        for group, view in message.groups:
+            if group in self.of and self.machine.is_dead_since(group, view):
+                del self.of[group]
+
+    def _adopted(self, backup: Backup, groups: AdoptedGroups) -> None:
+        for group, view in groups:
+            if self.machine.is_dead_since(group, view):
+                backup.adopted[group] = view
+
+    def came_back(self, members: tuple[Address, ...]) -> None:
+        """Who is in the view has its nodes itself."""
+        for backup in self.of.values():
+            for member in [m for m in backup.adopted if m in members]:
+                del backup.adopted[member]

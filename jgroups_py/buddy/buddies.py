@@ -1,0 +1,202 @@
+"""The owner's side of a buddy group: who holds copies, who shall, and the push to new ones.
+
+Make before break: others are dismissed only when all that are wanted are complete. The push is cut from
+the live tree, chunk by chunk, on the stream that carries the log: a copy taken early and sent late would
+overwrite what was logged meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from enum import Enum
+from typing import TYPE_CHECKING, Final
+
+from jgroups_py.address import Address
+from jgroups_py.buddy.locator import Member, checked
+from jgroups_py.buddy.messages import (
+    Assign,
+    Chunk,
+    Dismiss,
+    DismissAck,
+    FillAck,
+    Filled,
+    OpAck,
+    Pool,
+)
+from jgroups_py.buddy.values import BuddyGroup, Path
+
+if TYPE_CHECKING:
+    from jgroups_py.buddy.machine import BuddyMachine
+
+
+class State(Enum):
+    FILLING = "filling"
+    COMPLETE = "complete"
+    DISMISSED = "dismissed"
+
+
+FILLING: Final = State.FILLING
+COMPLETE: Final = State.COMPLETE
+DISMISSED: Final = State.DISMISSED
+
+
+class Holder:
+    """A member that keeps a backup. ``todo``: paths still to be pushed; None: ``Filled`` was sent."""
+
+    __slots__ = ("acked", "state", "todo")
+
+    def __init__(self, seq: int, todo: deque[Path]) -> None:
+        self.state = FILLING
+        self.acked = seq
+        self.todo: deque[Path] | None = todo
+
+
+class Buddies:
+    def __init__(self, machine: BuddyMachine) -> None:
+        self.machine = machine
+        self.wanted: list[Address] = []
+        self.holders: dict[Address, Holder] = {}
+        self.pools: dict[Address, Pool] = {}
+        """What members announced."""
+        self.leaving: dict[Address, bool] = {}
+        """True: it is ready to go, nothing is lost."""
+
+    # --- the log's questions
+
+    def receivers(self) -> list[Address]:
+        return [m for m, h in self.holders.items() if h.state is not DISMISSED]
+
+    def acked_by_all(self, last: int) -> int:
+        """A dismissed holder counts until it has answered: it might still be taken for a buddy."""
+        for holder in self.holders.values():
+            if holder.acked < last:
+                last = holder.acked
+        return last
+
+    @property
+    def complete(self) -> bool:
+        """Have all wanted members everything, and nobody else anything?"""
+        return len(self.holders) == len(self.wanted) and all(
+            h.state is COMPLETE for h in self.holders.values()
+        )
+
+    # --- choosing
+
+    def locate(self) -> None:
+        """Asks the locator. Only when the membership changes, somebody leaves, or a pool is told."""
+        machine = self.machine
+        at = machine.members.index(machine.me)
+        turned = machine.members[at:] + machine.members[:at]
+        machine.count("locator_calls")
+        try:
+            answer = list(machine.locator.get_buddies([self._told(m) for m in turned]))
+        except Exception as error:  # a locator of the user's: whatever it raises
+            machine.complain("locator_raised", f"{type(error).__name__}: {error}")
+            answer = []
+        self.wanted, wrong = checked(answer, turned, machine.num_buddies)
+        for what in wrong:
+            machine.complain("locator_corrected", f"the locator named {what}")
+        self.arrange()
+
+    def _told(self, member: Address) -> Member:
+        machine = self.machine
+        if member == machine.me:
+            config = machine.config
+            told = (config.pool, config.zone, config.hosts)
+        elif (pool := self.pools.get(member)) is not None:
+            told = (pool.pool, pool.zone, pool.hosts)
+        else:
+            told = ("", "", ())
+        return Member(member, *told, leaving=member in self.leaving)
+
+    def arrange(self) -> None:
+        """Assigns who is wanted; dismisses the others once all of those are complete. Who is wanted
+        again while being dismissed is assigned when it has answered."""
+        for member in self.wanted:
+            if member not in self.holders:
+                self._assign(member)
+        if all(self.holders[m].state is COMPLETE for m in self.wanted):
+            for member, holder in self.holders.items():
+                if member not in self.wanted and holder.state is not DISMISSED:
+                    holder.state = DISMISSED
+                    holder.todo = None
+                    self.machine.send(member, Dismiss(self.machine.group))
+
+    def _assign(self, member: Address) -> None:
+        machine = self.machine
+        self.holders[member] = Holder(machine.log.seq, deque(machine.own))
+        group = BuddyGroup(machine.me, tuple(self.wanted), machine.group)
+        machine.send(member, Assign(group, machine.log.seq, tuple(machine.adopted.items())))
+
+    # --- the push
+
+    def push(self) -> bool:
+        """Sends the next chunk to one buddy that is being filled; False: nothing to send."""
+        for member, holder in self.holders.items():
+            if holder.state is FILLING and holder.todo is not None:
+                self._push(member, holder, holder.todo)
+                return True
+        return False
+
+    @property
+    def pushing(self) -> bool:
+        return any(h.todo is not None for h in self.holders.values())
+
+    def _push(self, member: Address, holder: Holder, todo: deque[Path]) -> None:
+        machine = self.machine
+        nodes = []
+        while todo and len(nodes) < machine.config.chunk_nodes:
+            path = todo.popleft()
+            node = machine.own.get(path)
+            if node is not None:
+                nodes.append((path, machine.log.replica(node)))
+        if nodes:
+            machine.send(member, Chunk(tuple(nodes)))
+        if not todo:
+            holder.todo = None
+            machine.send(member, Filled())
+
+    # --- what comes in
+
+    def on_fill_ack(self, src: Address, message: FillAck) -> None:
+        holder = self.holders.get(src)
+        if holder is not None and holder.state is FILLING and holder.todo is None:
+            holder.state = COMPLETE
+            self.arrange()
+
+    def on_op_ack(self, src: Address, message: OpAck) -> None:
+        holder = self.holders.get(src)
+        if holder is not None and holder.acked < message.seq <= self.machine.log.seq:
+            holder.acked = message.seq
+
+    def on_dismiss_ack(self, src: Address, message: DismissAck) -> None:
+        holder = self.holders.get(src)
+        if holder is not None and holder.state is DISMISSED:
+            del self.holders[src]
+            self.arrange()
+
+    def on_pool(self, src: Address, message: Pool) -> None:
+        if message.address != src:
+            self.machine.count("bad_messages")
+        elif self.pools.get(src) != message:
+            self.pools[src] = message
+            self.locate()
+
+    def on_leaving(self, src: Address, ready: bool) -> None:
+        known = src in self.leaving
+        self.leaving[src] = ready
+        if not known:
+            self.locate()
+
+    # --- views
+
+    def drop(self, gone: list[Address]) -> None:
+        """They hold nothing any more, or nothing that counts."""
+        for member in gone:
+            self.holders.pop(member, None)
+
+    def announce(self) -> None:
+        config = self.machine.config
+        if config.pool or config.zone or config.hosts:
+            pool = Pool(self.machine.me, config.pool, config.zone, config.hosts)
+            self.machine.send_all(pool)

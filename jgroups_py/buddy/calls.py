@@ -1,0 +1,217 @@
+"""Local calls: run at once on what is owned here, after a claim on what is not.
+
+A call reads and changes all its paths in one go, by a function from old values to new ones, so a
+transaction is one call and one log entry. A call that fails has certainly not been done; one whose
+outcome is unknown may have been.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
+
+from jgroups_py.buddy.messages import Mode
+from jgroups_py.buddy.values import LINEAGE_MAX, Node, Path, Stamp, Wanted, covers
+
+if TYPE_CHECKING:
+    from jgroups_py.buddy.claims import OwnClaim
+    from jgroups_py.buddy.machine import BuddyMachine
+
+Values = Mapping[Path, Any]
+Change = Callable[[Values], Values]
+"""From the values of the nodes there are to what shall be written; None removes."""
+
+
+class Outcome(Enum):
+    DONE = "done"
+    FAILED = "failed"
+    """Certainly not done."""
+    UNKNOWN = "unknown"
+    """May have been done."""
+
+
+class NotOwner(Exception):
+    """Somebody else owns the node, and gravitation was not allowed for the call."""
+
+
+class Refused(Exception):
+    """The call was not begun: too many wait, or this member is leaving."""
+
+
+class Call:
+    """``change`` None: a read. ``new``: the caller vouches that nobody else creates the path."""
+
+    __slots__ = ("applied", "change", "id", "mode", "new", "result", "wanted")
+
+    def __init__(
+        self,
+        id: int,
+        wanted: tuple[Wanted, ...],
+        change: Change | None = None,
+        *,
+        mode: Mode = "take",
+        new: bool = False,
+    ) -> None:
+        self.id = id
+        self.wanted = wanted
+        self.change = change
+        self.mode = mode
+        self.new = new
+        self.applied = False
+        self.result: Values = {}
+
+
+class Calls:
+    def __init__(self, machine: BuddyMachine) -> None:
+        self.machine = machine
+        self.waiting: dict[int, Call] = {}
+        """Not claimed yet: for the view to settle, for room."""
+        self.open: dict[int, Call] = {}
+        """All that are not completed."""
+
+    def submit(self, call: Call) -> None:
+        machine = self.machine
+        if machine.leaving.begun or len(self.open) >= machine.config.calls_max:
+            machine.complete(call.id, Outcome.FAILED, error=Refused("leaving or full"))
+            return
+        self.open[call.id] = call
+        self._try(call)
+
+    def cancel(self, id: int) -> None:
+        """The caller waits no longer."""
+        call = self.open.pop(id, None)
+        if call is None:
+            return
+        self.waiting.pop(id, None)
+        for own in self.machine.claims.mine.values():
+            if call in own.calls:
+                own.calls.remove(call)
+        self.machine.complete(id, Outcome.UNKNOWN if call.applied else Outcome.FAILED)
+
+    def retry(self) -> None:
+        """The view is settled, or there is room again."""
+        waiting, self.waiting = self.waiting, {}
+        for call in waiting.values():
+            self._try(call)
+
+    def again(self, calls: list[Call]) -> None:
+        for call in calls:
+            self.waiting[call.id] = call
+
+    def _try(self, call: Call) -> None:
+        machine = self.machine
+        if machine.frozen or machine.log.open > machine.config.log_max:
+            self.waiting[call.id] = call
+        elif self._all_owned(call, fair=True) or (call.new and self._all_absent(call)):
+            self._run(call)
+        elif not machine.settled or machine.minority:
+            self.waiting[call.id] = call
+        else:
+            own = machine.claims.join(call.wanted, call.mode)
+            if own is None:
+                if machine.claims.full:
+                    self.waiting[call.id] = call
+                    return
+                own = machine.claims.open(call.wanted, call.mode)
+            own.calls.append(call)
+
+    def _all_owned(self, call: Call, *, fair: bool) -> bool:
+        """``fair``: what others claimed first they get first."""
+        machine = self.machine
+        for path, deep in call.wanted:
+            node = machine.own.get(path)
+            if deep or node is None or node.to is not None:
+                return False
+            if fair and machine.claims.order and machine.claims.wanted_by_others(path):
+                return False
+        return True
+
+    def _all_absent(self, call: Call) -> bool:
+        return not any(deep or path in self.machine.own for path, deep in call.wanted)
+
+    # --- from the claims
+
+    def granted(self) -> None:
+        """Nodes came: calls that now own all they need proceed; their claims stay open."""
+        for own in list(self.machine.claims.mine.values()):
+            for call in list(own.calls):
+                if self._all_owned(call, fair=False):
+                    own.calls.remove(call)
+                    self._run(call)
+
+    def answered(self, own: OwnClaim) -> None:
+        """Everybody has answered, and what did not come does not exist."""
+        for call in own.calls:
+            if own.owned and call.change is not None:
+                self._end(call, Outcome.FAILED, error=NotOwner(sorted(own.owned)))
+            else:
+                self._run(call)
+
+    # --- doing it
+
+    def _run(self, call: Call) -> None:
+        own = self.machine.own
+        old: dict[Path, Any] = {}
+        for base, deep in call.wanted:
+            if deep:
+                found = [(p, n) for p, n in own.items() if p[: len(base)] == base]
+            else:
+                found = [(base, own[base])] if base in own else []
+            old.update((p, n.value) for p, n in found if n.to is None and not n.removed)
+        call.result = old
+        if call.change is None:
+            self._end(call, Outcome.DONE, old)
+            return
+        try:
+            new = dict(call.change(old))
+            stray = [path for path in new if not covers(call.wanted, path)]
+            if stray:
+                raise ValueError(f"{stray[0]} is not among the paths of this call")
+        except Exception as error:  # the caller's own function: nothing is done yet
+            self._end(call, Outcome.FAILED, error=error)
+            return
+        self._write(call, new)
+
+    def _write(self, call: Call, new: Values) -> None:
+        machine = self.machine
+        changes = []
+        for path, value in new.items():
+            node = machine.own.get(path)
+            if node is None and value is None:
+                continue
+            changes.append((path, self._written(path, node, value)))
+        machine.count("writes", len(changes))
+        call.applied = True
+        if not changes:
+            self._end(call, Outcome.DONE, call.result)
+            return
+        machine.own.update(changes)
+        if machine.config.sync:
+            machine.log.append(changes, then=lambda: self._end(call, Outcome.DONE, call.result))
+        else:
+            machine.log.append(changes)
+            self._end(call, Outcome.DONE, call.result)
+
+    def _written(self, path: Path, node: Node | None, value: Any) -> Node:
+        machine = self.machine
+        removed = value is None
+        if node is None:
+            epoch = machine.first_epoch()
+            return Node(value, epoch, Stamp(machine.site_epoch, epoch, 1, machine.me), removed)
+        assert node.to is None, f"{path} is granted, not ours to write"
+        old = node.stamp
+        site = max(machine.site_epoch, old.site)
+        stamp = Stamp(site, node.epoch, old.version + 1, machine.me)
+        lineage = node.lineage
+        if stamp[:2] != old[:2] or stamp.owner != old.owner:
+            lineage = (*lineage, old)[-LINEAGE_MAX:]
+        return replace(node, value=value, stamp=stamp, removed=removed, lineage=lineage)
+
+    def _end(
+        self, call: Call, outcome: Outcome, result: Any = None, error: Exception | None = None
+    ) -> None:
+        if self.open.pop(call.id, None) is not None:
+            self.machine.complete(call.id, outcome, result, error)

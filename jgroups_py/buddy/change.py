@@ -1,0 +1,244 @@
+"""A new view: everybody reports what it holds of the dead and what was on the move; the coordinator
+decides (decide.py); everybody acts on the same ``Settle``. Until then owners keep writing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from jgroups_py.address import Address
+from jgroups_py.buddy.backups import Backup
+from jgroups_py.buddy.decide import decide
+from jgroups_py.buddy.messages import (
+    Adopted,
+    AskAll,
+    Inventory,
+    Listed,
+    Orphan,
+    Settle,
+    Winner,
+)
+from jgroups_py.buddy.values import Epoch, Node, Path, next_epoch
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from jgroups_py.buddy.machine import BuddyMachine
+
+Parties = dict[Path, tuple[Epoch, Address]]
+
+
+class Change:
+    """``inventories``: what came in for the view, at its coordinator."""
+
+    def __init__(self, machine: BuddyMachine) -> None:
+        self.machine = machine
+        self.inventories: dict[Address, Inventory] = {}
+        self.asked = False
+        self.since = 0.0
+
+    # --- reporting
+
+    def begin(self) -> None:
+        """Called when a view was installed."""
+        machine = self.machine
+        self.inventories = {}
+        self.asked = False
+        self.since = machine.now
+        machine.send(machine.coordinator, self.inventory())
+
+    def inventory(self) -> Inventory:
+        machine = self.machine
+        full = machine.unmerged
+        orphans = tuple(
+            self._orphan(o, machine.backups.of[o], full) for o in machine.backups.orphans()
+        )
+        nodes = _listed(machine.own) if full else ()
+        adopted = tuple(
+            (g, view, g in machine.adopted_safely) for g, view in machine.adopted.items()
+        )
+        return Inventory(full, machine.unmerged, orphans, _givers(machine.own), adopted, nodes)
+
+    @staticmethod
+    def _orphan(owner: Address, backup: Backup, full: bool) -> Orphan:
+        adopted = tuple(backup.adopted.items())
+        nodes = _listed(backup.nodes) if full else ()
+        return Orphan(owner, backup.complete, backup.seq, adopted, _givers(backup.nodes), nodes)
+
+    def on_ask_all(self, src: Address, message: AskAll) -> None:
+        """Somebody else's merge is not resolved: what we own takes part in it."""
+        machine = self.machine
+        if not machine.settled:
+            machine.frozen = machine.unmerged = True
+            machine.send(machine.coordinator, self.inventory())
+
+    # --- deciding
+
+    def on_inventory(self, src: Address, message: Inventory) -> None:
+        machine = self.machine
+        if machine.me != machine.coordinator or machine.settled:
+            machine.count("bad_messages")
+            return
+        self.inventories[src] = message
+        missing = [m for m in machine.members if m not in self.inventories]
+        if missing or machine.minority:
+            return
+        unmerged = any(i.unmerged for i in self.inventories.values())
+        rest = [m for m, i in self.inventories.items() if unmerged and not i.full]
+        if rest:
+            self._ask(rest)
+            return
+        settle = decide(machine.members, self.inventories, machine.number, machine.sides)
+        self.inventories = {}
+        machine.send_all(settle)
+        self.on_settle(machine.me, settle)
+
+    def _ask(self, rest: list[Address]) -> None:
+        for member in rest:
+            del self.inventories[member]
+            self.machine.send(member, AskAll())
+
+    def silent(self) -> list[Address]:
+        """At the coordinator: who has not reported in time."""
+        machine = self.machine
+        if machine.settled or machine.me != machine.coordinator:
+            return []
+        return [m for m in machine.members if m not in self.inventories]
+
+    # --- acting
+
+    def on_settle(self, src: Address, settle: Settle) -> None:
+        machine = self.machine
+        if machine.settled:
+            machine.count("bad_messages")
+            return
+        changes: dict[Path, Node | None] = {}
+        parties = {path: (epoch, party) for path, epoch, party in settle.unconfirmed}
+        heirs = dict(settle.adopted_by) | dict(settle.guardians)
+        winners = {winner.path: winner for winner in settle.winners}
+        self._merge(winners, changes)
+        self._resolve_grants(parties, changes)
+        groups = self._adopt(settle, parties, heirs, winners, changes)
+        self._givers_of_the_dead(heirs, changes)
+        self._log(changes, groups)
+        for group in settle.safe:
+            if group not in machine.members:
+                machine.backups.of.pop(group, None)
+        machine.settled_now(settle)
+
+    def _merge(self, winners: Mapping[Path, Winner], changes: dict[Path, Node | None]) -> None:
+        """Losers forget; winners take their epoch."""
+        machine = self.machine
+        for path, winner in winners.items():
+            node = machine.own.get(path)
+            if node is None:
+                continue
+            if winner.member == machine.me and winner.group is None:
+                machine.own[path] = changes[path] = replace(node, epoch=winner.epoch, to=None)
+            else:
+                machine.drop(path)
+                changes[path] = None
+
+    def _resolve_grants(self, parties: Parties, changes: dict[Path, Node | None]) -> None:
+        """What we granted in an earlier view: either it took, or the node is ours again."""
+        machine = self.machine
+        for path, node in list(machine.own.items()):
+            if node.to is None:
+                continue
+            epoch, party = parties.get(path, ((0, 0), machine.me))
+            if epoch >= node.to[1]:
+                machine.own[path] = replace(node, to=(party, epoch))
+            else:
+                mine = replace(node, to=None, epoch=next_epoch(node.epoch, machine.number))
+                machine.own[path] = changes[path] = mine
+
+    def _adopt(
+        self,
+        settle: Settle,
+        parties: Parties,
+        heirs: Mapping[Address, Address],
+        winners: Mapping[Path, Winner],
+        changes: dict[Path, Node | None],
+    ) -> dict[Address, int]:
+        """As guardian: the nodes of dead groups become ours."""
+        machine = self.machine
+        groups: dict[Address, int] = {}
+        for group, guardian in settle.guardians:
+            if guardian != machine.me:
+                continue
+            backup = machine.backups.of.pop(group)
+            groups |= {g: machine.number for g in (*backup.adopted, group)}
+            for path, node in backup.nodes.items():
+                adopted = self._adopted(group, path, node, parties, heirs, winners)
+                if adopted is not None:
+                    machine.own[path] = changes[path] = adopted
+                    machine.adopted_from[path] = group
+                    machine.count("nodes_adopted")
+        return groups
+
+    def _adopted(
+        self,
+        group: Address,
+        path: Path,
+        node: Node,
+        parties: Parties,
+        heirs: Mapping[Address, Address],
+        winners: Mapping[Path, Winner],
+    ) -> Node | None:
+        """None: somebody else's copy of the path is the right one."""
+        machine = self.machine
+        winner = winners.get(path)
+        if winner is not None:
+            if (winner.member, winner.group) != (machine.me, group):
+                return None
+            return replace(node, epoch=winner.epoch, giver=self._giver(node, heirs))
+        epoch, party = parties.get(path, ((0, 0), machine.me))
+        if epoch > node.epoch:
+            # The newer copy is ours, from another group; or it is elsewhere, and this one a spare.
+            return None if party == machine.me else replace(node, to=(party, epoch))
+        epoch = next_epoch(node.epoch, machine.number)
+        return replace(node, epoch=epoch, giver=self._giver(node, heirs))
+
+    def _giver(self, node: Node, heirs: Mapping[Address, Address]) -> Address | None:
+        """Whom to tell that a node is taken: the former owner, or who has its nodes now."""
+        giver = node.giver
+        if giver is not None and giver not in self.machine.members:
+            giver = heirs.get(giver)
+        return None if giver == self.machine.me else giver
+
+    def _givers_of_the_dead(
+        self, heirs: Mapping[Address, Address], changes: dict[Path, Node | None]
+    ) -> None:
+        machine = self.machine
+        for path, node in list(machine.own.items()):
+            giver = self._giver(node, heirs)
+            if giver != node.giver:
+                machine.own[path] = changes[path] = replace(node, giver=giver)
+
+    def _log(self, changes: dict[Path, Node | None], groups: dict[Address, int]) -> None:
+        """One entry for all of it; whoever waits for it is told when our holders have it."""
+        machine = self.machine
+        machine.adopted.update(groups)
+        adopted = tuple(groups.items())
+        if changes or groups:
+            machine.log.append(list(changes.items()), adopted)
+        if groups:
+            machine.log.when_acked(lambda: self._adopted_safely(groups))
+
+    def _adopted_safely(self, groups: dict[Address, int]) -> None:
+        machine = self.machine
+        machine.adopted_safely.update(dict.fromkeys(g for g in groups if g in machine.adopted))
+        machine.send_all(Adopted(tuple(groups.items())))
+
+
+def _givers(nodes: Mapping[Path, Node]) -> tuple[tuple[Path, Epoch], ...]:
+    return tuple((path, node.epoch) for path, node in nodes.items() if node.giver is not None)
+
+
+def _listed(nodes: Mapping[Path, Node]) -> tuple[Listed, ...]:
+    return tuple(
+        Listed(path, node.epoch, node.stamp, node.removed, node.lineage)
+        for path, node in nodes.items()
+    )

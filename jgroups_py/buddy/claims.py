@@ -1,0 +1,199 @@
+"""Claims: what is not owned here is asked for, in one order for the whole view.
+
+The coordinator multicasts claims in the order in which it gets them. A claim waits at a member only
+behind earlier ones that overlap and are not done there; a claim of one's own is done when everybody
+else has answered. So a search cannot miss a node that is on its way from one member to another.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from jgroups_py.address import Address
+from jgroups_py.buddy.messages import Answer, Claim, ClaimId, ClaimRequest, Mode
+from jgroups_py.buddy.values import Node, Path, Wanted, covers, next_epoch, overlap
+
+if TYPE_CHECKING:
+    from jgroups_py.buddy.calls import Call
+    from jgroups_py.buddy.machine import BuddyMachine
+
+
+class OwnClaim:
+    """A claim of this member. ``missing``: who has not answered. ``sequenced``: it has its place."""
+
+    __slots__ = ("calls", "missing", "mode", "owned", "sequenced", "wanted")
+
+    def __init__(self, wanted: tuple[Wanted, ...], mode: Mode, missing: list[Address]) -> None:
+        self.wanted = wanted
+        self.mode = mode
+        self.missing = dict.fromkeys(missing)
+        self.sequenced = False
+        self.owned: dict[Path, None] = {}
+        self.calls: list[Call] = []
+
+
+class Claims:
+    """``order``: claims of this view not done here, in the coordinator's order."""
+
+    def __init__(self, machine: BuddyMachine) -> None:
+        self.machine = machine
+        self.order: dict[ClaimId, Claim] = {}
+        self.mine: dict[ClaimId, OwnClaim] = {}
+        self._early: list[ClaimRequest] = []
+        self._count = 0
+        self._look = False
+
+    # --- asking
+
+    @property
+    def full(self) -> bool:
+        return len(self.mine) >= self.machine.config.claims_max
+
+    def open(
+        self, wanted: tuple[Wanted, ...], mode: Mode, only_from: Address | None = None
+    ) -> OwnClaim:
+        machine = self.machine
+        self._count += 1
+        claim = (machine.me, self._count)
+        asked = (
+            [m for m in machine.members if m != machine.me] if only_from is None else [only_from]
+        )
+        own = self.mine[claim] = OwnClaim(wanted, mode, asked)
+        machine.count("claims")
+        machine.send(machine.coordinator, ClaimRequest(claim, wanted, mode, only_from))
+        return own
+
+    def join(self, wanted: tuple[Wanted, ...], mode: Mode) -> OwnClaim | None:
+        """An open claim of ours, of all members, that asks for the same."""
+        for own in self.mine.values():
+            if own.wanted == wanted and own.mode == mode and own.calls:
+                return own
+        return None
+
+    def wanted_by_others(self, path: Path) -> bool:
+        me = self.machine.me
+        return any(
+            claim.claim[0] != me and covers(claim.wanted, path) for claim in self.order.values()
+        )
+
+    # --- the coordinator
+
+    def on_request(self, src: Address, message: ClaimRequest) -> None:
+        """Claims of a view come after its ``Settle``."""
+        if not self.machine.settled:
+            self._early.append(message)
+        else:
+            self._order(message)
+
+    def release(self) -> None:
+        early, self._early = self._early, []
+        for message in early:
+            self._order(message)
+
+    def _order(self, message: ClaimRequest) -> None:
+        claim = Claim(message.claim, message.wanted, message.mode, message.only_from)
+        self.machine.send_all(claim)
+        self.on_claim(self.machine.me, claim)
+
+    # --- everybody
+
+    def on_claim(self, src: Address, claim: Claim) -> None:
+        machine = self.machine
+        if claim.claim[0] == machine.me:
+            own = self.mine.get(claim.claim)
+            if own is None:
+                machine.count("bad_messages")
+                return
+            own.sequenced = True
+        elif claim.only_from is not None and claim.only_from != machine.me:
+            return  # for us it is done: nobody waits for our answer
+        self.order[claim.claim] = claim
+        self._look = True
+
+    def look(self) -> None:
+        """Something changed that a claim may have waited for."""
+        self._look = True
+
+    def progress(self) -> bool:
+        """Does what can be done of claims, in their order."""
+        if not self._look:
+            return False
+        self._look = False
+        ahead: list[Claim] = []
+        for claim in list(self.order.values()):
+            if self._blocked(claim, ahead) or not self._handle(claim):
+                ahead.append(claim)
+            else:
+                del self.order[claim.claim]
+        return True
+
+    @staticmethod
+    def _blocked(claim: Claim, ahead: list[Claim]) -> bool:
+        return any(overlap(claim.wanted, earlier.wanted) for earlier in ahead)
+
+    def _handle(self, claim: Claim) -> bool:
+        """True: done here."""
+        if claim.claim[0] == self.machine.me:
+            own = self.mine[claim.claim]
+            if own.missing:
+                return False
+            del self.mine[claim.claim]
+            self.machine.calls.answered(own)
+            return True
+        return self._answer(claim)
+
+    def _covered(self, wanted: tuple[Wanted, ...]) -> list[tuple[Path, Node]]:
+        """Nodes that are ours to grant."""
+        own = self.machine.own
+        found: dict[Path, Node] = {}
+        for base, deep in wanted:
+            if deep:
+                found.update((p, n) for p, n in own.items() if p[: len(base)] == base)
+            elif (node := own.get(base)) is not None:
+                found[base] = node
+        return [(path, node) for path, node in found.items() if node.to is None]
+
+    def _answer(self, claim: Claim) -> bool:
+        machine = self.machine
+        covered = self._covered(claim.wanted)
+        owned: tuple[Path, ...] = ()
+        if claim.mode == "create":
+            owned = tuple(path for path, node in covered if not node.removed)
+            covered = [(path, node) for path, node in covered if node.removed]
+        if any(n.giver is not None or not machine.log.stable(p) for p, n in covered):
+            return False
+        claimant = claim.claim[0]
+        grants = []
+        for path, node in covered:
+            epoch = next_epoch(node.epoch, machine.number)
+            machine.own[path] = replace(node, to=(claimant, epoch))
+            grants.append((path, node, epoch))
+        machine.count("nodes_granted", len(grants))
+        machine.send(claimant, Answer(claim.claim, tuple(grants), owned))
+        return True
+
+    # --- the claimant
+
+    def on_answer(self, src: Address, message: Answer) -> None:
+        own = self.mine.get(message.claim)
+        if own is None or src not in own.missing:
+            self.machine.count("bad_messages")
+            return
+        del own.missing[src]
+        own.owned.update(dict.fromkeys(message.owned))
+        if message.grants:
+            self.machine.handover.install(src, message.grants)
+            self.machine.calls.granted()
+        self._look = True
+
+    # --- views
+
+    def void(self) -> list[Call]:
+        """A new view: claims of the old one are void; their calls are to be tried again."""
+        calls = [call for own in self.mine.values() for call in own.calls]
+        self.order.clear()
+        self.mine.clear()
+        self._early.clear()
+        return calls

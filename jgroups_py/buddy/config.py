@@ -1,0 +1,71 @@
+"""The settings of buddy replication, as far as the machine needs them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from jgroups_py.buddy.locator import buddies_wanted
+from jgroups_py.errors import ConfigError
+
+
+@dataclass(frozen=True, kw_only=True)
+class BuddyConfig:
+    """Times are seconds."""
+
+    sync: bool = True
+    """A write is done when all holders have it; otherwise at once."""
+    locator_properties: Mapping[str, str] = field(default_factory=dict)
+    """For the locator: ``numBuddies``, ``ignoreColocatedBuddies`` and what a locator of yours reads."""
+    pool: str = ""
+    """Only members that name the same pool are candidates; empty: all are in one."""
+    zone: str = ""
+    """Rack, power source: buddies are looked for in another one."""
+    hosts: tuple[str, ...] = ()
+    """All interface addresses of this host, as text."""
+    communication_timeout: float = 10.0
+    """A member that does not send its inventory for so long is suspected."""
+    leave_timeout: float = 30.0
+    """A leave that takes longer is a crash, and says so."""
+    tombstone_time: float = 1200.0
+    """Removed nodes are kept for so long after a member was lost (longer than RELAY's ``max_age``)."""
+    partition: Literal["all", "majority"] = "all"
+    """``majority``: a side with half or less of the last settled view neither adopts, claims nor
+    acknowledges."""
+    chunk_nodes: int = 100
+    """Nodes pushed to a new buddy in one message."""
+    calls_max: int = 10_000
+    """Calls that wait; more are refused."""
+    claims_max: int = 1000
+    """Claims of this member that are open; further calls wait for theirs."""
+    held_max: int = 100_000
+    """Messages of members that have a newer view than this one."""
+    log_max: int = 10_000
+    """Log entries not acknowledged; further writes wait."""
+    departed_max: int = 1000
+    """Departed members remembered: when they were last seen, who has their nodes."""
+
+    def __post_init__(self) -> None:
+        for name in (
+            "chunk_nodes",
+            "calls_max",
+            "claims_max",
+            "held_max",
+            "log_max",
+            "departed_max",
+        ):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"{name} must be at least 1, got {getattr(self, name)}")
+        for name in ("communication_timeout", "leave_timeout"):
+            if getattr(self, name) <= 0:
+                raise ConfigError(f"{name} must be > 0, got {getattr(self, name)}")
+        if self.tombstone_time < 0:
+            raise ConfigError(f"tombstone_time must not be negative, got {self.tombstone_time}")
+        if self.partition not in ("all", "majority"):
+            raise ConfigError(f"partition must be all or majority, got {self.partition!r}")
+
+    @property
+    def num_buddies(self) -> int:
+        """``numBuddies`` of the locator's properties; 1 if it is not among them."""
+        return buddies_wanted(self.locator_properties)

@@ -1,0 +1,282 @@
+"""Random schedules of single steps, drawn from a seed, judged after every step, and made smaller.
+
+A schedule is a setting and a list of steps. It is drawn while it runs, since only then it is known which
+steps there are; played again, it needs no chance.
+"""
+
+from __future__ import annotations
+
+import random as _random
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import msgspec
+
+from jgroups_py.address import Address
+from jgroups_py.buddy.explore_oracle import Violation
+from jgroups_py.buddy.explore_world import PATHS, Setting, Step, World
+
+PROFILES: Final = ("crashes", "async", "merges", "chaos")
+"""crashes: within what must not lose anything, with leaves and joins. async: the same, owners and
+backups judged. merges: partitions, no crashes: what is lost is listed. chaos: both at once, owners and
+backups judged."""
+STEPS_MAX: Final = 400
+"""Steps of the first phase."""
+REST_MAX: Final = 30_000
+"""Steps after which a schedule should have come to rest."""
+
+
+class Schedule(msgspec.Struct, frozen=True):
+    """``steps``: all that were taken before everything was left to come to rest."""
+
+    setting: Setting
+    steps: tuple[Step, ...]
+
+
+class Result(msgspec.Struct, frozen=True):
+    """``check`` empty: nothing was violated. ``faults``: crashes, leaves, joins, splits, merges."""
+
+    seed: int
+    schedule: Schedule
+    steps: int
+    faults: int
+    check: str = ""
+    detail: str = ""
+
+
+def explore(seed: int, profile: str) -> Result:
+    """Draws and plays one schedule."""
+    return _Scheduler(seed, profile).run()
+
+
+def replay(schedule: Schedule, tell: Callable[[World, Step], None] | None = None) -> Result:
+    """Plays a schedule that was drawn before."""
+    world = World(schedule.setting)
+    faults = 0
+    try:
+        for step in schedule.steps:
+            done = world.step(step)
+            faults += done and step[0] in FAULTS
+            if done and tell is not None:
+                tell(world, step)
+        come_to_rest(world, None)
+    except Violation as violation:
+        return Result(0, schedule, world.steps, faults, violation.check, violation.detail)
+    except Exception as error:
+        return Result(0, schedule, world.steps, faults, "exception", f"{type(error).__name__}: {error}")
+    return Result(0, schedule, world.steps, faults)
+
+
+FAULTS: Final = frozenset({"crash", "go", "leave", "join", "split", "merge"})
+
+
+class _Scheduler:
+    def __init__(self, seed: int, profile: str) -> None:
+        self.seed = seed
+        self.profile = profile
+        self.random = random = _random.Random(f"{profile}:{seed}")
+        buddies = random.choice((1, 1, 2, 2, 3))
+        members = random.randint(max(2, buddies), 6)
+        judged = {"crashes": "values", "merges": "merges"}.get(profile, "owners")
+        sync = profile != "async" and (profile != "chaos" or random.random() < 0.5)
+        tombstones = random.choice((0.0, 1000.0)) if profile in ("crashes", "async") else 1000.0
+        self.setting = Setting(members, buddies, sync, judged, tombstones)
+        self.world = World(self.setting)
+        self.taken: list[Step] = []
+        self.faults = 0
+        # Seeds bend the weights, so that runs differ in kind.
+        self.fault_rate = random.choice((0.02, 0.05, 0.1))
+        self.call_rate = random.choice((0.05, 0.12, 0.25))
+        self.view_rate = random.choice((0.05, 0.2, 0.5))
+        self.writes = random.choice((0.3, 0.6, 0.9))
+        self.length = random.randint(60, STEPS_MAX)
+        self.slow: frozenset[Address] = frozenset()
+        self.crashes = profile in ("crashes", "async", "chaos")
+        self.splits = profile in ("merges", "chaos")
+
+    def run(self) -> Result:
+        check = detail = ""
+        try:
+            for at in range(self.length):
+                if at % 25 == 0:
+                    self._slow_down()
+                self._one()
+            self._heal()
+        except Violation as violation:
+            check, detail = violation.check, violation.detail
+        except Exception as error:
+            check, detail = "exception", f"{type(error).__name__}: {error}"
+        schedule = Schedule(self.setting, tuple(self.taken))
+        return Result(self.seed, schedule, self.world.steps, self.faults, check, detail)
+
+    def _take(self, step: Step) -> bool:
+        self.taken.append(step)
+        done = self.world.step(step)
+        if not done:
+            self.taken.pop()
+        elif step[0] in FAULTS:
+            self.faults += 1
+        return done
+
+    def _slow_down(self) -> None:
+        """For a while, little of what some members send or get arrives."""
+        random = self.random
+        members = list(self.world.machines)
+        count = random.choice((0, 0, 1, 1, 2))
+        self.slow = frozenset(random.sample(members, min(count, len(members))))
+
+    def _one(self) -> None:
+        random = self.random
+        draw = random.random()
+        if draw < self.fault_rate:
+            self._fault()
+            return
+        draw = random.random()
+        if draw < self.call_rate:
+            self._call()
+        elif draw < self.call_rate + self.view_rate * (1 - self.call_rate) and self._view():
+            return
+        elif random.random() < 0.15 and self._push():
+            return
+        else:
+            self._deliver()
+
+    def _deliver(self) -> bool:
+        pairs = list(self.world.channels)
+        if not pairs:
+            return self._push() or self._view()
+        for _ in range(4):
+            pair = pairs[int(self.random.random() * len(pairs))]
+            if pair[0] not in self.slow and pair[1] not in self.slow:
+                break
+        return self._take(("deliver", *pair))
+
+    def _view(self) -> bool:
+        waiting = [m for m, queue in self.world.views.items() if queue]
+        return bool(waiting) and self._take(("view", self.random.choice(waiting)))
+
+    def _push(self) -> bool:
+        pushing = [m for m, machine in self.world.machines.items() if machine.buddies.pushing]
+        return bool(pushing) and self._take(("push", self.random.choice(pushing)))
+
+    def _call(self) -> None:
+        random = self.random
+        member = random.choice(list(self.world.machines))
+        draw = random.random()
+        if draw < self.writes:
+            kind = "write"
+        else:
+            kind = random.choice(("read", "remove", "remove"))
+        draw = random.random()
+        mode = "take"
+        if draw < 0.15:
+            wanted = tuple((path, False) for path in random.sample(PATHS, 2))
+        elif draw < 0.3 and kind != "write":
+            wanted = ((("a",), True),)
+        else:
+            wanted = ((random.choice(PATHS), False),)
+            if random.random() < 0.1:
+                mode = "create"
+        self._take(("call", member, kind, wanted, mode))
+
+    def _fault(self) -> None:
+        random, world = self.random, self.world
+        kinds = ["join", "detect", "detect", "tick", "cancel"]
+        if self.crashes:
+            kinds += ["crash", "crash", "crash"]
+        if self.profile in ("crashes", "async"):
+            kinds += ["leave", "go"]
+        if self.splits:
+            kinds += ["split", "split", "merge", "merge"]
+        kind = random.choice(kinds)
+        members = list(world.machines)
+        if kind == "join" and len(members) < 6:
+            self._take(("join", random.randrange(len(world.parts))))
+        elif kind == "detect":
+            self._take(("detect", random.randrange(len(world.parts))))
+        elif kind == "tick":
+            self._take(("tick", 1.0))
+        elif kind == "cancel" and world.operations:
+            id = random.choice(list(world.operations))
+            self._take(("cancel", world.operations[id].member, id))
+        elif kind == "crash":
+            victim = random.choice(members)
+            if self.profile == "chaos" or world.may_crash(victim):
+                if self._take(("crash", victim)) and random.random() < 0.5:
+                    self._take(("detect", 0))
+        elif kind == "leave" and len(members) > 2:
+            self._take(("leave", random.choice(members)))
+        elif kind == "go" and world.may_go:
+            if self._take(("go", random.choice(list(world.may_go)))):
+                self._take(("detect", 0))
+        elif kind == "split" and len(world.parts) < 3:
+            part = random.choice(world.parts)
+            if len(part) > 1:
+                side = tuple(random.sample(part, random.randint(1, len(part) - 1)))
+                self._take(("split", side, random.randint(0, 3)))
+        elif kind == "merge":
+            self._take(("merge",))
+
+    def _heal(self) -> None:
+        """No faults any more: everything is delivered, in random order, and must come to rest."""
+        come_to_rest(self.world, self)
+
+
+def come_to_rest(world: World, scheduler: _Scheduler | None) -> None:
+    """Delivers everything there is; merges the parts; judges. Without scheduler: pair by pair."""
+
+    def take(step: Step) -> bool:
+        return scheduler._take(step) if scheduler is not None else world.step(step)
+
+    for _ in range(REST_MAX):
+        if world.channels:
+            if scheduler is None or not scheduler._deliver():
+                take(("deliver", *next(iter(world.channels))))
+            if scheduler is not None and scheduler.random.random() < 0.1:
+                scheduler._view()
+            continue
+        viewing = next((m for m, queue in world.views.items() if queue), None)
+        if viewing is not None:
+            take(("view", viewing))
+            continue
+        pushing = next((m for m, x in world.machines.items() if x.buddies.pushing), None)
+        if pushing is not None:
+            take(("push", pushing))
+            continue
+        late = next((i for i, part in enumerate(world.parts) if world.outdated(part)), None)
+        if late is not None:
+            take(("detect", late))
+        elif len(world.parts) > 1:
+            take(("merge",))
+        elif world.may_go and len(world.machines) > 1:
+            take(("go", next(iter(world.may_go))))
+        else:
+            world.at_rest()
+            return
+    raise Violation("end", f"no rest after {REST_MAX} steps")
+
+
+def shrink(result: Result, runs: int = 2000) -> Schedule:
+    """A shorter schedule that violates the same check."""
+    best = result.schedule
+    size = max(1, len(best.steps) // 2)
+    while size >= 1 and runs > 0:
+        at, gone = 0, False
+        while at < len(best.steps) and runs > 0:
+            steps = (*best.steps[:at], *best.steps[at + size :])
+            runs -= 1
+            smaller = Schedule(best.setting, steps)
+            if replay(smaller).check == result.check:
+                best, gone = smaller, True
+            else:
+                at += size
+        if size == 1 and not gone:
+            break
+        size = max(1, size // 2)
+    return best
+
+
+def many(seeds: Sequence[int], profile: str) -> list[Result]:
+    """Those that violated something."""
+    results = (explore(seed, profile) for seed in seeds)
+    return [result for result in results if result.check]

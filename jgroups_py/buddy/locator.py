@@ -1,0 +1,132 @@
+"""Who are my buddies? A locator answers; its answers are checked.
+
+``BuddyLocator`` is what users subclass. ``NextMemberBuddyLocator`` picks who is next in line, with
+pool, other host and other zone as hints that are broken one by one when nobody fits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from jgroups_py.address import Address
+from jgroups_py.errors import ConfigError
+
+BUDDIES_MAX: Final = 100
+"""``numBuddies`` at most."""
+
+
+class Member(msgspec.Struct, frozen=True):
+    """What a locator is told of a member. ``hosts``: all interface addresses of its host."""
+
+    address: Address
+    pool: str = ""
+    zone: str = ""
+    hosts: tuple[str, ...] = ()
+    leaving: bool = False
+
+
+class BuddyLocator:
+    """Chooses buddies. Called when the membership changes, and never otherwise."""
+
+    def init(self, properties: Mapping[str, str]) -> None:
+        """Takes ``buddyLocatorProperties``. Raises ConfigError for what makes no sense."""
+
+    def get_buddies(self, members: Sequence[Member]) -> Sequence[Address]:
+        """``members``: all of the view in its order, turned so that the owner comes first."""
+        raise NotImplementedError
+
+
+class NextMemberBuddyLocator(BuddyLocator):
+    """Next in line. ``numBuddies`` (default 1), ``ignoreColocatedBuddies`` (default true)."""
+
+    def __init__(self) -> None:
+        self.num_buddies = 1
+        self.ignore_colocated = True
+        self.hints_broken = 0
+        """Buddies chosen so far that break a hint."""
+
+    def init(self, properties: Mapping[str, str]) -> None:
+        self.num_buddies = buddies_wanted(properties)
+        self.ignore_colocated = _truth(properties.get("ignoreColocatedBuddies", "true"))
+
+    def get_buddies(self, members: Sequence[Member]) -> list[Address]:
+        owner, *others = members
+        chosen: list[Address] = []
+        for level, fits in enumerate(self._levels(owner)):
+            for member in others:
+                if len(chosen) == self.num_buddies:
+                    return chosen
+                if member.address not in chosen and fits(member):
+                    chosen.append(member.address)
+                    self.hints_broken += level > 0 and not member.leaving
+        return chosen
+
+    def _levels(self, owner: Member) -> list[Callable[[Member], bool]]:
+        def pool(member: Member) -> bool:
+            return member.pool == owner.pool
+
+        def host(member: Member) -> bool:
+            return not (self.ignore_colocated and set(member.hosts) & set(owner.hosts))
+
+        def zone(member: Member) -> bool:
+            return not (owner.zone and member.zone == owner.zone)
+
+        def stays(member: Member) -> bool:
+            return not member.leaving
+
+        return [
+            lambda m: stays(m) and pool(m) and host(m) and zone(m),
+            lambda m: stays(m) and pool(m) and host(m),
+            lambda m: stays(m) and pool(m),
+            stays,
+            lambda m: True,
+        ]
+
+
+def checked(
+    answer: Sequence[Address], members: Sequence[Address], wanted: int
+) -> tuple[list[Address], list[str]]:
+    """A locator's answer without what cannot be, filled up by who is next in line; and what was wrong
+    with it. ``members``: the owner first."""
+    owner, *others = members
+    good: list[Address] = []
+    wrong: list[str] = []
+    for buddy in answer:
+        if buddy == owner:
+            wrong.append("the owner itself")
+        elif buddy not in others:
+            wrong.append(f"a stranger, {buddy!r}")
+        elif buddy in good:
+            wrong.append(f"{buddy!r} twice")
+        elif len(good) == wanted:
+            wrong.append(f"more than {wanted}")
+            break
+        else:
+            good.append(buddy)
+    if wrong or len(good) < min(wanted, len(others)):
+        if not wrong:
+            wrong.append(f"{len(good)} instead of {min(wanted, len(others))}")
+        good += [m for m in others if m not in good][: wanted - len(good)]
+    return good, wrong
+
+
+def buddies_wanted(properties: Mapping[str, str]) -> int:
+    """``numBuddies``. Raises ConfigError if it is no number of buddies."""
+    text = properties.get("numBuddies", "1")
+    try:
+        value = int(text.strip())
+    except ValueError:
+        raise ConfigError(f"numBuddies must be a whole number, got {text!r}") from None
+    if not 1 <= value <= BUDDIES_MAX:
+        raise ConfigError(f"numBuddies must be within 1..{BUDDIES_MAX}, got {value}")
+    return value
+
+
+def _truth(text: str) -> bool:
+    known = {"true": True, "false": False}
+    if text.strip().lower() not in known:
+        raise ConfigError(f"ignoreColocatedBuddies must be true or false, got {text!r}")
+    return known[text.strip().lower()]

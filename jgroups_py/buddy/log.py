@@ -1,0 +1,85 @@
+"""The log of an owner: every change of its nodes, one entry at a time, to all of its holders.
+
+What is to be done when all holders have an entry waits here: a caller to be told, a former owner, a
+new one. Actions run at the end of the step (``advance``), never in the middle of a change.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from jgroups_py.buddy.messages import AdoptedGroups, Op
+from jgroups_py.buddy.values import Node, Path
+
+if TYPE_CHECKING:
+    from jgroups_py.buddy.machine import BuddyMachine
+
+Action = Callable[[], None]
+
+
+class Log:
+    """``seq``: the last entry. ``acked``: all holders have everything up to here."""
+
+    def __init__(self, machine: BuddyMachine) -> None:
+        self.machine = machine
+        self.seq = 0
+        self.acked = 0
+        self._waiting: deque[tuple[int, Action]] = deque()
+        self._touched: dict[Path, int] = {}
+        self._entries: deque[tuple[int, tuple[Path, ...]]] = deque()
+
+    def append(
+        self,
+        changes: Sequence[tuple[Path, Node | None]],
+        adopted: AdoptedGroups = (),
+        then: Action | None = None,
+    ) -> None:
+        """Sends an entry to every holder that is not dismissed; ``then`` once all holders have it."""
+        self.seq += 1
+        op = Op(self.seq, tuple((p, n and self.replica(n)) for p, n in changes), adopted)
+        for member in self.machine.buddies.receivers():
+            self.machine.send(member, op)
+        for path, _ in changes:
+            self._touched[path] = self.seq
+        self._entries.append((self.seq, tuple(path for path, _ in changes)))
+        if then is not None:
+            self._waiting.append((self.seq, then))
+
+    @staticmethod
+    def replica(node: Node) -> Node:
+        """As holders keep it."""
+        return node if node.to is None else replace(node, to=None)
+
+    def when_acked(self, then: Action) -> None:
+        """``then`` once all holders have everything logged so far."""
+        self._waiting.append((self.seq, then))
+
+    def stable(self, path: Path) -> bool:
+        """Do all holders have the last change of ``path``?"""
+        return self._touched.get(path, 0) <= self.acked
+
+    @property
+    def open(self) -> int:
+        """Entries that not all holders have."""
+        return self.seq - self.acked
+
+    def advance(self) -> bool:
+        """Takes account of acknowledgements and of holders that have gone; runs what waited for them."""
+        acked = self.machine.buddies.acked_by_all(self.seq)
+        moved = acked > self.acked
+        if moved:
+            self.acked = acked
+            entries, touched = self._entries, self._touched
+            while entries and entries[0][0] <= acked:
+                for path in entries.popleft()[1]:
+                    if touched.get(path, acked + 1) <= acked:
+                        del touched[path]
+        ran = False
+        while self._waiting and self._waiting[0][0] <= self.acked:
+            ran = True
+            self._waiting.popleft()[1]()
+        return moved or ran

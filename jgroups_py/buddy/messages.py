@@ -1,0 +1,228 @@
+"""What members say to each other. Each message travels with the key of its sender's view."""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+import msgspec
+
+from jgroups_py.address import Address
+from jgroups_py.buddy.values import BuddyGroup, Epoch, Node, Path, Stamp, Wanted
+
+ClaimId = tuple[Address, int]
+Changes = tuple[tuple[Path, Node | None], ...]
+"""None: forget the node."""
+AdoptedGroups = tuple[tuple[Address, int], ...]
+"""(dead owner, number of the view in which its nodes were adopted)."""
+Mode = Literal["take", "create"]
+
+
+class Message(msgspec.Struct, frozen=True, array_like=True, tag=True):
+    """Base of all."""
+
+
+class Assign(Message, frozen=True):
+    """``_remoteAssignToBuddyGroup``: be my buddy. Chunks of the state follow, then ``Filled``."""
+
+    group: BuddyGroup
+    seq: int
+    adopted: AdoptedGroups
+
+
+class Chunk(Message, frozen=True):
+    """Nodes as they were when this was sent, on the same stream as the ``Op``s."""
+
+    nodes: Changes
+
+
+class Filled(Message, frozen=True):
+    """The buddy has everything now."""
+
+
+class FillAck(Message, frozen=True):
+    """Answers ``Filled``."""
+
+
+class Dismiss(Message, frozen=True):
+    """``_remoteRemoveFromBuddyGroup``: you are my buddy no longer."""
+
+    group: str
+
+
+class DismissAck(Message, frozen=True):
+    """The backup is gone."""
+
+
+class Pool(Message, frozen=True):
+    """``_remoteAnnounceBuddyPoolName``, with zone and host addresses."""
+
+    address: Address
+    pool: str
+    zone: str
+    hosts: tuple[str, ...]
+
+
+class Op(Message, frozen=True):
+    """One entry of the owner's log; applied whole or not at all."""
+
+    seq: int
+    changes: Changes
+    adopted: AdoptedGroups = ()
+
+
+class OpAck(Message, frozen=True):
+    """Everything up to ``seq`` is applied."""
+
+    seq: int
+
+
+class ClaimRequest(Message, frozen=True):
+    """To the coordinator, which puts all claims in one order."""
+
+    claim: ClaimId
+    wanted: tuple[Wanted, ...]
+    mode: Mode
+    only_from: Address | None = None
+
+
+class Claim(Message, frozen=True):
+    """From the coordinator to all."""
+
+    claim: ClaimId
+    wanted: tuple[Wanted, ...]
+    mode: Mode
+    only_from: Address | None = None
+
+
+class Answer(Message, frozen=True):
+    """To the claimant: nodes with the epoch of its ownership; or paths that stay where they are."""
+
+    claim: ClaimId
+    grants: tuple[tuple[Path, Node, Epoch], ...] = ()
+    owned: tuple[Path, ...] = ()
+    backs_up: tuple[tuple[Path, Address], ...] = ()
+    """Diagnosis: whose backup of which path the answerer holds. Backups never grant."""
+
+
+class Taken(Message, frozen=True):
+    """To the former owner: my holders have the node."""
+
+    path: Path
+    epoch: Epoch
+
+
+class Done(Message, frozen=True):
+    """To the new owner: my holders and I have it no longer."""
+
+    path: Path
+    epoch: Epoch
+
+
+class Listed(Message, frozen=True):
+    """A node in the inventory of a merge."""
+
+    path: Path
+    epoch: Epoch
+    stamp: Stamp
+    removed: bool
+    lineage: tuple[Stamp, ...]
+
+
+class Orphan(Message, frozen=True):
+    """The backup of an owner that is not in the view."""
+
+    group: Address
+    complete: bool
+    seq: int
+    adopted: AdoptedGroups
+    givers: tuple[tuple[Path, Epoch], ...]
+    nodes: tuple[Listed, ...] = ()
+
+
+class Inventory(Message, frozen=True):
+    """To the coordinator of a new view. ``nodes`` only if ``full``: while a merge is unresolved."""
+
+    full: bool
+    unmerged: bool
+    orphans: tuple[Orphan, ...]
+    givers: tuple[tuple[Path, Epoch], ...]
+    adopted: tuple[tuple[Address, int, bool], ...]
+    """Third: all holders have it."""
+    nodes: tuple[Listed, ...] = ()
+
+
+class AskAll(Message, frozen=True):
+    """From the coordinator: somebody's merge is unresolved, so freeze and send a full inventory."""
+
+
+class Winner(Message, frozen=True):
+    """Who keeps a path that several have: ``member`` as owner, or as guardian of ``group``."""
+
+    path: Path
+    epoch: Epoch
+    stamp: Stamp
+    member: Address
+    group: Address | None = None
+
+
+class Discarded(Message, frozen=True):
+    """A value that a merge dropped and that the winner may not have in its history."""
+
+    path: Path
+    stamp: Stamp
+    member: Address
+    side: Address
+    """Who created the view of the side it was written at."""
+
+
+class Settle(Message, frozen=True):
+    """From the coordinator: what becomes of the dead, and of what was on the move."""
+
+    guardians: tuple[tuple[Address, Address], ...] = ()
+    """(dead owner, who adopts its nodes)."""
+    adopted_by: tuple[tuple[Address, Address], ...] = ()
+    """(dead owner, who has its nodes already, or adopts them with another group)."""
+    safe: tuple[Address, ...] = ()
+    """Dead owners whose orphaned backups may go: adopted, and the adopter's holders have it."""
+    unconfirmed: tuple[tuple[Path, Epoch, Address], ...] = ()
+    """Per path the new owner that was not told that the former one has let go."""
+    unmerged: bool = False
+    winners: tuple[Winner, ...] = ()
+    discarded: tuple[Discarded, ...] = ()
+
+
+class Adopted(Message, frozen=True):
+    """The sender's holders have what it adopted: orphaned backups of these groups may go."""
+
+    groups: AdoptedGroups
+
+
+class Leaving(Message, frozen=True):
+    """I am going: prefer others as buddies. ``ready``: nothing is lost when I am gone."""
+
+    ready: bool = False
+
+
+class TakeMine(Message, frozen=True):
+    """To the heir of who leaves."""
+
+
+class Clean(Message, frozen=True):
+    """To the coordinator: what the merge changed here, my holders have."""
+
+
+class Merged(Message, frozen=True):
+    """From the coordinator: all are clean."""
+
+
+REMOTE_NAMES: Final[dict[type[Message], str]] = {
+    Assign: "_remoteAssignToBuddyGroup",
+    Dismiss: "_remoteRemoveFromBuddyGroup",
+    Pool: "_remoteAnnounceBuddyPoolName",
+}
+"""The names under which seed and users know them."""
+
+THIS_VIEW_ONLY: Final = frozenset(
+    {ClaimRequest, Claim, Answer, Inventory, AskAll, Settle, Clean, Merged}
+)
+"""Dropped in any other view than the sender's."""

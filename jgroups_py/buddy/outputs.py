@@ -1,0 +1,40 @@
+"""What a machine wants done, and what it tells."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from jgroups_py.address import Address
+from jgroups_py.buddy.calls import Outcome
+from jgroups_py.buddy.messages import Message
+from jgroups_py.buddy.values import ViewKey
+
+
+class Send(msgspec.Struct, frozen=True):
+    """``to`` None: all other members of the view. Pairs must be FIFO."""
+
+    to: Address | None
+    tag: ViewKey
+    message: Message
+
+
+class Completed(msgspec.Struct, frozen=True):
+    """Of a call: the nodes it found, or why it was not done."""
+
+    call: int
+    outcome: Outcome
+    result: Any = None
+    error: Exception | None = None
+
+
+class Event(msgspec.Struct, frozen=True):
+    """``kind``: protected, unprotected, settled, discarded, suspect, may_leave, leave_timed_out,
+    complaint, purged."""
+
+    kind: str
+    detail: Any = None
+
+
+Output = Send | Completed | Event

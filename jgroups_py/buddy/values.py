@@ -1,0 +1,103 @@
+"""The values of buddy replication: paths, stamps, epochs, nodes, groups.
+
+Epoch: the number of an ownership. Stamp: the number of a value. Ownership may move without a write, so
+one number for both would let a copy that was adopted and never touched beat a thousand writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from jgroups_py.address import Address
+
+Path = tuple[str, ...]
+"""Non-empty strings; the root is the empty tuple."""
+Epoch = tuple[int, int]
+"""(number of the view in which the ownership began, count within it)."""
+ViewKey = tuple[int, Address]
+"""A view's number and its creator."""
+Wanted = tuple[Path, bool]
+"""A path, and whether everything below it is meant, too."""
+
+LINEAGE_MAX: Final = 8
+"""Beyond it a merge lists values as discarded that the winner may contain."""
+BACKUP_ROOT: Final = "_buddy_backup_"
+
+
+class Stamp(NamedTuple):
+    """Orders the values a path has had. ``version`` rises with each write; ``epoch`` is that of the
+    owner at the write; ``site`` rises when a backup site is promoted."""
+
+    site: int
+    epoch: Epoch
+    version: int
+    owner: Address
+
+
+class Node(msgspec.Struct, frozen=True, array_like=True):
+    """A node as its owner and the owner's holders keep it.
+
+    ``giver``: the former owner that has not yet confirmed that it and its holders have removed the node.
+    ``to``: who was granted the node, and at which epoch; not ours to write any more. Never replicated.
+    ``unsent``: (site, number) of the event that each site has still to be sent.
+    ``lineage``: the last stamp of each earlier ownership that wrote, the newest ``LINEAGE_MAX`` of them.
+    """
+
+    value: Any
+    epoch: Epoch
+    stamp: Stamp
+    removed: bool = False
+    giver: Address | None = None
+    unsent: tuple[tuple[str, int], ...] = ()
+    lineage: tuple[Stamp, ...] = ()
+    to: tuple[Address, Epoch] | None = None
+
+
+class BuddyGroup(msgspec.Struct, frozen=True, array_like=True):
+    """An owner and its buddies; travels with ``Assign``. A restarted owner is another group."""
+
+    owner: Address
+    buddies: tuple[Address, ...]
+    name: str
+
+    @property
+    def backup_root(self) -> Path:
+        """Where a buddy shows the copies of this group."""
+        return (BACKUP_ROOT, self.name)
+
+
+def group_name(logical_name: str, owner: Address) -> str:
+    return f"{logical_name}-{owner}"
+
+
+def next_epoch(epoch: Epoch, view: int) -> Epoch:
+    """The epoch of the ownership that follows ``epoch`` when it begins in view number ``view``."""
+    return (view, 0) if (view, 0) > epoch else (epoch[0], epoch[1] + 1)
+
+
+def descends(stamp: Stamp, lineage: Iterable[Stamp], from_: Stamp) -> bool:
+    """Was ``from_`` surely a value of the path before the one with ``stamp`` and ``lineage``? Within one
+    ownership versions follow each other."""
+    return any(
+        s.owner == from_.owner
+        and s.epoch == from_.epoch
+        and s.site == from_.site
+        and s.version >= from_.version
+        for s in (stamp, *lineage)
+    )
+
+
+def covers(wanted: Iterable[Wanted], path: Path) -> bool:
+    return any(path == base or (deep and path[: len(base)] == base) for base, deep in wanted)
+
+
+def overlap(left: Iterable[Wanted], right: Iterable[Wanted]) -> bool:
+    """Is there a path that both cover?"""
+    for a, a_deep in left:
+        for b, b_deep in right:
+            if a == b or (a_deep and b[: len(a)] == a) or (b_deep and a[: len(b)] == b):
+                return True
+    return False
