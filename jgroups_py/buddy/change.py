@@ -230,7 +230,9 @@ class Change:
     def _adopted_safely(self, groups: dict[Address, int]) -> None:
         machine = self.machine
         machine.adopted_safely.update(dict.fromkeys(g for g in groups if g in machine.adopted))
-        machine.send_all(Adopted(tuple(groups.items())))
+        adopted = Adopted(tuple(groups.items()))
+        machine.send_all(adopted)
+        machine.backups.on_adopted(machine.me, adopted)
 
 
 def _givers(nodes: Mapping[Path, Node]) -> tuple[tuple[Path, Epoch], ...]:

@@ -13,8 +13,10 @@ from typing import Final
 import msgspec
 
 from jgroups_py.address import Address
+from jgroups_py.buddy.buddies import DISMISSED
 from jgroups_py.buddy.explore_oracle import Violation
 from jgroups_py.buddy.explore_world import PATHS, Setting, Step, World
+from jgroups_py.buddy.machine import BuddyMachine
 
 PROFILES: Final = ("crashes", "async", "merges", "chaos")
 """crashes: within what must not lose anything, with leaves and joins. async: the same, owners and
@@ -67,6 +69,8 @@ def replay(schedule: Schedule, tell: Callable[[World, Step], None] | None = None
     return Result(0, schedule, world.steps, faults)
 
 
+RECOVERY_MAX: Final = 200
+"""Steps without faults and calls to become protected again."""
 FAULTS: Final = frozenset({"crash", "go", "leave", "join", "split", "merge"})
 
 
@@ -86,17 +90,21 @@ class _Scheduler:
         self.faults = 0
         # Seeds bend the weights, so that runs differ in kind.
         self.fault_rate = random.choice((0.02, 0.05, 0.1))
-        self.call_rate = random.choice((0.05, 0.12, 0.25))
+        self.call_rate = random.choice((0.03, 0.08, 0.2))
         self.view_rate = random.choice((0.05, 0.2, 0.5))
         self.writes = random.choice((0.3, 0.6, 0.9))
         self.length = random.randint(60, STEPS_MAX)
         self.slow: frozenset[Address] = frozenset()
+        self.last = Address(b"")
+        """Who was delivered something last."""
         self.crashes = profile in ("crashes", "async", "chaos")
         self.splits = profile in ("merges", "chaos")
 
     def run(self) -> Result:
         check = detail = ""
         try:
+            if self.random.random() < 0.9:
+                self._recover()
             for at in range(self.length):
                 if at % 25 == 0:
                     self._slow_down()
@@ -109,8 +117,18 @@ class _Scheduler:
         schedule = Schedule(self.setting, tuple(self.taken))
         return Result(self.seed, schedule, self.world.steps, self.faults, check, detail)
 
+    def _recover(self) -> None:
+        """Until everything is protected, so that the next crash is one that must do no harm."""
+        for _ in range(RECOVERY_MAX):
+            if self.world.look_whether_protected():
+                return
+            if not (self._deliver() or self._take(("detect", 0))):
+                return
+
     def _take(self, step: Step) -> bool:
         self.taken.append(step)
+        if step[0] == "deliver":
+            self.last = step[2]
         done = self.world.step(step)
         if not done:
             self.taken.pop()
@@ -127,9 +145,14 @@ class _Scheduler:
 
     def _one(self) -> None:
         random = self.random
-        draw = random.random()
-        if draw < self.fault_rate:
+        rate = self.fault_rate
+        if self.last in self.world.machines and _delicate(self.world.machines[self.last]):
+            rate *= 3
+        if random.random() < rate:
             self._fault()
+            return
+        if self.world.spent and self.crashes and self.profile != "chaos" and random.random() < 0.03:
+            self._recover()
             return
         draw = random.random()
         if draw < self.call_rate:
@@ -183,7 +206,7 @@ class _Scheduler:
         random, world = self.random, self.world
         kinds = ["join", "detect", "detect", "tick", "cancel"]
         if self.crashes:
-            kinds += ["crash", "crash", "crash"]
+            kinds += ["crash"] * 8
         if self.profile in ("crashes", "async"):
             kinds += ["leave", "go"]
         if self.splits:
@@ -200,9 +223,10 @@ class _Scheduler:
             id = random.choice(list(world.operations))
             self._take(("cancel", world.operations[id].member, id))
         elif kind == "crash":
-            victim = random.choice(members)
+            delicate = [x for x in members if _delicate(world.machines[x])]
+            victim = random.choice(delicate if delicate and random.random() < 0.6 else members)
             if self.profile == "chaos" or world.may_crash(victim):
-                if self._take(("crash", victim)) and random.random() < 0.5:
+                if self._take(("crash", victim)) and random.random() < 0.7:
                     self._take(("detect", 0))
         elif kind == "leave" and len(members) > 2:
             self._take(("leave", random.choice(members)))
@@ -220,6 +244,13 @@ class _Scheduler:
     def _heal(self) -> None:
         """No faults any more: everything is delivered, in random order, and must come to rest."""
         come_to_rest(self.world, self)
+
+
+def _delicate(machine: BuddyMachine) -> bool:
+    """Is it in the middle of something that a crash might spoil?"""
+    return any(n.to is not None or n.giver is not None for n in machine.own.values()) or any(
+        holder.state is DISMISSED for holder in machine.buddies.holders.values()
+    )
 
 
 def come_to_rest(world: World, scheduler: _Scheduler | None) -> None:

@@ -169,11 +169,16 @@ class World:
 
     def may_crash(self, member: Address) -> bool:
         """Is the crash one of those that must not lose anything?"""
-        if self.spent and self.protected:
+        self.look_whether_protected()
+        return self.spent < min(self.allowed, len(self.machines) - 1)
+
+    def look_whether_protected(self) -> bool:
+        """A moment at which everything is protected begins a new count of crashes."""
+        protected = self.protected
+        if protected:
             self.spent = 0
-        if self.spent == 0 and self.protected:
             self.allowed = min(self.setting.buddies, len(self.machines) - 1)
-        return self.spent < self.allowed and len(self.machines) > 1
+        return protected
 
     @property
     def protected(self) -> bool:
