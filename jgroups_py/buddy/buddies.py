@@ -23,7 +23,7 @@ from jgroups_py.buddy.messages import (
     OpAck,
     Pool,
 )
-from jgroups_py.buddy.values import BuddyGroup, Path
+from jgroups_py.buddy.values import BuddyGroup, Node, Path
 
 if TYPE_CHECKING:
     from jgroups_py.buddy.machine import BuddyMachine
@@ -144,7 +144,7 @@ class Buddies:
 
     def _push(self, member: Address, holder: Holder, todo: deque[Path]) -> None:
         machine = self.machine
-        nodes = []
+        nodes: list[tuple[Path, Node]] = []
         while todo and len(nodes) < machine.config.chunk_nodes:
             path = todo.popleft()
             node = machine.own.get(path)

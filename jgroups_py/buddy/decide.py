@@ -108,9 +108,9 @@ def _winners(
     for member in members:
         for listed in inventories[member].nodes:
             copies.setdefault(listed.path, []).append((listed, member, None))
-    for group, (guardian, orphan) in chosen.items():
+    for dead, (guardian, orphan) in chosen.items():
         for listed in orphan.nodes:
-            copies.setdefault(listed.path, []).append((listed, guardian, group))
+            copies.setdefault(listed.path, []).append((listed, guardian, dead))
     winners = []
     discarded = []
     for path, found in copies.items():

@@ -7,7 +7,7 @@ steps there are; played again, it needs no chance.
 from __future__ import annotations
 
 import random as _random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Final
 
 import msgspec
@@ -65,7 +65,9 @@ def replay(schedule: Schedule, tell: Callable[[World, Step], None] | None = None
     except Violation as violation:
         return Result(0, schedule, world.steps, faults, violation.check, violation.detail)
     except Exception as error:
-        return Result(0, schedule, world.steps, faults, "exception", f"{type(error).__name__}: {error}")
+        return Result(
+            0, schedule, world.steps, faults, "exception", f"{type(error).__name__}: {error}"
+        )
     return Result(0, schedule, world.steps, faults)
 
 
@@ -157,11 +159,10 @@ class _Scheduler:
         draw = random.random()
         if draw < self.call_rate:
             self._call()
-        elif draw < self.call_rate + self.view_rate * (1 - self.call_rate) and self._view():
             return
-        elif random.random() < 0.15 and self._push():
+        if draw < self.call_rate + self.view_rate * (1 - self.call_rate) and self._view():
             return
-        else:
+        if random.random() >= 0.15 or not self._push():
             self._deliver()
 
     def _deliver(self) -> bool:
@@ -305,9 +306,3 @@ def shrink(result: Result, runs: int = 2000) -> Schedule:
             break
         size = max(1, size // 2)
     return best
-
-
-def many(seeds: Sequence[int], profile: str) -> list[Result]:
-    """Those that violated something."""
-    results = (explore(seed, profile) for seed in seeds)
-    return [result for result in results if result.check]

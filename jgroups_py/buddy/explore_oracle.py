@@ -71,7 +71,9 @@ class Oracle:
                 raise Violation("I3", f"{path} at {machine.me!r} has purged {sorted(back)} again")
         return found
 
-    def writes(self, machine: BuddyMachine, path: Path, history: frozenset[int], op: int | None) -> None:
+    def writes(
+        self, machine: BuddyMachine, path: Path, history: frozenset[int], op: int | None
+    ) -> None:
         """A call is about to write ``op`` (None: to remove)."""
         self._pending.append((machine, path, history, op))
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -23,6 +23,21 @@ from jgroups_py.buddy.values import Path, ViewKey, Wanted, covers
 from jgroups_py.view import MergeView, View, ViewId
 
 Step = tuple[Any, ...]
+KINDS: Final = (
+    "deliver",
+    "view",
+    "push",
+    "call",
+    "cancel",
+    "tick",
+    "crash",
+    "leave",
+    "go",
+    "join",
+    "detect",
+    "split",
+    "merge",
+)
 PATHS: tuple[Path, ...] = (("a",), ("a", "b"), ("c",))
 
 
@@ -244,9 +259,7 @@ class World:
 
     def outdated(self, part: list[Address]) -> bool:
         """Is the latest view of a part not what it is?"""
-        return any(
-            m not in self.latest or set(self.latest[m].members) != set(part) for m in part
-        )
+        return any(m not in self.latest or set(self.latest[m].members) != set(part) for m in part)
 
     def _do_split(self, side: tuple[Address, ...], cut: int) -> bool:
         """``side`` can no longer be reached by the others of its part; of what is on the way between

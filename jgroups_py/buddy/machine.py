@@ -87,7 +87,10 @@ class BuddyMachine:
         self._to_self: deque[m.Message] = deque()
         self._out: list[Output] = []
         self._protected = False
-        self._handlers: dict[type[m.Message], Callable[[Address, Any], None]] = {
+        self._handlers = self._all_handlers()
+
+    def _all_handlers(self) -> dict[type[m.Message], Callable[[Address, Any], None]]:
+        return {
             m.Assign: self.backups.on_assign,
             m.Chunk: self.backups.on_chunk,
             m.Filled: self.backups.on_filled,

@@ -48,6 +48,7 @@ WHERE = {
     "stacks": "errors",
     "driver": "edge",
     "sim": "edge",
+    "buddy": "protocols",
     "channel": "channel",
     "stream": "channel",
     "outbox": "channel",

@@ -1,0 +1,179 @@
+"""A world for scripted schedules: everything is delivered unless the script holds it back."""
+
+from collections.abc import Callable
+from typing import Any
+
+from jgroups_py.address import Address
+from jgroups_py.buddy.explore_oracle import Violation
+from jgroups_py.buddy.explore_world import Setting, Step, World
+from jgroups_py.buddy.machine import BuddyMachine
+from jgroups_py.buddy.messages import Message
+from jgroups_py.buddy.outputs import Completed
+from jgroups_py.buddy.values import Node
+
+STEPS_MAX = 20_000
+
+
+def address(name: str) -> Address:
+    return Address(b"%02d" % ("ABCDEFGHIJ".index(name) + 1))
+
+
+class Script:
+    """Members are A (the coordinator), B, C ... in the order of the ring; paths are ``a/b``."""
+
+    def __init__(
+        self,
+        members: int,
+        buddies: int = 1,
+        judged: str = "values",
+        sync: bool = True,
+        tombstone_time: float = 1000.0,
+    ) -> None:
+        self.world = World(Setting(members, buddies, sync, judged, tombstone_time))
+        self.held: dict[tuple[Address, Address], type[Message] | None] = {}
+        self.held_views: set[Address] = set()
+        self.held_pushes: set[Address] = set()
+        self.run()
+
+    # --- what waits
+
+    def hold(self, src: str, dst: str, kind: type[Message] | None = None) -> None:
+        """What ``src`` sends to ``dst`` waits from the first ``kind`` on."""
+        self.held[(address(src), address(dst))] = kind
+
+    def free(self, src: str, dst: str) -> None:
+        del self.held[(address(src), address(dst))]
+
+    def hold_views(self, *names: str) -> None:
+        self.held_views |= {address(name) for name in names}
+
+    def hold_pushes(self, *names: str) -> None:
+        self.held_pushes |= {address(name) for name in names}
+
+    def free_all(self) -> None:
+        self.held.clear()
+        self.held_views.clear()
+        self.held_pushes.clear()
+
+    def _next(self) -> Step | None:
+        world = self.world
+        for pair, queue in world.channels.items():
+            if pair in self.held:
+                kind = self.held[pair]
+                if kind is None or type(queue[0][1]) is kind:
+                    continue
+            return ("deliver", *pair)
+        for member, views in world.views.items():
+            if views and member not in self.held_views:
+                return ("view", member)
+        for member, machine in world.machines.items():
+            if machine.buddies.pushing and member not in self.held_pushes:
+                return ("push", member)
+        return None
+
+    # --- steps
+
+    def run(self) -> None:
+        """Delivers until nothing is left but what is held."""
+        for _ in range(STEPS_MAX):
+            step = self._next()
+            if step is None:
+                return
+            self.world.step(step)
+        raise AssertionError("no end")
+
+    def step(self, *step: Any) -> None:
+        assert self.world.step(step), step
+
+    def deliver(self, src: str, dst: str, count: int = 1) -> None:
+        for _ in range(count):
+            self.step("deliver", address(src), address(dst))
+
+    def waiting(self, src: str, dst: str) -> list[str]:
+        """The kinds of what is on its way."""
+        queue = self.world.channels.get((address(src), address(dst)), ())
+        return [type(message).__name__ for _, message in queue]
+
+    def call(
+        self, name: str, kind: str, *paths: str, deep: bool = False, mode: str = "take"
+    ) -> int:
+        """Begins a call and gives its number."""
+        wanted = tuple((tuple(path.split("/")), deep) for path in paths)
+        self.step("call", address(name), kind, wanted, mode)
+        return self.world._ops
+
+    def write(self, name: str, *paths: str) -> int:
+        """A write that is done before this returns."""
+        number = self.call(name, "write", *paths)
+        self.run()
+        assert self.outcome(number) is not None, f"write {number} is not done"
+        return number
+
+    def outcome(self, number: int) -> Completed | None:
+        return self.world.outcomes.get(number)
+
+    def done(self, number: int) -> Completed:
+        completed = self.world.outcomes.get(number)
+        assert completed is not None, f"call {number} is not completed"
+        return completed
+
+    def crash(self, *names: str) -> None:
+        for name in names:
+            self.step("crash", address(name))
+        self.world.step(("detect", 0))
+
+    def join(self) -> None:
+        self.step("join", 0)
+
+    def leave(self, name: str) -> None:
+        self.step("leave", address(name))
+
+    def go(self, name: str) -> None:
+        self.step("go", address(name))
+        self.world.step(("detect", 0))
+
+    def split(self, names: str, cut: int = 0) -> None:
+        self.step("split", tuple(address(name) for name in names), cut)
+        for part in range(len(self.world.parts)):
+            self.world.step(("detect", part))
+
+    def merge(self) -> None:
+        self.step("merge")
+
+    # --- what is there
+
+    def machine(self, name: str) -> BuddyMachine:
+        return self.world.machines[address(name)]
+
+    def node(self, name: str, path: str) -> Node:
+        return self.machine(name).own[tuple(path.split("/"))]
+
+    def owner(self, path: str) -> str:
+        key = tuple(path.split("/"))
+        owners = [
+            name
+            for name in "ABCDEFGHIJ"
+            if (machine := self.world.machines.get(address(name))) is not None
+            and key in machine.own
+            and machine.own[key].to is None
+        ]
+        return "".join(owners)
+
+    def holders(self, name: str) -> str:
+        held = self.machine(name).buddies.holders
+        return "".join(n for n in "ABCDEFGHIJ" if address(n) in held)
+
+    def rest(self) -> None:
+        """Nothing is held any more: everything comes to rest and is judged."""
+        self.free_all()
+        self.run()
+        self.world.at_rest()
+
+
+def violated(schedule: Callable[[], object]) -> bool:
+    """Does it fail as it does when a rule is missing?"""
+    try:
+        schedule()
+    except (Violation, AssertionError, KeyError):
+        return True
+    return False

@@ -1,0 +1,68 @@
+"""Random schedules: what the invariants say after every step, and at rest."""
+
+from pathlib import Path
+
+import pytest
+
+from jgroups_py.buddy.explore import PROFILES, Result, explore, replay, shrink
+from jgroups_py.buddy.explore_files import dump, load
+from jgroups_py.buddy.handover import Handover
+from jgroups_py.errors import ConfigError
+
+FEW, MANY = 60, 5000
+
+
+def failures(seeds: range, profile: str) -> list[tuple[int, str, str]]:
+    results = (explore(seed, profile) for seed in seeds)
+    return [(r.seed, r.check, r.detail) for r in results if r.check]
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_random_schedules_hold(profile: str) -> None:
+    assert failures(range(FEW), profile) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("profile", PROFILES)
+def test_many_random_schedules_hold(profile: str) -> None:
+    assert failures(range(FEW, MANY), profile) == []
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_a_seed_is_the_same_schedule_again_and_drawn_steps_play_as_they_were(profile: str) -> None:
+    first, second = explore(7, profile), explore(7, profile)
+    assert first == second and first.steps > 50
+    assert replay(first.schedule).steps == first.steps
+
+
+def failing() -> Result:
+    for seed in range(200):
+        result = explore(seed, "crashes")
+        if result.check:
+            return result
+    raise AssertionError("nothing failed")
+
+
+def test_what_fails_is_made_smaller_and_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Handover, "say_taken_again", lambda self: None)
+    result = failing()
+    small = shrink(result)
+    assert replay(small).check == result.check
+    assert len(small.steps) < len(result.schedule.steps) / 3
+    file = tmp_path / "small.json"
+    file.write_text(dump(small))
+    assert load(file) == small
+    monkeypatch.undo()
+    assert replay(small).check == ""
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{}", '{"setting": {}, "steps": [["fly"]]}', '{"setting": {"members": "x"}}']
+)
+def test_a_file_that_is_no_schedule_is_refused(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "bad.json"
+    file.write_text(text)
+    with pytest.raises(ConfigError, match="not a schedule"):
+        load(file)

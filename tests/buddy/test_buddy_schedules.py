@@ -1,0 +1,9 @@
+"""Schedules T1 to T29: told step by step, each with the rule that it needs."""
+
+import pytest
+from buddy_schedules import SCHEDULES
+
+
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_schedule(name: str) -> None:
+    SCHEDULES[name]()
