@@ -76,19 +76,25 @@ class Healer:
         network.restore()
         for source, dest in list(network.clogs):
             world.unclog(world.hosts[source], world.hosts[dest])
+        keep += self._refill()
         self._break(keep)
         for member in keep:
             member.host.drift(1.0)
             member.resume()
             if not member.reading:
                 member.read_again()
+
+    def _refill(self) -> list[Member]:
+        """Of each site that has fallen as a whole the first two members are started again."""
+        scene = self.scene
+        started = []
         for names in scene.cast.sites.values():
             if not any(name in self.names for name in names):
-                # All of it had fallen: its first two members are started again.
                 for name in names[:2]:
                     self.names.append(name)
                     scene.cast.core[name] = None
-                    scene.restart(name)
+                    started.append(scene.restart(name))
+        return [m for m in started if m is not None]
 
     def _break(self, keep: list[Member]) -> None:
         """What is not the core never comes back; the cuts of before are gone with it."""
@@ -149,18 +155,30 @@ class Healer:
         core = self.core()
         rounds = max(1, -(-(least - total) // max(1, len(core))))
         for member in core:
-            self.scene.send(member, rounds, 0)
             for other in self.core(member.site):
                 payload = self.scene.checker.payload(member, to=other)
                 member.send(payload, to=other)
-        return self._reach("messages are missing", lambda: self._missing(self._lossy))
+        return self._say_all(rounds)
 
     def _again(self) -> bool:
         """What full buffers lost is behind us: now everything arrives everywhere."""
         if self._lossy:
-            for member in self.core():
-                self.scene.send(member, 1, 0)
+            return self._say_all(1, near=False)
         return self._reach("messages are missing", self._missing)
+
+    def _say_all(self, count: int, near: bool = True) -> bool:
+        """Everybody says ``count`` messages to everybody, as soon as it may; they arrive."""
+        waiting = dict.fromkeys(self.core())
+
+        def problem() -> str | None:
+            for member in list(waiting):
+                if self.scene.send(member, count, 0):
+                    del waiting[member]
+            for member in waiting:
+                return f"{member.name} may not send"
+            return self._missing(near and self._lossy)
+
+        return self._reach("messages are missing", problem)
 
     @property
     def _lossy(self) -> bool:
