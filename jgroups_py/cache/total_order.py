@@ -1,8 +1,8 @@
 """One order of proposals for all members: the view's coordinator numbers them by multicasting them.
 
     origin       Propose(view, number, body)      -> coordinator, again with every view
-    coordinator  Ordered(origin, number, body)    -> all, itself included; in its one FIFO stream
-    member       Done(number)                     -> origin, when it has applied it
+    coordinator  Ordered(view, origin, number, body) -> all, itself included; in its one FIFO stream
+    member       Done(view, number)               -> origin, when it has applied it
 
 A proposal is applied where it stands in the coordinator's stream, once: numbers of an origin only
 rise, so what a new coordinator is sent again is dropped by those who have it. Survivors of a
@@ -22,6 +22,8 @@ import msgspec
 from jgroups_py.errors import ReplicationError
 
 Member = bytes
+KEEP_VIEWS = 8
+"""A member that was in none of so many views is forgotten. A state may know some of views to come."""
 EARLY_MAX = 10_000
 """Messages of views that this member has still to install; more means that it is left behind."""
 
@@ -44,8 +46,9 @@ class Ordered(msgspec.Struct, frozen=True, tag="o", array_like=True):
 
 
 class Done(msgspec.Struct, frozen=True, tag="d", array_like=True):
-    """To the origin: everything up to this number is applied here."""
+    """To the origin: everything up to this number is applied here, in view ``view`` at the latest."""
 
+    view: int
     number: int
 
 
@@ -73,9 +76,9 @@ class TotalOrder:
         self._mine: dict[int, bytes] = {}
         self._to_be_applied: dict[Member, int] = {}
         self._reached: dict[Member, int] = {}  # member -> own proposals applied there
-        self._announce = False
+        self._absent: dict[Member, int] = {}
         self._sequenced: dict[Member, int] = {}
-        self._early: list[tuple[Member, Propose | Ordered]] = []  # of views to come
+        self._early: list[tuple[Member, Said]] = []  # of views to come
 
     @property
     def coordinator(self) -> Member:
@@ -101,12 +104,12 @@ class TotalOrder:
 
     def install(self, view: int, members: Sequence[Member], *, ready: bool) -> None:
         """A new view. ``ready``: this member's state stands (else ``begin`` comes)."""
-        known = {*self.members, *members}  # what the departed still sent is over a view later
+        new = [member for member in members if member not in self.members]
+        self._forget({*self.members, *members})
         self.view, self.members = view, tuple(members)
         self.ready = ready
-        for table in (self.applied, self._to_be_applied, self._sequenced, self._reached):
-            for member in [m for m in table if m not in known]:
-                del table[member]
+        if ready:
+            self._announce(new)
         self._finish()
         if ready:
             self._resume()
@@ -117,24 +120,35 @@ class TotalOrder:
         self.applied = dict(applied)
         self._to_be_applied.clear()
         self._sequenced = dict(applied)
-        self._announce = True
         if self.members:
             self.ready = True
+            self._announce(self.members)
             self._finish()
             self._resume()
 
     def _resume(self) -> None:
-        if self._announce:  # what the state contained is applied here
-            for origin, number in self.applied.items():
-                if origin != self.me and origin in self.members:
-                    self.to_send.append((origin, Done(number)))
-            self._announce = False
         for number, body in self._mine.items():
             if number > self.applied.get(self.me, 0):
                 self._say(number, body)
         early, self._early = self._early, []
         for sender, said in early:
             self.receive(sender, said)
+
+    def _announce(self, origins: Sequence[Member]) -> None:
+        """What a state contained is applied here: who joined or waits must hear of it."""
+        for origin in origins:
+            if origin != self.me and origin in self.applied:
+                self.to_send.append((origin, Done(self.view, self.applied[origin])))
+
+    def _forget(self, known: set[Member]) -> None:
+        """Members that were in none of the last views."""
+        tables = (self.applied, self._to_be_applied, self._sequenced, self._reached)
+        for member in {member: None for table in tables for member in table}:
+            self._absent[member] = 0 if member in known else self._absent.get(member, 0) + 1
+        for member in [m for m, views in self._absent.items() if views >= KEEP_VIEWS]:
+            del self._absent[member]
+            for table in tables:
+                table.pop(member, None)
 
     def _say(self, number: int, body: bytes) -> None:
         self.to_send.append((self.coordinator, Propose(self.view, number, body)))
@@ -150,7 +164,9 @@ class TotalOrder:
         match said:
             case Propose():
                 self._order(sender, said)
-            case Done(number):
+            case Done(view, number) if view > self.view:
+                self._early.append((sender, said))
+            case Done(_, number):
                 self._reached[sender] = max(number, self._reached.get(sender, 0))
                 self._finish()
             case Ordered(view, origin, number):
@@ -166,7 +182,7 @@ class TotalOrder:
         """The first of ``to_apply``, taken from there, is applied here."""
         self.applied[ordered.origin] = ordered.number
         if ordered.origin != self.me:
-            self.to_send.append((ordered.origin, Done(ordered.number)))
+            self.to_send.append((ordered.origin, Done(self.view, ordered.number)))
             return
         self._finish()
 

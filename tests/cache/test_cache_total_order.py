@@ -15,6 +15,7 @@ import pytest
 
 from jgroups_py.cache.total_order import (
     EARLY_MAX,
+    KEEP_VIEWS,
     Done,
     Ordered,
     Propose,
@@ -230,8 +231,25 @@ def test_who_is_gone_is_not_waited_for_and_not_remembered() -> None:
     assert order.finished == []
     order.install(2, [a], ready=True)
     assert order.finished == [1] and order.applied == {a: 1, b: 1}
-    order.install(3, [a], ready=True)
+    for view in range(3, 2 + KEEP_VIEWS):
+        assert b in order.applied
+        order.install(view, [a], ready=True)
+    order.install(2 + KEEP_VIEWS, [a], ready=True)
     assert order.applied == {a: 1}
+
+
+def test_schedule_2189_a_joiner_confirms_to_an_origin_that_does_not_know_it_yet() -> None:
+    play(2189)
+
+
+def test_what_a_state_contained_is_confirmed_to_origins_that_joined_later_than_its_taker() -> None:
+    a, b, c = b"a", b"b", b"c"
+    order = TotalOrder(b)
+    order.begin({c: 4})  # the provider was a view ahead
+    order.install(2, [a, b], ready=True)
+    assert order.to_send == []
+    order.install(3, [a, b, c], ready=True)
+    assert order.to_send == [(c, Done(3, 4))]
 
 
 def test_a_member_that_never_gets_its_views_is_told_so() -> None:
@@ -254,7 +272,7 @@ def test_a_member_without_its_state_applies_and_orders_nothing() -> None:
     order.receive(b, Propose(3, 8, b"y"))
     order.begin({b: 7})
     assert order.to_send == [
-        (b, Done(7)),
+        (b, Done(3, 7)),
         (a, Propose(3, 1, b"mine")),
         (None, Ordered(3, b, 8, b"y")),
     ]
