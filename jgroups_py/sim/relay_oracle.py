@@ -127,6 +127,8 @@ class _Watched:
     begun: bool = False
     complete: bool = False
     relaying: bool = False
+    fell: bool = False
+    """It was a holder when it went."""
     given_up: bool = False
     """It is cut off for good: for the others as good as dead."""
     apart: bool = False
@@ -240,6 +242,13 @@ class RelayOracle:
         if not [w for w in watched.site.living() if w is not watched]:
             watched.site.disturbed = True
         if self._is_holder(watched):
+            self._fall(watched)
+
+    @staticmethod
+    def _fall(watched: _Watched) -> None:
+        """A holder has gone, for good."""
+        if not watched.fell:
+            watched.fell = True
             watched.site.fallen += 1
 
     def _is_holder(self, watched: _Watched) -> bool:
@@ -468,6 +477,8 @@ class RelayOracle:
             if gone.member.address in old.members[: watched.relay.config.buffering_members]:
                 site.fallen += 1
             return
+        if gone.member.address in old.members[: watched.relay.config.buffering_members]:
+            self._fall(gone)  # also one that leaves; its buffer goes with it
         track = watched.tracks.get(raw)
         if merged or (track is not None and not track.exact):
             return
