@@ -662,6 +662,7 @@ class RELAY(Protocol):
         ):
             self.holding.complete = False
             self.holding.merged = self.holding.merged or merged
+            self.home.forget_all = self.home.forget_all or (merged and self.is_relay)
             self.holding.new_round()
 
     def _after_view(self) -> None:

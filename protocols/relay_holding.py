@@ -155,6 +155,7 @@ class Holding:
             relay.bridge.forwarded = minimum([own, *collect.site_digests])
             relay.announced = max(relay.announced, relay.state.epoch)
             relay.home.trim_all = True
+            relay.home.forget_again()
             if relay.bridge.is_open:
                 relay.bridge.restart()
             elif not relay.leaving.done:

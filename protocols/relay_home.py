@@ -19,6 +19,8 @@ class Home:
         self.relay = relay
         self.trim_all = False
         """The next trim repeats everything (for joiners, after a take-over)."""
+        self.forget_all = False
+        """The next COLLECT is followed by all that is forgotten (after a merge)."""
         self.trim_serials: dict[bytes, int] = {}
         """Which of our multicasts told the newest trim of an origin."""
         self.forgetting: dict[bytes, int] = {}
@@ -37,6 +39,7 @@ class Home:
 
     def step_down(self) -> None:
         """Another member is relay now."""
+        self.forget_all = False
         self.forgetting = {}
         self.trim_serials = {}
 
@@ -150,6 +153,15 @@ class Home:
             serial = relay.multicast(lambda serial: Forget(serial, "", due))
             for origin in due:
                 self.forgetting[origin] = serial
+
+    def forget_again(self) -> None:
+        """Members that come back by a merge have missed what was forgotten meanwhile."""
+        relay = self.relay
+        if self.forget_all:
+            self.forget_all = False
+            gone = relay.state.forgotten()
+            if gone:
+                relay.multicast(lambda serial: Forget(serial, "", gone))
 
     def forget_silent(self) -> bool:
         """Departed members of which nothing is remembered, after a while; True: some are left."""

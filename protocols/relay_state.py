@@ -109,6 +109,9 @@ class RelayState:
     def is_forgotten(self, origin: bytes) -> bool:
         return origin in self._forgotten
 
+    def forgotten(self) -> list[bytes]:
+        return list(self._forgotten)
+
     def forget(self, origins: Iterable[bytes], now: float) -> None:
         """Departed home origins: no trace of them stays but that they are forgotten."""
         for origin in origins:

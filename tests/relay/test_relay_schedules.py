@@ -518,3 +518,22 @@ def test_t21_questions_of_an_older_view_are_not_answered() -> None:
     assert not net.unicasts.get((net.members["M"], net.members["R"]))
     net.settle()
     net.at_rest()
+
+
+def test_who_missed_forgetting_in_a_partition_forgets_after_the_merge() -> None:
+    """A stood still meanwhile. It is no holder: it collects nothing. E tells it again."""
+    net = Net(NYC="EDCBA", SFO="TS")
+    net.settle(3)
+    net.send("B", 3)
+    net.settle(2)
+    origin, late = bytes(net.members["B"].id), net.members["A"].relay.state
+    net.crash("B")
+    net.settle(30)
+    net.partition("NYC", "EDC", "A")
+    net.settle(2)
+    late.is_back(origin)
+    late.delivered[origin] = late.trimmed[origin] = 3
+    net.merge("NYC")
+    net.settle(60)
+    assert origin not in late.delivered and origin not in late.trimmed
+    net.at_rest()
