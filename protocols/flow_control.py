@@ -18,9 +18,10 @@ count their own multicasts, so a member that does not read stops sending.
 A message that is larger than ``max_credits`` goes when nothing else is under way, and blocks until it
 has been taken. (Java needs FRAG2's frag_size below max_credits; so does a mixed group.)
 
-Credits are totals here, but increments on the wire. A credit can get lost when messages are skipped
-on purpose (a state that includes them, a merge of groups that could not hear each other): a member
-that asks twice while nothing of it comes is owed what it asks for, but not what is still to consume.
+Credits are totals here, but increments on the wire. A credit gets lost when a merge skips messages
+between groups that could not hear each other: a member of the other side that asks twice while nothing
+of it comes is owed what it asks for, but not what is still to consume; once a merge, since what it asks
+for may as well be on its way. Anybody else is when nothing has come of it for LEAK_SECONDS.
 
 Source:  JGroups FlowControl, MFC, UFC, Credit; WIRE.md 11.6.
 Differs: Java replenishes what was received; here, what was consumed. A sender that would wait for a
@@ -49,8 +50,10 @@ from jgroups_py.events import (
 from jgroups_py.headers import FcHeader, FcType
 from jgroups_py.message import Flag, MessageType, Transient
 from jgroups_py.protocol import Protocol
-from jgroups_py.view import View
+from jgroups_py.view import MergeView, View
 
+LEAK_SECONDS: Final = 60.0
+"""Nothing that a sender waits for is under way for longer."""
 NO_FC: Final = int(Flag.NO_FC)
 _DONT_LOOPBACK: Final = int(Transient.DONT_LOOPBACK)
 _FLAGS: Final = int(Flag.OOB | Flag.DONT_BUNDLE)
@@ -109,6 +112,8 @@ class _Debt:
     owed: int = 0
     wanted: int = 0
     vain_at: float | None = None
+    merged: bool = False
+    """It was on the other side of the last merge; what it had sent before may be skipped."""
 
 
 class FlowControl(Protocol):
@@ -384,11 +389,12 @@ class FlowControl(Protocol):
         if debt.owed:
             self._replenish(src, debt)
         elif debt.held < wanted:
-            long_ago = self.now - self.config.max_block_time / 2
+            wait = self.config.max_block_time / 2 if debt.merged else LEAK_SECONDS
             if debt.vain_at is None:
                 debt.vain_at = self.now
-            elif debt.vain_at <= long_ago:
+            elif debt.vain_at + wait <= self.now:
                 self.leaks_repaired += 1
+                debt.merged = False
                 debt.owed = wanted - debt.held
                 self.trace("leak_repaired", sender=src, amount=debt.owed)
                 self._replenish(src, debt)
@@ -436,10 +442,20 @@ class FlowControl(Protocol):
         self._view = event.view
         for member in event.view.left_since(event.old):
             self._debts.pop(member, None)
+        if isinstance(event.view, MergeView):
+            self._merged(event.view)
         self.on_view(event.view)
         self.pass_event_up(event)
         for lane in list(self._lanes.values()):
             self._go_on(lane)
+
+    def _merged(self, view: MergeView) -> None:
+        mine = next((s.members for s in view.subgroups if self.local_address in s), ())
+        for member in view:
+            if member not in mine:
+                debt = self._debts.get(member) or self._new_debt(member)
+                debt.merged = True
+                debt.vain_at = None
 
     def on_view(self, view: View) -> None:
         """Brings the lanes in line with the members."""

@@ -185,11 +185,13 @@ class STATE_TRANSFER(Protocol):
 
     def _note_torn(self, event: ViewChange) -> None:
         """Who joins in the middle of a large multicast never gets its beginning."""
-        self._torn = {m: torn for m, torn in self._torn.items() if m in event.view}
         joined = () if event.old is None else event.view.joined_since(event.old)
-        torn = self._incomplete() if joined else frozenset()
-        if torn:
-            self._torn.update(dict.fromkeys(joined, torn))
+        open = self._incomplete() if joined or self._torn else frozenset()
+        self._torn = {
+            m: torn & open for m, torn in self._torn.items() if m in event.view and torn & open
+        }
+        if open:
+            self._torn.update(dict.fromkeys(joined, open))
 
     def _incomplete(self) -> frozenset[object]:
         """Multicasts of which some fragments have come here, if FRAG2 is there."""

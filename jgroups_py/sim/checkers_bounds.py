@@ -77,8 +77,8 @@ class Bounds:
             if (sender, member.address) in parted or (member.address, sender) in parted:
                 continue  # it did not wait for us meanwhile
             limit = self._credits(member, multicast)
-            # One more is tolerated, unexplained (profile all, seed 15): see design/simulate.md.
-            allowed = limit + largest[sender, multicast]
+            # A message larger than all credits goes alone.
+            allowed = max(limit, largest[sender, multicast])
             if limit and amount > allowed:
                 name = self._checker.name(sender)
                 self._say(member, f"{amount} bytes of {name} are unread, credits allow {allowed}")

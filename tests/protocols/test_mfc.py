@@ -12,9 +12,10 @@ from jgroups_py.errors import ConfigError
 from jgroups_py.events import Consumed, FlowBlocked, FlowOpened, ViewChange
 from jgroups_py.headers import FcHeader, FcType
 from jgroups_py.message import Flag, MessageType, Transient
+from jgroups_py.protocols.flow_control import LEAK_SECONDS
 from jgroups_py.protocols.mfc import MFC
 from jgroups_py.testing import FakeStack, make_address
-from jgroups_py.view import View, ViewId
+from jgroups_py.view import MergeView, View, ViewId
 
 A, B, C, D = (make_address(n) for n in range(1, 5))
 ID = 30
@@ -317,6 +318,7 @@ def test_a_request_never_gets_credits_for_what_is_not_consumed() -> None:
 def test_what_got_lost_is_replaced_while_a_part_of_a_message_waits_for_the_rest() -> None:
     """25 bytes are here, perhaps fragments; the sender has 100 under way, and nothing comes."""
     stack = fake()
+    merge(stack)
     deliver(stack, 25)
     stack.up(control(FcType.CREDIT_REQUEST, B, 100))
     stack.advance(5)
@@ -331,8 +333,42 @@ def test_what_got_lost_is_replaced_while_a_part_of_a_message_waits_for_the_rest(
     assert said(stack) == [], "the rest is here to be consumed"
 
 
+def merge(stack: FakeStack) -> None:
+    """A with C, and B."""
+    parts = (View(ViewId(A, 3), (A, C)), View(ViewId(B, 3), (B,)))
+    view = MergeView(ViewId(A, 4), (A, B, C), parts)
+    stack.event_up(ViewChange(view, parts[0]))
+
+
+def test_what_a_sender_waits_for_may_be_on_its_way_for_long() -> None:
+    """Packets were lost, or a link is slow: credit twice for the same bytes would be too much."""
+    stack = fake()
+    for _ in range(11):
+        stack.up(control(FcType.CREDIT_REQUEST, B, 100))
+        assert said(stack) == []
+        stack.advance(LEAK_SECONDS / 11 + 0.01)
+    stack.up(control(FcType.CREDIT_REQUEST, B, 100))
+    assert said(stack) == [(B, "REPLENISH", 100, 3)]
+
+
+def test_a_merge_loses_credits_once() -> None:
+    stack = fake()
+    merge(stack)
+    stack.up(control(FcType.CREDIT_REQUEST, B, 100))
+    stack.up(control(FcType.CREDIT_REQUEST, C, 100))
+    stack.advance(5)
+    stack.up(control(FcType.CREDIT_REQUEST, B, 100))
+    stack.up(control(FcType.CREDIT_REQUEST, C, 100))
+    assert said(stack) == [(B, "REPLENISH", 100, 3)], "C was on our side"
+    for _ in range(2):
+        stack.up(control(FcType.CREDIT_REQUEST, B, 100))
+        stack.advance(5)
+    assert said(stack) == []
+
+
 def test_credits_that_got_lost_are_replaced_when_asked_for_twice() -> None:
     stack = fake()
+    merge(stack)
     stack.up(control(FcType.CREDIT_REQUEST, B, 100))
     stack.up(control(FcType.CREDIT_REQUEST, B, 100))
     assert said(stack) == []
