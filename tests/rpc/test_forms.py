@@ -12,13 +12,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jgroups_py import UUID, LocalProtocolError, Refused, RemoteError
+from jgroups_py.batch import Batch
+from jgroups_py.headers import CorrelatorHeader, CorrelatorType
 from jgroups_py.java_stream import read_throwable, write_class, write_runtime_exception
 from jgroups_py.message import Flag, MessageType
 from jgroups_py.objects import read_streamable, write_streamable
 from jgroups_py.packets import decode_packet, encode_packets
 from jgroups_py.rpc.form import Encoded, Form, Unreadable
 from jgroups_py.rpc.java import Arg, JavaForm, JavaObject
+from jgroups_py.rpc.limits import RpcCounters
+from jgroups_py.rpc.methods import methods_of
 from jgroups_py.rpc.ours import Msgpack, OurForm
+from jgroups_py.rpc.serving import Invocation, Server
 from jgroups_py.values import Streamable, Typed
 from jgroups_py.wire import Reader, Writer
 
@@ -237,3 +242,22 @@ def test_a_java_object_stays_bytes_and_goes_back_as_it_came() -> None:
     thing = JavaObject(write_runtime_exception("x"))
     encoded = JAVA.write_request("m", (thing,))
     assert JAVA.read_request(over_the_wire(encoded))[1] == [thing]
+
+
+def test_a_caller_is_answered_in_the_form_it_knows() -> None:
+    """Whatever form a request came in: in a mixed group ours multicast in Java's."""
+    counters = RpcCounters()
+    forms: dict[int, Form] = {MessageType.BYTES: OURS, MessageType.OBJECT: JAVA}
+    server = Server(methods_of({"one": lambda: 1}), forms, A, counters, lambda what, details: None)
+    stranger = UUID(bytes(range(16)))
+    for caller, expected in ((A, MessageType.BYTES), (stranger, MessageType.OBJECT)):
+        for method in ("one", "missing"):
+            encoded = JAVA.write_request(method, ())
+            header = CorrelatorHeader(CorrelatorType.REQ, 5)
+            batch = Batch(A, (encoded.payload,), {200: header}, caller, type=encoded.type)
+            (one,) = server.read(batch)
+            reply = server.run(one) if isinstance(one, Invocation) else one
+            assert reply is not None
+            assert (reply.dest, reply.encoded.type) == (caller, expected)
+            assert reply.header.request_id == 5
+            assert bool(reply.flags & Flag.SERIALIZED) is (expected == MessageType.OBJECT)

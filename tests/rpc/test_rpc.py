@@ -309,6 +309,18 @@ async def test_a_cast_that_raises_is_logged_once(
             await trio.sleep(1)
         assert [r.message for r in caplog.records] == ["the cast fail raised ValueError: x"]
         assert (b.counters.raised, b.counters.refused) == (3, 3)
+        assert (a.counters.late, a.counters.malformed) == (0, 0)  # no answers came
+
+
+async def test_requests_give_their_credit_back(open_sim: Open, autojump_clock: Any) -> None:
+    async with nodes(open_sim) as (a, b):
+        with trio.fail_after(60):
+            for _ in range(60):
+                await a.rpc.cast("note", bytes(200_000), dests=b.address)
+                await a.rpc.cast("note", bytes(200_000), exclude=a.address)
+            await a.rpc.call(b.address, "add", 1, 2)
+        await trio.sleep(5)
+        assert len(b.target.seen) == 120
 
 
 # --- bundling, limits
@@ -358,11 +370,12 @@ async def test_calls_under_way_are_bounded(open_sim: Open, autojump_clock: Any) 
             await a.rpc.call(b.address, "slowly", 1)
             done += 1
 
-        async with trio.open_nursery() as nursery:
-            for _ in range(9):
-                nursery.start_soon(call)
-            await trio.sleep(0.5)
-            assert a.rpc.statistics().pending == 3
+        with trio.fail_after(4):  # in threes; none waits longer than it must
+            async with trio.open_nursery() as nursery:
+                for _ in range(9):
+                    nursery.start_soon(call)
+                await trio.sleep(0.5)
+                assert a.rpc.statistics().pending == 3
         assert b.target.most == 3 and done == 9
         assert a.counters.waits_pending >= 6
         # A waiting call that is cancelled, and one given up, make room as well.
@@ -545,6 +558,32 @@ async def test_the_state_is_made_between_requests(open_sim: Open, autojump_clock
                 assert total == {"A": 300, "B": 300}
 
 
+async def test_what_a_fetched_state_contains_is_not_read_after_it(
+    open_sim: Open, autojump_clock: Any
+) -> None:
+    async def state() -> AsyncIterator[bytes]:
+        yield b"state"
+
+    async with (
+        open_sim(name="A", state=state) as a,
+        open_rpc(a),
+        open_sim(name="B") as b,
+        open_rpc(b) as rpc,
+    ):
+        await a.send(b"in the state")
+        await a.send(b"to one", b.address)
+        await trio.sleep(1)
+        assert [part async for part in b.fetch_state()] == [b"state"]
+        await a.send(b"after it")
+        got = []
+        async for item in rpc:
+            if isinstance(item, Message):
+                got.append(item.payload)
+                if len(got) == 2:
+                    break
+        assert got == [b"to one", b"after it"]
+
+
 # --- ends
 
 
@@ -684,12 +723,13 @@ async def test_bytes_that_are_no_call_are_counted_and_dropped(
             send(header(req, 1), 5, 4)
             send(header(rsp, 1), b"nobody asked")
             send(header(error, GROUP_IDS + 1), b"nobody asked")
+            send(header(req, 0, 77), b"\4note\x91\xa2no")
             send(header(req, 0), b"\4note\x91\xa3yes")
             await trio.sleep(1)
             counters = rpc.statistics().counters
             assert target.seen == ["yes"]
-            assert counters.malformed == 14 and counters.late == 2
-            assert traced.count("malformed") == 14
+            assert counters.malformed == 15 and counters.late == 2
+            assert traced.count("malformed") == 15
 
 
 async def test_a_reply_that_cannot_be_read_is_lost_not_awaited(
