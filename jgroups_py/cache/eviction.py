@@ -110,7 +110,7 @@ class Evictor:
 
         A store that has just failed is left alone for a while, unless one insists.
         """
-        if not self._is_over():
+        if not self.is_over():
             return
         async with self._one:
             for region in self._regions:
@@ -122,7 +122,7 @@ class Evictor:
         if self._failed_at is None:
             return
         await self.make_room(insist=True)
-        if self._failed_at is not None and self._is_over():
+        if self._failed_at is not None and self.is_over():
             raise StoreError(
                 f"memory holds {len(self._container)} nodes, more than eviction allows, and the"
                 " store does not take them; nothing was changed"
@@ -157,7 +157,10 @@ class Evictor:
                 except StoreError:
                     pass  # counted and logged by the keeper
 
-    def _is_over(self) -> bool:
+    def is_over(self) -> bool:
+        """Is something to be evicted?"""
+        if not self._regions:
+            return False
         now = self._clock()
         return any(region.policy.is_over(now) for region in self._regions)
 

@@ -67,6 +67,7 @@ class FullReplication(Replication):
     """``sync`` and ``timeout`` (seconds) as configured; a call may say otherwise."""
 
     keeps_copies = True
+    allows_local_writes = False
 
     def __init__(self, *, sync: bool, timeout: float) -> None:
         super().__init__()

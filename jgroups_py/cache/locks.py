@@ -54,8 +54,9 @@ class PathLocks:
 
     def try_acquire(self, scopes: Sequence[Scope]) -> Held | None:
         """At once or not at all."""
-        if any(True for scope in scopes for _ in self._in_the_way(scope)):
-            return None
+        for scope in scopes:
+            for _ in self._in_the_way(scope):
+                return None
         return self._enter(scopes)
 
     async def acquire(self, scopes: Sequence[Scope], timeout: float) -> Held:
@@ -97,10 +98,11 @@ class PathLocks:
 
     def _enter(self, scopes: Sequence[Scope]) -> Held:
         request = Held(scopes)
-        ahead = {other: None for scope in scopes for other in self._in_the_way(scope)}
-        for other in ahead:
-            other.followers.append(request)
-        request.behind = len(ahead)
+        if self._at:
+            ahead = {other: None for scope in scopes for other in self._in_the_way(scope)}
+            for other in ahead:
+                other.followers.append(request)
+            request.behind = len(ahead)
         for scope in scopes:
             self._note(self._at, scope, request)
             if scope.deep:

@@ -20,6 +20,8 @@ class Replication(ABC):
 
     keeps_copies: bool = False
     """Other members have the change when ``commit`` returns: a store may then fall behind."""
+    allows_local_writes: bool = True
+    """May a call change this member's tree only? (option ``local_only``)"""
 
     def __init__(self) -> None:
         self.tree: Tree

@@ -58,7 +58,7 @@ class Invocation(Interceptor):
             self._under_way -= 1
             if self._closed and not self._under_way:
                 self._idle.set()
-        if not self._closed:
+        if self._evictor.is_over() and not self._closed:
             # The call is done and must say so, even if its caller is cancelled just now.
             with trio.CancelScope(shield=True):
                 await self._evictor.make_room()
@@ -208,6 +208,8 @@ class Replicating(Interceptor):
 
     async def handle(self, call: Call) -> None:
         if call.options.local_only:
+            if not self._replication.allows_local_writes:
+                raise CacheRefused("local_only writes would set this member's tree apart from all")
             self._tree.apply(call.changes, local=True)
         else:
             await self._replication.commit(call)

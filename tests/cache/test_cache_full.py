@@ -25,7 +25,13 @@ from jgroups_py.cache import (
 from jgroups_py.cache.changes import Change
 from jgroups_py.cache.full_replication import FullReplication
 from jgroups_py.cache.node import Node
-from jgroups_py.errors import BatchConflict, ConfigError, ReplicationError, StateTransferError
+from jgroups_py.errors import (
+    BatchConflict,
+    CacheRefused,
+    ConfigError,
+    ReplicationError,
+    StateTransferError,
+)
 
 SYNC = CacheSettings(cache_mode="REPL_SYNC", stack="sim.xml", cluster_name="test")
 ASYNC = CacheSettings(cache_mode="REPL_ASYNC", stack="sim.xml", cluster_name="test")
@@ -59,8 +65,9 @@ async def test_a_write_is_everywhere_when_it_returns(opened: Any, autojump_clock
         assert await b.move("/b", "/d") == 1 and await a.remove_tree("/a") == 1
         assert await a.remove_node("/a") is False
         assert await whole(a) == await whole(b) == {"/d/c": {"x": 11}}
-        await a.put("/mine", "x", 1, local_only=True)
-        assert not await b.exists("/mine")
+        with pytest.raises(CacheRefused, match="would set this member's tree apart"):
+            await a.put("/mine", "x", 1, local_only=True)
+        assert not await a.exists("/mine")
 
 
 async def test_a_joiner_begins_with_what_is_there(opened: Any, autojump_clock: Any) -> None:
