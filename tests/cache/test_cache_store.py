@@ -271,3 +271,32 @@ def test_importing_the_package_does_not_need_the_cache() -> None:
     code = "import sys, jgroups_py; print('jgroups_py.cache' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"
+
+
+@pytest.mark.parametrize("passivation", [False, True])
+async def test_a_subtree_that_is_loaded_does_not_overwrite_what_is_newer(passivation: bool) -> None:
+    store = FaultyStore()
+    async with open_tree_cache(settings(passivation), store=store) as cache:
+        await cache.put("/a", "x", 1)
+        await cache.evict("/a")
+        await cache.put("/a", "x", 2)
+        store.rows[A] = Node({"x": b"\x01"})  # of any age, while the node is in memory
+        await cache.preload("/")
+        assert await cache.get("/a", "x") == 2
+
+
+async def test_a_write_that_failed_but_was_done_does_not_come_back() -> None:
+    store = FaultyStore()
+    async with open_tree_cache(settings(False), store=store) as cache:
+        await cache.put("/a", "x", 1)
+        store.fault = lambda: "after"
+        with pytest.raises(StoreError):
+            await cache.put("/a", "x", 2)
+        store.fault = lambda: ""
+        assert await cache.evict("/a")
+        assert await cache.get("/a", "x") == 1
+        store.fault = lambda: "after" if store.calls[-1] == "apply" else ""
+        with pytest.raises(StoreError):
+            await cache.put("/new", "x", 2)
+        store.fault = lambda: ""
+        assert not await cache.exists("/new") and await cache.children("/") == ("a",)
