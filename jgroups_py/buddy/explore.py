@@ -54,6 +54,7 @@ def explore(seed: int, profile: str) -> Result:
 def replay(schedule: Schedule, tell: Callable[[World, Step], None] | None = None) -> Result:
     """Plays a schedule that was drawn before."""
     world = World(schedule.setting)
+    world.attentive = True
     faults = 0
     try:
         for step in schedule.steps:
@@ -226,7 +227,7 @@ class _Scheduler:
         elif kind == "crash":
             delicate = [x for x in members if _delicate(world.machines[x])]
             victim = random.choice(delicate if delicate and random.random() < 0.6 else members)
-            if self.profile == "chaos" or world.may_crash(victim):
+            if self.profile == "chaos" or world.may_crash():
                 if self._take(("crash", victim)) and random.random() < 0.7:
                     self._take(("detect", 0))
         elif kind == "leave" and len(members) > 2:
@@ -280,9 +281,7 @@ def come_to_rest(world: World, scheduler: _Scheduler | None) -> None:
             take(("detect", late))
         elif len(world.parts) > 1:
             take(("merge",))
-        elif world.may_go and len(world.machines) > 1:
-            take(("go", next(iter(world.may_go))))
-        else:
+        elif not any(take(("go", member)) for member in list(world.may_go)):
             world.at_rest()
             return
     raise Violation("end", f"no rest after {REST_MAX} steps")

@@ -87,6 +87,8 @@ class World:
         self.spent = 0
         """Crashes since everything was protected."""
         self.allowed = 0
+        self.attentive = False
+        """Look before every step whether everything is protected."""
         self.steps = 0
         self._names = 0
         self._ops = 0
@@ -98,6 +100,8 @@ class World:
 
     def step(self, step: Step) -> bool:
         """Takes one; False: it could not be taken. Raises Violation."""
+        if self.attentive:
+            self.look_whether_protected()
         done: bool = getattr(self, f"_do_{step[0]}")(*step[1:])
         self.steps += done
         return done
@@ -182,7 +186,7 @@ class World:
 
     # --- faults
 
-    def may_crash(self, member: Address) -> bool:
+    def may_crash(self) -> bool:
         """Is the crash one of those that must not lose anything?"""
         self.look_whether_protected()
         return self.spent < min(self.allowed, len(self.machines) - 1)
@@ -205,8 +209,11 @@ class World:
         )
 
     def _do_crash(self, member: Address) -> bool:
-        """What it sent before may still arrive, as long as its view is not replaced."""
+        """What it sent before may still arrive, as long as its view is not replaced. Not one more than
+        must do no harm, if that is what is judged."""
         if member not in self.machines or len(self.machines) < 2:
+            return False
+        if self.setting.judged == "values" and not self.may_crash():
             return False
         self.spent += 1
         self._gone(member)
@@ -221,10 +228,14 @@ class World:
         return True
 
     def _do_go(self, member: Address) -> bool:
-        """A leaver is gone that may go."""
+        """A leaver is gone that may go, still. Below b + 1 members that counts as a crash."""
         if member not in self.may_go or len(self.machines) < 2:
             return False
+        if not self.machines[member].leaving.may_go():
+            return False
         if len(self.machines) - 1 < self.setting.buddies + 1:
+            if self.setting.judged == "values" and not self.may_crash():
+                return False
             self.spent += 1
         self._gone(member)
         return True

@@ -7,13 +7,13 @@ one number for both would let a copy that was adopted and never touched beat a t
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Final, NamedTuple
+from typing import Annotated, Any, Final, NamedTuple
 
 import msgspec
 
 from jgroups_py.address import Address
 
-Path = tuple[str, ...]
+Path = tuple[Annotated[str, msgspec.Meta(min_length=1)], ...]
 """Non-empty strings; the root is the empty tuple."""
 Epoch = tuple[int, int]
 """(number of the view in which the ownership began, count within it)."""

@@ -30,6 +30,7 @@ class Script:
         tombstone_time: float = 1000.0,
     ) -> None:
         self.world = World(Setting(members, buddies, sync, judged, tombstone_time))
+        self.world.attentive = True
         self.held: dict[tuple[Address, Address], type[Message] | None] = {}
         self.held_views: set[Address] = set()
         self.held_pushes: set[Address] = set()

@@ -1,0 +1,78 @@
+"""Messages as bytes: MessagePack with every field's type checked on the way in.
+
+Values of nodes are what MessagePack knows: None, numbers, text, bytes, lists, maps. Who wants more turns it
+into bytes first.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from jgroups_py.address import UUID, Address
+from jgroups_py.buddy import messages as m
+from jgroups_py.buddy.values import ViewKey
+from jgroups_py.errors import RemoteProtocolError
+
+AnyMessage = (
+    m.Assign
+    | m.Chunk
+    | m.Filled
+    | m.FillAck
+    | m.Dismiss
+    | m.DismissAck
+    | m.Pool
+    | m.Op
+    | m.OpAck
+    | m.ClaimRequest
+    | m.Claim
+    | m.Answer
+    | m.Taken
+    | m.Done
+    | m.Inventory
+    | m.AskAll
+    | m.Settle
+    | m.Adopted
+    | m.Leaving
+    | m.TakeMine
+    | m.Clean
+    | m.Merged
+)
+
+
+class Envelope(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """A message and the key of its sender's view."""
+
+    tag: ViewKey
+    message: AnyMessage
+
+
+def _decode(type_: type, value: Any) -> Any:
+    if not (isinstance(value, bytes) and issubclass(type_, Address)):
+        raise TypeError(f"{type_.__name__} is written as bytes")
+    return UUID(value) if len(value) == 16 else Address(value)
+
+
+def _encode(value: Any) -> bytes:
+    if isinstance(value, Address):
+        return bytes(value)
+    raise TypeError(f"a {type(value).__name__} has no bytes")
+
+
+_ENCODER: Final = msgspec.msgpack.Encoder(enc_hook=_encode)
+_DECODER: Final = msgspec.msgpack.Decoder(Envelope, dec_hook=_decode)
+
+
+def encode(tag: ViewKey, message: m.Message) -> bytes:
+    """Raises TypeError for a value that has no bytes."""
+    return _ENCODER.encode(Envelope(tag, message))  # type: ignore[arg-type]
+
+
+def decode(data: bytes) -> tuple[ViewKey, m.Message]:
+    """Raises RemoteProtocolError for everything that ``encode`` does not write."""
+    try:
+        envelope = _DECODER.decode(data)
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
+        raise RemoteProtocolError(f"no message of buddy replication: {error}") from None
+    return envelope.tag, envelope.message

@@ -1,0 +1,177 @@
+"""Costs, calls and limits of the machine."""
+
+import pytest
+from buddy_script import Script, address
+
+from jgroups_py.buddy.calls import Call, NotOwner, Outcome, Refused
+from jgroups_py.buddy.config import BuddyConfig
+from jgroups_py.buddy.machine import BuddyMachine
+from jgroups_py.buddy.messages import Op
+from jgroups_py.buddy.outputs import Completed, Event
+from jgroups_py.errors import ConfigError
+from jgroups_py.view import View, ViewId
+
+A, B = address("A"), address("B")
+
+
+@pytest.mark.seed("B1", "B2")
+@pytest.mark.parametrize("buddies", [1, 2, 3])
+def test_a_write_costs_as_many_messages_as_buddies_at_any_size(buddies: int) -> None:
+    for members in (5, 50):
+        s = Script(members, buddies)
+        s.write("B", "x")
+        before = sent(s)
+        s.write("B", "x")
+        after = sent(s)
+        changed = {kind: after[kind] - before.get(kind, 0) for kind in after}
+        assert {k: n for k, n in changed.items() if n} == {
+            "sent_Op": buddies,
+            "sent_OpAck": buddies,
+        }
+
+
+def sent(s: Script) -> dict[str, int]:
+    total: dict[str, int] = {}
+    for machine in s.world.machines.values():
+        for kind, count in machine.statistics.items():
+            if kind.startswith("sent_"):
+                total[kind] = total.get(kind, 0) + count
+    return total
+
+
+@pytest.mark.seed("B6")
+def test_a_synchronous_write_waits_for_the_buddy_an_asynchronous_one_does_not() -> None:
+    for sync in (True, False):
+        s = Script(3, sync=sync)
+        s.write("B", "x")
+        s.hold("B", "C", Op)
+        number = s.call("B", "write", "x")
+        s.run()
+        assert (s.outcome(number) is None) is sync
+        s.rest()
+        assert s.done(number).outcome is Outcome.DONE
+
+
+@pytest.mark.seed("B7", "B9", "B10", "B12")
+def test_nothing_moves_until_somebody_asks_and_then_it_moves() -> None:
+    s = Script(5)
+    s.write("A", "x")
+    s.write("A", "y")
+    s.crash("A")
+    s.run()
+    assert s.owner("x") == s.owner("y") == "B"
+    assert s.machine("B").adopted_from == {("x",): A, ("y",): A}
+    read = s.call("D", "read", "x")
+    s.run()
+    assert s.done(read).result == {("x",): 1}
+    assert (s.owner("x"), s.owner("y")) == ("D", "B")
+    holding = [m.me for m in s.world.machines.values() for b in m.backups.of.values() if b.nodes]
+    assert set(holding) == {address("C"), address("E")}  # y for B, x for D
+    s.rest()
+
+
+def test_who_may_not_take_a_node_is_told_who_owns_it() -> None:
+    s = Script(3)
+    s.write("B", "x")
+    refused = s.call("C", "write", "x", mode="create")
+    created = s.call("C", "write", "y", mode="create")
+    s.run()
+    assert s.done(refused).outcome is Outcome.FAILED
+    assert isinstance(s.done(refused).error, NotOwner)
+    assert s.done(created).outcome is Outcome.DONE
+    assert (s.owner("x"), s.owner("y")) == ("B", "C")
+    s.rest()
+
+
+def test_a_call_that_is_given_up_says_whether_it_may_have_been_done() -> None:
+    s = Script(3)
+    s.write("B", "x")
+    s.hold("B", "C", Op)
+    written = s.call("B", "write", "x")
+    s.hold("B", "A")
+    claimed = s.call("A", "write", "x")
+    s.run()
+    s.step("cancel", B, written)
+    s.step("cancel", A, claimed)
+    assert s.done(written).outcome is Outcome.UNKNOWN
+    assert s.done(claimed).outcome is Outcome.FAILED
+    s.rest()
+    assert s.owner("x") == "A" and s.node("A", "x").value == written
+
+
+def test_creating_what_the_caller_vouches_for_costs_no_claim() -> None:
+    machine = alone_with_buddy()
+    machine.submit(Call(1, ((("s",), False),), lambda old: {("s",): 1}, new=True), 0.0)
+    assert "claims" not in machine.statistics
+    assert machine.own[("s",)].value == 1
+
+
+def alone_with_buddy(config: BuddyConfig | None = None) -> BuddyMachine:
+    machine = BuddyMachine(B, config)
+    machine.install(View(ViewId(A, 1), (A, B)), 0.0)
+    machine.take()
+    return machine
+
+
+def completed(machine: BuddyMachine) -> list[Completed]:
+    return [out for out in machine.take() if isinstance(out, Completed)]
+
+
+def test_more_calls_than_may_wait_are_refused() -> None:
+    machine = alone_with_buddy(BuddyConfig(calls_max=2))
+    for number in range(3):
+        machine.submit(Call(number, ((("x",), False),)), 0.0)
+    (only,) = completed(machine)
+    assert (only.call, only.outcome) == (2, Outcome.FAILED) and isinstance(only.error, Refused)
+
+
+@pytest.mark.parametrize("writes", [{("y",): 1}, None])
+def test_a_change_that_raises_or_strays_changes_nothing(writes: object) -> None:
+    machine = alone_with_buddy()
+
+    def change(old: object) -> object:
+        if writes is None:
+            raise KeyError("x")
+        return writes
+
+    machine.submit(Call(1, ((("x",), False),), change, new=True), 0.0)  # type: ignore[arg-type]
+    (only,) = completed(machine)
+    assert only.outcome is Outcome.FAILED and only.error is not None
+    assert machine.own == {} and machine.log.seq == 0
+
+
+def test_messages_of_newer_views_are_held_up_to_a_limit() -> None:
+    machine = alone_with_buddy(BuddyConfig(held_max=3))
+    for seq in range(5):
+        machine.receive(A, (9, A), Op(seq, ()), 0.0)
+    told = [out for out in machine.take() if isinstance(out, Event)]
+    assert [event.kind for event in told] == ["complaint"] * 2
+    assert machine.statistics["held_overflow"] == 2
+
+
+def test_a_member_without_inventory_is_suspected() -> None:
+    machine = BuddyMachine(A, BuddyConfig(communication_timeout=5.0))
+    machine.install(View(ViewId(A, 1), (A, B)), 0.0)
+    machine.advance(5.0)
+    assert not [e for e in machine.take() if isinstance(e, Event) and e.kind == "suspect"]
+    machine.advance(5.1)
+    assert Event("suspect", B) in machine.take()
+
+
+def test_a_leave_that_takes_too_long_says_that_it_is_a_crash() -> None:
+    machine = BuddyMachine(B, BuddyConfig(leave_timeout=5.0))
+    machine.install(View(ViewId(A, 1), (A, B)), 0.0)
+    machine.leave(1.0)
+    machine.advance(7.0)
+    assert Event("leave_timed_out") in machine.take()
+    machine.submit(Call(1, ((("x",), False),)), 7.0)
+    assert completed(machine)[0].outcome is Outcome.FAILED
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"calls_max": 0}, {"leave_timeout": 0.0}, {"tombstone_time": -1.0}, {"partition": "half"}],
+)
+def test_settings_that_make_no_sense_are_refused(wrong: dict[str, object]) -> None:
+    with pytest.raises(ConfigError):
+        BuddyConfig(**wrong)  # type: ignore[arg-type]
