@@ -24,7 +24,7 @@ FOLDER: Final = Path("build", "buddy-explore")
 SEEDS_MAX: Final = 100_000_000
 CHUNK: Final = 250
 """Seeds handed to a process at once."""
-SHRUNK_MAX: Final = 5
+SHRUNK_MAX: Final = 2
 """Violations of one command that are made smaller and written."""
 
 

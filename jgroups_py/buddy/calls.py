@@ -103,11 +103,11 @@ class Calls:
 
     def _try(self, call: Call) -> None:
         machine = self.machine
-        if machine.frozen or machine.log.open > machine.config.log_max:
+        if machine.frozen or machine.minority or machine.log.open > machine.config.log_max:
             self.waiting[call.id] = call
         elif self._all_owned(call, fair=True) or (call.new and self._all_absent(call)):
             self._run(call)
-        elif not machine.settled or machine.minority:
+        elif not machine.settled:
             self.waiting[call.id] = call
         else:
             own = machine.claims.join(call.wanted, call.mode)
@@ -190,10 +190,15 @@ class Calls:
             return
         machine.own.update(changes)
         if machine.config.sync:
-            machine.log.append(changes, then=lambda: self._end(call, Outcome.DONE, call.result))
+            machine.log.append(changes, then=lambda: self._acknowledge(call))
         else:
             machine.log.append(changes)
             self._end(call, Outcome.DONE, call.result)
+
+    def _acknowledge(self, call: Call) -> None:
+        """All holders have it; those that a minority has left may be none."""
+        outcome = Outcome.UNKNOWN if self.machine.minority else Outcome.DONE
+        self._end(call, outcome, call.result)
 
     def _written(self, path: Path, node: Node | None, value: Any) -> Node:
         machine = self.machine

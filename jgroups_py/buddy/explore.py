@@ -87,7 +87,8 @@ class _Scheduler:
         judged = {"crashes": "values", "merges": "merges"}.get(profile, "owners")
         sync = profile != "async" and (profile != "chaos" or random.random() < 0.5)
         tombstones = random.choice((0.0, 1000.0)) if profile in ("crashes", "async") else 1000.0
-        self.setting = Setting(members, buddies, sync, judged, tombstones)
+        majority = profile == "merges" and random.random() < 0.3
+        self.setting = Setting(members, buddies, sync, judged, tombstones, majority)
         self.world = World(self.setting)
         self.taken: list[Step] = []
         self.faults = 0
@@ -287,7 +288,7 @@ def come_to_rest(world: World, scheduler: _Scheduler | None) -> None:
     raise Violation("end", f"no rest after {REST_MAX} steps")
 
 
-def shrink(result: Result, runs: int = 2000) -> Schedule:
+def shrink(result: Result, runs: int = 500) -> Schedule:
     """A shorter schedule that violates the same check."""
     best = result.schedule
     size = max(1, len(best.steps) // 2)

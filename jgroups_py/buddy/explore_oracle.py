@@ -62,6 +62,8 @@ class Oracle:
         node = machine.own.get(path)
         found = EMPTY if node is None else self.history[(path, node.stamp)]
         purged = self.purged.get(path, EMPTY)
+        if node is not None and node.removed:
+            found -= purged  # the owner died while purging: it stays removed, which is all right
         if self.values:
             missing = must - found - purged
             if missing:

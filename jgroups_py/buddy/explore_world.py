@@ -49,6 +49,7 @@ class Setting(msgspec.Struct, frozen=True):
     sync: bool = True
     judged: str = "values"
     tombstone_time: float = 1000.0
+    majority: bool = False
 
 
 class Operation:
@@ -320,6 +321,7 @@ class World:
             sync=setting.sync,
             locator_properties={"numBuddies": str(setting.buddies)},
             tombstone_time=setting.tombstone_time,
+            partition="majority" if setting.majority else "all",
             chunk_nodes=1,
             leave_timeout=1e9,
             communication_timeout=1e9,

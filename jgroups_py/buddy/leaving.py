@@ -31,6 +31,9 @@ class Leave:
         self.since = machine.now
         machine.send_all(Leaving())
         machine.buddies.on_leaving(machine.me, False)
+        staying = len(machine.members) - len(machine.buddies.leaving)
+        if staying < machine.num_buddies + 1:
+            machine.complain("leaves_below", f"{staying} members stay: fewer crashes are survived")
         self.look()
 
     def on_leaving(self, src: Address, message: Leaving) -> None:

@@ -127,6 +127,7 @@ class BuddyMachine:
         self.members = view.members
         self.settled = False
         strangers = self._remember(view, before)
+        self.merge.count(self.buddies.leaving)
         self.removal.lost([member for member in before if member not in view.members])
         self.calls.again(self.claims.void())
         if isinstance(view, MergeView):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from jgroups_py.address import Address
@@ -16,7 +17,17 @@ class Merge:
     def __init__(self, machine: BuddyMachine) -> None:
         self.machine = machine
         self.minority = False
+        """``partition=majority``, and too few of the last settled view are here."""
         self._clean: dict[Address, None] = {}
+        self._last_settled: tuple[Address, ...] = ()
+
+    def count(self, ready: Mapping[Address, bool]) -> None:
+        """A new view: are enough of the last settled one in it? Who left with nothing is not missed."""
+        machine = self.machine
+        if machine.config.partition == "majority":
+            before = [member for member in self._last_settled if not ready.get(member, False)]
+            here = [member for member in before if member in machine.members]
+            self.minority = 2 * len(here) <= len(before) and bool(before)
 
     def begin(self, view: MergeView) -> None:
         machine = self.machine
@@ -29,6 +40,7 @@ class Merge:
         """Says ``Clean`` when our holders have what the merge changed here."""
         machine = self.machine
         self._clean = {}
+        self._last_settled = machine.members
         if not settle.unmerged:
             return
         tag = machine.tag

@@ -28,8 +28,10 @@ class Script:
         judged: str = "values",
         sync: bool = True,
         tombstone_time: float = 1000.0,
+        majority: bool = False,
     ) -> None:
-        self.world = World(Setting(members, buddies, sync, judged, tombstone_time))
+        setting = Setting(members, buddies, sync, judged, tombstone_time, majority)
+        self.world = World(setting)
         self.world.attentive = True
         self.held: dict[tuple[Address, Address], type[Message] | None] = {}
         self.held_views: set[Address] = set()

@@ -175,3 +175,44 @@ def test_a_leave_that_takes_too_long_says_that_it_is_a_crash() -> None:
 def test_settings_that_make_no_sense_are_refused(wrong: dict[str, object]) -> None:
     with pytest.raises(ConfigError):
         BuddyConfig(**wrong)  # type: ignore[arg-type]
+
+
+def test_with_majority_the_smaller_side_neither_adopts_nor_claims_nor_acknowledges() -> None:
+    s = Script(5, judged="merges", majority=True)
+    s.write("B", "x")
+    s.write("C", "y")
+    s.hold("B", "C", Op)
+    doubtful = s.call("B", "write", "x")
+    s.split("AB")
+    s.run()
+    assert s.machine("A").minority and not s.machine("A").settled
+    assert s.done(doubtful).outcome is Outcome.UNKNOWN
+    waiting = s.call("B", "write", "x")
+    s.run()
+    assert s.outcome(waiting) is None
+    s.write("D", "x")  # the larger side has adopted it
+    assert s.owner("x") == "BD"
+    s.merge()
+    s.rest()
+    assert s.done(waiting).outcome is Outcome.DONE and s.owner("x") == "B"
+    listed = [e.detail for _, e in s.world.events if e.kind == "discarded"]
+    assert {d.stamp.version for d in listed} == {2}  # the doubtful one
+
+
+def test_with_majority_who_left_on_purpose_is_not_missed() -> None:
+    s = Script(2, majority=True)
+    s.write("B", "x")
+    s.leave("B")
+    s.run()
+    s.go("B")
+    s.rest()
+    assert s.owner("x") == "A"
+
+
+def test_a_leave_that_leaves_too_few_members_is_told() -> None:
+    s = Script(3)
+    s.leave("B")
+    assert "leaves_below" not in s.machine("B").statistics
+    s.run()
+    s.leave("C")
+    assert s.machine("C").statistics["leaves_below"] == 1
