@@ -171,7 +171,8 @@ class Claims:
             machine.own[path] = replace(node, to=(claimant, epoch))
             grants.append((path, node, epoch))
         machine.count("nodes_granted", len(grants))
-        machine.send(claimant, Answer(claim.claim, tuple(grants), owned))
+        answer = Answer(claim.claim, tuple(grants), owned, floor=machine.floor)
+        machine.send(claimant, answer)
         return True
 
     # --- the claimant
@@ -182,6 +183,7 @@ class Claims:
             self.machine.count("bad_messages")
             return
         del own.missing[src]
+        self.machine.floor = max(self.machine.floor, message.floor)
         own.owned.update(dict.fromkeys(message.owned))
         if message.grants:
             self.machine.handover.install(src, message.grants)

@@ -69,6 +69,8 @@ class BuddyMachine:
         """Nodes of ours that came with a dead group and have not moved since."""
         self.sides: dict[Address, Address] = {}
         """After a merge: who created the view a member comes from."""
+        self.floor: Epoch = (0, 0)
+        """The highest epoch of a node that was dropped here, or at a member that answered a claim."""
         self.statistics: dict[str, int] = {}
         self.log = Log(self)
         self.buddies = Buddies(self)
@@ -80,7 +82,6 @@ class BuddyMachine:
         self.merge = Merge(self)
         self.leaving = Leave(self)
         self.removal = Removal(self)
-        self._floor: Epoch = (0, 0)
         self._since: dict[Address, ViewKey] = {}
         self._alive: dict[Address, int] = {}
         self._held: list[tuple[Address, ViewKey, m.Message]] = []
@@ -249,7 +250,7 @@ class BuddyMachine:
         """Removes a node that is ours no longer; without a log entry."""
         node = self.own.pop(path)
         self.adopted_from.pop(path, None)
-        self._floor = max(self._floor, node.epoch if node.to is None else node.to[1])
+        self.floor = max(self.floor, node.epoch if node.to is None else node.to[1])
 
     def forget(self, paths: list[Path]) -> None:
         for path in paths:
@@ -257,8 +258,8 @@ class BuddyMachine:
         self.log.append([(path, None) for path in paths])
 
     def first_epoch(self) -> Epoch:
-        """Of a node that nobody has: above all that this member had and dropped."""
-        return next_epoch(self._floor, self.number)
+        """Of a node that nobody has: above all that members had and dropped."""
+        return next_epoch(self.floor, self.number)
 
     def is_dead_since(self, member: Address, view: int) -> bool:
         """Is it dead, and was it when ``view`` was the latest?"""

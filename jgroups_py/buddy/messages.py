@@ -102,6 +102,9 @@ class Answer(Message, frozen=True):
     owned: tuple[Path, ...] = ()
     backs_up: tuple[tuple[Path, Address], ...] = ()
     """Diagnosis: whose backup of which path the answerer holds. Backups never grant."""
+    floor: Epoch = (0, 0)
+    """The highest epoch of what the answerer had and dropped: who creates the path begins above it, or
+    a stamp of a purged node might be given again."""
 
 
 class Taken(Message, frozen=True):

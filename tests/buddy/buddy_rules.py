@@ -110,7 +110,7 @@ def removed_at_the_grant(self: Claims, claim: Any) -> bool:
     return done
 
 
-@without("TAKEN waits for the holders", Handover, "install", "t5_", seeds=("crashes", 0, 400))
+@without("TAKEN waits for the holders", Handover, "install", "t5_")
 def taken_at_once(self: Handover, src: Address, grants: Any) -> None:
     _install(self, src, grants)
     self._taken([path for path, _, _ in grants])
@@ -337,3 +337,10 @@ def same_epoch(epoch: Any, view: int) -> Any:
 def the_dead_are_heard(self: BuddyMachine, src: Address, tag: Any, message: Any) -> None:
     self._since.setdefault(src, self.tag)
     _accept(self, src, tag, message)
+
+
+@without(
+    "creation begins above what was purged", BuddyMachine, "first_epoch", "found_by_seed_a_stamp"
+)
+def low_first_epoch(self: BuddyMachine) -> Any:
+    return (self.number, 0)

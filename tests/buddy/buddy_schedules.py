@@ -490,3 +490,16 @@ def t29_taken_comes_twice_and_is_answered_only_when_the_holders_have_let_go() ->
     s.run()
     assert s.owner("x") == "D"
     s.rest()
+
+
+@schedule
+def found_by_seed_a_stamp_of_a_purged_node_is_not_given_again() -> None:
+    s = Script(3, tombstone_time=0.0)
+    s.write("B", "x")
+    s.call("C", "remove", "x")  # C owns x at the second epoch of the view
+    s.run()
+    s.step("tick", 1.0)
+    s.run()
+    s.write("B", "x")
+    s.write("C", "x")  # once more at the epoch that follows B's
+    s.rest()
