@@ -50,7 +50,7 @@ $(STAMP): pyproject.toml setup.cfg Makefile
 	@touch $@
 
 test: $(STAMP)
-	$(BIN)/python -m pytest -q -m "not slow and not java" \
+	$(BIN)/python -m pytest -q -m "not slow and not java" -n 2 --dist loadgroup \
 	  --record-requirements build/requirements.json tests
 
 test-slow: $(STAMP)

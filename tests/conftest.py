@@ -1,7 +1,11 @@
-"""Records which requirements the tests of a run showed (``--record-requirements FILE``).
+"""Records which requirements the tests of a run showed (``--record-requirements FILE``), and keeps
+tests with sockets in one worker.
 
 A test shows a number when it carries ``@pytest.mark.seed("R12")``, ran and passed, set-up and
 tear-down included, with every parameter that ran. The file is ``{"R12": ["tests/..."], ...}``.
+
+With several workers (``-n 2 --dist loadgroup``) tests of the folders in SOCKETS run one after the
+other: they use the ports and multicast groups of the shipped stacks.
 """
 
 from __future__ import annotations
@@ -14,6 +18,10 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
+SOCKETS = ("api", "blocking", "cache", "conformance", "drill", "examples", "interop", "longlife")
+SOCKETS += ("rpc", "sockets", "tools")
+NUMBER = "seed"
+"""Name of the property of a report that carries a number from a worker."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -26,7 +34,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     file = config.getoption("--record-requirements")
-    if file:
+    if file and not hasattr(config, "workerinput"):
         config.pluginmanager.register(Recorder(Path(file)), "requirements-recorder")
 
 
@@ -36,6 +44,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for number in numbers_of(item):
             if number not in known:
                 raise pytest.UsageError(f"{item.nodeid}: no requirement {number!r}")
+            item.user_properties.append((NUMBER, number))
+        if item.path.relative_to(ROOT / "tests").parts[0] in SOCKETS:
+            item.add_marker(pytest.mark.xdist_group("sockets"))
 
 
 def numbers_of(item: pytest.Item) -> list[str]:
@@ -55,16 +66,15 @@ class Recorder:
         self._numbers: dict[str, list[str]] = {}
         self._passed: dict[str, bool] = {}
 
-    def pytest_collection_finish(self, session: pytest.Session) -> None:
-        for item in session.items:
-            self._numbers[item.nodeid] = numbers_of(item)
-
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        if self._numbers.get(report.nodeid):
+        numbers = [str(value) for name, value in report.user_properties if name == NUMBER]
+        if numbers:
+            nodeid = report.nodeid.partition("@")[0]  # a worker adds the group
+            self._numbers[nodeid] = numbers
             if report.failed:
-                self._passed[report.nodeid] = False
+                self._passed[nodeid] = False
             elif report.when == "call" and report.passed:
-                self._passed.setdefault(report.nodeid, True)
+                self._passed.setdefault(nodeid, True)
 
     def pytest_sessionfinish(self) -> None:
         self._file.parent.mkdir(parents=True, exist_ok=True)

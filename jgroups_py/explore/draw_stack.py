@@ -111,6 +111,9 @@ def draw_relay_settings(
         if rng.random() < 0.2:
             settings[name] = pick(values)
     settings |= _overflow(rng, credits)
+    if "RELAY.max_age" in settings:
+        # What is dropped before STABLE knows of it would never be relayed.
+        settings.pop("RELAY.relay_when", None)
     bridge = {
         "MERGE3.max_interval": "3s",
         "UNICAST3.conn_expiry_timeout": "10s",

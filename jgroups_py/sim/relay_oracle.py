@@ -163,6 +163,8 @@ class _Site:
     """By view and departed origin: what the first member to install it had."""
     fallen: int = 0
     """Holders lost since all were complete."""
+    spare: int = 0
+    """How many holders may fall from then on."""
     excused: dict[bytes, int] = field(default_factory=dict)
     """Numbers that may be missing: of departed origins after too many falls, and from before the
     site was primary."""
@@ -239,8 +241,8 @@ class RelayOracle:
         if watched is None or what not in ("crash", "vanish", "leave"):
             return
         watched.site.due = True
-        if not [w for w in watched.site.living() if w is not watched]:
-            watched.site.disturbed = True
+        if not [w for w in watched.site.living() if w is not watched and w.view is not None]:
+            watched.site.disturbed = True  # who is still joining begins anew
         if self._is_holder(watched):
             self._fall(watched)
 
@@ -451,6 +453,9 @@ class RelayOracle:
         site.disturbed |= merged
         if old is None:
             watched.since = self.world.now
+            here = [w for w in site.living() if w.view is not None and not w.member.leaving]
+            if any(w.member.address not in view.members for w in here):
+                site.disturbed = True  # it has begun a group beside theirs
             return
         for gone in old.members:
             if gone not in view.members:
@@ -626,7 +631,6 @@ class RelayOracle:
         settled = self._settled(site)
         line = living[0].relay.line[: living[0].relay.config.buffering_members]
         holders = [w for w in living if w.complete and w.member.address in line]
-        limit = living[0].relay.config.buffering_members - 1
         sources = [w.relay.buffer for w in (holders or living)]
         here = {w.raw: w for w in living}
         for raw, highest in self._highest(living).items():
@@ -642,7 +646,7 @@ class RelayOracle:
             missing = _missing([*own, *sources], raw, low, highest)
             if not missing:
                 continue
-            if origin is None and site.fallen > limit:
+            if origin is None and site.fallen > site.spare:
                 site.excused[raw] = highest
                 continue
             self._fail(
@@ -653,6 +657,7 @@ class RelayOracle:
             )
         if settled and len(holders) == min(len(line), len(living)):
             site.fallen = 0
+            site.spare = len(holders) - 1
 
     def _highest(self, living: list[_Watched]) -> dict[bytes, int]:
         """What survivors delivered of the site's origins."""
