@@ -76,8 +76,11 @@ class Backups:
 
     def on_op(self, src: Address, message: Op) -> None:
         backup = self.of.get(src)
-        if backup is None or message.seq <= backup.seq:
-            self.machine.count("unexpected_ops")
+        if backup is None or message.seq != backup.seq + 1:
+            # Not acknowledged: a copy that may lack something must not count.
+            self.machine.complain(
+                "unexpected_ops", f"entry {message.seq} of {src!r} does not follow"
+            )
             return
         backup.apply(message.changes)
         backup.seq = message.seq

@@ -168,7 +168,10 @@ class Change:
         for group, guardian in settle.guardians:
             if guardian != machine.me:
                 continue
-            backup = machine.backups.of.pop(group)
+            backup = machine.backups.of.pop(group, None)
+            if backup is None:
+                machine.complain("bad_messages", f"guardian of {group!r}, of whom nothing is here")
+                continue
             groups |= {g: machine.number for g in (*backup.adopted, group)}
             for path, node in backup.nodes.items():
                 adopted = self._adopted(group, path, node, parties, heirs, winners)

@@ -307,6 +307,8 @@ class BuddyMachine:
             self.count("dropped_strangers")
         elif tag != self.tag and (kind in m.THIS_VIEW_ONLY or tag[0] == self.tag[0]):
             self.count("dropped_old_view")
+        elif kind in m.FROM_COORDINATOR and src != self.coordinator:
+            self.count("bad_messages")
         else:
             self._handlers[kind](src, message)
 

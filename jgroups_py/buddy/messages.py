@@ -229,3 +229,6 @@ THIS_VIEW_ONLY: Final = frozenset(
     {ClaimRequest, Claim, Answer, Inventory, AskAll, Settle, Clean, Merged}
 )
 """Dropped in any other view than the sender's."""
+
+FROM_COORDINATOR: Final = frozenset({Claim, AskAll, Settle, Merged})
+"""Refused from anybody else."""

@@ -6,7 +6,7 @@ from buddy_script import Script, address
 from jgroups_py.buddy.calls import Call, NotOwner, Outcome, Refused
 from jgroups_py.buddy.config import BuddyConfig
 from jgroups_py.buddy.machine import BuddyMachine
-from jgroups_py.buddy.messages import Op
+from jgroups_py.buddy.messages import AskAll, Claim, Merged, Op, Settle
 from jgroups_py.buddy.outputs import Completed, Event
 from jgroups_py.errors import ConfigError
 from jgroups_py.view import View, ViewId
@@ -216,3 +216,25 @@ def test_a_leave_that_leaves_too_few_members_is_told() -> None:
     s.run()
     s.leave("C")
     assert s.machine("C").statistics["leaves_below"] == 1
+
+
+def test_what_cannot_come_from_a_member_is_refused() -> None:
+    s = Script(3)
+    s.write("B", "x")
+    machine = s.machine("B")
+    before = dict(machine.own)
+    for message in (Settle(), Merged(), AskAll(), Claim((A, 9), (((), True),), "take")):
+        machine.receive(address("C"), machine.tag, message, 0.0)
+    assert machine.statistics["bad_messages"] == 4
+    machine.receive(A, machine.tag, Op(99, ((("x",), None),)), 0.0)
+    machine.receive(address("C"), machine.tag, Op(99, ()), 0.0)
+    assert machine.statistics["unexpected_ops"] == 2
+    assert machine.own == before
+    s.rest()
+
+
+def test_a_guardian_without_the_backup_says_so() -> None:
+    machine = BuddyMachine(B)
+    machine.install(View(ViewId(A, 1), (A, B)), 0.0)
+    machine.receive(A, (1, A), Settle(guardians=((address("C"), B),)), 0.0)
+    assert machine.settled and machine.statistics["bad_messages"] == 1
