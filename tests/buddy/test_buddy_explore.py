@@ -9,7 +9,7 @@ from jgroups_py.buddy.explore_files import dump, load
 from jgroups_py.buddy.handover import Handover
 from jgroups_py.errors import ConfigError
 
-FEW, MANY = 60, 5000
+FEW, MANY = 40, 5000
 
 
 def failures(seeds: range, profile: str) -> list[tuple[int, str, str]]:
