@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import random
 import socket
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,6 +24,7 @@ from jgroups_py.unwrap import reraise
 
 if TYPE_CHECKING:
     from jgroups_py.channel_state import StateProvider
+    from jgroups_py.channel_tap import Tap
     from jgroups_py.driver import Driver
 
 BIND_ADDR_VARIABLE = "JGROUPS_BIND_ADDR"
@@ -46,6 +47,7 @@ async def open_channel(
     join_timeout: float = 60.0,
     slow_reader_timeout: float | None = None,
     trace: Trace | None = None,
+    tap: Callable[[Channel], Tap] | None = None,
 ) -> AsyncIterator[Channel]:
     """A member of ``cluster`` for as long as the block lasts. Leaving it says goodbye to the group,
     shielded and within ``limits.leave_timeout``; no task and no socket stays behind.
@@ -67,6 +69,8 @@ async def open_channel(
         slow_reader_timeout: seconds a reader may leave the stream untouched before this member
             leaves with Expelled. Default: for ever (its senders wait).
         trace: is called with what happens in the stack.
+        tap: for blocks on top that must see every view: makes what ``Channel.attach`` is given, before
+            the channel joins.
 
     Raises:
         ConfigError: nothing was started.
@@ -86,6 +90,8 @@ async def open_channel(
     channel = Channel(driver, limits, state=state)
     channel._stack = Stack(machine, protocols, channel, name=name, properties=properties)
     driver.before_flush.append(channel._before_flush)
+    if tap is not None:
+        channel.attach(tap(channel))
     try:
         async with trio.open_nursery() as nursery:
             try:

@@ -19,7 +19,8 @@ JGroupsError
     BatchConflict           what the batch had read was changed by others; definite
     LockTimeout             another call held what this one touches; definite
     StoreError              the store failed; .definite says what that means for the call
-    ReplicationError        the others did not confirm; it may have happened
+    NotOwner                another member owns the node, and the call may not take it; definite
+    ReplicationError        the others did not confirm: .definite tells whether it may have happened
 """
 
 from __future__ import annotations
@@ -181,7 +182,13 @@ class StoreError(CacheError):
         super().__init__(problem)
 
 
-class ReplicationError(CacheError):
-    """The other members did not confirm a change in time. It may have happened, here or there."""
+class NotOwner(CacheError):
+    """Another member owns the node, and the call may not take it (gravitation); nothing was changed."""
 
-    definite = False
+
+class ReplicationError(CacheError):
+    """The other members did not confirm in time. ``definite``: the call changed nothing."""
+
+    def __init__(self, problem: str, *, definite: bool = False) -> None:
+        self.definite = definite
+        super().__init__(problem)

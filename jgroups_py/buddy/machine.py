@@ -33,7 +33,7 @@ from jgroups_py.buddy.removal import Removal
 from jgroups_py.buddy.values import Epoch, Node, Path, ViewKey, group_name, next_epoch
 from jgroups_py.view import MergeView, View
 
-NO_VIEW: Final = (0, Address(b""))
+NO_VIEW: Final = (-1, Address(b""))
 
 
 class BuddyMachine:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from jgroups_py.cache.changes import Changes, Modification
+from jgroups_py.cache.changes import Changes, Modification, fold
 from jgroups_py.cache.container import Container
 from jgroups_py.cache.fqn import Fqn
 from jgroups_py.cache.locks import Scope
@@ -34,9 +34,21 @@ class Call:
     stored_names: Sequence[str] = ()
     modifications: Sequence[Modification] = ()
     changes: Changes = ()
+    computed: bool = False
+    """The body has run."""
+    ticket: Any = None
+    """The replication's own, between ``claim`` and ``commit``."""
     result: Any = field(default=None)
 
     @property
     def writes(self) -> bool:
         """May it change something?"""
         return any(scope.write for scope in self.scopes)
+
+
+def compute(call: Call, container: Container) -> None:
+    """Runs the call's body, and works out what its modifications change."""
+    call.modifications = call.body(call, container)
+    if call.modifications:
+        call.changes = fold(call.modifications, container.get, container.within)
+    call.computed = True

@@ -38,6 +38,9 @@ class Container(ABC):
     def load(self, path: Fqn, node: Node) -> None:
         """Takes a node that came back from a store. That is no write."""
 
+    def unload(self, path: Fqn) -> None:
+        """The call that had ``path`` loaded is over: what it has not made its own may go."""
+
     @abstractmethod
     def discard(self, path: Fqn) -> bool:
         """Gives up the memory of a node (eviction). That is no removal.

@@ -37,6 +37,10 @@ class Kind(enum.Enum):
     """Out of memory; with a store it comes back when asked for."""
     LOADED = "loaded"
     """Into memory, from the store."""
+    TAKEN = "taken"
+    """This member owns it now, as another one left it (gravitation, adoption of the dead's)."""
+    GIVEN = "given"
+    """Another member owns it now."""
 
 
 CHANGES = frozenset({Kind.CREATED, Kind.MODIFIED, Kind.REMOVED})
@@ -174,7 +178,7 @@ class Listeners:
         )
 
     def moved(self, path: Fqn, kind: Kind) -> None:
-        """A node was evicted or loaded."""
+        """A node was evicted or loaded, taken or given: no write."""
         if self._listeners:
             self._batch += 1
             self._offer((NodeChanged(path, kind, (), True, self._batch),))

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
 
 import trio
 
+from jgroups_py.cache.buddy_replication import BuddyReplication
+from jgroups_py.cache.buddy_settings import check_buddies, host_addresses
 from jgroups_py.cache.codec import Codec
 from jgroups_py.cache.eviction import Region
 from jgroups_py.cache.full_replication import FullReplication
@@ -20,6 +23,7 @@ from jgroups_py.cache.settings import CacheSettings, RegionConfig
 from jgroups_py.cache.settings_file import load_cache_settings
 from jgroups_py.cache.store import Store
 from jgroups_py.cache.tree_cache import CacheLimits, TreeCache
+from jgroups_py.channel import Channel
 from jgroups_py.channel_open import open_channel
 from jgroups_py.driver import Transport
 from jgroups_py.errors import ConfigError, StoreError
@@ -69,10 +73,28 @@ async def open_tree_cache(
         async with _open(settings, LocalReplication(), codec, store) as cache:
             yield cache
         return
-    _check_replicated(settings, store)
+    if settings.buddies is not None:
+        check_buddies(settings)
+    else:
+        _check_replicated(settings, store)
     group = cluster or settings.cluster_name
     if group is None:
         raise ConfigError("needs ClusterName, or cluster= when it is opened", file=settings.source)
+    if settings.buddies is not None:
+        hosts = host_addresses(settings.buddies) if transport is None else ()
+        buddy = BuddyReplication(settings, hosts)
+        channel_of = partial(
+            open_channel,
+            settings.stack,
+            cluster=group,
+            name=name,
+            bind_addr=bind_addr,
+            properties=properties,
+            transport=transport,
+        )
+        async with _open_with_buddies(settings, buddy, codec, store, channel_of) as cache:
+            yield cache
+        return
     full = FullReplication(
         sync=settings.cache_mode == "REPL_SYNC", timeout=settings.sync_repl_timeout
     )
@@ -104,11 +126,38 @@ async def open_tree_cache(
             reraise(group_of_errors)
 
 
+@asynccontextmanager
+async def _open_with_buddies(
+    settings: CacheSettings,
+    buddy: BuddyReplication,
+    codec: Codec | None,
+    store: Store | None,
+    channel_of: Callable[..., AbstractAsyncContextManager[Channel]],
+) -> AsyncIterator[TreeCache]:
+    """Left normally, everything is handed over first; by an error or cancelled, it is a crash: buddies
+    take over."""
+    async with (
+        _open(settings, buddy, codec, store) as cache,
+        channel_of(tap=buddy.manager.attach),
+    ):
+        try:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(buddy.manager.run)
+                await buddy.manager.ready.wait()
+                try:
+                    yield cache
+                finally:
+                    with trio.CancelScope(shield=True):
+                        await cache.aclose()
+                await buddy.manager.leave()
+                nursery.cancel_scope.cancel()
+        except BaseExceptionGroup as group_of_errors:
+            reraise(group_of_errors)
+
+
 def _check_replicated(settings: CacheSettings, store: Store | None) -> None:
     mode, problem = settings.cache_mode, ""
-    if settings.buddies is not None:
-        problem = "BuddyReplicationConfig: buddy replication is not connected to the cache yet"
-    elif settings.cache_loader_configuration is not None or store is not None:
+    if settings.cache_loader_configuration is not None or store is not None:
         problem = f"CacheLoaderConfiguration: {mode} to everybody keeps everything in memory"
     elif settings.eviction_policy_config.regions:
         problem = f"EvictionPolicyConfig: {mode} to everybody keeps everything in memory"
@@ -124,8 +173,11 @@ async def _open(
     store: Store | None,
 ) -> AsyncIterator[TreeCache]:
     keeper = await _open_keeper(settings, store)
+    buddies = settings.buddies
     cache = TreeCache(
         replication=replication,
+        container=replication.container,
+        auto_gravitation=buddies is not None and buddies.auto_data_gravitation,
         keeper=keeper,
         regions=[_region(region) for region in settings.eviction_policy_config.regions],
         codec=codec,

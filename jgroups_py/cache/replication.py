@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 
 from jgroups_py.cache.call import Call
+from jgroups_py.cache.container import Container
 from jgroups_py.cache.locks import Scope
 from jgroups_py.cache.tree import Tree
 
@@ -22,6 +23,8 @@ class Replication(ABC):
     """Other members have the change when ``commit`` returns: a store may then fall behind."""
     allows_local_writes: bool = True
     """May a call change this member's tree only? (option ``local_only``)"""
+    container: Container | None = None
+    """Where nodes are kept, if that is this replication's own business."""
 
     def __init__(self) -> None:
         self.tree: Tree
@@ -32,7 +35,9 @@ class Replication(ABC):
 
         Called with the locks held and after the store was asked. For a write everything in
         ``call.scopes`` must be owned on return, in one claim; for a read, ``missing`` are the
-        scopes that were not found (deep ones always).
+        scopes that were not found (deep ones always). Where others might take what was claimed before
+        the call goes on, ``claim`` runs ``compute`` itself, at the moment when everything is owned,
+        and the change is true then; ``commit`` waits for the others.
 
         Args:
             search: may nodes be taken from other members? (gravitation)

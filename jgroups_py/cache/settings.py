@@ -4,7 +4,7 @@ A field ``buddy_pool_name`` is ``buddyPoolName`` in a file, whatever the case. R
 settings_file.py's part; here are meaning, defaults and what is refused.
 
 Source: JBoss Cache 1.4 documentation, "Buddy Replication", "Configuration"; the design note.
-Differs: zone, maxBytes, maxValueSize, maxCallNodes and StoreBehindMax are ours; REPL modes and
+Differs: zone, leaveTimeout, maxBytes, maxValueSize, maxCallNodes and StoreBehindMax are ours; REPL modes and
          LOCAL only, no INVALIDATION modes.
 """
 
@@ -45,12 +45,13 @@ class BuddyReplicationConfig(ConfigBase):
     """Those who keep backups answer searches as well."""
     zone: str | None = None
     """Rack, power source, room: buddies are looked for in another one."""
+    leave_timeout: Seconds = 30.0
+    """How long closing the cache hands its nodes over; what is left then is for its buddies."""
 
     def __post_init__(self) -> None:
-        if self.buddy_communication_timeout <= 0:
-            raise ConfigError(
-                f"buddy_communication_timeout must be > 0 s, got {self.buddy_communication_timeout:g}"
-            )
+        for name in ("buddy_communication_timeout", "leave_timeout"):
+            if getattr(self, name) <= 0:
+                raise ConfigError(f"{name} must be > 0 s, got {getattr(self, name):g}")
         if self.buddy_locator_class == NEXT_MEMBER:
             known = ("numBuddies", "ignoreColocatedBuddies")
             for key in self.buddy_locator_properties:

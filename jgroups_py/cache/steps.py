@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import trio
 
-from jgroups_py.cache.call import Call
-from jgroups_py.cache.changes import fold
+from jgroups_py.cache.call import Call, compute
 from jgroups_py.cache.eviction import Evictor
+from jgroups_py.cache.fqn import Fqn
 from jgroups_py.cache.interceptor import Interceptor
 from jgroups_py.cache.locks import PathLocks, Scope
 from jgroups_py.cache.replication import Replication
@@ -93,9 +93,12 @@ class Locking(Interceptor):
 class Loading(Interceptor):
     """Activation: what the call touches and memory lacks is loaded from the store."""
 
-    def __init__(self, tree: Tree, keeper: Keeper, nodes_max: int) -> None:
+    def __init__(
+        self, tree: Tree, keeper: Keeper, replication: Replication, nodes_max: int
+    ) -> None:
         self._tree = tree
         self._keeper = keeper
+        self._replication = replication
         self._nodes_max = nodes_max
 
     def statistics(self) -> dict[str, int]:
@@ -103,6 +106,9 @@ class Loading(Interceptor):
 
     async def handle(self, call: Call) -> None:
         container = self._tree.container
+        loaded: list[Fqn] = []
+        if call.writes and self._replication.keeps_copies and not call.options.local_only:
+            self._keeper.check_room()
         if call.names_of is not None:
             call.stored_names = await self._keeper.names(call.names_of, self._nodes_max)
         else:
@@ -124,7 +130,12 @@ class Loading(Interceptor):
                     if container.get(at) is None:  # what is in memory is newer
                         self._tree.load(at, node)
                         self._keeper.was_loaded(at)
-        await self.next.handle(call)
+                        loaded.append(at)
+        try:
+            await self.next.handle(call)
+        finally:
+            for at in loaded:
+                container.unload(at)
 
 
 class Gravitating(Interceptor):
@@ -156,7 +167,7 @@ class Gravitating(Interceptor):
 
 
 class Computing(Interceptor):
-    """Runs the call's body, and works out what its modifications change."""
+    """The call's body, unless it ran when what it needs was claimed (replication.py)."""
 
     def __init__(self, tree: Tree) -> None:
         self._tree = tree
@@ -172,9 +183,9 @@ class Computing(Interceptor):
                 found = container.get(scope.path) is not None
                 self._counts["hits" if found else "misses"] += 1
                 self._tree.was_read(scope.path)
-        call.modifications = call.body(call, container)
+        if not call.computed:
+            compute(call, container)
         if call.modifications:
-            call.changes = fold(call.modifications, container.get, container.within)
             await self.next.handle(call)
 
 
@@ -187,10 +198,14 @@ class Storing(Interceptor):
 
     async def handle(self, call: Call) -> None:
         if self._replication.keeps_copies and not call.options.local_only:
-            self._keeper.check_room()
-            await self.next.handle(call)
-            with trio.CancelScope(shield=True):  # the change is true: the store must hear of it
-                await self._keeper.after(call.changes)
+            true_already = call.ticket is not None
+            try:
+                await self.next.handle(call)
+                true_already = True
+            finally:
+                if true_already:  # acknowledged or not, the store must hear of it
+                    with trio.CancelScope(shield=True):
+                        await self._keeper.after(call.changes)
         else:
             await self._keeper.before(call.changes)
             await self.next.handle(call)

@@ -28,6 +28,16 @@ class Tree:
                 self.evictor.touched(change.path, change.after, written=True)
         self.listeners.changed(changes, local=local)
 
+    def moved(self, changes: Changes) -> None:
+        """Nodes came from other members, or went to them, unchanged."""
+        self.container.apply(changes)
+        for change in changes:
+            if change.after is None:
+                self.evictor.gone(change.path)
+            else:
+                self.evictor.touched(change.path, change.after, written=False)
+            self.listeners.moved(change.path, Kind.TAKEN if change.after else Kind.GIVEN)
+
     def load(self, path: Fqn, node: Node) -> None:
         """A node came back from the store."""
         self.container.load(path, node)

@@ -23,6 +23,8 @@ from typing import Any, Unpack
 import trio
 
 from jgroups_py.cache.batch import Batch
+from jgroups_py.cache.buddy_manager import BuddyManager
+from jgroups_py.cache.buddy_replication import BuddyReplication
 from jgroups_py.cache.call import Call
 from jgroups_py.cache.changes import Drop, Modification, Put, Remove, RemoveTree
 from jgroups_py.cache.codec import Codec, MsgpackCodec, encoded
@@ -102,7 +104,11 @@ class TreeCache:
         self._interceptors = [
             self._invocation,
             Locking(locks, self._limits.lock_timeout),
-            *([Loading(tree, keeper, self._limits.max_call_nodes)] if keeper else []),
+            *(
+                [Loading(tree, keeper, self._replication, self._limits.max_call_nodes)]
+                if keeper
+                else []
+            ),
             Gravitating(tree, self._replication, auto_gravitation),
             Computing(tree),
             *([Storing(keeper, self._replication)] if keeper else []),
@@ -246,7 +252,8 @@ class TreeCache:
     async def preload(self, path: AnyPath) -> None:
         """Loads a node and all below it from the store, if there is one."""
         scopes = (Scope(as_fqn(path), deep=True),)
-        await self._first.handle(Call("preload", scopes, lambda _call, _container: ()))
+        only_here = Options(gravitation=False)
+        await self._first.handle(Call("preload", scopes, lambda _call, _container: (), only_here))
 
     # --- looking
 
@@ -278,6 +285,13 @@ class TreeCache:
             self._listeners.missed,
             MappingProxyType(counters),
         )
+
+    @property
+    def buddies(self) -> BuddyManager:
+        """The buddy groups of this member. CacheRefused: the cache has no buddies."""
+        if not isinstance(self._replication, BuddyReplication):
+            raise CacheRefused("buddy replication is not configured")
+        return self._replication.manager
 
     # --- for the parts of the cache
 

@@ -1,0 +1,290 @@
+"""BuddyManager: the buddy machine of this member on its channel. Made only when buddies are configured.
+
+    views, payloads --> queue --> machine --> entries touched --> changed()
+    calls, time ----------------> machine --> Completed --------> told()
+                                     |
+                                     +------> Send: unicasts with NO_RELAY
+
+It is attached to the channel before the channel joins (``Tap``), because the machine must see every
+view. What goes to all members goes to each of them as a unicast: the machine wants one order for each
+pair, and multicasts and unicasts of one sender are two streams. NO_RELAY: what buddies say to each other
+is for this group; other sites are reached by events of their own.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Mapping
+
+import trio
+
+from jgroups_py.address import Address
+from jgroups_py.batch import Batch
+from jgroups_py.buddy.calls import Call
+from jgroups_py.buddy.config import BuddyConfig
+from jgroups_py.buddy.locator import BuddyLocator
+from jgroups_py.buddy.machine import BuddyMachine
+from jgroups_py.buddy.outputs import Completed, Event, Send
+from jgroups_py.buddy.values import BuddyGroup, Path
+from jgroups_py.buddy.values import Node as Entry
+from jgroups_py.cache.buddy_wire import message_of, payload_of
+from jgroups_py.cache.owned_tree import Entries
+from jgroups_py.channel import Channel
+from jgroups_py.errors import ConfigError, JGroupsError, RemoteProtocolError
+from jgroups_py.message import Flag
+from jgroups_py.view import View
+
+_log = logging.getLogger("jgroups_py.cache")
+TICK = 1.0
+"""Seconds between two looks at what time made due."""
+
+
+class BuddyManager:
+    """See the module. ``changed()``: a step was made. ``told(completed)``: a call has ended.
+    ``ended_by(error)``: the channel has."""
+
+    def __init__(
+        self,
+        config: BuddyConfig,
+        locator: BuddyLocator,
+        *,
+        changed: Callable[[], None],
+        told: Callable[[Completed], None],
+        ended_by: Callable[[Exception], None],
+    ) -> None:
+        self._config = config
+        self._locator = locator
+        self._changed = changed
+        self._told = told
+        self._ended_by = ended_by
+        self._channel: Channel
+        self.machine: BuddyMachine
+        self.entries = Entries()
+        self.ready = trio.Event()
+        """Set when this member has a view."""
+        self._incoming: deque[View | Batch] = deque()
+        self._wake = trio.Event()
+        self._pushing = trio.Event()
+        self._waiting: dict[Address, deque[bytes]] = {}
+        self._nursery: trio.Nursery | None = None
+        self._may_go = trio.Event()
+        self._ended = False
+        self._garbage = 0
+
+    # --- looking
+
+    @property
+    def group(self) -> BuddyGroup:
+        """The group that this member owns."""
+        machine = self.machine
+        return BuddyGroup(machine.me, tuple(machine.buddies.wanted), machine.group)
+
+    @property
+    def groups(self) -> tuple[BuddyGroup, ...]:
+        """The groups in which this member is a buddy, those of members that are gone among them."""
+        return tuple(backup.group for backup in self.machine.backups.of.values())
+
+    @property
+    def protected(self) -> bool:
+        """Has everything that this member owns all its copies? The cluster is protected when all
+        members say so: then any ``numBuddies`` of them may crash."""
+        return self.machine.protected
+
+    def backups(self) -> Mapping[str, Mapping[Path, Entry]]:
+        """What this member keeps for others, by the name of their group."""
+        return {b.group.name: b.nodes for b in self.machine.backups.of.values()}
+
+    def statistics(self) -> Mapping[str, int]:
+        """Counters by name."""
+        machine = self.machine
+        return {
+            **{f"buddy_{name}": count for name, count in machine.statistics.items()},
+            "buddy_garbage": self._garbage,
+            "buddies": len(machine.buddies.wanted),
+            "buddy_groups": len(machine.backups.of),
+            "nodes_adopted": len(machine.adopted_from),
+            "protected": int(machine.protected),
+            "settled": int(machine.settled),
+        }
+
+    # --- the channel (Tap)
+
+    def attach(self, channel: Channel) -> BuddyManager:
+        """The machine begins with the channel's address. ConfigError: what the locator says."""
+        self._channel = channel
+        try:
+            self.machine = BuddyMachine(
+                channel.address, self._config, name=channel.name, locator=self._locator
+            )
+        except ConfigError:
+            raise
+        except Exception as error:  # a locator of the user's
+            raise ConfigError(
+                f"buddyLocatorClass: init() raised {type(error).__name__}: {error}"
+            ) from error
+        self.machine.own = self.entries
+        return self
+
+    def deliver(self, batch: Batch) -> bool:
+        self._incoming.append(batch)
+        self._wake.set()
+        return True
+
+    def view_changed(self, view: View) -> None:
+        self._incoming.append(view)
+        self._wake.set()
+
+    def state_replaced(self, unread: list[Batch]) -> None:
+        """No state is transferred with buddy replication (B39)."""
+
+    def ended(self, error: Exception) -> None:
+        self._ended = True
+        self._may_go.set()
+        self._ended_by(error)
+
+    # --- calls
+
+    def submit(self, call: Call) -> None:
+        """Its end is told; perhaps before this returns."""
+        self.machine.submit(call, trio.current_time())
+        self._after()
+
+    def cancel(self, call: int) -> None:
+        """Nobody waits for it; its end is told before this returns."""
+        self.machine.cancel(call, trio.current_time())
+        self._after()
+
+    async def leave(self) -> None:
+        """Hands everything over; returns when it is safe to go, or ``leave_timeout`` is over."""
+        self.machine.leave(trio.current_time())
+        self._after()
+        await self._may_go.wait()
+
+    # --- running
+
+    async def run(self) -> None:
+        """Until cancelled; raises what the channel raises."""
+        async with trio.open_nursery() as nursery:
+            self._nursery = nursery
+            nursery.start_soon(self._receive)
+            nursery.start_soon(self._tick)
+            nursery.start_soon(self._push)
+            while True:  # the stream holds views only: ``deliver`` took the rest
+                await self._channel.next_held(self)
+
+    async def _receive(self) -> None:
+        incoming = self._incoming
+        while True:
+            await self._wake.wait()
+            self._wake = trio.Event()
+            while incoming:
+                item = incoming.popleft()
+                if isinstance(item, View):
+                    self._install(item)
+                else:
+                    self._take(item)
+
+    def _install(self, view: View) -> None:
+        self.machine.install(view, trio.current_time())
+        for member in [m for m in self._waiting if m not in view.members]:
+            self._waiting[member].clear()
+        self._after()
+        self.ready.set()
+
+    def _take(self, batch: Batch) -> None:
+        now = trio.current_time()
+        for payload in batch.payloads:
+            try:
+                tag, message = message_of(payload)
+            except RemoteProtocolError as error:
+                self._garbage += 1
+                self._warn("a message of %s is dropped: %s", batch.src, error)
+                continue
+            assert batch.src is not None
+            self.machine.receive(batch.src, tag, message, now)
+            self._after()
+
+    async def _tick(self) -> None:
+        while True:
+            await trio.sleep(TICK)
+            self.machine.advance(trio.current_time())
+            self._after()
+
+    async def _push(self) -> None:
+        """State for new buddies, a piece at a time, while there is room for it."""
+        while True:
+            await self._pushing.wait()
+            self._pushing = trio.Event()
+            while not self._waiting and self.machine.push(trio.current_time()):
+                self._after()
+                await trio.lowlevel.checkpoint()
+
+    def _after(self) -> None:
+        """What a step of the machine wants done."""
+        machine = self.machine
+        self._changed()
+        for output in machine.take():
+            match output:
+                case Send(to, tag, message):
+                    payload = payload_of(tag, message)
+                    for member in machine.members if to is None else (to,):
+                        if member != machine.me:
+                            self._send(member, payload)
+                case Completed():
+                    self._told(output)
+                case Event(kind, detail):
+                    self._happened(kind, detail)
+        if machine.buddies.pushing:
+            self._pushing.set()
+
+    def _happened(self, kind: str, detail: object) -> None:
+        match kind:
+            case "may_leave":
+                self._may_go.set()
+            case "leave_timed_out":
+                self._warn("not everything was handed over in time: this leave is a crash")
+                self._may_go.set()
+            case "suspect" if isinstance(detail, Address):
+                name = self._channel.name_of(detail)
+                self._warn("%s has not reported what it holds: nothing can be claimed yet", name)
+            case "discarded":
+                self._warn("the merge discarded a value: %s", detail)
+            case "complaint":
+                self._warn("%s", detail)
+
+    # --- sending
+
+    def _send(self, to: Address, payload: bytes) -> None:
+        queue = self._waiting.get(to)
+        if queue is None:
+            try:
+                self._channel.send_nowait(payload, to, flags=Flag.NO_RELAY)
+            except trio.WouldBlock:
+                self._waiting[to] = deque([payload])
+                if self._nursery is not None:
+                    self._nursery.start_soon(self._send_waiting, to)
+            except JGroupsError:
+                pass  # the channel has ended, and ``ended`` has told everybody
+        else:
+            queue.append(payload)
+
+    async def _send_waiting(self, to: Address) -> None:
+        """What had to wait for credit, in its order. Bounded: by the log, and nothing is pushed."""
+        queue = self._waiting[to]
+        try:
+            while queue:
+                payload = queue[0]
+                await self._channel.send(payload, to, flags=Flag.NO_RELAY)
+                if queue and queue[0] is payload:  # else: it has left meanwhile
+                    queue.popleft()
+        except JGroupsError:
+            pass
+        finally:
+            del self._waiting[to]
+            self._pushing.set()
+
+    def _warn(self, text: str, *values: object) -> None:
+        channel = self._channel
+        extra = {"member": channel.name, "cluster": channel.cluster}
+        _log.warning(f"%s/%s: {text}", channel.name, channel.cluster, *values, extra=extra)

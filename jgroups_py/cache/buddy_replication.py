@@ -1,0 +1,236 @@
+"""BuddyReplication: calls of a cache become calls of the buddy machine.
+
+A call's body runs inside the machine, in the step in which everything it touches is owned here: from
+then on the change is true and on its way to the buddies. Waiting first and changing later would let
+others take the nodes in between. ``claim`` returns with that step, ``commit`` when all holders have it.
+
+    put      owned here: at once. Else one claim: with gravitation the node and all below it come here;
+             without, NotOwner if somebody has it. ``new=True``: no claim.
+    get      what is here; else, with gravitation, the node and all below it come here. What nobody has
+             is a miss. A subtree (``children``) is searched for if nothing of it is here.
+    batch    one claim for all its paths, one entry in the log: holders apply all or nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import count
+from typing import Any, Literal
+
+import trio
+
+from jgroups_py.buddy.calls import Call as MachineCall
+from jgroups_py.buddy.calls import NotOwner as NotOurs
+from jgroups_py.buddy.calls import Outcome, Refused, Values
+from jgroups_py.buddy.outputs import Completed
+from jgroups_py.buddy.values import Path, Wanted
+from jgroups_py.cache.buddy_manager import BuddyManager
+from jgroups_py.cache.buddy_settings import buddy_config, locator_of
+from jgroups_py.cache.call import Call, compute
+from jgroups_py.cache.changes import Change, RemoveTree
+from jgroups_py.cache.fqn import BACKUP_ROOT, ROOT, Fqn
+from jgroups_py.cache.locks import Scope
+from jgroups_py.cache.owned_tree import OwnedTree, shown
+from jgroups_py.cache.replication import Replication
+from jgroups_py.cache.settings import CacheSettings
+from jgroups_py.errors import CacheError, NotOwner, ReplicationError
+
+Mode = Literal["take", "create"]
+
+
+@dataclass(slots=True, eq=False)
+class _Ticket:
+    """A call at the machine. ``completed``: how it ended there; ``task``: who waits for it."""
+
+    id: int
+    call: Call
+    completed: Completed | None = None
+    task: trio.lowlevel.Task | None = None
+
+    def wake(self) -> None:
+        task, self.task = self.task, None
+        if task is not None:
+            trio.lowlevel.reschedule(task)
+
+
+class BuddyReplication(Replication):
+    """``settings``: with buddies. ``hosts``: all addresses of this host."""
+
+    keeps_copies = True
+    allows_local_writes = False
+
+    def __init__(self, settings: CacheSettings, hosts: Sequence[str] = ()) -> None:
+        super().__init__()
+        buddies = settings.buddies
+        assert buddies is not None
+        self._sync = settings.cache_mode == "REPL_SYNC"
+        self._timeout = settings.sync_repl_timeout
+        self.container: OwnedTree = OwnedTree()
+        self.manager = BuddyManager(
+            buddy_config(buddies, hosts),
+            locator_of(buddies),
+            changed=self._mirror,
+            told=self._told,
+            ended_by=self._end,
+        )
+        self.container.backups = self.manager.backups
+        self._tickets: dict[int, _Ticket] = {}
+        self._ids = count(1)
+        self._written: set[Path] = set()
+        """Paths that calls here have changed in this step of the machine."""
+
+    def statistics(self) -> Mapping[str, int]:
+        nodes, size = self.container.backup_size()
+        return {**self.manager.statistics(), "backup_nodes": nodes, "backup_bytes": size}
+
+    # --- for calls
+
+    async def claim(self, call: Call, missing: Sequence[Scope], *, search: bool) -> None:
+        if call.writes:
+            wanted = tuple(self._wanted(scope, search) for scope in call.scopes)
+        else:
+            wanted = tuple(
+                (tuple(scope.path), True)
+                for scope in missing
+                if search and self._lacks(scope, call)
+            )
+        if not wanted:
+            return
+        ticket = _Ticket(next(self._ids), call)
+        self._tickets[ticket.id] = ticket
+        mode: Mode = "take" if search else "create"
+        call.ticket = ticket
+        machine_call = MachineCall(
+            ticket.id, wanted, lambda _: self._compute(call), mode=mode, new=call.options.new
+        )
+        self.manager.submit(machine_call)
+        while not call.computed and ticket.completed is None:
+            if not await self._wait(ticket, abandon=True):
+                raise ReplicationError(
+                    f"not everybody has answered within {self._timeout:g} s; nothing was changed",
+                    definite=True,
+                )
+        if not call.computed:
+            assert ticket.completed is not None
+            raise _problem(ticket.completed)
+
+    async def commit(self, call: Call) -> None:
+        ticket = call.ticket
+        assert ticket is not None and call.computed
+        if call.options.sync is False or (call.options.sync is None and not self._sync):
+            return
+        if ticket.completed is None and not await self._wait(ticket, abandon=False):
+            raise ReplicationError(
+                f"changed here, not acknowledged by all buddies within {self._timeout:g} s"
+            )
+        if ticket.completed.outcome is not Outcome.DONE:
+            raise _problem(ticket.completed)
+
+    def _wanted(self, scope: Scope, search: bool) -> Wanted:
+        """What a write claims: with gravitation, all below what is not here comes along (B22)."""
+        path = tuple(scope.path)
+        return path, scope.deep or (search and path not in self.manager.entries)
+
+    def _lacks(self, scope: Scope, call: Call) -> bool:
+        """Is this worth asking everybody? Not for the root, and not for what is removed here."""
+        path = scope.path
+        if path.is_within(BACKUP_ROOT):
+            return False
+        if call.options.gravitation:  # the caller says so
+            return True
+        if scope.deep:
+            return path != ROOT and not self.container.within(path)
+        entry = self.manager.entries.get(path)
+        return entry is None or entry.to is not None
+
+    async def _wait(self, ticket: _Ticket, *, abandon: bool) -> bool:
+        """Until something happened to the ticket; False: ``timeout`` is over. ``abandon``: then, and if
+        the caller is cancelled, the call is taken back, in the same step: it cannot run later."""
+
+        def abort(_: Any) -> trio.lowlevel.Abort:
+            ticket.task = None
+            if abandon:
+                self.manager.cancel(ticket.id)
+            return trio.lowlevel.Abort.SUCCEEDED
+
+        with trio.move_on_after(self._timeout):
+            ticket.task = trio.lowlevel.current_task()
+            await trio.lowlevel.wait_task_rescheduled(abort)
+            return True
+        return False
+
+    # --- in a step of the machine
+
+    def _compute(self, call: Call) -> Values:
+        """Everything the call touches is owned here now, or nobody has it."""
+        self._mirror()
+        compute(call, self.container)
+        entries, stable = self.manager.entries, self.manager.machine.log.stable
+        new: dict[Path, Any] = {tuple(c.path): _value(c) for c in call.changes}
+        self._written.update(new)
+        # Changed already, by a call not yet acknowledged: this one must wait for that, too.
+        for modification in call.modifications:
+            path = modification.path
+            if isinstance(modification, RemoveTree):
+                again = [p for p in entries if p[: len(path)] == path]
+            else:
+                again = [tuple(path)]
+            for p in again:
+                if p not in new and p in entries and not stable(p):
+                    new[p] = None if entries[p].removed else entries[p].value
+        self._tickets[call.ticket.id].wake()
+        return new
+
+    def _mirror(self) -> None:
+        """What happened to the entries happens to the tree; listeners are told."""
+        entries, tree = self.manager.entries, self.tree
+        touched, entries.touched = entries.touched, {}
+        written, moved = [], []
+        for path in touched:
+            fqn = Fqn(path)
+            before, after = self.container.owned(fqn), shown(entries.get(path))
+            if before is after is None:
+                continue
+            change = Change(fqn, before, after)
+            if path in self._written:
+                written.append(change)
+            elif before != after:
+                moved.append(change)
+        self._written.clear()
+        if written:
+            tree.apply(tuple(written), local=True)
+        if moved:
+            tree.moved(tuple(moved))
+
+    def _told(self, completed: Completed) -> None:
+        ticket = self._tickets.pop(completed.call, None)
+        if ticket is not None:
+            ticket.completed = completed
+            ticket.wake()
+
+    def _end(self, error: Exception) -> None:
+        """The channel has ended: nobody will acknowledge anything."""
+        for ticket in list(self._tickets.values()):
+            outcome = Outcome.UNKNOWN if ticket.call.computed else Outcome.FAILED
+            self._told(Completed(ticket.id, outcome, None, error))
+
+
+def _value(change: Change) -> dict[str, bytes] | None:
+    return None if change.after is None else dict(change.after.attributes)
+
+
+def _problem(completed: Completed) -> Exception:
+    """What a call that was not done raises."""
+    error = completed.error
+    match error:
+        case CacheError():
+            return error
+        case NotOurs():
+            paths = ", ".join(str(Fqn(path)) for path in error.args[0][:3])
+            return NotOwner(f"owned by another member, and gravitation is not allowed: {paths}")
+        case Refused():
+            return ReplicationError(f"{error}; nothing was changed", definite=True)
+    definite = completed.outcome is Outcome.FAILED
+    said = "nothing was changed" if definite else "it may have happened"
+    return ReplicationError(f"{error or 'not done'}; {said}", definite=definite)

@@ -1,0 +1,62 @@
+"""BuddyReplicationConfig of a cache file -> the machine's settings, its locator, this host's addresses."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast
+
+from jgroups_py.buddy.config import BuddyConfig
+from jgroups_py.buddy.locator import BuddyLocator, NextMemberBuddyLocator
+from jgroups_py.cache.plugins import find_class
+from jgroups_py.cache.settings import NEXT_MEMBER, BuddyReplicationConfig, CacheSettings
+from jgroups_py.driver.interfaces import interfaces
+from jgroups_py.errors import ConfigError
+
+
+def buddy_config(config: BuddyReplicationConfig, hosts: Sequence[str]) -> BuddyConfig:
+    """The machine's settings. Its calls are always synchronous: who does not wait is up to the call."""
+    return BuddyConfig(
+        sync=True,
+        locator_properties=dict(config.buddy_locator_properties),
+        pool=config.buddy_pool_name or "",
+        zone=config.zone or "",
+        hosts=tuple(hosts),
+        communication_timeout=config.buddy_communication_timeout,
+        leave_timeout=config.leave_timeout,
+    )
+
+
+def locator_of(config: BuddyReplicationConfig) -> BuddyLocator:
+    """The locator, not yet initialised. ConfigError: there is no such class, or it cannot be made."""
+    if config.buddy_locator_class == NEXT_MEMBER:
+        return NextMemberBuddyLocator()
+    found = find_class(config.buddy_locator_class)
+    if isinstance(found, str):
+        raise ConfigError(f'buddyLocatorClass: "{config.buddy_locator_class}" {found}')
+    try:
+        return cast(BuddyLocator, found())
+    except Exception as error:
+        raise ConfigError(
+            f"buddyLocatorClass: {config.buddy_locator_class}() raised"
+            f" {type(error).__name__}: {error}"
+        ) from error
+
+
+def host_addresses(config: BuddyReplicationConfig) -> tuple[str, ...]:
+    """All addresses of this host but loopback: who shares one of them is on this host."""
+    if config.buddy_locator_class == NEXT_MEMBER and not config.ignore_colocated_buddies:
+        return ()
+    found = (interface.address for interface in interfaces())
+    return tuple(dict.fromkeys(str(ip) for ip in found if not ip.is_loopback))
+
+
+def check_buddies(settings: CacheSettings) -> None:
+    """ConfigError for what does not go together with buddies."""
+    loader = settings.cache_loader_configuration
+    if settings.eviction_policy_config.regions:
+        problem = "EvictionPolicyConfig: an owner keeps its nodes in memory, its buddies copy those"
+    elif loader is not None and loader.passivation:
+        problem = "CacheLoaderConfiguration: an owner keeps its nodes in memory, no passivation"
+    else:
+        return
+    raise ConfigError(problem, file=settings.source)

@@ -1,0 +1,66 @@
+"""Messages of buddy replication in a channel's payloads: one byte that says so, then the envelope.
+
+Nodes are checked here, on the way in: a machine takes any value, a cache only attributes in bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from jgroups_py.buddy.codec import decode, encode
+from jgroups_py.buddy.messages import Answer, Chunk, Message, Op
+from jgroups_py.buddy.values import Node as Entry
+from jgroups_py.buddy.values import Path, ViewKey
+from jgroups_py.cache.fqn import BACKUP_ROOT, Fqn
+from jgroups_py.cache.node import checked_key
+from jgroups_py.errors import CacheRefused, RemoteProtocolError
+
+KIND: Final = b"\xb1"
+"""First byte of each payload: buddy replication, form 1."""
+
+
+def payload_of(tag: ViewKey, message: Message) -> bytes:
+    """A message as it travels."""
+    return KIND + encode(tag, message)
+
+
+def message_of(payload: object) -> tuple[ViewKey, Message]:
+    """RemoteProtocolError for everything that ``payload_of`` does not write."""
+    if not isinstance(payload, bytes | memoryview) or payload[:1] != KIND:
+        raise RemoteProtocolError("not of buddy replication")
+    tag, message = decode(bytes(payload[1:]))
+    try:
+        for path, entry in _entries(message):
+            _check(path, entry)
+    except CacheRefused as error:
+        raise RemoteProtocolError(f"not a node of a cache: {error}") from None
+    return tag, message
+
+
+def _entries(message: Message) -> Iterable[tuple[Path, Entry | None]]:
+    match message:
+        case Chunk(nodes):
+            return nodes
+        case Op(_, changes):
+            return changes
+        case Answer(_, grants):
+            return [(path, entry) for path, entry, _ in grants]
+    return ()
+
+
+def _check(path: Path, entry: Entry | None) -> None:
+    if not path or Fqn(path).is_within(BACKUP_ROOT):
+        raise CacheRefused(f"{Fqn(path)} cannot be owned")
+    if entry is None:
+        return
+    if entry.removed:
+        if entry.value is not None:
+            raise CacheRefused("removed, with a value")
+    elif not isinstance(entry.value, dict):
+        raise CacheRefused("no attributes")
+    else:
+        for key, value in entry.value.items():
+            checked_key(key)
+            if type(value) is not bytes:
+                raise CacheRefused(f"the value of {key} is not bytes")

@@ -1,0 +1,133 @@
+"""OwnedTree: the memory of a cache with buddies. What this member owns, and to look at: its backups.
+
+It follows the machine's entries (``Entries`` notes which were touched): a node that is granted to
+somebody else, or removed, is not here, though the machine still keeps it. Backups are shown below
+``/_buddy_backup_/<group>``; nothing there can be written, and no search or eviction sees it (B25, B26).
+
+A node that came from a store is a value, not ownership: it is here for the call that loaded it (B22).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from jgroups_py.buddy.values import Node as Entry
+from jgroups_py.buddy.values import Path
+from jgroups_py.cache.changes import Changes
+from jgroups_py.cache.container import Container, MemoryTree
+from jgroups_py.cache.fqn import BACKUP_ROOT, Fqn
+from jgroups_py.cache.node import Node
+
+Backups = Callable[[], Mapping[str, Mapping[Path, Entry]]]
+"""Entries by group."""
+
+
+class Entries(dict[Path, Entry]):
+    """A machine's entries; remembers in ``touched`` which of them may have changed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.touched: dict[Path, None] = {}
+
+    def __setitem__(self, path: Path, entry: Entry) -> None:
+        self.touched[path] = None
+        super().__setitem__(path, entry)
+
+    def __delitem__(self, path: Path) -> None:
+        self.touched[path] = None
+        super().__delitem__(path)
+
+    def pop(self, path: Path, *default: Any) -> Any:
+        self.touched[path] = None
+        return super().pop(path, *default)
+
+    def update(self, entries: Any = (), /, **more: Any) -> None:
+        for path, entry in dict(entries, **more).items():
+            self[path] = entry
+
+
+def shown(entry: Entry | None) -> Node | None:
+    """The node of an entry, for who owns it: None when it is removed, or somebody else's by now."""
+    if entry is None or entry.removed or entry.to is not None:
+        return None
+    return Node(entry.value)
+
+
+class OwnedTree(Container):
+    """See the module. ``backups``: what this member keeps for others, now."""
+
+    def __init__(self) -> None:
+        self._mine = MemoryTree()
+        self._loaded: dict[Fqn, Node] = {}
+        self.backups: Backups = dict
+
+    def owned(self, path: Fqn) -> Node | None:
+        """As ``get``, of this member's own nodes only."""
+        return self._mine.get(path)
+
+    def get(self, path: Fqn) -> Node | None:
+        if path.is_within(BACKUP_ROOT):
+            return dict(self._backup_nodes(path, deep=False)).get(path)
+        node = self._mine.get(path)
+        return self._loaded.get(path) if node is None else node
+
+    def within(self, path: Fqn) -> Sequence[Fqn]:
+        if path.is_within(BACKUP_ROOT):
+            return sorted(p for p, _ in self._backup_nodes(path))
+        mine = self._mine.within(path)
+        more = [p for p in self._loaded if p.is_within(path) and self._mine.get(p) is None]
+        return sorted([*mine, *more]) if more else mine
+
+    def children(self, path: Fqn) -> Sequence[str]:
+        if path.is_within(BACKUP_ROOT):
+            if path == BACKUP_ROOT:
+                return tuple(self.backups())
+            paths: Iterable[Fqn] = (p for p, _ in self._backup_nodes(path))
+        else:
+            paths = (p for p in self._loaded if p.is_within(path))
+        names = dict.fromkeys(self._mine.children(path))
+        names.update(dict.fromkeys(p[len(path)] for p in paths if len(p) > len(path)))
+        return tuple(names)
+
+    def apply(self, changes: Changes) -> None:
+        self._mine.apply(changes)
+
+    def load(self, path: Fqn, node: Node) -> None:
+        self._loaded[path] = node
+
+    def unload(self, path: Fqn) -> None:
+        self._loaded.pop(path, None)
+
+    def discard(self, path: Fqn) -> bool:
+        return False  # the machine's entry is what ownership and backups are made of
+
+    @property
+    def size(self) -> int:
+        return self._mine.size
+
+    def __len__(self) -> int:
+        return len(self._mine)
+
+    def backup_size(self) -> tuple[int, int]:
+        """Nodes and bytes (names and values) kept for others."""
+        nodes = [node for _, node in self._backup_nodes(BACKUP_ROOT)]
+        return len(nodes), sum(node.size for node in nodes)
+
+    def _backup_nodes(self, path: Fqn, *, deep: bool = True) -> Iterable[tuple[Fqn, Node]]:
+        """Nodes at, or at and below, a path below ``BACKUP_ROOT``. Looks at each: for diagnosis."""
+        below = path[2:]
+        for group, entries in self.backups().items():
+            if len(path) > 1 and path[1] != group:
+                continue
+            root = BACKUP_ROOT.child(group)
+            for at, entry in entries.items():
+                if at == below or (deep and at[: len(below)] == below):
+                    node = shown(entry)
+                    if node is not None:
+                        yield _below(root, at), node
+
+
+def _below(root: Fqn, path: Path) -> Fqn:
+    """Deeper than an application's path may be, so not checked again."""
+    return tuple.__new__(Fqn, (*root, *path))
