@@ -4,6 +4,8 @@ tests with sockets in one worker.
 A test shows a number when it carries ``@pytest.mark.seed("R12")``, ran and passed, set-up and
 tear-down included, with every parameter that ran. The file is ``{"R12": ["tests/..."], ...}``.
 
+Hypothesis sets no deadlines: how long an example takes says more about the machine.
+
 With several workers (``-n 2 --dist loadgroup``) tests of the folders in SOCKETS run one after the
 other: they use the ports and multicast groups of the shipped stacks.
 """
@@ -16,7 +18,10 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
+settings.register_profile("tests", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("tests")
 ROOT = Path(__file__).resolve().parent.parent
 SOCKETS = ("api", "blocking", "cache", "conformance", "drill", "examples", "interop", "longlife")
 SOCKETS += ("rpc", "sockets", "tools")

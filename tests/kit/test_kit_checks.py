@@ -133,8 +133,8 @@ class Invents(Sound):
 
 class Outdated(Sound):
     def state(self, state: bytes | None) -> bytes | None:
-        pairs = msgspec.msgpack.decode(state or b"", type=list[tuple[bytes, int]])
-        return msgspec.msgpack.encode([(who, number - 1) for who, number in pairs])
+        rows = msgspec.msgpack.decode(state or b"", type=list[tuple[bytes, int, bool]])
+        return msgspec.msgpack.encode([(who, number - 1, apart) for who, number, apart in rows])
 
 
 Script = Callable[[SimCluster], None]

@@ -325,7 +325,9 @@ def test_what_the_end_of_a_round_has_overtaken_does_not_freeze(
         payload = _encode_freeze(proposed + joined, staying)
     else:
         payload = _encode_goals(proposed + joined, staying, {})
-    header = FragHeader(sent.headers[AGREE_ID].id, kind, 0)
+    first = sent.header(AGREE_ID, FragHeader)
+    assert first is not None
+    header = FragHeader(first.id, kind, 0)
     late = Batch.of(b.address, AGREE_ID, header, payload=payload)
     late.src = a.address
     b.fake.up(late)
