@@ -225,6 +225,38 @@ def test_what_waits_for_our_connection_goes_over_theirs() -> None:
     assert write.handle == -1 and payloads(decode_packet(write.data[4:]).batches) == [b"one"]
 
 
+@pytest.mark.parametrize("opens", [True, False])
+def test_while_ours_is_not_open_theirs_is_spared(opens: bool) -> None:
+    """Ours is the one to keep, but it may never open: its packets were lost."""
+    stack, _ = opened()
+    stack.down(message(LOWER, b"one"))
+    (connect,) = stack.take_outgoing()
+    accept(stack, LOWER)
+    assert stack.take_outgoing() == []
+    stack.handle(Received(-1, frame_of(message(A, b"early", src=B))))
+    assert payloads(stack.take_up()) == [b"early"]
+    if opens:
+        stack.handle(Connected(connect.handle, ("127.0.0.1", 50000)))
+        assert written(stack, -1) == GRACEFUL_CLOSE
+    else:
+        stack.handle(ConnectFailed(connect.handle, False, "timed out"))
+        (frame,) = frames(written(stack, -1))
+        assert payloads(decode_packet(frame).batches) == [b"one"]
+        stack.down(message(LOWER, b"two"))
+        assert len(frames(written(stack, -1))) == 1
+
+
+def test_a_spare_connection_that_closes_is_no_spare() -> None:
+    stack, _ = opened()
+    stack.down(message(LOWER, b"one"))
+    (connect,) = stack.take_outgoing()
+    accept(stack, LOWER)
+    stack.handle(Closed(-1, True))
+    stack.handle(ConnectFailed(connect.handle, False, "timed out"))
+    assert [o for o in stack.take_outgoing() if isinstance(o, Write)] == []
+    assert stack.protocol.statistics()["connections_lost"] == 0
+
+
 def test_a_peer_that_connects_again_has_lost_its_first_connection() -> None:
     stack, _ = opened()
     accept(stack, LOWER, -1)
