@@ -76,18 +76,6 @@ def test_3_also_in_thousands_of_starts(stack: str) -> None:
     assert {seed: t for seed, t in times.items() if t > TOGETHER[stack]} == {}
 
 
-def test_3_waiting_for_others_that_join_uses_up_no_attempts() -> None:
-    """M1 is to make the group, but waits two seconds for discovery; M0 asks every 0.1 s."""
-    world = World(3)
-    names = ["M0", "M1", "M2", "M3"]
-    members: list[Member] = []
-    for name, at in (("M1", 0.024), ("M2", 0.029), ("M3", 0.030), ("M0", 0.046)):
-        world.run(at)
-        members.append(started(world, "tcp.xml", [name], names))
-    assert world.run_until(lambda: world.views_agree(members), limit=4)
-    assert {m.stack.statistics()["GMS"]["merges"] for m in members} == {0}
-
-
 # --- 4: discovery is down while a member dies
 
 

@@ -132,6 +132,22 @@ def test_with_state_the_request_says_so() -> None:
     assert kinds(fake) == [(B, GmsType.JOIN_REQ_WITH_STATE_TRANSFER)]
 
 
+def test_looking_quickly_for_others_that_join_uses_up_no_attempts() -> None:
+    """A is to make the group, but its own discovery takes its time."""
+    fake = FakeStack(GMS(join_timeout=1.0, max_join_attempts=3, give_up="fail"), address=C)
+    fake.event_down(Connect("test"))
+    fake.event_up(READY)
+    for _ in range(25):  # 0.1 s each
+        assert len(fake.take_down_events(FindMembers)) == 1
+        fake.event_up(MembersFound("GMS", (found(A),)))
+        assert fake.take_up_events(Failed) == []
+        fake.advance(0.1)
+    for _ in range(10):
+        fake.event_up(MembersFound("GMS", (found(A),)))
+        fake.advance(0.1)
+    assert "3 attempts" in fake.take_up_events(Failed)[0].problem
+
+
 def test_every_retry_discovers_anew_and_then_gives_up() -> None:
     fake = FakeStack(GMS(join_timeout=1.0, max_join_attempts=3, give_up="fail"), address=A)
     fake.event_down(Connect("test"))
