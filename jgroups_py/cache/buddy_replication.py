@@ -66,6 +66,7 @@ class BuddyReplication(Replication):
         assert buddies is not None
         self._sync = settings.cache_mode == "REPL_SYNC"
         self._timeout = settings.sync_repl_timeout
+        self._remove_on_find = buddies.data_gravitation_remove_on_find
         self.container: OwnedTree = OwnedTree()
         self.manager = BuddyManager(
             buddy_config(buddies, hosts),
@@ -201,7 +202,7 @@ class BuddyReplication(Replication):
         if written:
             tree.apply(tuple(written), local=True)
         if moved:
-            tree.moved(tuple(moved))
+            tree.moved(tuple(moved), remove=self._remove_on_find)
 
     def _told(self, completed: Completed) -> None:
         ticket = self._tickets.pop(completed.call, None)

@@ -81,7 +81,7 @@ class Evictor:
             "regions_over_limit": over,
         }
 
-    # --- what policies are told
+    # --- what policies and the store are told
 
     def touched(self, path: Fqn, node: Node, *, written: bool) -> None:
         """A node was read, written or loaded."""
@@ -94,6 +94,18 @@ class Evictor:
         policy = self._policy_of(path)
         if policy is not None:
             policy.gone(path)
+
+    def taken(self, path: Fqn, node: Node) -> None:
+        """A node came from another member."""
+        self.touched(path, node, written=False)
+        if self._keeper is not None:
+            self._keeper.taken(path)
+
+    def given(self, path: Fqn, *, remove: bool) -> None:
+        """Another member owns a node now; ``remove``: the store shall not keep it."""
+        self.gone(path)
+        if self._keeper is not None:
+            self._keeper.given(path, remove=remove)
 
     def _policy_of(self, path: Fqn) -> EvictionPolicy | None:
         if not self._regions or path.is_within(BACKUP_ROOT):

@@ -146,10 +146,10 @@ async def _open_with_buddies(
                 await buddy.manager.ready.wait()
                 try:
                     yield cache
+                    await buddy.manager.leave()
                 finally:
                     with trio.CancelScope(shield=True):
                         await cache.aclose()
-                await buddy.manager.leave()
                 nursery.cancel_scope.cancel()
         except BaseExceptionGroup as group_of_errors:
             reraise(group_of_errors)

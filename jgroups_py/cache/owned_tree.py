@@ -92,6 +92,8 @@ class OwnedTree(Container):
 
     def apply(self, changes: Changes) -> None:
         self._mine.apply(changes)
+        for change in changes:
+            self._loaded.pop(change.path, None)
 
     def load(self, path: Fqn, node: Node) -> None:
         self._loaded[path] = node

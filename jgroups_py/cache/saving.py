@@ -148,6 +148,21 @@ class Keeper:
         assert path not in self._unsaved, path
         self._rows.discard(path)
 
+    def taken(self, path: Fqn) -> None:
+        """The node came from another member: the store lacks it, or has an old row."""
+        self._ghosts.pop(path, None)
+        self._rows.add(path)
+        self._unsaved.add(path)
+        self._late[path] = None
+
+    def given(self, path: Fqn, *, remove: bool) -> None:
+        """Another member owns the node now. ``remove``: its row is to go; else it stays as it is."""
+        if remove and (path in self._rows or not self.passivation):
+            self._ghosts[path] = None
+        self._rows.discard(path)
+        self._unsaved.discard(path)
+        self._late.pop(path, None)
+
     async def catch_up(self, container: Container, locks: PathLocks) -> None:
         """Writes what a failing store missed, busy paths left out. StoreError: it still fails."""
         for paths in _chunks([*self._ghosts, *self._late]):

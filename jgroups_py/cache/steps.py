@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import trio
 
 from jgroups_py.cache.call import Call, compute
+from jgroups_py.cache.changes import Changes
 from jgroups_py.cache.eviction import Evictor
 from jgroups_py.cache.fqn import Fqn
 from jgroups_py.cache.interceptor import Interceptor
@@ -205,10 +206,15 @@ class Storing(Interceptor):
             finally:
                 if true_already:  # acknowledged or not, the store must hear of it
                     with trio.CancelScope(shield=True):
-                        await self._keeper.after(call.changes)
+                        await self._keeper.after(self._still_here(call))
         else:
             await self._keeper.before(call.changes)
             await self.next.handle(call)
+
+    def _still_here(self, call: Call) -> Changes:
+        """Without nodes that another member has taken meanwhile: the keeper knows of those."""
+        get = self._replication.tree.container.get
+        return tuple(c for c in call.changes if c.after is None or get(c.path) is not None)
 
 
 class Replicating(Interceptor):

@@ -28,14 +28,14 @@ class Tree:
                 self.evictor.touched(change.path, change.after, written=True)
         self.listeners.changed(changes, local=local)
 
-    def moved(self, changes: Changes) -> None:
-        """Nodes came from other members, or went to them, unchanged."""
+    def moved(self, changes: Changes, *, remove: bool) -> None:
+        """Nodes came from other members, or went to them; ``remove``: out of the store, too."""
         self.container.apply(changes)
         for change in changes:
             if change.after is None:
-                self.evictor.gone(change.path)
+                self.evictor.given(change.path, remove=remove)
             else:
-                self.evictor.touched(change.path, change.after, written=False)
+                self.evictor.taken(change.path, change.after)
             self.listeners.moved(change.path, Kind.TAKEN if change.after else Kind.GIVEN)
 
     def load(self, path: Fqn, node: Node) -> None:

@@ -2,23 +2,44 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 import trio
+from faulty_store import FaultyStore
 
-from jgroups_py import MemoryNetwork
+from jgroups_py import MemoryNetwork, open_channel
+from jgroups_py.buddy.values import BuddyGroup
 from jgroups_py.cache import (
     BuddyReplicationConfig,
     CacheSettings,
+    Fqn,
+    Kind,
+    LoaderConfig,
+    MsgpackCodec,
+    NodeChanged,
+    Store,
+    StoreConfig,
     TreeCache,
     open_tree_cache,
 )
+from jgroups_py.cache.node import Node
+from jgroups_py.errors import (
+    BatchConflict,
+    CacheClosed,
+    CacheRefused,
+    ConfigError,
+    NotOwner,
+    ReplicationError,
+)
 
 
-def settings(buddies: int = 1, *, auto: bool = True, **more: Any) -> CacheSettings:
+def settings(
+    buddies: int = 1, *, auto: bool = True, remove_on_find: bool = True, **more: Any
+) -> CacheSettings:
     return CacheSettings(
         cache_mode=more.pop("cache_mode", "REPL_SYNC"),
         stack="sim.xml",
@@ -27,6 +48,7 @@ def settings(buddies: int = 1, *, auto: bool = True, **more: Any) -> CacheSettin
             buddy_replication_enabled=True,
             buddy_locator_properties={"numBuddies": str(buddies)},
             auto_data_gravitation=auto,
+            data_gravitation_remove_on_find=remove_on_find,
         ),
         **more,
     )
@@ -42,6 +64,7 @@ class Group:
         self.scopes: dict[str, trio.CancelScope] = {}
         self.closing: dict[str, trio.Event] = {}
         self.gone: dict[str, trio.Event] = {}
+        self.stores: dict[str, Store] = {}
 
     async def start(self, names: str, config: CacheSettings) -> list[TreeCache]:
         for name in names:
@@ -50,11 +73,13 @@ class Group:
         return [self.caches[name] for name in names]
 
     async def _run(
-        self, name: str, config: CacheSettings, task_status: trio.TaskStatus[None]
+        self, name: str, config: CacheSettings, *, task_status: trio.TaskStatus[None]
     ) -> None:
         self.gone[name] = trio.Event()
         with trio.CancelScope() as self.scopes[name]:
-            async with open_tree_cache(config, name=name, transport=self.network) as cache:
+            async with open_tree_cache(
+                config, name=name, transport=self.network, store=self.stores.get(name)
+            ) as cache:
                 self.caches[name] = cache
                 self.closing[name] = trio.Event()
                 task_status.started()
@@ -83,14 +108,391 @@ async def group() -> AsyncIterator[Group]:
         nursery.cancel_scope.cancel()
 
 
-@pytest.mark.seed("B7")
+def counter(cache: TreeCache, name: str) -> int:
+    return cache.statistics().counters.get(name, 0)
+
+
+def total(caches: list[TreeCache], name: str) -> int:
+    return sum(counter(cache, name) for cache in caches)
+
+
+@pytest.mark.seed("B7", "B8", "B12")
 async def test_a_dead_owners_node_comes_to_who_asks_first(autojump_clock: Any) -> None:
     async with group() as g:
-        a, b, c = await g.start("ABC", settings())
-        await a.put("/x", "k", 1)
-        assert b.statistics().counters["backup_nodes"] == 1
-        assert c.statistics().counters["backup_nodes"] == 0
+        a, b, c, d, e = await g.start("ABCDE", settings())
+        for n in range(10):
+            await a.put(f"/a/{n}", "k", n)
+        await e.put("/e", "k", "e")
+        assert owners_backed_up_by(b) == ["A"]
         await g.kill("A")
         await g.protected()
-        assert await c.get("/x", "k") == 1
-        assert c.statistics().nodes == 1 and b.statistics().nodes == 0
+        survivors = [b, c, d, e]
+        assert owners_backed_up_by(b) == ["E"]  # the ring is closed
+        assert counter(b, "nodes_adopted") == 10
+        assert total(survivors, "buddy_gravitations") == 0  # nothing moves until asked for
+        assert [cache.statistics().nodes for cache in survivors] == [10, 0, 0, 1]
+        assert counter(c, "backup_nodes") == 10  # protected again
+
+        assert await d.get("/a/3", "k") == 3
+        assert [cache.statistics().nodes for cache in survivors] == [9, 0, 1, 1]
+        await d.put("/a/3", "k", 33)
+        assert await b.get("/a/3", "k", gravitation=False) is None
+        assert total(survivors, "buddy_gravitations") == 1
+        assert await e.get("/a", "k") is None  # asks for /a with all below
+        assert [cache.statistics().nodes for cache in survivors] == [0, 0, 0, 11]
+        assert await e.get("/a/3", "k") == 33
+
+
+def owners_backed_up_by(cache: TreeCache) -> list[str]:
+    return sorted(group.name.partition("-")[0] for group in cache.buddies.groups)
+
+
+@pytest.mark.seed("B5", "B25", "B28", "B29", "B30", "B37")
+async def test_each_member_backs_up_exactly_one_other(autojump_clock: Any) -> None:
+    async with group() as g:
+        caches = await g.start("ABCDE", settings())
+        for name, cache in zip("abcde", caches, strict=True):
+            await cache.put_node(f"/{name}/data", {"of": name})
+        for name, cache, before in zip("abcde", caches, "EABCD", strict=True):
+            assert owners_backed_up_by(cache) == [before]
+            assert await cache.get_node(f"/{name}/data") == {"of": name}
+            owner = g.caches[before]
+            (kept,) = cache.buddies.groups
+            assert kept == owner.buddies.group and isinstance(kept, BuddyGroup)
+            assert kept.buddies == (cache.buddies.machine.me,)
+            assert kept.name == f"{before}-{kept.owner}"
+            # Apart from what it owns, and only what the owner owns: not its backups.
+            assert await cache.children("/") == (name,)
+            assert await cache.children("/_buddy_backup_") == (kept.name,)
+            lower = before.lower()
+            backup = f"/_buddy_backup_/{kept.name}/{lower}/data"
+            assert await cache.get_node(backup) == {"of": lower}
+            statistics = cache.statistics()
+            assert statistics.nodes == 1 and statistics.counters["backup_nodes"] == 1
+            assert statistics.bytes == statistics.counters["backup_bytes"]
+            with pytest.raises(CacheRefused):
+                await cache.put(backup, "of", "x")
+            with pytest.raises(CacheRefused):
+                await cache.remove_tree("/_buddy_backup_")
+            assert not await cache.exists(f"/_buddy_backup_/{kept.name}/nothing")
+
+
+@pytest.mark.seed("B1", "B2")
+@pytest.mark.parametrize(("size", "buddies"), [(5, 1), (12, 1), (5, 2), (12, 2)])
+async def test_a_write_goes_to_the_buddies_whatever_the_size(
+    size: int, buddies: int, autojump_clock: Any
+) -> None:
+    async with group() as g:
+        caches = await g.start("ABCDEFGHIJKL"[:size], settings(buddies))
+        await caches[2].put("/x", "k", 0)
+        before = [total(caches, f"buddy_sent_{m}") for m in ("Op", "OpAck", "Claim", "Answer")]
+        sent = [cache.buddies._channel.statistics().sent for cache in caches]
+        for n in range(10):
+            await caches[2].put("/x", "k", n)
+        after = [total(caches, f"buddy_sent_{m}") for m in ("Op", "OpAck", "Claim", "Answer")]
+        assert [x - y for x, y in zip(after, before, strict=True)] == [
+            10 * buddies,
+            10 * buddies,
+            0,
+            0,
+        ]
+        sent = [c.buddies._channel.statistics().sent - s for c, s in zip(caches, sent, strict=True)]
+        assert sent == [0, 0, 10 * buddies, *[10] * buddies, *[0] * (size - 3 - buddies)]
+        assert [counter(cache, "backup_nodes") for cache in caches] == [
+            0,
+            0,
+            0,
+            *[1] * buddies,
+            *[0] * (size - 3 - buddies),
+        ]
+
+
+@pytest.mark.seed("B6")
+async def test_synchronous_writes_wait_for_the_buddies_asynchronous_ones_do_not(
+    autojump_clock: Any,
+) -> None:
+    async with group() as g:
+        a, b, c = await g.start("ABC", settings(2, sync_repl_timeout=3))
+        await a.put("/x", "k", 1)
+        acks, c.buddies._incoming = c.buddies._incoming, Deaf()
+        begun = trio.current_time()
+        with pytest.raises(ReplicationError, match="not acknowledged by all buddies") as caught:
+            await a.put("/x", "k", 2)
+        assert not caught.value.definite and trio.current_time() - begun == pytest.approx(3)
+        assert await a.get("/x", "k") == 2
+        begun = trio.current_time()
+        await a.put("/x", "k", 3, sync=False)
+        assert trio.current_time() == begun
+        with pytest.raises(ReplicationError, match="nothing was changed") as caught:
+            await b.get("/y", "k")  # C does not answer
+        assert caught.value.definite
+        c.buddies._incoming = acks
+
+
+class Deaf(deque[Any]):
+    """Takes what comes, and has nothing."""
+
+    def append(self, item: Any) -> None:
+        pass
+
+
+@pytest.mark.seed("B6")
+async def test_an_asynchronous_cache_waits_for_nobody(autojump_clock: Any) -> None:
+    async with group() as g:
+        a, b = await g.start("AB", settings(cache_mode="REPL_ASYNC"))
+        await a.put("/x", "k", 1)
+        b.buddies._incoming = Deaf()
+        begun = trio.current_time()
+        for n in range(100):
+            await a.put("/x", "k", n)
+        assert trio.current_time() == begun and await a.get("/x", "k") == 99
+
+
+@pytest.mark.seed("B9", "B10")
+async def test_what_is_taken_is_gone_at_the_former_owner_and_its_buddies(
+    autojump_clock: Any,
+) -> None:
+    async with group() as g:
+        a, b, c, d = await g.start("ABCD", settings())
+        await a.put("/s", "k", 1)
+        await a.put("/s/below", "k", 2)
+        await a.put("/t", "k", 3)
+        async with a.listen(kinds=frozenset(Kind)) as left, c.listen(kinds=frozenset(Kind)) as came:
+            assert await c.get("/s", "k") == 1
+            await g.protected()
+            for listener, kind in ((left, Kind.GIVEN), (came, Kind.TAKEN)):
+                heard = [await anext(listener), await anext(listener)]
+                assert {(str(i.path), i.kind) for i in heard if isinstance(i, NodeChanged)} == {
+                    ("/s", kind),
+                    ("/s/below", kind),
+                }
+        assert await c.get("/s/below", "k") == 2
+        assert [cache.statistics().nodes for cache in (a, b, c, d)] == [1, 0, 2, 0]
+        assert [counter(x, "backup_nodes") for x in (a, b, c, d)] == [0, 1, 0, 2]
+        assert len(a.buddies.machine.own) == 1
+
+
+@pytest.mark.seed("B15")
+async def test_the_same_history_gives_the_same_result_with_and_without_buddies(
+    autojump_clock: Any,
+) -> None:
+    async def history(*caches: TreeCache) -> list[Any]:
+        a, b, c = caches
+        seen: list[Any] = []
+        await a.put_node("/u/1", {"x": 1, "y": 2})
+        await b.put("/u/1", "x", 10)
+        await c.put_node("/u/2", {"z": [1, 2]})
+        seen.append(await c.get_node("/u/1"))
+        seen.append(await a.remove("/u/1", "y"))
+        seen.append(await b.remove("/u/1", "y"))
+        async with b.batch() as batch:
+            batch.put("/v", "sum", await batch.get("/u/1", "x") + 1)
+            batch.remove_node("/u/2")
+        seen.append(await a.get_node("/v"))
+        seen.append(await a.exists("/u/2"))
+        seen.append(await c.move("/v", "/w/v"))
+        seen.append(await b.get("/w/v", "sum"))
+        try:
+            async with a.batch() as batch:
+                value = await batch.get("/w/v", "sum")
+                await b.put("/w/v", "sum", 0)
+                batch.put("/w/v", "sum", value + 1)
+        except BatchConflict:
+            seen.append("conflict")
+        seen.append(await c.get("/w/v", "sum"))
+        seen.append(await c.remove_tree("/"))
+        seen.append([await cache.get_node("/u/1") for cache in caches])
+        await a.put("/u/1", "again", True)
+        seen.append(await b.get_node("/u/1"))
+        return seen
+
+    results = []
+    off = BuddyReplicationConfig(buddy_replication_enabled=False)
+    for config in (
+        settings(),
+        settings(2),
+        CacheSettings(cache_mode="REPL_SYNC", stack="sim.xml", cluster_name="test"),
+        CacheSettings(
+            cache_mode="REPL_SYNC",
+            stack="sim.xml",
+            cluster_name="test",
+            buddy_replication_config=off,
+        ),
+    ):
+        network = MemoryNetwork()
+        async with (
+            open_tree_cache(config, name="A", transport=network) as a,
+            open_tree_cache(config, name="B", transport=network) as b,
+            open_tree_cache(config, name="C", transport=network) as c,
+        ):
+            results.append(await history(a, b, c))
+    assert results[0] == results[1] == results[2] == results[3]
+    assert results[0][:3] == [{"x": 10, "y": 2}, True, False] and "conflict" in results[0]
+
+
+@pytest.mark.seed("B23")
+async def test_nothing_is_taken_that_the_call_may_not_take(autojump_clock: Any) -> None:
+    async with group() as g:
+        a, b, c = await g.start("ABC", settings(auto=False))
+        await a.put("/x", "k", 1)
+        assert await b.get("/x", "k") is None
+        assert total([a, b, c], "buddy_claims") == 1  # of the put
+        for write in (b.put("/x", "k", 2), b.remove_node("/x"), b.remove_tree("/")):
+            with pytest.raises(NotOwner, match=r"owned by another member.*: /x") as caught:
+                await write
+            assert caught.value.definite
+        assert await a.get("/x", "k") == 1
+        assert await b.get("/x", "k", gravitation=True) == 1
+        assert await a.get("/x", "k") is None
+        await b.put("/x", "k", 2)
+        await a.put("/x", "k", 3, gravitation=True)
+        assert await a.get("/x", "k") == 3
+        await b.put("/new", "k", 1, new=True)
+        claims = total([a, b, c], "buddy_claims")
+        await b.put("/newer", "k", 1, new=True)
+        assert total([a, b, c], "buddy_claims") == claims
+
+
+@pytest.mark.seed("B39")
+async def test_a_joiner_gets_no_state_but_its_part_of_the_ring(autojump_clock: Any) -> None:
+    async with group() as g:
+        a, b = await g.start("AB", settings())
+        for n in range(250):
+            await a.put(f"/n/{n}", "k", n)
+        (c,) = await g.start("C", settings())
+        assert c.statistics().nodes == counter(c, "backup_nodes") == 0
+        assert counter(b, "backup_nodes") == 250
+        assert a.buddies._channel._provider is None  # nobody could give a state, if asked
+        await g.kill("B")  # C is A's buddy now, and is given all of it, in the background
+        await g.protected()
+        assert counter(c, "backup_nodes") == 250 and c.statistics().nodes == 0
+
+
+async def test_who_leaves_hands_everything_over(autojump_clock: Any) -> None:
+    async with group() as g:
+        a, b, c = await g.start("ABC", settings())
+        for n in range(20):
+            await a.put(f"/n/{n}", "k", n)
+        begun = trio.current_time()
+        await g.close("A")
+        assert trio.current_time() - begun < 5
+        await g.protected()
+        assert total([b, c], "nodes_adopted") == 0
+        assert b.statistics().nodes + c.statistics().nodes == 20
+        assert await c.get("/n/7", "k") == 7
+        with pytest.raises(CacheClosed):
+            await a.put("/x", "k", 1)
+        await g.close("B")
+        await g.close("C")
+
+
+async def test_bytes_that_are_no_messages_are_counted_and_dropped(autojump_clock: Any) -> None:
+    from jgroups_py.address import UUID
+    from jgroups_py.buddy.codec import encode
+    from jgroups_py.buddy.messages import Op
+    from jgroups_py.buddy.values import Node as Entry
+    from jgroups_py.buddy.values import Stamp
+
+    async with group() as g:
+        a, b = await g.start("AB", settings())
+        await a.put("/x", "k", 1)
+        async with open_channel(
+            "sim.xml", cluster="test", name="X", transport=g.network
+        ) as stranger:
+            tag = (stranger.view.id, stranger.view.view_id.creator)
+            stamp = Stamp(0, (1, 0), 1, UUID(bytes(16)))
+            rubbish = [b"", b"\xff" * 50, b"\xb1", b"\xb1\x92\xc0"]
+            for path, value in (((), {}), (("_buddy_backup_", "x"), {}), (("a",), {"k": 1})):
+                op = Op(1, ((path, Entry(value, (1, 0), stamp)),))
+                rubbish.append(b"\xb1" + encode(tag, op))
+            for payload in rubbish:
+                await stranger.send(payload)
+                await stranger.send(payload, to=a.buddies.machine.me)
+            await trio.sleep(1)
+        with trio.fail_after(60):
+            while not a.buddies.protected:  # noqa: ASYNC110
+                await trio.sleep(0.1)
+        assert counter(a, "buddy_garbage") == 2 * len(rubbish)
+        assert counter(b, "buddy_garbage") == len(rubbish)
+        await a.put("/x", "k", 2)
+        assert await b.get("/x", "k") == 2
+
+
+async def test_a_call_that_is_cancelled_before_it_owned_anything_did_nothing(
+    autojump_clock: Any,
+) -> None:
+    async with group() as g:
+        a, b = await g.start("AB", settings())
+        await a.put("/x", "k", 1)
+        heard, a.buddies._incoming = a.buddies._incoming, Deaf()
+        with trio.move_on_after(1):
+            await b.put("/x", "k", 2)
+        with trio.move_on_after(1):
+            await b.put("/y", "k", 2, gravitation=False)
+        a.buddies._incoming = heard
+        assert not b.buddies.machine.calls.open and not b._replication._tickets  # type: ignore[attr-defined]
+        assert b.statistics().nodes == 0
+
+
+@pytest.mark.seed("B22")
+async def test_the_store_is_asked_before_the_others(autojump_clock: Any) -> None:
+    async with group() as g:
+        store = g.stores["B"] = FaultyStore()
+        store.rows[Fqn.parse("/old")] = Node({"k": MsgpackCodec().encode("old")})
+        a, b = await g.start("AB", settings())
+        await a.put_node("/x", {"k": 1})
+        await a.put_node("/x/below", {"k": 2})
+        store.calls.clear()
+        claims = counter(b, "buddy_claims")
+        assert await b.get("/old", "k") == "old"
+        assert counter(b, "buddy_claims") == claims and b.statistics().nodes == 0  # a value only
+        assert await b.get("/x", "k") == 1
+        assert counter(b, "buddy_claims") == claims + 1
+        assert store.calls == ["load", "load"]
+        assert b.statistics().nodes == 2  # with all sub-nodes
+        await b.put("/old", "more", 1)  # nobody has it: made of what the store had
+        assert counter(a, "backup_nodes") == 3
+        await g.kill("B")
+        await g.protected()
+        assert await a.get_node("/old") == {"k": "old", "more": 1}
+
+
+@pytest.mark.seed("B40")
+@pytest.mark.parametrize("remove", [True, False])
+async def test_the_former_owners_store(remove: bool, autojump_clock: Any) -> None:
+    """Its row goes, or stays where a shared store must keep the data; the new owner's has it."""
+    async with group() as g:
+        a_store, b_store = g.stores["A"], g.stores["B"] = FaultyStore(), FaultyStore()
+        a, b = await g.start("AB", settings(remove_on_find=remove))
+        await a.put("/x", "k", 1)
+        await a.put("/stays", "k", 1)
+        assert await b.get("/x", "k") == 1
+        await trio.sleep(10)  # the evictor's task
+        paths = {str(path) for path in a_store.rows}
+        assert paths == ({"/stays"} if remove else {"/stays", "/x"})
+        assert [str(path) for path in b_store.rows] == ["/x"]
+        await a.put("/x", "k", 2)
+        await trio.sleep(10)
+        assert [str(path) for path in b_store.rows] == ([] if remove else ["/x"])
+        assert a_store.rows[Fqn.parse("/x")].attributes["k"] == MsgpackCodec().encode(2)
+        await g.close("A")
+        assert await b.get("/x", "k") == 2
+
+
+@pytest.mark.parametrize(
+    ("loader", "regions", "said"),
+    [
+        (LoaderConfig(cacheloader=StoreConfig(), passivation=True), False, "no passivation"),
+        (None, True, "EvictionPolicyConfig: an owner keeps its nodes"),
+    ],
+)
+async def test_what_does_not_go_with_buddies_is_refused(
+    loader: LoaderConfig | None, regions: bool, said: str
+) -> None:
+    from jgroups_py.cache import EvictionConfig, RegionConfig
+
+    eviction = EvictionConfig(regions=(RegionConfig(name="/", max_nodes=5),) if regions else ())
+    config = settings(cache_loader_configuration=loader, eviction_policy_config=eviction)
+    with pytest.raises(ConfigError, match=said):
+        async with open_tree_cache(config):
+            pass
