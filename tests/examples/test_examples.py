@@ -11,6 +11,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent.parent
 EXPECTED = {
+    "blocking.py": "eight threads called: 380\nthe cache has 1000 squares, 30 is 900",
     "hello.py": "A says hello everyone",
     "own_protocol.py": "C received [b'hi']",
     "own_protocol_property.py": "replayed, it is the same: True\nwith MENDED it holds: True",

@@ -54,7 +54,7 @@ WHERE = {
     "outbox": "channel",
     "backlog": "channel",
     "unwrap": "edge",
-    "blocking": "channel",
+    "blocking": "use",
     "logs": "channel",
     "cache": "use",
     "drill": "use",

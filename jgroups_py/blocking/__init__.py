@@ -1,0 +1,31 @@
+"""Channels, calls and tree caches for threads and scripts: the async API without ``async``.
+
+    from jgroups_py import blocking
+
+    with blocking.open_channel("udp.xml", cluster="demo") as channel:
+        channel.send(b"hello everyone", timeout=5)
+        for item in channel: ...
+
+What is opened may be used from any thread and is kept by one trio loop in one background thread, which
+starts with the first and ends with the last. Without ``with``, call ``close``. Times are seconds; a call
+that is not done within ``timeout`` is cancelled and raises TimeoutError (None: waits for ever).
+Everything else is raised as by the async API. See design/blocking.md.
+"""
+
+from __future__ import annotations
+
+from jgroups_py.blocking.cache import Batch, Changes, TreeCache, open_tree_cache
+from jgroups_py.blocking.channel import Channel, open_channel
+from jgroups_py.blocking.rpc import Replies, Rpc, open_rpc
+
+__all__ = [
+    "Batch",
+    "Changes",
+    "Channel",
+    "Replies",
+    "Rpc",
+    "TreeCache",
+    "open_channel",
+    "open_rpc",
+    "open_tree_cache",
+]

@@ -1,0 +1,181 @@
+"""Block: one ``async with`` of the async API, held open by a task of the loop for a handle.
+
+Calls are tasks beside it: leaving the block lets them end the way the async API ends them (a reader of a
+channel hears ChannelClosed, a cache waits for calls under way); what is left after that is cancelled.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
+from typing import Any, Generic, TypeVar
+
+import trio
+
+from jgroups_py.blocking.call import checked_timeout, unwrapped
+from jgroups_py.blocking.loop import Loop, release, use
+from jgroups_py.errors import LocalProtocolError
+
+T = TypeVar("T")
+
+
+class Block(Generic[T]):
+    """``opener``: makes the context manager, in the loop. ``closed``: what calls raise after the end.
+    ``inside``: the block around this one, which closes this one first."""
+
+    def __init__(
+        self,
+        opener: Callable[[], AbstractAsyncContextManager[T]],
+        closed: Callable[[], Exception],
+        inside: Block[Any] | None = None,
+    ) -> None:
+        self.value: T
+        self.error: BaseException | None = None
+        self._opener = opener
+        self._closed = closed
+        self._outer = inside
+        self._inner: dict[Block[Any], None] = {}
+        self._is_open = False
+        self._over = False
+        self._opening = trio.CancelScope()
+        self._leave = trio.Event()
+        self._left = trio.Event()
+        self._answered = threading.Event()  # opened, or not to be opened
+        self._ended = threading.Event()
+        self._calls: trio.Nursery
+        self._loop: Loop = use()
+
+    # --- from any thread
+
+    def open(self, timeout: float | None) -> None:
+        """Raises what opening raises; TimeoutError: nothing is left behind."""
+        limit = checked_timeout(timeout)
+        self._loop.post(self._start)
+        try:
+            self._check_thread()
+            in_time = self._answered.wait(None if limit < 0 else limit)
+        except BaseException:
+            self._loop.post(self._opening.cancel)
+            self.leave()
+            raise
+        if not in_time:
+            self._loop.post(self._give_up_opening)
+            self._answered.wait()
+        if not self._is_open:
+            self._finish(None)
+            raise self.error or TimeoutError(f"not opened within {timeout:g} s")
+
+    def post(self, function: Callable[[], None]) -> None:
+        """See ``Loop.post``.
+
+        Raises:
+            LocalProtocolError: from the loop's own thread, or from a forked process.
+        """
+        self._check_thread()
+        self._loop.post(function)
+
+    def post_always(self, function: Callable[[], None]) -> None:
+        """As ``post``, for finalizers, which run in any thread."""
+        self._loop.post(function)
+
+    def _check_thread(self) -> None:
+        loop = self._loop
+        if loop.pid != os.getpid():
+            raise LocalProtocolError(
+                f"opened by process {loop.pid}, of which this one was forked: open it anew here"
+            )
+        if loop.is_here:
+            raise LocalProtocolError(
+                "called in the loop's own thread, which would wait for itself: use the async API there"
+            )
+
+    @property
+    def is_of_this_process(self) -> bool:
+        return self._loop.pid == os.getpid()
+
+    @property
+    def is_over(self) -> bool:
+        return self._over
+
+    def leave(self) -> None:
+        """Begins to close; does not wait."""
+        self._loop.post(self._leave.set)
+
+    def close(self, timeout: float | None) -> None:
+        """Returns when it is left, and the loop has ended if this was its last user.
+
+        Raises:
+            TimeoutError: it goes on closing.
+        """
+        limit = checked_timeout(timeout)
+        self._check_thread()
+        self.leave()
+        if not self._ended.wait(None if limit < 0 else limit):
+            raise TimeoutError(f"not closed within {timeout:g} s")
+        self._finish(timeout)
+
+    def _finish(self, timeout: float | None) -> None:
+        self._ended.wait()
+        if not self._loop.users:
+            self._loop.join(timeout)
+
+    # --- in the loop
+
+    def start(self, run: Callable[[], Awaitable[Any]]) -> bool:
+        """Starts the task of a call. False: it is too late."""
+        if self._over:
+            return False
+        try:
+            self._calls.start_soon(run)
+        except RuntimeError:  # the nursery has just closed
+            return False
+        return True
+
+    def why_over(self) -> BaseException:
+        """What a call gets that cannot be made any more."""
+        return self.error or self._closed()
+
+    def _start(self) -> None:
+        try:
+            self._loop.nursery.start_soon(self._run)
+        except RuntimeError as error:  # the loop has crashed
+            self._end(error)
+
+    def _give_up_opening(self) -> None:
+        if not self._is_open:
+            self._opening.cancel()
+
+    async def _run(self) -> None:
+        loop, outer = self._loop, self._outer
+        loop.closing[self._leave.set] = None
+        if outer is not None:
+            outer._inner[self] = None
+        try:
+            async with trio.open_nursery() as self._calls:
+                with self._opening:
+                    async with self._opener() as self.value:
+                        self._is_open = True
+                        self._answered.set()
+                        await self._leave.wait()
+                        for block in tuple(self._inner):
+                            block._leave.set()
+                            await block._left.wait()
+                self._calls.cancel_scope.cancel()
+        except BaseException as error:
+            self._end(unwrapped(error))
+        else:
+            self._end(None)
+        finally:
+            loop.closing.pop(self._leave.set, None)
+            if outer is not None:
+                outer._inner.pop(self, None)
+
+    def _end(self, error: BaseException | None) -> None:
+        self.error = error
+        self._over = True
+        release(self._loop)
+        self._left.set()
+        self._answered.set()
+        self._ended.set()

@@ -1,0 +1,429 @@
+"""A tree cache for threads."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Iterable, Mapping
+from functools import partial
+from types import TracebackType
+from typing import Any, Self, TypedDict, Unpack
+
+import trio
+
+from jgroups_py.blocking.handle import Handle
+from jgroups_py.cache import (
+    Batch as AsyncBatch,
+)
+from jgroups_py.cache import (
+    CacheSettings,
+    CacheStatistics,
+    CallOptions,
+    Codec,
+    Kind,
+    Missed,
+    NodeChanged,
+    Store,
+)
+from jgroups_py.cache import TreeCache as AsyncTreeCache
+from jgroups_py.cache import open_tree_cache as open_async
+from jgroups_py.cache.fqn import AnyPath
+from jgroups_py.cache.listeners import CHANGES
+from jgroups_py.driver import Transport
+from jgroups_py.errors import CacheClosed
+
+TURN_NODES = 256
+"""After so many nodes of one bulk call the loop's other tasks run."""
+
+CHANGES_AT_ONCE = 256
+"""Changes that one crossing between threads brings to a listener."""
+
+
+class CacheOptions(TypedDict, total=False):
+    """Of ``jgroups_py.cache.open_tree_cache``, with the same meaning."""
+
+    cluster: str | None
+    name: str | None
+    codec: Codec | None
+    store: Store | None
+    properties: Mapping[str, str] | None
+    transport: Transport | None
+    bind_addr: str | None
+
+
+def open_tree_cache(
+    config: str | os.PathLike[str] | CacheSettings,
+    *,
+    timeout: float | None = None,
+    **options: Unpack[CacheOptions],
+) -> TreeCache:
+    """A tree cache until it is closed; use it with ``with``, or call ``close``.
+
+    Args:
+        timeout: seconds for opening.
+        config, options: as ``jgroups_py.cache.open_tree_cache``, whose errors it raises, too.
+    """
+    return TreeCache(partial(open_async, config, **options), str(_name_of(config)), timeout)
+
+
+class TreeCache(Handle[AsyncTreeCache]):
+    """Nodes with attributes, by path: ``jgroups_py.cache.TreeCache``, whose errors and options the calls
+    have. ``timeout``: seconds for the whole call; a write that raises TimeoutError may have happened."""
+
+    def __init__(self, opener: Any, name: str, timeout: float | None) -> None:
+        super().__init__(f"tree cache of {name}", opener, _closed, timeout)
+
+    # --- reading
+
+    def get(
+        self,
+        path: AnyPath,
+        key: str,
+        default: Any = None,
+        *,
+        timeout: float | None = None,
+        **options: Unpack[CallOptions],
+    ) -> Any:
+        """The value of an attribute; ``default`` where there is no such node or attribute."""
+        return self._call(self._value.get, path, key, default, timeout=timeout, **options)
+
+    def get_node(
+        self, path: AnyPath, *, timeout: float | None = None, **options: Unpack[CallOptions]
+    ) -> dict[str, Any] | None:
+        """All attributes of a node, all of one moment; None where there is no node."""
+        node: dict[str, Any] | None = self._call(
+            self._value.get_node, path, timeout=timeout, **options
+        )
+        return node
+
+    def get_many(
+        self,
+        paths: Iterable[AnyPath],
+        key: str,
+        default: Any = None,
+        *,
+        timeout: float | None = None,
+        **options: Unpack[CallOptions],
+    ) -> list[Any]:
+        """One attribute of many nodes, in the order of ``paths``, with one crossing between threads; not
+        all of one moment."""
+        wanted = list(paths)
+        get = self._value.get
+
+        async def look() -> list[Any]:
+            values = []
+            for number, path in enumerate(wanted, 1):
+                values.append(await get(path, key, default, **options))
+                if not number % TURN_NODES:
+                    await trio.lowlevel.checkpoint()
+            return values
+
+        values: list[Any] = self._call(look, timeout=timeout)
+        return values
+
+    def get_nodes(
+        self,
+        paths: Iterable[AnyPath],
+        *,
+        timeout: float | None = None,
+        **options: Unpack[CallOptions],
+    ) -> list[dict[str, Any] | None]:
+        """As ``get_many``, all attributes of each; None where there is no node."""
+        wanted = list(paths)
+        get_node = self._value.get_node
+
+        async def look() -> list[dict[str, Any] | None]:
+            nodes = []
+            for number, path in enumerate(wanted, 1):
+                nodes.append(await get_node(path, **options))
+                if not number % TURN_NODES:
+                    await trio.lowlevel.checkpoint()
+            return nodes
+
+        nodes: list[dict[str, Any] | None] = self._call(look, timeout=timeout)
+        return nodes
+
+    def keys(
+        self, path: AnyPath, *, timeout: float | None = None, **options: Unpack[CallOptions]
+    ) -> tuple[str, ...]:
+        """Names of a node's attributes, sorted; empty also where there is no node."""
+        names: tuple[str, ...] = self._call(self._value.keys, path, timeout=timeout, **options)
+        return names
+
+    def exists(
+        self, path: AnyPath, *, timeout: float | None = None, **options: Unpack[CallOptions]
+    ) -> bool:
+        """Is there a node at this very path?"""
+        there: bool = self._call(self._value.exists, path, timeout=timeout, **options)
+        return there
+
+    def children(
+        self, path: AnyPath, *, timeout: float | None = None, **options: Unpack[CallOptions]
+    ) -> tuple[str, ...]:
+        """Names directly below a path that are nodes or lead to nodes, sorted."""
+        names: tuple[str, ...] = self._call(self._value.children, path, timeout=timeout, **options)
+        return names
+
+    # --- writing
+
+    def put(
+        self,
+        path: AnyPath,
+        key: str,
+        value: Any,
+        *,
+        timeout: float | None = None,
+        **options: Unpack[CallOptions],
+    ) -> None:
+        """Sets one attribute; makes the node if it is not there."""
+        self._call(self._value.put, path, key, value, timeout=timeout, **options)
+
+    def put_node(
+        self,
+        path: AnyPath,
+        attributes: Mapping[str, Any],
+        *,
+        replace: bool = False,
+        timeout: float | None = None,
+        **options: Unpack[CallOptions],
+    ) -> None:
+        """Sets attributes; with ``replace`` the node has no others afterwards."""
+        put = partial(self._value.put_node, replace=replace)
+        self._call(put, path, attributes, timeout=timeout, **options)
+
+    def put_many(
+        self,
+        nodes: Mapping[Any, Mapping[str, Any]] | Iterable[tuple[AnyPath, Mapping[str, Any]]],
+        *,
+        replace: bool = False,
+        timeout: float | None = None,
+        **options: Unpack[CallOptions],
+    ) -> None:
+        """Sets attributes of many nodes, path by path, as one batch (all or nothing, at most
+        ``maxCallNodes``) and with one crossing between threads."""
+        wanted = list(nodes.items() if isinstance(nodes, Mapping) else nodes)
+        cache = self._value
+
+        async def put() -> None:
+            async with cache.batch(**options) as batch:
+                for number, (path, attributes) in enumerate(wanted, 1):
+                    batch.put_node(path, attributes, replace=replace)
+                    if not number % TURN_NODES:
+                        await trio.lowlevel.checkpoint()
+
+        self._call(put, timeout=timeout)
+
+    def remove(
+        self,
+        path: AnyPath,
+        key: str,
+        *,
+        timeout: float | None = None,
+        **options: Unpack[CallOptions],
+    ) -> bool:
+        """Removes one attribute; the node stays. Was it there?"""
+        there: bool = self._call(self._value.remove, path, key, timeout=timeout, **options)
+        return there
+
+    def remove_node(
+        self, path: AnyPath, *, timeout: float | None = None, **options: Unpack[CallOptions]
+    ) -> bool:
+        """Removes a node; those below it stay. Was it there?"""
+        there: bool = self._call(self._value.remove_node, path, timeout=timeout, **options)
+        return there
+
+    def remove_tree(
+        self, path: AnyPath, *, timeout: float | None = None, **options: Unpack[CallOptions]
+    ) -> int:
+        """Removes a node and all below it, together. How many nodes?"""
+        count: int = self._call(self._value.remove_tree, path, timeout=timeout, **options)
+        return count
+
+    def move(
+        self,
+        path: AnyPath,
+        to: AnyPath,
+        *,
+        timeout: float | None = None,
+        **options: Unpack[CallOptions],
+    ) -> int:
+        """Moves a node and all below it, together: ``/a/x`` to ``/b/x``. How many nodes?"""
+        count: int = self._call(self._value.move, path, to, timeout=timeout, **options)
+        return count
+
+    def batch(self, *, timeout: float | None = None, **options: Unpack[CallOptions]) -> Batch:
+        """Several changes as one, with ``with``; ``timeout`` is for its end. See ``Batch``."""
+        return Batch(self, timeout, options)
+
+    def evict(self, path: AnyPath, *, timeout: float | None = None) -> bool:
+        """Takes one node out of memory, into the store if there is one. False: not there, or busy."""
+        done: bool = self._call(self._value.evict, path, timeout=timeout)
+        return done
+
+    def preload(self, path: AnyPath, *, timeout: float | None = None) -> None:
+        """Loads a node and all below it from the store, if there is one."""
+        self._call(self._value.preload, path, timeout=timeout)
+
+    # --- looking
+
+    def listen(
+        self,
+        path: AnyPath = "/",
+        *,
+        kinds: frozenset[Kind] = CHANGES,
+        buffer_max: int = 1000,
+    ) -> Changes:
+        """A stream of changes at and below ``path``, to be used with ``with``."""
+        return Changes(self, partial(self._value.listen, path, kinds=kinds, buffer_max=buffer_max))
+
+    def statistics(self) -> CacheStatistics:
+        """Counters now."""
+        statistics: CacheStatistics = self._look(self._value.statistics)
+        return statistics
+
+
+class Batch:
+    """Several changes that take effect together at the end of the ``with``; for one thread.
+
+        with cache.batch() as batch:
+            balance = batch.get("/accounts/7", "balance")
+            batch.put("/accounts/7", "balance", balance - 10)
+
+    Writing only notes what is wanted, and crosses no thread. Raises at its end:
+        BatchConflict: somebody changed what the batch had read; nothing was changed, run it again.
+    """
+
+    def __init__(self, cache: TreeCache, timeout: float | None, options: CallOptions) -> None:
+        self._cache = cache
+        self._timeout = timeout
+        self._context = cache._value.batch(**options)
+        self._batch: AsyncBatch
+
+    def __enter__(self) -> Self:
+        self._batch = self._cache._call(self._context.__aenter__)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        leave = self._context.__aexit__
+        if error is None:
+            self._cache._call(leave, None, None, None, timeout=self._timeout)
+            return
+        try:
+            self._cache._call(leave, kind, error, trace)
+        except CacheClosed:
+            pass  # meanwhile; nothing was changed either way
+
+    def get(
+        self, path: AnyPath, key: str, default: Any = None, *, timeout: float | None = None
+    ) -> Any:
+        """The value of an attribute, ``default`` where there is none; own changes included."""
+        return self._cache._call(self._batch.get, path, key, default, timeout=timeout)
+
+    def get_node(self, path: AnyPath, *, timeout: float | None = None) -> dict[str, Any] | None:
+        """All attributes; None where there is no node."""
+        node: dict[str, Any] | None = self._cache._call(self._batch.get_node, path, timeout=timeout)
+        return node
+
+    def exists(self, path: AnyPath, *, timeout: float | None = None) -> bool:
+        """Is there a node?"""
+        there: bool = self._cache._call(self._batch.exists, path, timeout=timeout)
+        return there
+
+    def put(self, path: AnyPath, key: str, value: Any) -> None:
+        """Sets one attribute; makes the node if it is not there."""
+        self._batch.put(path, key, value)
+
+    def put_node(
+        self, path: AnyPath, attributes: Mapping[str, Any], *, replace: bool = False
+    ) -> None:
+        """Sets attributes; with ``replace`` the node has no others afterwards."""
+        self._batch.put_node(path, attributes, replace=replace)
+
+    def remove(self, path: AnyPath, key: str) -> None:
+        """Removes one attribute, if it is there; the node stays."""
+        self._batch.remove(path, key)
+
+    def remove_node(self, path: AnyPath) -> None:
+        """Removes a node, if it is there; those below it stay."""
+        self._batch.remove_node(path)
+
+    def remove_tree(self, path: AnyPath) -> None:
+        """Removes a node and all below it."""
+        self._batch.remove_tree(path)
+
+    def __len__(self) -> int:
+        """Changes noted so far."""
+        return len(self._batch)
+
+
+class Changes:
+    """A stream of changes; made by ``TreeCache.listen``. For one thread; ends when the cache closes."""
+
+    def __init__(self, cache: TreeCache, make: Any) -> None:
+        self._cache = cache
+        self._make = make
+        self._listener: Any = None
+        self._items: deque[NodeChanged | Missed] = deque()
+
+    def __enter__(self) -> Self:
+        async def begin() -> Any:
+            return await self._make().__aenter__()
+
+        self._listener = self._cache._call(begin)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if not self._cache.closed:
+            self._cache._call(self._listener.__aexit__, None, None, None)
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> NodeChanged | Missed:
+        item = self.receive()
+        if item is None:
+            raise StopIteration
+        return item
+
+    def receive(self, timeout: float | None = None) -> NodeChanged | Missed | None:
+        """The next change, or where some are missing; None: the cache was closed, and nothing is left.
+
+        Raises:
+            TimeoutError: nothing changed.
+        """
+        if not self._items:
+            if self._cache.closed:
+                return None
+            self._cache._call(self._take, timeout=timeout)
+        return self._items.popleft() if self._items else None
+
+    async def _take(self) -> None:
+        item = await anext(self._listener, None)
+        while item is not None:
+            self._items.append(item)
+            if len(self._items) == CHANGES_AT_ONCE:
+                return
+            try:
+                item = self._listener.take_nowait()
+            except trio.WouldBlock:
+                return
+
+
+def _closed() -> CacheClosed:
+    return CacheClosed("the cache is closed")
+
+
+def _name_of(config: str | os.PathLike[str] | CacheSettings) -> str:
+    if isinstance(config, CacheSettings):
+        return config.cluster_name or "settings"
+    return os.fspath(config)

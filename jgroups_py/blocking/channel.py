@@ -1,0 +1,242 @@
+"""A channel for threads."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any, Self, TypedDict, TypeVar, Unpack
+
+import trio
+
+from jgroups_py import channel as async_channel
+from jgroups_py.address import UUID, Address
+from jgroups_py.batch import Batch
+from jgroups_py.blocking.call import Call
+from jgroups_py.blocking.handle import Handle
+from jgroups_py.channel import Item
+from jgroups_py.channel_open import open_channel as open_async
+from jgroups_py.channel_state import StateProvider
+from jgroups_py.channel_values import ChannelLimits, ChannelStatistics
+from jgroups_py.driver import Transport
+from jgroups_py.errors import ChannelClosed
+from jgroups_py.machine import Trace
+from jgroups_py.outbox import Payload
+from jgroups_py.rpc import Rpc as AsyncRpc
+from jgroups_py.view import View
+
+R = TypeVar("R", async_channel.Channel, AsyncRpc)
+
+ChunksOfState = Callable[[], Iterable[bytes]]
+"""Gives this member's state in chunks; runs in a thread of its own."""
+
+
+class ChannelOptions(TypedDict, total=False):
+    """Of ``jgroups_py.open_channel``, with the same meaning."""
+
+    name: str | None
+    bind_addr: str | None
+    get_state: bool
+    attributes: Mapping[str, str] | None
+    properties: Mapping[str, str] | None
+    seed: int | None
+    transport: Transport | None
+    limits: ChannelLimits | None
+    join_timeout: float
+    slow_reader_timeout: float | None
+    trace: Trace | None
+
+
+def open_channel(
+    stack: str | Path,
+    *,
+    cluster: str,
+    state: ChunksOfState | None = None,
+    timeout: float | None = None,
+    **options: Unpack[ChannelOptions],
+) -> Channel:
+    """A member of ``cluster`` until it is closed; use it with ``with``, or call ``close``.
+
+    Args:
+        state: gives this member's state in chunks, for those who ask. It runs in a thread of its own,
+            where the reader reaches the request.
+        timeout: seconds for joining, beside ``join_timeout``.
+        options: as ``jgroups_py.open_channel``.
+
+    Raises:
+        ConfigError, JoinError, StateTransferError, TimeoutError: nothing is left behind.
+    """
+    provider = None if state is None else _in_a_thread(state)
+    return Channel(
+        partial(open_async, stack, cluster=cluster, state=provider, **options), cluster, timeout
+    )
+
+
+class Reader(Handle[R]):
+    """A stream of views and messages. One thread at a time may read it."""
+
+    _kept: deque[list[Item]]
+    _reading: threading.Lock
+
+    def receive(self, timeout: float | None = None) -> Item:
+        """The next View or Message (or State).
+
+        Raises:
+            ChannelClosed, Expelled: after everything that came before was handed out.
+            TimeoutError: nothing came; nothing is lost.
+            trio.BusyResourceError: another thread is reading.
+        """
+        (item,) = self._read(_one, timeout)
+        return item
+
+    def receive_many(self, timeout: float | None = None) -> list[Item]:
+        """The next view, or all messages of one sender that came together (at most a packet or so):
+        one crossing between threads for all of them. Raises as ``receive``."""
+        return self._read(_run_of, timeout)
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Item:
+        return self.receive()
+
+    def _read(self, how: Callable[[R], Any], timeout: float | None) -> list[Item]:
+        if not self._reading.acquire(blocking=False):
+            raise trio.BusyResourceError("another thread is reading this channel")
+        try:
+            if self._kept:
+                return self._take_kept(how)
+            if self._closed:
+                raise self._block.why_over()
+            call = Call(self._block, how, (self._value,))
+            try:
+                items: list[Item] = call.wait(timeout)
+            except BaseException:
+                if call.value is not None:
+                    self._kept.append(call.value)  # interrupted when it was there: not to be lost
+                raise
+            return items
+        finally:
+            self._reading.release()
+
+    def _take_kept(self, how: Callable[[R], Any]) -> list[Item]:
+        items = self._kept.popleft()
+        if how is _one and len(items) > 1:
+            self._kept.appendleft(items[1:])
+            return items[:1]
+        return items
+
+
+class Channel(Reader[async_channel.Channel]):
+    """A member of a group. Made by ``open_channel``."""
+
+    def __init__(self, opener: Callable[[], Any], cluster: str, timeout: float | None) -> None:
+        self._kept = deque()
+        self._reading = threading.Lock()
+        super().__init__(f"channel of {cluster}", opener, _closed, timeout)
+        self._what = f"channel {self.name} of {cluster}"
+
+    @property
+    def name(self) -> str:
+        """The logical name of this member."""
+        return self._value.name
+
+    @property
+    def cluster(self) -> str:
+        return self._value.cluster
+
+    @property
+    def address(self) -> UUID:
+        """The address of this member; new each time a channel is opened."""
+        return self._value.address
+
+    @property
+    def view(self) -> View:
+        """The newest view; the stream may still hold messages from before it."""
+        return self._value.view
+
+    def name_of(self, member: Address | None) -> str:
+        """The logical name of a member; its address as text where the name is not known."""
+        return self._value.name_of(member)
+
+    def statistics(self) -> ChannelStatistics:
+        """Counters now."""
+        statistics: ChannelStatistics = self._look(self._value.statistics)
+        return statistics
+
+    def send(
+        self,
+        payload: Payload,
+        to: Address | None = None,
+        *,
+        flags: int = 0,
+        loopback: bool = True,
+        timeout: float | None = None,
+    ) -> None:
+        """Sends to the group, or to one member. Returns when the payload has room, not when it has
+        arrived; waits for credit.
+
+        Raises:
+            ChannelClosed, Expelled, LocalProtocolError, TimeoutError: nothing was sent.
+        """
+        send = partial(self._value.send, flags=flags, loopback=loopback)
+        self._call(send, payload, to, timeout=timeout)
+
+    def send_many(
+        self,
+        payloads: Iterable[Payload],
+        to: Address | None = None,
+        *,
+        flags: int = 0,
+        loopback: bool = True,
+        timeout: float | None = None,
+    ) -> None:
+        """Sends all payloads, in order, with one crossing between threads. When it raises, a part of
+        them may have been sent."""
+        send = partial(self._value.send_many, flags=flags, loopback=loopback)
+        self._call(send, list(payloads), to, timeout=timeout)
+
+    def fetch_state(self, frm: Address | None = None, *, timeout: float = 60.0) -> bytes:
+        """The state of ``frm`` (None: of the coordinator, or the next after it). Unread multicasts that
+        it contains are dropped from the stream.
+
+        Raises:
+            StateTransferError: it did not come; the channel still works, without the state.
+        """
+
+        async def fetch() -> bytes:
+            chunks = self._value.fetch_state(frm, timeout=timeout)
+            return b"".join([chunk async for chunk in chunks])
+
+        state: bytes = self._call(fetch)
+        return state
+
+
+def _closed() -> ChannelClosed:
+    return ChannelClosed("the channel is closed")
+
+
+async def _one(stream: Any) -> list[Item]:
+    return [await anext(stream)]
+
+
+async def _run_of(stream: Any) -> list[Item]:
+    while True:
+        item = await stream.next_batch()
+        if not isinstance(item, Batch):
+            return [item]
+        if item.payloads:
+            return list(item.messages())
+
+
+def _in_a_thread(state: ChunksOfState) -> StateProvider:
+    async def provide() -> AsyncIterator[bytes]:
+        chunks: Iterator[bytes] = iter(await trio.to_thread.run_sync(state))
+        end = object()
+        while (chunk := await trio.to_thread.run_sync(next, chunks, end)) is not end:
+            assert isinstance(chunk, bytes | bytearray | memoryview), "a state is made of bytes"
+            yield bytes(chunk)
+
+    return provide

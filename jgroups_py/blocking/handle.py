@@ -1,0 +1,105 @@
+"""Handle: what users hold of a block in the loop: closing, ``with``, and being lost."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
+from functools import partial
+from types import TracebackType
+from typing import Any, Generic, Self, TypeVar
+
+from jgroups_py.blocking.block import Block
+from jgroups_py.blocking.call import Call
+
+T = TypeVar("T")
+
+
+class Handle(Generic[T]):
+    """Usable from any thread. The loop does not know it, so that losing it closes what it stands for."""
+
+    def __init__(
+        self,
+        what: str,
+        opener: Callable[[], AbstractAsyncContextManager[T]],
+        closed: Callable[[], Exception],
+        timeout: float | None,
+        inside: Handle[Any] | None = None,
+    ) -> None:
+        self._what = what
+        self._closed = True  # until it is open there is nothing to close
+        self._inside = inside  # is not lost before we are
+        outer: Block[Any] | None = None if inside is None else inside._block
+        self._block: Block[T] = Block(opener, closed, outer)
+        self._block.open(timeout)
+        self._closed = False
+
+    def close(self, timeout: float | None = None) -> None:
+        """Leaves, as leaving the block of the async API does; within its time limits, too. Closing
+        again does nothing. Calls under way in other threads end with the error of what is closed.
+
+        Raises:
+            TimeoutError: it goes on closing in the background.
+            Others: what the async API raises at the end of its block.
+        """
+        first, self._closed = not self._closed, True
+        self._block.close(timeout)
+        if first and self._block.error is not None:
+            raise self._block.error
+
+    @property
+    def closed(self) -> bool:
+        """Was it closed, or has it ended by itself?"""
+        return self._closed or self._block.is_over
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            self.close()
+        except BaseException as other:
+            if other is not error:  # else a call has raised it already
+                raise
+
+    def __repr__(self) -> str:
+        return f"<blocking {self._what}{' (closed)' if self.closed else ''}>"
+
+    def __del__(self) -> None:
+        if getattr(self, "_closed", True) or not self._block.is_of_this_process:
+            return
+        self._closed = True
+        self._block.leave()
+        warnings.warn(f"{self._what} was not closed", ResourceWarning, source=self, stacklevel=2)
+
+    def _call(
+        self,
+        function: Callable[..., Awaitable[Any]],
+        *args: Any,
+        timeout: float | None = None,
+        **options: Any,
+    ) -> Any:
+        """``await function(*args, **options)`` in the loop."""
+        if self._closed:
+            raise self._block.why_over()
+        if options:
+            function = partial(function, **options)
+        return Call(self._block, function, args).wait(timeout)
+
+    def _look(self, function: Callable[..., Any], *args: Any) -> Any:
+        """``function(*args)`` in the loop."""
+
+        async def look() -> Any:
+            return function(*args)
+
+        return self._call(look)
+
+    @property
+    def _value(self) -> T:
+        """What the block gave: for reading what never changes in place, without asking the loop."""
+        return self._block.value

@@ -1,0 +1,154 @@
+"""The one trio loop of the facade, in a background thread.
+
+``use`` starts it for the first user, ``release`` ends it after the last. Work is posted from any thread
+as functions that run in the loop's thread; those that gather while the loop is busy cost one wake-up.
+
+The thread is a daemon, so that nothing can hold up the end of the process for ever; before the
+interpreter ends, what is still open is closed, within ``EXIT_TIMEOUT``.
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+import threading
+from collections import deque
+from collections.abc import Callable
+
+import trio
+
+_log = logging.getLogger("jgroups_py.blocking")
+
+EXIT_TIMEOUT = 10.0
+"""Seconds that closing what is still open may take when the process ends."""
+
+THREAD_NAME = "jgroups_py.blocking"
+
+
+class Loop:
+    """See the module. Made by ``use``; all but ``post`` and ``join`` is for the loop's own thread."""
+
+    def __init__(self) -> None:
+        self.pid = os.getpid()
+        self.users = 0
+        self.nursery: trio.Nursery
+        self.closing: dict[Callable[[], None], None] = {}
+        """How to ask those who are open to close; called in the loop when the process ends."""
+        self._posted: deque[Callable[[], None]] = deque()
+        self._armed = False
+        self._over = False
+        self._token: trio.lowlevel.TrioToken
+        self._end: trio.Event
+        ready = threading.Event()
+        self._thread = threading.Thread(
+            target=self._run, args=(ready,), name=THREAD_NAME, daemon=True
+        )
+        self._thread.start()
+        ready.wait()
+
+    @property
+    def is_here(self) -> bool:
+        """Is this the loop's own thread? (When that has ended, another may have got its number.)"""
+        return threading.get_ident() == self._thread.ident and not self._over
+
+    def post(self, function: Callable[[], None]) -> None:
+        """Runs ``function`` in the loop's thread soon, in order. It must not raise. Neither locks nor
+        waits: finalizers call it from wherever they run."""
+        self._posted.append(function)
+        if not self._armed:  # else who armed it, or the drain under way, takes ours as well
+            self._armed = True
+            try:
+                self._token.run_sync_soon(self._drain)
+            except trio.RunFinishedError:
+                self._drain()
+        if self._over:
+            self._drain()
+
+    def _drain(self) -> None:
+        self._armed = False  # first: what is posted from here on may need another drain
+        while self._posted:
+            try:
+                function = self._posted.popleft()
+            except IndexError:  # the loop is over, and another thread was faster
+                return
+            function()
+
+    def stop(self) -> None:
+        """The last user went."""
+        self._end.set()
+
+    def join(self, timeout: float | None = None) -> None:
+        """Waits for the end of the thread."""
+        if threading.current_thread() is not self._thread:
+            self._thread.join(timeout)
+
+    def _run(self, ready: threading.Event) -> None:
+        try:
+            trio.run(self._main, ready)
+        except BaseException:
+            _log.critical("the loop of the blocking API crashed", exc_info=True)
+        finally:
+            self._over = True
+            ready.set()
+            self._drain()
+
+    async def _main(self, ready: threading.Event) -> None:
+        self._token = trio.lowlevel.current_trio_token()
+        self._end = trio.Event()
+        async with trio.open_nursery() as self.nursery:
+            ready.set()
+            await self._end.wait()
+
+
+_lock = threading.Lock()
+_current: Loop | None = None
+
+
+def use() -> Loop:
+    """The loop, with one more user."""
+    global _current
+    with _lock:
+        if _current is None:
+            _current = Loop()
+        _current.users += 1
+        return _current
+
+
+def release(loop: Loop) -> None:
+    """One user less; in the loop's thread. The last one ends the loop: who comes then starts another."""
+    global _current
+    with _lock:
+        loop.users -= 1
+        if loop.users:
+            return
+        if _current is loop:
+            _current = None
+    loop.stop()
+
+
+def _close_all() -> None:
+    loop = _current
+    if loop is None or loop.pid != os.getpid():
+        return
+
+    def ask() -> None:
+        for close in tuple(loop.closing):
+            close()
+
+    loop.post(ask)
+    loop.join(EXIT_TIMEOUT)
+
+
+def _forget() -> None:
+    """In a forked child there is no such thread, and whoever held the lock is not there, either."""
+    global _current, _lock
+    _current = None
+    _lock = threading.Lock()
+
+
+# Before other threads are waited for: a thread that reads a channel ends only when that is closed, and
+# afterwards no thread can be started, which stores need. (concurrent.futures does the same.)
+getattr(threading, "_register_atexit", atexit.register)(_close_all)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)

@@ -1,0 +1,273 @@
+"""Calls between members, for threads."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Iterable
+from functools import partial
+from typing import Any
+
+import trio
+
+from jgroups_py.address import Address
+from jgroups_py.blocking.channel import Channel, Reader
+from jgroups_py.errors import CallError, ChannelClosed, Suspected, Unreachable
+from jgroups_py.rpc import Answer, Codec, Methods, Raised, Reply, RpcLimits, RpcStatistics
+from jgroups_py.rpc import Rpc as AsyncRpc
+from jgroups_py.rpc import open_rpc as open_async
+from jgroups_py.rpc.methods import Method, methods_of
+from jgroups_py.view import View
+
+WORKERS = 8
+"""Threads in which the methods of one target run at once."""
+
+CALLS_AT_ONCE = 256
+"""Calls of one ``call_many`` under way at once."""
+
+
+def open_rpc(
+    channel: Channel,
+    target: object = None,
+    *,
+    codec: Codec | None = None,
+    limits: RpcLimits | None = None,
+    in_order: bool = False,
+    workers: int = WORKERS,
+    timeout: float | None = None,
+) -> Rpc:
+    """Calls of methods at other members, and ``target``'s for theirs, until it is closed.
+
+        with blocking.open_channel("udp.xml", cluster="demo") as channel:
+            with blocking.open_rpc(channel, Calculator()) as rpc:
+                print(rpc.call(channel.view.coordinator, "add", 1, 2, timeout=5))
+
+    Meanwhile the channel still sends, but is read here. Closing the channel closes this first.
+
+    Args:
+        workers: threads in which methods run that are not async: side by side, in no order, allowed to
+            block and to call. 0: in the loop's thread, as the async API does: faster and in order, but
+            they must neither block nor use this API (they are told so).
+        codec, limits, in_order: as ``jgroups_py.open_rpc``.
+
+    Raises:
+        LocalProtocolError: an RPC is open on this channel already; or ``target`` cannot be called.
+        ValueError: ``workers`` is less than 0.
+    """
+    if workers < 0:
+        raise ValueError(f"workers must be >= 0, got {workers}")
+    methods = _in_threads(target, workers) if workers else target
+    return Rpc(channel, methods, timeout, codec=codec, limits=limits, in_order=in_order)
+
+
+class Rpc(Reader[AsyncRpc]):
+    """Made by ``open_rpc``. Any number of threads may call; one may iterate."""
+
+    def __init__(
+        self, channel: Channel, target: object, timeout: float | None, **options: Any
+    ) -> None:
+        self._kept = deque()
+        self._reading = threading.Lock()
+        self._channel = channel
+        opener = partial(open_async, channel._value, target, **options)
+        super().__init__(f"RPC on {channel._what}", opener, _closed, timeout, channel)
+
+    @property
+    def channel(self) -> Channel:
+        """The channel this works on; for sending messages, not for reading."""
+        return self._channel
+
+    @property
+    def view(self) -> View:
+        """The view in which the request arrived that is served now."""
+        return self._value.view
+
+    def statistics(self) -> RpcStatistics:
+        """Counters now."""
+        statistics: RpcStatistics = self._look(self._value.statistics)
+        return statistics
+
+    def call(
+        self,
+        dest: Address,
+        method: str,
+        *args: Any,
+        flags: int = 0,
+        timeout: float | None = None,
+    ) -> Any:
+        """Calls a method at one member: its value. Errors as ``jgroups_py.Rpc.call``.
+
+        Raises:
+            TimeoutError: no answer in time; it may have run, or may run yet.
+        """
+        return self._call(
+            partial(self._value.call, dest, method, *args, flags=flags), timeout=timeout
+        )
+
+    def call_many(
+        self,
+        calls: Iterable[tuple[Any, ...]],
+        *,
+        flags: int = 0,
+        timeout: float | None = None,
+    ) -> list[Reply]:
+        """Many calls, each ``(dest, method, *args)``, side by side (in no order) with one crossing
+        between threads: one reply for each, in the order of ``calls``. See ``jgroups_py.rpc.replies``.
+
+        Raises:
+            TimeoutError: not all have answered; any of them may have run.
+            ChannelClosed, Expelled, LocalProtocolError: any of them may have run.
+        """
+        wanted = [(call[0], call[1:]) for call in calls]
+        replies: list[Reply] = self._call(
+            partial(_call_many, self._value, wanted, flags), timeout=timeout
+        )
+        return replies
+
+    def call_all(
+        self,
+        method: str,
+        *args: Any,
+        dests: Iterable[Address] | Address | None = None,
+        exclude: Iterable[Address] | Address = (),
+        flags: int = 0,
+        timeout: float | None = None,
+    ) -> Replies:
+        """Calls a method at all members of the view, or at ``dests``, without ``exclude``:
+
+            for reply in rpc.call_all("add", 1, 2, timeout=5): ...
+
+        One reply for each, as they come. It is sent when the first is asked for; from then on
+        ``timeout`` runs, and TimeoutError comes after the replies that came in time. Stop early and
+        keep what came.
+        """
+        make = partial(
+            self._value.call_all, method, *args, dests=dests, exclude=exclude, flags=flags
+        )
+        return Replies(self, make, timeout)
+
+    def call_first(
+        self,
+        method: str,
+        *args: Any,
+        dests: Iterable[Address] | Address | None = None,
+        exclude: Iterable[Address] | Address = (),
+        flags: int = 0,
+        timeout: float | None = None,
+    ) -> Answer:
+        """As ``call_all``: the first answer with a value.
+
+        Raises:
+            NoAnswer: all raised, left, or were not there.
+            TimeoutError: it may have run.
+        """
+        call = partial(
+            self._value.call_first, method, *args, dests=dests, exclude=exclude, flags=flags
+        )
+        answer: Answer = self._call(call, timeout=timeout)
+        return answer
+
+    def cast(
+        self,
+        method: str,
+        *args: Any,
+        dests: Iterable[Address] | Address | None = None,
+        exclude: Iterable[Address] | Address = (),
+        flags: int = 0,
+        timeout: float | None = None,
+    ) -> None:
+        """As ``call_all``, but nobody answers. Returns when it has room."""
+        cast = partial(self._value.cast, method, *args, dests=dests, exclude=exclude, flags=flags)
+        self._call(cast, timeout=timeout)
+
+
+class Replies:
+    """What ``Rpc.call_all`` gives: iterate once, in one thread."""
+
+    def __init__(self, rpc: Rpc, make: Any, timeout: float | None) -> None:
+        self._rpc = rpc
+        self._make = make
+        self._timeout = timeout
+        self._end: float | None = None
+        self._replies: Any = None
+
+    def __iter__(self) -> Replies:
+        return self
+
+    def __next__(self) -> Reply:
+        """The next reply. TimeoutError: the time for all of them is over."""
+        left = self._timeout
+        if left is not None:
+            now = time.monotonic()
+            if self._end is None:
+                self._end = now + left
+            left = max(self._end - now, 0.001)
+        reply: Reply | None = self._rpc._call(self._next, timeout=left)
+        if reply is None:
+            raise StopIteration
+        return reply
+
+    async def _next(self) -> Reply | None:
+        if self._replies is None:
+            self._replies = self._make()
+        reply: Reply | None = await anext(self._replies, None)
+        return reply
+
+    def close(self) -> None:
+        """No more replies are wanted. Letting go of it does the same."""
+        replies = self._replies
+        if replies is not None and self._rpc._block.is_of_this_process:
+            self._rpc._block.post_always(replies.close)  # the loop's own are not for our thread
+
+    __del__ = close
+
+
+def _closed() -> ChannelClosed:
+    return ChannelClosed("the RPC is closed")
+
+
+async def _call_many(
+    rpc: AsyncRpc, calls: list[tuple[Address, tuple[Any, ...]]], flags: int
+) -> list[Reply]:
+    replies: list[Any] = [None] * len(calls)
+    numbers = iter(range(len(calls)))
+
+    async def some() -> None:
+        for number in numbers:  # of all of us: each takes the next that nobody has taken
+            dest, what = calls[number]
+            replies[number] = await _reply(rpc, dest, what, flags)
+
+    async with trio.open_nursery() as nursery:
+        for _ in range(min(CALLS_AT_ONCE, len(calls))):
+            nursery.start_soon(some)
+    return replies
+
+
+async def _reply(rpc: AsyncRpc, dest: Address, what: tuple[Any, ...], flags: int) -> Reply:
+    try:
+        return Answer(dest, await rpc.call(dest, *what, flags=flags))
+    except (Suspected, Unreachable) as error:
+        return error
+    except CallError as error:
+        return Raised(dest, error)
+
+
+def _in_threads(target: object, workers: int) -> Methods:
+    """The methods of a target, those that are not async moved into threads."""
+    limiter = trio.CapacityLimiter(workers)
+    found = Methods()
+    for name, method in methods_of(target).items():
+        found.add(name)(method.function if method.is_async else _in_thread(method, limiter))
+    return found
+
+
+def _in_thread(method: Method, limiter: trio.CapacityLimiter) -> Any:
+    async def run(*args: Any) -> Any:
+        # Closing does not wait for a method that hangs: its thread is left to itself.
+        return await trio.to_thread.run_sync(
+            method.function, *args, limiter=limiter, abandon_on_cancel=True
+        )
+
+    run.__rpc_with_caller__ = method.with_caller  # type: ignore[attr-defined]
+    return run

@@ -1,0 +1,546 @@
+"""The facade for threads: calls from many threads, time-outs, errors, ends, forks, lost handles."""
+
+from __future__ import annotations
+
+import gc
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+import trio
+
+from jgroups_py import (
+    UUID,
+    Answer,
+    ChannelClosed,
+    ConfigError,
+    JoinError,
+    MemoryNetwork,
+    Message,
+    Raised,
+    RemoteError,
+    StateTransferError,
+    Unreachable,
+    View,
+    blocking,
+)
+from jgroups_py.blocking.loop import THREAD_NAME
+from jgroups_py.cache import Kind, NodeChanged
+from jgroups_py.errors import BatchConflict, CacheClosed, CacheRefused
+from jgroups_py.tools.bench_blocking import measure
+
+BASE = "trio.from_thread.run of nothing"
+Open = Callable[..., blocking.Channel]
+Pair = tuple[blocking.Channel, blocking.Channel]
+
+
+def loops() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name == THREAD_NAME]
+
+
+@pytest.fixture(autouse=True)
+def nothing_stays() -> Iterator[None]:
+    """The loop's thread ends with the last user, whatever a test did."""
+    assert loops() == []
+    yield
+    gc.collect()
+    until(lambda: not loops())
+
+
+def until(condition: Callable[[], Any], seconds: float = 5.0) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it did not come true"
+        time.sleep(0.005)
+
+
+@pytest.fixture
+def open_sim() -> Open:
+    fast = {"SHARED_LOOPBACK_PING.wait": "100ms"}
+    return partial(
+        blocking.open_channel,
+        "sim.xml",
+        cluster="test",
+        transport=MemoryNetwork(),
+        attributes=fast,
+        timeout=20,
+    )
+
+
+@pytest.fixture
+def cache() -> Iterator[blocking.TreeCache]:
+    with blocking.open_tree_cache("local.xml", timeout=20) as cache:
+        yield cache
+
+
+@pytest.fixture
+def pair(open_sim: Open) -> Iterator[Pair]:
+    """A and B, each seeing the other."""
+    with open_sim(name="A") as a, open_sim(name="B") as b:
+        until(lambda: len(a.view) == len(b.view) == 2)
+        yield a, b
+
+
+def next_message(channel: blocking.Channel | blocking.Rpc) -> Message:
+    while not isinstance(item := channel.receive(timeout=5), Message):
+        pass
+    return item
+
+
+# --- channels
+
+
+def test_views_and_messages_are_one_stream(pair: Pair) -> None:
+    a, b = pair
+    assert isinstance(b.receive(timeout=5), View)
+    a.send(b"one", timeout=5)
+    a.send(b"two", b.address, timeout=5)
+    got = {next_message(b).payload for _ in range(2)}
+    assert got == {b"one", b"two"}
+    assert a.name == "A" and b.name_of(a.address) == "A" and len(a.view) == 2
+    assert a.statistics().sent == 2
+    for item in a:
+        if isinstance(item, Message):
+            assert item.payload == b"one"
+            break
+
+
+def test_many_messages_cross_at_once_and_in_order(pair: Pair) -> None:
+    a, b = pair
+    a.send_many((b"%d" % n for n in range(1000)), timeout=5)
+    got: list[bytes] = []
+    crossings = 0
+    while len(got) < 1000:
+        items = b.receive_many(timeout=5)
+        crossings += 1
+        got += [item.payload for item in items if isinstance(item, Message)]
+    assert got == [b"%d" % n for n in range(1000)]
+    assert crossings < 100
+
+
+def test_what_does_not_come_in_time_is_not_lost(open_sim: Open) -> None:
+    with open_sim() as a:
+        a.receive(timeout=5)
+        began = time.monotonic()
+        with pytest.raises(TimeoutError, match=r"not done within 0\.05 s"):
+            a.receive(timeout=0.05)
+        assert time.monotonic() - began < 2
+        a.send(b"x")
+        assert next_message(a).payload == b"x"
+        with pytest.raises(ValueError, match="timeout must be > 0"):
+            a.receive(timeout=0)
+
+
+def test_one_thread_reads(open_sim: Open) -> None:
+    with open_sim() as a, ThreadPoolExecutor(1) as pool:
+        a.receive(timeout=5)
+        reading = pool.submit(a.receive)
+        until(a._reading.locked)
+        with pytest.raises(trio.BusyResourceError, match="another thread"):
+            a.receive(timeout=1)
+        a.send(b"x")
+        assert isinstance(reading.result(5), Message)
+
+
+def test_a_reader_in_another_thread_hears_that_the_channel_was_closed(open_sim: Open) -> None:
+    a = open_sim()
+    a.receive(timeout=5)
+    with ThreadPoolExecutor(1) as pool:
+        reading = pool.submit(a.receive)
+        until(a._reading.locked)
+        a.close()
+        with pytest.raises(ChannelClosed):
+            reading.result(5)
+
+
+def test_closing_twice_and_from_many_threads_is_closing_once(open_sim: Open) -> None:
+    a = open_sim()
+    with ThreadPoolExecutor(4) as pool:
+        for closing in [pool.submit(a.close) for _ in range(4)]:
+            closing.result(10)
+    a.close()
+    assert a.closed and "(closed)" in repr(a)
+    with pytest.raises(ChannelClosed):
+        a.send(b"x")
+    with pytest.raises(ChannelClosed):
+        a.receive()
+
+
+def test_errors_of_opening_are_those_of_the_async_api(tmp_path: Path, open_sim: Open) -> None:
+    with pytest.raises(ConfigError, match="nope"):
+        blocking.open_channel("nope.xml", cluster="x")
+    with pytest.raises(ConfigError):
+        blocking.open_tree_cache(str(tmp_path / "nope.xml"))
+    with open_sim() as a:
+        with pytest.raises(JoinError):
+            open_sim(join_timeout=1e-9)
+        a.send(b"unharmed")
+    assert loops() == []
+
+
+def test_an_opening_that_takes_too_long_leaves_nothing() -> None:
+    with pytest.raises(TimeoutError, match="not opened"):
+        blocking.open_channel(
+            "sim.xml",
+            cluster="slow",
+            transport=MemoryNetwork(),
+            attributes={"SHARED_LOOPBACK_PING.wait": "20s"},
+            timeout=0.05,
+        )
+    until(lambda: not loops())
+
+
+def test_a_state_is_made_in_a_thread_and_fetched(open_sim: Open) -> None:
+    made_in: list[str] = []
+
+    def state() -> Iterator[bytes]:
+        for chunk in (b"ab", b"c"):
+            made_in.append(threading.current_thread().name)
+            yield chunk
+
+    def fetch(channel: blocking.Channel, read: blocking.Channel) -> bytes:
+        """A state is made by who reads, where its reader reaches the request."""
+        with ThreadPoolExecutor(1) as pool:
+            fetching = pool.submit(channel.fetch_state, timeout=10)
+            while not fetching.done():
+                try:
+                    read.receive(timeout=0.05)
+                except TimeoutError:
+                    pass
+            return fetching.result()
+
+    with open_sim(state=state) as a, open_sim() as b:
+        until(lambda: len(a.view) == len(b.view) == 2)
+        assert fetch(b, a) == b"abc"
+        assert len(made_in) == 2 and THREAD_NAME not in made_in
+        with pytest.raises(StateTransferError, match="no state to give"):
+            fetch(a, b)
+
+
+# --- calls
+
+
+class Target:
+    def __init__(self) -> None:
+        self.threads: set[str] = set()
+        self.peer: Any = None
+        self.hang = threading.Event()
+
+    def add(self, a: int, b: int) -> int:
+        self.threads.add(threading.current_thread().name)
+        return a + b
+
+    def fail(self) -> None:
+        raise KeyError("milk")
+
+    def ask_back(self) -> Any:
+        return self.peer.call(self.peer.channel.address, "add", 20, 3)
+
+    def wait(self) -> None:
+        self.hang.wait(10)
+
+    async def tripled(self, a: int) -> int:
+        await trio.lowlevel.checkpoint()
+        return 3 * a
+
+
+@pytest.fixture
+def target() -> Iterator[Target]:
+    target = Target()
+    yield target
+    target.hang.set()
+
+
+def test_calls_one_all_first_many(pair: Pair, target: Target) -> None:
+    a, b = pair
+    with blocking.open_rpc(a, target) as ra, blocking.open_rpc(b, target, workers=0) as rb:
+        there = b.address
+        assert ra.call(there, "add", 1, 2, timeout=5) == 3
+        assert rb.call(a.address, "tripled", 5, timeout=5) == 15
+        with pytest.raises(RemoteError, match="milk"):
+            ra.call(there, "fail", timeout=5)
+        assert ra.call_first("add", 1, 1, timeout=5).value == 2
+        replies = list(ra.call_all("add", 2, 2, timeout=5))
+        assert {r.member for r in replies if isinstance(r, Answer)} == {a.address, there}
+        gone = UUID.make(random.Random(1))
+        one, two, three = ra.call_many(
+            [(there, "add", 1, 1), (gone, "add", 1, 1), (there, "fail")], timeout=5
+        )
+        assert isinstance(one, Answer) and one.value == 2
+        assert isinstance(two, Unreachable) and isinstance(three, Raised)
+        assert ra.call_many([]) == []
+        ra.cast("add", 0, 0, timeout=5)
+        assert ra.statistics().counters.calls >= 5
+        assert ra.view.members == a.view.members
+        for _ in ra.call_all("add", 1, 1):
+            break  # the rest is dropped
+
+
+def test_methods_run_in_threads_unless_told_otherwise(open_sim: Open, target: Target) -> None:
+    with open_sim() as a:
+        with blocking.open_rpc(a, target) as rpc:
+            rpc.call(a.address, "add", 1, 2, timeout=5)
+            assert THREAD_NAME not in target.threads
+            target.peer = rpc
+            assert rpc.call(a.address, "ask_back", timeout=5) == 23
+        with blocking.open_rpc(a, target, workers=0) as rpc:
+            rpc.call(a.address, "add", 1, 2, timeout=5)
+            assert THREAD_NAME in target.threads
+            target.peer = rpc
+            with pytest.raises(RemoteError, match="the loop's own thread"):
+                rpc.call(a.address, "ask_back", timeout=5)
+
+
+def test_a_call_that_hangs_ends_by_time_out_and_closing_does_not_wait_for_it(
+    open_sim: Open, target: Target
+) -> None:
+    began = time.monotonic()
+    with open_sim() as a:
+        rpc = blocking.open_rpc(a, target)
+        with pytest.raises(TimeoutError):
+            rpc.call(a.address, "wait", timeout=0.05)
+        with pytest.raises(TimeoutError):
+            list(rpc.call_all("wait", timeout=0.05))
+        a.close()  # the RPC first
+        assert rpc.closed
+        with pytest.raises(ChannelClosed, match="RPC"):
+            rpc.call(a.address, "add", 1, 1)
+        rpc.close()
+    assert time.monotonic() - began < 5
+
+
+# --- caches
+
+
+def test_a_cache_does_what_the_async_one_does(cache: blocking.TreeCache) -> None:
+    cache.put("/a/b", "k", [1], timeout=5)
+    cache.put_node("/a/c", {"x": 1, "y": 2})
+    assert cache.get("/a/b", "k", timeout=5) == [1] and cache.get("/a/b", "z", "none") == "none"
+    assert cache.get_node("/a/c") == {"x": 1, "y": 2} and cache.get_node("/nope") is None
+    assert cache.keys("/a/c") == ("x", "y") and cache.children("/a") == ("b", "c")
+    assert cache.exists("/a/b") and not cache.exists("/a")
+    assert cache.remove("/a/c", "x") and not cache.remove("/a/c", "x")
+    assert cache.move("/a/b", "/d/b") == 1 and cache.remove_node("/d/b")
+    cache.preload("/")
+    assert cache.evict("/a/c") and cache.remove_tree("/") == 0
+    with pytest.raises(CacheRefused):
+        cache.put("/", "k", 1)
+    with pytest.raises(CacheRefused, match="options are"):
+        cache.put("/a", "k", 1, nope=True)  # type: ignore[call-arg]
+
+
+def test_bulk_calls_are_one_batch_and_one_look(cache: blocking.TreeCache) -> None:
+    paths = [f"/n/{number}" for number in range(600)]
+    cache.put_many({path: {"v": path, "w": 1} for path in paths}, timeout=10)
+    assert cache.get_many([*paths, "/nope"], "v", "none") == [*paths, "none"]
+    assert cache.get_nodes(paths[:2]) == [{"v": path, "w": 1} for path in paths[:2]]
+    with pytest.raises(CacheRefused):
+        cache.put_many([("/new", {"v": 1}), ("/", {"v": 1})])
+    assert not cache.exists("/new")
+
+
+def test_batches_take_effect_together_or_not_at_all(cache: blocking.TreeCache) -> None:
+    cache.put("/a", "n", 1)
+    with cache.batch(timeout=5) as batch:
+        batch.put("/a", "n", batch.get("/a", "n") + 1)
+        batch.put_node("/b", {"n": 5})
+        batch.remove_tree("/zzz")
+        assert batch.get_node("/b") == {"n": 5} and batch.exists("/a") and len(batch) == 3
+    assert cache.get("/a", "n") == 2
+
+    def fail() -> None:
+        with cache.batch() as batch:
+            batch.put("/a", "n", 7)
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    batch = cache.batch().__enter__()
+    batch.put("/a", "n", batch.get("/a", "n") + 1)
+    cache.put("/a", "n", 100)
+    with pytest.raises(BatchConflict):
+        batch.__exit__(None, None, None)
+    assert cache.get("/a", "n") == 100
+
+
+def test_listening(cache: blocking.TreeCache) -> None:
+    with cache.listen("/a") as changes:
+        with pytest.raises(TimeoutError):
+            changes.receive(timeout=0.02)
+        cache.put("/b", "k", 1)
+        cache.put("/a", "k", 1)
+        cache.remove_node("/a")
+        got = [next(changes), next(changes)]
+        assert [c.kind for c in got if isinstance(c, NodeChanged)] == [Kind.CREATED, Kind.REMOVED]
+        cache.close()
+        assert list(changes) == []
+    with pytest.raises(CacheClosed):
+        cache.get("/a", "k")
+
+
+def test_eight_threads(cache: blocking.TreeCache) -> None:
+    def work(thread: int) -> None:
+        for number in range(100):
+            cache.put(f"/t/{thread}/{number}", "v", number, timeout=20)
+            assert cache.get(f"/t/{thread}/{number}", "v") == number
+            if number % 10 == 0:
+                with pytest.raises(CacheRefused):
+                    cache.put("/", "v", 1)
+
+    with ThreadPoolExecutor(8) as pool:
+        for done in [pool.submit(work, thread) for thread in range(8)]:
+            done.result(30)
+    assert cache.statistics().nodes == 800
+
+
+def test_users_share_one_loop_and_opening_again_closes_nothing_of_others(
+    cache: blocking.TreeCache,
+) -> None:
+    cache.put("/a", "k", 1)
+    with blocking.open_tree_cache("local.xml") as other:
+        assert len(loops()) == 1
+        assert other.get("/a", "k") is None
+    assert cache.get("/a", "k") == 1
+
+
+def test_a_lost_handle_is_closed_with_a_warning(open_sim: Open, cache: blocking.TreeCache) -> None:
+    names: dict[str, blocking.Channel] = {}
+
+    def cell() -> None:
+        names["channel"] = open_sim(name="A")
+
+    cell()
+    with pytest.warns(ResourceWarning, match="channel A of test was not closed"):
+        cell()  # of a notebook, run again
+    until(lambda: len(names["channel"].view) == 1)
+    names["channel"].close()
+    cache.put("/a", "k", 1)  # unharmed
+
+
+def test_the_last_lost_handle_ends_the_loop() -> None:
+    cache = blocking.open_tree_cache("local.xml")
+    with pytest.warns(ResourceWarning, match="tree cache of"):
+        del cache
+    until(lambda: not loops())
+
+
+def test_nothing_is_left_after_many_cycles(open_sim: Open) -> None:
+    def held() -> tuple[int, int]:
+        return psutil.Process().num_fds(), len(loops())
+
+    open_sim().close()
+    before = held()
+    for _ in range(10):
+        with open_sim() as channel, blocking.open_rpc(channel, {"f": int}, workers=0) as rpc:
+            rpc.call(channel.address, "f", timeout=5)
+    assert held() == before
+
+
+def test_what_a_with_block_raises_comes_out(open_sim: Open) -> None:
+    with pytest.raises(KeyError, match="mine"), open_sim() as channel:
+        raise KeyError("mine")
+    assert channel.closed
+
+
+def test_an_interrupt_cancels_the_call_and_nothing_else(open_sim: Open) -> None:
+    with open_sim() as channel:
+        channel.receive(timeout=5)
+        timer = threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT))
+        timer.start()
+        with pytest.raises(KeyboardInterrupt):
+            channel.receive(timeout=10)
+        timer.join()
+        assert not channel._reading.locked()
+        channel.send(b"x")
+        assert next_message(channel).payload == b"x"
+
+
+def test_a_call_costs_at_most_half_more_than_one_of_trio() -> None:
+    def ratio() -> float:
+        took = measure(rounds=5, calls=50)
+        bulk = {name: value for name, value in took.items() if name.endswith("each")}
+        assert len(bulk) == 3 and max(bulk.values()) < took[BASE] / 2
+        return took["blocking: a call of nothing"] / took[BASE]
+
+    assert any(ratio() <= 1.5 for _ in range(3))  # what else runs here may disturb one of three
+
+
+# --- processes
+
+
+def run(code: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-W", "error", "-c", code],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_forked_process_is_told_and_may_open_its_own() -> None:
+    done = run(
+        """
+import os, sys, warnings
+warnings.simplefilter("ignore", DeprecationWarning)  # 3.12 warns of fork beside threads
+from jgroups_py import LocalProtocolError, blocking
+cache = blocking.open_tree_cache("local.xml")
+cache.put("/a", "k", 1)
+child = os.fork()
+if not child:
+    code = 1
+    try:
+        cache.get("/a", "k")
+    except LocalProtocolError as error:
+        print(error)
+        with blocking.open_tree_cache("local.xml") as own:
+            own.put("/a", "k", 2)
+            code = 40 + own.get("/a", "k")
+        cache = None  # not ours to close
+    sys.stdout.flush()
+    os._exit(code)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), cache.get("/a", "k"))
+cache.close()
+"""
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    said, codes = done.stdout.splitlines()
+    assert "of which this one was forked" in said and codes == "42 1"
+
+
+def test_the_end_of_the_process_closes_what_is_open(tmp_path: Path) -> None:
+    """Also with a thread that reads for ever, and with a store that needs threads to be closed."""
+    file = tmp_path / "store.db"
+    settings = {"cache.file": str(file), "cache.max_nodes": "1000"}
+    done = run(
+        f"""
+import threading
+from jgroups_py import ChannelClosed, MemoryNetwork, blocking
+cache = blocking.open_tree_cache("passivation.xml", properties={settings!r})
+cache.put("/a", "k", 1)
+channel = blocking.open_channel("sim.xml", cluster="x", transport=MemoryNetwork())
+def read():
+    try:
+        for item in channel: pass
+    except ChannelClosed:
+        print("the reader ended")
+threading.Thread(target=read).start()
+print("main ended")
+"""
+    )
+    assert done.stdout == "main ended\nthe reader ended\n", done.stderr
+    assert done.returncode == 0
+    with blocking.open_tree_cache("passivation.xml", properties=settings) as cache:
+        assert cache.get("/a", "k") == 1
