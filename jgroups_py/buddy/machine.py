@@ -29,8 +29,9 @@ from jgroups_py.buddy.locator import BuddyLocator, NextMemberBuddyLocator
 from jgroups_py.buddy.log import Log
 from jgroups_py.buddy.merge import Merge
 from jgroups_py.buddy.outputs import Completed, Event, Output, Send
+from jgroups_py.buddy.owned import Owned
 from jgroups_py.buddy.removal import Removal
-from jgroups_py.buddy.values import Epoch, Node, Path, ViewKey, group_name, next_epoch
+from jgroups_py.buddy.values import Epoch, Path, ViewKey, group_name, next_epoch
 from jgroups_py.view import MergeView, View
 
 NO_VIEW: Final = (-1, Address(b""))
@@ -60,7 +61,7 @@ class BuddyMachine:
         self.settled = False
         self.frozen = False
         self.unmerged = False
-        self.own: dict[Path, Node] = {}
+        self.own = Owned()
         self.adopted: dict[Address, int] = {}
         """Dead groups whose nodes are among ours -> number of the view of the adoption."""
         self.adopted_safely: dict[Address, None] = {}
@@ -348,5 +349,5 @@ class BuddyMachine:
             and self.log.open == 0
             and self.buddies.complete
             and not self.backups.orphans()
-            and not any(n.giver is not None or n.to is not None for n in self.own.values())
+            and self.own.moving == 0
         )

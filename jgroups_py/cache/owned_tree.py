@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from jgroups_py.buddy.owned import Owned
 from jgroups_py.buddy.values import Node as Entry
 from jgroups_py.buddy.values import Path
 from jgroups_py.cache.changes import Changes
@@ -23,7 +24,7 @@ Backups = Callable[[], Mapping[str, Mapping[Path, Entry]]]
 """Entries by group."""
 
 
-class Entries(dict[Path, Entry]):
+class Entries(Owned):
     """A machine's entries; remembers in ``touched`` which of them may have changed."""
 
     def __init__(self) -> None:
@@ -41,10 +42,6 @@ class Entries(dict[Path, Entry]):
     def pop(self, path: Path, *default: Any) -> Any:
         self.touched[path] = None
         return super().pop(path, *default)
-
-    def update(self, entries: Any = (), /, **more: Any) -> None:
-        for path, entry in dict(entries, **more).items():
-            self[path] = entry
 
 
 def shown(entry: Entry | None) -> Node | None:

@@ -1,0 +1,89 @@
+"""Three processes over TCP on loopback; one is killed."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+
+from jgroups_py.config import load_stack, with_attributes
+from jgroups_py.stackwrite import to_xml
+from jgroups_py.tools.mperf_ports import private_attributes
+
+pytestmark = [pytest.mark.sockets, pytest.mark.timeout(60)]
+FILE = """
+cache:
+  CacheMode: REPL_SYNC
+  ClusterName: sessions
+  ClusterConfig: {stack}
+  BuddyReplicationConfig: {{buddyReplicationEnabled: true}}
+"""
+
+
+class Peer:
+    def __init__(self, process: trio.Process) -> None:
+        self.process = process
+        self._rest = b""
+
+    async def call(self, method: str, *arguments: Any, **options: Any) -> Any:
+        assert self.process.stdin is not None and self.process.stdout is not None
+        line = json.dumps([method, arguments, options]).encode() + b"\n"
+        await self.process.stdin.send_all(line)
+        while b"\n" not in self._rest:
+            more = await self.process.stdout.receive_some()
+            assert more, "the process has ended"
+            self._rest += more
+        answer, _, self._rest = self._rest.partition(b"\n")
+        return json.loads(answer)
+
+
+@asynccontextmanager
+async def peers(names: str, file: Path) -> AsyncIterator[list[Peer]]:
+    started: list[Peer] = []
+    try:
+        for name in names:
+            command = [sys.executable, str(Path(__file__).parent / "cache_peer.py")]
+            started.append(
+                Peer(
+                    await trio.lowlevel.open_process(
+                        [*command, str(file), name], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+                    )
+                )
+            )
+            await started[-1].call("protected", len(started))
+        yield started
+    finally:
+        for peer in started:
+            peer.process.kill()
+            await peer.process.wait()
+
+
+@pytest.mark.seed("B7", "B8", "B23")
+async def test_what_a_killed_process_owned_is_found_and_owned_by_who_asks(tmp_path: Path) -> None:
+    config = load_stack("tcp.xml")
+    stack, file = tmp_path / "stack.xml", tmp_path / "cache.yaml"
+    stack.write_text(to_xml(with_attributes(config, private_attributes(config, 3))))
+    file.write_text(FILE.format(stack=stack))
+    with trio.fail_after(50):
+        async with peers("ABC", file) as (a, b, c):
+            assert await c.call("protected", 3) == ["B"]
+            for n in range(100):
+                await a.call("put", f"/session/{n}", "user", f"user {n}")
+            a.process.kill()
+            await a.process.wait()
+            assert await b.call("protected", 2) == ["C"]
+            assert await c.call("protected", 2) == ["B"]
+            assert await c.call("get", "/session/7", "user") is None
+            assert await c.call("get", "/session/7", "user", gravitation=True) == "user 7"
+            assert await c.call("get", "/session/7", "user") == "user 7"
+            await c.call("put", "/session/7", "user", "another")
+            assert await c.call("children", "/session") == ["7"]
+            assert len(await b.call("children", "/session")) == 99
+            assert await b.call("get", "/session/7", "user", gravitation=True) == "another"
