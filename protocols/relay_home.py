@@ -183,6 +183,8 @@ class Home:
         if relay.now < gone_at + relay.config.gap_wait or origin in self.forgetting:
             return False
         acked = relay.bridge.acknowledged(list(relay.state.sites), origin)
+        # What is from before the site was primary is never relayed.
+        acked = max(acked, relay.state.base.get(origin, 0))
         if acked < relay.known(origin) or acked < relay.buffer.last(origin):
             return False
         serial = self.trim_serials.get(origin)

@@ -102,7 +102,7 @@ class Joining:
         relay = self.relay
         self.joined_with = None
         relay.learn(known, digest=True)
-        self.learn_serial(known)
+        self.learn_rest(known)
         self.release()
         if relay.holding.round is not None:
             relay.holding.ask_round()
@@ -145,7 +145,7 @@ class Joining:
         before = {s: dict(n) for s, n in relay.state.site_digest.items()}
         self.joined_with = None
         relay.learn(mark, digest=True, replace=True)
-        self.learn_serial(mark)
+        self.learn_rest(mark)
         for site, numbers in before.items():
             less = {o: relay.state.has(site, o) for o, n in numbers.items()}
             less = {o: n for o, n in less.items() if n < numbers[o]}
@@ -154,12 +154,14 @@ class Joining:
         if relay.holding.round is not None:
             relay.holding.ask_round()
 
-    def learn_serial(self, known: Known) -> None:
-        """Up to here the relay's records are contained in ``known``."""
+    def learn_rest(self, known: Known) -> None:
+        """Up to its serial the relay's records are contained in ``known``; it may name who has gone."""
         relay = self.relay
         if relay.line:
             first = relay.line[0]
             relay.serials[first] = max(relay.serials.get(first, 0), known.serial)
+        relay.home.note_departed()
+        relay.wake()
 
     def release(self) -> None:
         """What was queued is handled now."""

@@ -199,6 +199,33 @@ def test_who_had_gone_before_the_promotion_is_nobody_to_relay() -> None:
     assert not any(told(m, "gap") for m in net.everybody)
 
 
+def test_who_leaves_with_nothing_sent_since_the_promotion_is_forgotten() -> None:
+    """What it had sent before is never relayed: no other site acknowledges it."""
+    net = started()
+    net.members["T"].relay.promote()
+    net.settle(2)
+    relay, origin = net.members["T"].relay, bytes(16)
+    for table in (relay.state.base, relay.state.delivered, relay.state.trimmed):
+        table[origin] = 3
+    relay.home.note_departed()
+    relay.wake()
+    net.settle(60)
+    assert origin not in relay.state.delivered and origin not in relay.state.base
+
+
+def test_a_joiner_forgets_whom_it_is_told_of_and_has_never_met() -> None:
+    """SFO does not relay: each member forgets by itself who has gone."""
+    net = started()
+    net.send("U", 3)
+    net.settle(2)
+    net.crash("U")
+    net.join("Z", "SFO")
+    net.settle(60)
+    origin = bytes(net.members["U"].id)
+    for name in "TSVWZ":
+        assert origin not in net.members[name].relay.state.delivered, name
+
+
 def test_a_state_that_is_older_than_what_was_delivered_sets_the_digests_back() -> None:
     """What the state lacks must come again."""
     net = started()
