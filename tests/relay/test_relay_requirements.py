@@ -202,13 +202,21 @@ def test_who_had_gone_before_the_promotion_is_nobody_to_relay() -> None:
 def test_who_leaves_with_nothing_sent_since_the_promotion_is_forgotten() -> None:
     """What it had sent before is never relayed: no other site acknowledges it."""
     net = started()
+    net.send("U", 3)
+    net.settle(2)
+    net.crash("U")
+    net.settle(20)
     net.members["T"].relay.promote()
     net.settle(2)
-    relay, origin = net.members["T"].relay, bytes(16)
+    relay, origin = net.members["T"].relay, bytes(net.members["U"].id)
+    relay.state.is_back(origin)  # as if it had not been forgotten before
     for table in (relay.state.base, relay.state.delivered, relay.state.trimmed):
         table[origin] = 3
+    relay.machine.enter()
     relay.home.note_departed()
     relay.wake()
+    relay.machine.leave()
+    net.send("S")
     net.settle(60)
     assert origin not in relay.state.delivered and origin not in relay.state.base
 
