@@ -25,6 +25,7 @@ from jgroups_py.errors import JGroupsError
 
 COMMANDS: Final = {
     "buddy-explore": "jgroups_py.tools.buddy_explore_cli:buddy_explore",
+    "cache": "jgroups_py.tools.cache_cli:cache",
     "chat": "jgroups_py.tools.chat_cli:chat",
     "decode": "jgroups_py.tools.wire_cli:decode",
     "detect": "jgroups_py.tools.detect_cli:detect",

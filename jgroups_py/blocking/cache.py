@@ -276,6 +276,11 @@ class TreeCache(Handle[AsyncTreeCache]):
         """A stream of changes at and below ``path``, to be used with ``with``."""
         return Changes(self, partial(self._value.listen, path, kinds=kinds, buffer_max=buffer_max))
 
+    @property
+    def members(self) -> tuple[str, ...]:
+        """The logical names of all members, the coordinator first; none in CacheMode LOCAL."""
+        return self._value.members
+
     def statistics(self) -> CacheStatistics:
         """Counters now."""
         statistics: CacheStatistics = self._look(self._value.statistics)

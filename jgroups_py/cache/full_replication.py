@@ -123,6 +123,7 @@ class FullReplication(Replication):
 
     async def run(self, channel: Channel) -> None:
         """Reads and sends until cancelled; raises what the channel raises."""
+        self.channel = channel
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._send, channel)
             async for item in channel:

@@ -138,8 +138,9 @@ async def _open_with_buddies(
     take over."""
     async with (
         _open(settings, buddy, codec, store) as cache,
-        channel_of(tap=buddy.manager.attach),
+        channel_of(tap=buddy.manager.attach) as channel,
     ):
+        buddy.channel = channel
         try:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(buddy.manager.run)

@@ -14,6 +14,7 @@ from jgroups_py.cache.call import Call
 from jgroups_py.cache.container import Container
 from jgroups_py.cache.locks import Scope
 from jgroups_py.cache.tree import Tree
+from jgroups_py.channel import Channel
 
 
 class Replication(ABC):
@@ -25,6 +26,8 @@ class Replication(ABC):
     """May a call change this member's tree only? (option ``local_only``)"""
     container: Container | None = None
     """Where nodes are kept, if that is this replication's own business."""
+    channel: Channel | None = None
+    """What it works on, if it has joined a group."""
 
     def __init__(self) -> None:
         self.tree: Tree

@@ -22,6 +22,7 @@ from typing import Any, Unpack
 
 import trio
 
+from jgroups_py.address import Address
 from jgroups_py.cache.batch import Batch
 from jgroups_py.cache.buddy_manager import BuddyManager
 from jgroups_py.cache.buddy_replication import BuddyReplication
@@ -285,6 +286,17 @@ class TreeCache:
             self._listeners.missed,
             MappingProxyType(counters),
         )
+
+    @property
+    def members(self) -> tuple[str, ...]:
+        """The logical names of all members, the coordinator first; none in CacheMode LOCAL."""
+        channel = self._replication.channel
+        return () if channel is None else tuple(map(channel.name_of, channel.view))
+
+    def name_of(self, member: Address) -> str:
+        """The logical name of a member; its address as text where the name is not known."""
+        channel = self._replication.channel
+        return str(member) if channel is None else channel.name_of(member)
 
     @property
     def buddies(self) -> BuddyManager:

@@ -1,0 +1,209 @@
+"""The commands of ``jgroups-py cache``: words in, a result out. No reading and no printing.
+
+A result is what ``--json`` prints; ``text`` makes lines for people of it.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+from jgroups_py.cache import BACKUP_ROOT, Fqn, TreeCache
+from jgroups_py.errors import CacheRefused
+
+TREE_MAX = 10_000
+"""Nodes that one ``tree`` shows at most."""
+
+HELP = """\
+get PATH [KEY]        an attribute, or all of a node
+put PATH KEY VALUE    VALUE is JSON, or else text
+rm PATH [KEY]         a node (those below it stay), or an attribute of it
+rm -r PATH            a node and all below it
+ls [PATH]             names directly below
+tree [PATH]           all nodes from there on
+members               who is in the group, the coordinator first
+buddies, groups       whose copies are where (with buddy replication)
+stats                 counters of this member
+help, quit"""
+
+
+class Unknown(CacheRefused):
+    """No such command, or not so many words after it."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """``value`` is JSON; ``found``: what was asked for is there."""
+
+    value: dict[str, Any]
+    lines: list[str]
+    found: bool = True
+
+
+def words_of(line: str) -> list[str]:
+    """The words of a line, quoted as in a shell; Unknown for quotes that do not end."""
+    try:
+        return shlex.split(line, comments=True)
+    except ValueError as error:
+        raise Unknown(f"{error}: {line.strip()}") from None
+
+
+def checked(words: list[str]) -> tuple[Callable[..., Awaitable[Result]], list[str]]:
+    """The function of a command, and its arguments.
+
+    Raises:
+        Unknown: it is none.
+    """
+    name, arguments = words[0], words[1:]
+    if name == "rm" and arguments[:1] == ["-r"]:
+        name, arguments = "rm -r", arguments[1:]
+    if name not in COMMANDS:
+        raise Unknown(f'no command "{name}": {", ".join(COMMANDS)}')
+    function, least, most, usage = COMMANDS[name]
+    if not least <= len(arguments) <= most:
+        raise Unknown(f"usage: {usage}")
+    return function, arguments
+
+
+async def execute(cache: TreeCache, words: list[str]) -> Result:
+    """One command.
+
+    Raises:
+        Unknown: it is none; nothing was done.
+        CacheError: as the cache's.
+    """
+    function, arguments = checked(words)
+    return await function(cache, *arguments)
+
+
+async def _get(cache: TreeCache, path: str, key: str | None = None) -> Result:
+    if key is None:
+        node = await cache.get_node(path)
+        if node is None:
+            return Result({"path": path, "attributes": None}, [], False)
+        return Result({"path": path, "attributes": node}, _attributes(node))
+    value = await cache.get(path, key, _MISSING)
+    if value is _MISSING:
+        return Result({"path": path, "key": key, "found": False}, [], False)
+    return Result({"path": path, "key": key, "found": True, "value": value}, [text_of(value)])
+
+
+async def _put(cache: TreeCache, path: str, key: str, text: str) -> Result:
+    try:
+        value = json.loads(text)
+    except ValueError:
+        value = text
+    await cache.put(path, key, value)
+    return Result({"path": path, "key": key, "value": value}, [])
+
+
+async def _rm(cache: TreeCache, path: str, key: str | None = None) -> Result:
+    if key is None:
+        there = await cache.remove_node(path)
+    else:
+        there = await cache.remove(path, key)
+    return Result({"path": path, "key": key, "removed": int(there)}, [], there)
+
+
+async def _rm_tree(cache: TreeCache, path: str) -> Result:
+    count = await cache.remove_tree(path)
+    lines = [f"{count} node{'s' * (count != 1)}"]
+    return Result({"path": path, "key": None, "removed": count}, lines, bool(count))
+
+
+async def _ls(cache: TreeCache, path: str = "/") -> Result:
+    names = await cache.children(path)
+    found = bool(names) or not cache.path(path) or await cache.exists(path)
+    return Result({"path": path, "children": list(names)}, list(names), found)
+
+
+async def _tree(cache: TreeCache, path: str = "/") -> Result:
+    nodes: dict[str, Any] = {}
+    waiting = [cache.path(path)]
+    while waiting and len(nodes) < TREE_MAX:
+        fqn = waiting.pop()
+        node = await cache.get_node(fqn) if fqn else None
+        if node is not None:
+            nodes[str(fqn)] = node
+        below = await cache.children(fqn)
+        waiting += [fqn.child(name) for name in reversed(below) if not _is_backup(fqn, name)]
+    lines = ["  ".join([at, *_attributes(node)]) for at, node in nodes.items()]
+    if waiting:
+        lines.append(f"... the first {TREE_MAX} only")
+    value = {"path": path, "nodes": nodes, "complete": not waiting}
+    return Result(value, lines, bool(nodes) or not cache.path(path))
+
+
+def _is_backup(path: Fqn, name: str) -> bool:
+    return not path and (name,) == tuple(BACKUP_ROOT)
+
+
+async def _members(cache: TreeCache) -> Result:
+    members = list(cache.members)
+    return Result({"members": members}, members)
+
+
+async def _buddies(cache: TreeCache) -> Result:
+    manager = cache.buddies
+    group = manager.group
+    buddies = [cache.name_of(member) for member in group.buddies]
+    value = {"group": group.name, "buddies": buddies, "protected": manager.protected}
+    state = "protected" if manager.protected else "not protected now"
+    return Result(value, [f"{group.name}: {', '.join(buddies) or 'no buddy'}; {state}"])
+
+
+async def _groups(cache: TreeCache) -> Result:
+    nodes = {name: len(backup) for name, backup in cache.buddies.backups().items()}
+    lines = [f"{name}: {count} nodes" for name, count in nodes.items()]
+    return Result({"groups": nodes}, lines)
+
+
+async def _stats(cache: TreeCache) -> Result:
+    now = cache.statistics()
+    value = {
+        "nodes": now.nodes,
+        "bytes": now.bytes,
+        "missed_by_listeners": now.missed_by_listeners,
+        **now.counters,
+    }
+    return Result(value, [f"{name} {count}" for name, count in value.items()])
+
+
+_MISSING = object()
+
+COMMANDS: dict[str, tuple[Callable[..., Awaitable[Result]], int, int, str]] = {
+    "get": (_get, 1, 2, "get PATH [KEY]"),
+    "put": (_put, 3, 3, "put PATH KEY VALUE"),
+    "rm": (_rm, 1, 2, "rm PATH [KEY], rm -r PATH"),
+    "rm -r": (_rm_tree, 1, 1, "rm -r PATH"),
+    "ls": (_ls, 0, 1, "ls [PATH]"),
+    "tree": (_tree, 0, 1, "tree [PATH]"),
+    "members": (_members, 0, 0, "members"),
+    "buddies": (_buddies, 0, 0, "buddies"),
+    "groups": (_groups, 0, 0, "groups"),
+    "stats": (_stats, 0, 0, "stats"),
+}
+"""Name -> (function, least and most words after it, usage)."""
+
+
+def text_of(value: object) -> str:
+    """A value for people: text as it is (what moves a cursor made visible), else JSON."""
+    if isinstance(value, str):
+        return "".join(c if c.isprintable() or c in "\t\n" else "�" for c in value)
+    return json_of(value)
+
+
+def json_of(value: object) -> str:
+    """JSON in one line; bytes, which it lacks, as ``{"bytes": hexadecimal}``."""
+    return json.dumps(value, ensure_ascii=False, default=_other)
+
+
+def _other(value: object) -> object:
+    return {"bytes": value.hex()} if isinstance(value, bytes) else repr(value)
+
+
+def _attributes(node: dict[str, Any]) -> list[str]:
+    return [f"{text_of(key)}={text_of(value)}" for key, value in sorted(node.items())]
