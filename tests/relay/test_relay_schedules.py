@@ -537,3 +537,19 @@ def test_who_missed_forgetting_in_a_partition_forgets_after_the_merge() -> None:
     net.settle(60)
     assert origin not in late.delivered and origin not in late.trimmed
     net.at_rest()
+
+
+def test_a_second_look_begins_again_when_a_member_goes() -> None:
+    """The relay is complete and asks all the same (for what no buffer has); D does not answer."""
+    net = Net(NYC="EDC", SFO="TS")
+    net.settle(3)
+    holding = net.members["E"].relay.holding
+    assert holding.complete
+    net.hold("uc", src="D")
+    holding.new_round()
+    net.members["E"].relay.home.second_look = True
+    net.crash("D")
+    net.release()
+    net.settle(30)
+    assert holding.round is None and holding.complete
+    net.at_rest()
