@@ -75,6 +75,11 @@ class BuddyManager:
     # --- looking
 
     @property
+    def members(self) -> tuple[Address, ...]:
+        """Of the view that this member's buddies were chosen in."""
+        return self.machine.members
+
+    @property
     def group(self) -> BuddyGroup:
         """The group that this member owns."""
         machine = self.machine

@@ -188,7 +188,7 @@ def dismissed_do_not_count(self: Buddies, last: int) -> int:
     return min([last, *acked])
 
 
-_snapshots: dict[int, dict[Any, Any]] = {}
+_snapshots: dict[int, Any] = {}
 
 
 def snapshot_at_assign(self: Buddies, member: Address) -> None:

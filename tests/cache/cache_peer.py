@@ -22,7 +22,7 @@ async def main(file: str, name: str) -> None:
                 if method == "protected":
                     (members,) = arguments
                     while not (  # noqa: ASYNC110
-                        len(cache.buddies.machine.members) == members and cache.buddies.protected
+                        len(cache.buddies.members) == members and cache.buddies.protected
                     ):
                         await trio.sleep(0.02)
                     result = [group.name.partition("-")[0] for group in cache.buddies.groups]
@@ -31,4 +31,4 @@ async def main(file: str, name: str) -> None:
                 print(json.dumps(result), flush=True)
 
 
-trio.run(main, *sys.argv[1:])
+trio.run(main, sys.argv[1], sys.argv[2])

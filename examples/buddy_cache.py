@@ -1,0 +1,61 @@
+"""Sessions in three processes' caches (here: three members in one process), each with one buddy.
+
+Who creates a session owns it; one other member keeps a copy. When the owner dies, the session is found
+by whoever is asked for it next, and that one owns it then. Nobody keeps everything.
+
+    python examples/buddy_cache.py
+"""
+
+from __future__ import annotations
+
+import trio
+
+from jgroups_py.cache import TreeCache, open_tree_cache
+
+CACHES: dict[str, TreeCache] = {}
+
+
+async def member(name: str, scope: trio.CancelScope, *, task_status: trio.TaskStatus[None]) -> None:
+    with scope:
+        async with open_tree_cache("buddy.xml", cluster="sessions", name=name) as CACHES[name]:
+            task_status.started()
+            await trio.sleep_forever()
+
+
+async def until_protected(members: int) -> None:
+    """Everything has all its copies: any one member may crash now."""
+    while any(  # noqa: ASYNC110
+        len(cache.buddies.members) != members or not cache.buddies.protected
+        for cache in CACHES.values()
+    ):
+        await trio.sleep(0.05)
+
+
+def copies() -> str:
+    return ", ".join(
+        f"{name} owns {cache.statistics().nodes}, keeps {cache.statistics().counters['backup_nodes']}"
+        for name, cache in sorted(CACHES.items())
+    )
+
+
+async def main() -> None:
+    scopes = {name: trio.CancelScope() for name in "ABC"}
+    async with trio.open_nursery() as nursery:
+        for name, scope in scopes.items():
+            await nursery.start(member, name, scope)
+        await until_protected(3)
+        for number in range(10):
+            await CACHES["A"].put(f"/session/{number}", "user", f"user {number}")
+        print(copies())
+
+        scopes["A"].cancel()  # no hand-over: for the others this is a crash
+        del CACHES["A"]
+        await until_protected(2)
+        print("A is gone:", copies())
+        print("C is asked:", await CACHES["C"].get("/session/7", "user"))
+        await until_protected(2)
+        print("C has it now:", copies())
+        nursery.cancel_scope.cancel()
+
+
+trio.run(main)
