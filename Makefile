@@ -20,7 +20,7 @@ export IP_MULTICAST_IF ?= 127.0.0.1
 .DELETE_ON_ERROR:
 .PHONY: help venv test test-slow test-java check format drill drill-short drill-seeds requirements \
         bench bench-sim memory fuzz fuzz-short mutants mutants-short long-life \
-        simulate simulate-short clean
+        simulate simulate-short buddy-explore buddy-explore-short clean
 
 help:
 	@sed -n 's/^# //p' Makefile | head -4
@@ -31,6 +31,7 @@ help:
 	@echo "make drill-seeds  500 drills, each other    make memory   what a member may use at most"
 	@echo "make long-life  a day of churn in virtual time: does anything grow?"
 	@echo "make mutants    planted faults: do our checks find them?"
+	@echo "make buddy-explore  100,000 random schedules of buddy replication's logic (-short: 1,000)"
 	@echo "make simulate   10,000 random schedules of faults (make simulate-short: a minute of them)"
 
 venv: $(STAMP)
@@ -129,6 +130,12 @@ simulate: $(STAMP)
 simulate-short: $(STAMP)
 	$(BIN)/jgroups-py simulate --profile all --seeds 1..50 --for 60s \
 	  --json build/simulate/short.json
+
+buddy-explore: $(STAMP)
+	$(BIN)/jgroups-py buddy-explore --seeds 1..100000 --json build/buddy-explore/all.json
+
+buddy-explore-short: $(STAMP)
+	$(BIN)/jgroups-py buddy-explore --seeds 1..1000 --json build/buddy-explore/short.json
 
 clean:
 	rm -rf build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
