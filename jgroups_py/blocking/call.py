@@ -35,7 +35,18 @@ def unwrapped(error: BaseException) -> BaseException:
 class Call:
     """``function(*args)`` in the loop, for one thread that waits for it."""
 
-    __slots__ = ("_args", "_block", "_done", "_function", "_scope", "cancelled", "error", "value")
+    __slots__ = (
+        "_args",
+        "_block",
+        "_done",
+        "_ended",
+        "_function",
+        "_scope",
+        "_started",
+        "cancelled",
+        "error",
+        "value",
+    )
 
     def __init__(
         self, block: Block[Any], function: Callable[..., Awaitable[Any]], args: tuple[Any, ...]
@@ -46,6 +57,7 @@ class Call:
         self._scope = trio.CancelScope()
         self._done = threading.Lock()  # a lock is the cheapest thing to wait on: one waiter, once
         self._done.acquire()
+        self._started = self._ended = False
         self.value: Any = None
         self.error: BaseException | None = None
         self.cancelled = False
@@ -75,14 +87,26 @@ class Call:
         return self.value
 
     def _give_up(self) -> None:
-        """Cancels it and waits until it has ended: it may be done all the same."""
-        self._block.post(self._scope.cancel)
-        self._done.acquire()
+        """Cancels it and waits until it has ended: it may be done all the same. An interrupt may have
+        come before it was posted, or after it was waited for."""
+        self._block.post(self._cancel)
+        if not self._ended:
+            self._done.acquire()
+
+    # --- in the loop
 
     def _start(self) -> None:
-        if not self._block.start(self._run):
-            self._closed()
-            self._done.release()
+        if not self._started:
+            self._started = True
+            if not self._block.start(self._run):
+                self.error = self._block.why_over()
+                self._end()
+
+    def _cancel(self) -> None:
+        self._scope.cancel()
+        if not self._started:
+            self._started = self.cancelled = True
+            self._end()
 
     async def _run(self) -> None:
         try:
@@ -90,12 +114,13 @@ class Call:
                 self.value = await self._function(*self._args)
             self.cancelled = self._scope.cancelled_caught
         except trio.Cancelled:
-            self._closed()  # not by us: what it works on has ended
+            self.error = self._block.why_over()  # not by us: what it works on has ended
             raise
         except BaseException as error:
             self.error = unwrapped(error)
         finally:
-            self._done.release()
+            self._end()
 
-    def _closed(self) -> None:
-        self.error = self._block.why_over()
+    def _end(self) -> None:
+        self._ended = True
+        self._done.release()

@@ -78,7 +78,7 @@ class Reader(Handle[R]):
     """A stream of views and messages. One thread at a time may read it."""
 
     _kept: deque[list[Item]]
-    _reading: threading.Lock
+    _reading: Any  # an RLock: a thread that was interrupted while reading may read again
 
     def receive(self, timeout: float | None = None) -> Item:
         """The next View or Message (or State).
@@ -134,7 +134,7 @@ class Channel(Reader[async_channel.Channel]):
 
     def __init__(self, opener: Callable[[], Any], cluster: str, timeout: float | None) -> None:
         self._kept = deque()
-        self._reading = threading.Lock()
+        self._reading = threading.RLock()
         super().__init__(f"channel of {cluster}", opener, _closed, timeout)
         self._what = f"channel {self.name} of {cluster}"
 

@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
 from jgroups_py.blocking.block import Block
-from jgroups_py.blocking.call import Call
+from jgroups_py.blocking.call import Call, checked_timeout
 
 T = TypeVar("T")
 
@@ -28,6 +28,7 @@ class Handle(Generic[T]):
     ) -> None:
         self._what = what
         self._closed = True  # until it is open there is nothing to close
+        checked_timeout(timeout)
         self._inside = inside  # is not lost before we are
         outer: Block[Any] | None = None if inside is None else inside._block
         self._block: Block[T] = Block(opener, closed, outer)

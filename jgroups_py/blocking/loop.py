@@ -1,7 +1,7 @@
 """The one trio loop of the facade, in a background thread.
 
 ``use`` starts it for the first user, ``release`` ends it after the last. Work is posted from any thread
-as functions that run in the loop's thread; those that gather while the loop is busy cost one wake-up.
+as functions that run in the loop's thread.
 
 The thread is a daemon, so that nothing can hold up the end of the process for ever; before the
 interpreter ends, what is still open is closed, within ``EXIT_TIMEOUT``.
@@ -13,7 +13,6 @@ import atexit
 import logging
 import os
 import threading
-from collections import deque
 from collections.abc import Callable
 
 import trio
@@ -35,8 +34,6 @@ class Loop:
         self.nursery: trio.Nursery
         self.closing: dict[Callable[[], None], None] = {}
         """How to ask those who are open to close; called in the loop when the process ends."""
-        self._posted: deque[Callable[[], None]] = deque()
-        self._armed = False
         self._over = False
         self._token: trio.lowlevel.TrioToken
         self._end: trio.Event
@@ -53,25 +50,11 @@ class Loop:
         return threading.get_ident() == self._thread.ident and not self._over
 
     def post(self, function: Callable[[], None]) -> None:
-        """Runs ``function`` in the loop's thread soon, in order. It must not raise. Neither locks nor
-        waits: finalizers call it from wherever they run."""
-        self._posted.append(function)
-        if not self._armed:  # else who armed it, or the drain under way, takes ours as well
-            self._armed = True
-            try:
-                self._token.run_sync_soon(self._drain)
-            except trio.RunFinishedError:
-                self._drain()
-        if self._over:
-            self._drain()
-
-    def _drain(self) -> None:
-        self._armed = False  # first: what is posted from here on may need another drain
-        while self._posted:
-            try:
-                function = self._posted.popleft()
-            except IndexError:  # the loop is over, and another thread was faster
-                return
+        """Runs ``function`` in the loop's thread soon, in order; here, if the loop has ended. It must
+        not raise. Finalizers and interrupted threads may post: nothing is locked that they could hold."""
+        try:
+            self._token.run_sync_soon(function)
+        except trio.RunFinishedError:
             function()
 
     def stop(self) -> None:
@@ -91,7 +74,6 @@ class Loop:
         finally:
             self._over = True
             ready.set()
-            self._drain()
 
     async def _main(self, ready: threading.Event) -> None:
         self._token = trio.lowlevel.current_trio_token()

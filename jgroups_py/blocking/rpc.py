@@ -68,7 +68,7 @@ class Rpc(Reader[AsyncRpc]):
         self, channel: Channel, target: object, timeout: float | None, **options: Any
     ) -> None:
         self._kept = deque()
-        self._reading = threading.Lock()
+        self._reading = threading.RLock()
         self._channel = channel
         opener = partial(open_async, channel._value, target, **options)
         super().__init__(f"RPC on {channel._what}", opener, _closed, timeout, channel)

@@ -25,6 +25,7 @@ from jgroups_py import (
     Answer,
     ChannelClosed,
     ConfigError,
+    Expelled,
     JoinError,
     MemoryNetwork,
     Message,
@@ -35,6 +36,7 @@ from jgroups_py import (
     View,
     blocking,
 )
+from jgroups_py.blocking import call
 from jgroups_py.blocking.loop import THREAD_NAME
 from jgroups_py.cache import Kind, NodeChanged
 from jgroups_py.errors import BatchConflict, CacheClosed, CacheRefused
@@ -146,7 +148,7 @@ def test_one_thread_reads(open_sim: Open) -> None:
     with open_sim() as a, ThreadPoolExecutor(1) as pool:
         a.receive(timeout=5)
         reading = pool.submit(a.receive)
-        until(a._reading.locked)
+        until(lambda: a._value._stream.is_waited_for)
         with pytest.raises(trio.BusyResourceError, match="another thread"):
             a.receive(timeout=1)
         a.send(b"x")
@@ -158,7 +160,7 @@ def test_a_reader_in_another_thread_hears_that_the_channel_was_closed(open_sim: 
     a.receive(timeout=5)
     with ThreadPoolExecutor(1) as pool:
         reading = pool.submit(a.receive)
-        until(a._reading.locked)
+        until(lambda: a._value._stream.is_waited_for)
         a.close()
         with pytest.raises(ChannelClosed):
             reading.result(5)
@@ -199,6 +201,9 @@ def test_an_opening_that_takes_too_long_leaves_nothing() -> None:
             timeout=0.05,
         )
     until(lambda: not loops())
+    with pytest.raises(ValueError, match="timeout must be"):
+        blocking.open_tree_cache("local.xml", timeout=-1)
+    assert not loops()
 
 
 def test_a_state_is_made_in_a_thread_and_fetched(open_sim: Open) -> None:
@@ -461,9 +466,81 @@ def test_an_interrupt_cancels_the_call_and_nothing_else(open_sim: Open) -> None:
         with pytest.raises(KeyboardInterrupt):
             channel.receive(timeout=10)
         timer.join()
-        assert not channel._reading.locked()
         channel.send(b"x")
         assert next_message(channel).payload == b"x"
+
+
+def test_interrupts_at_any_moment_break_nothing(cache: blocking.TreeCache) -> None:
+    class Interrupt(Exception):
+        pass
+
+    def interrupt(number: int, frame: object) -> None:
+        raise Interrupt
+
+    chance = random.Random(1)
+    hit = 0
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        for number in range(400):
+            try:
+                signal.setitimer(signal.ITIMER_REAL, chance.uniform(5e-6, 4e-4))
+                cache.put("/a", "k", number)
+                time.sleep(0.01)
+            except Interrupt:
+                hit += 1
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert hit == 400
+    cache.put("/a", "k", "done", timeout=5)
+    assert cache.get("/a", "k", timeout=5) == "done"
+    assert cache.statistics().counters["calls_under_way"] == 0
+
+
+def test_a_message_that_was_taken_for_an_interrupted_reader_is_not_lost(open_sim: Open) -> None:
+    class Interrupt(Exception):
+        pass
+
+    with open_sim() as channel:
+        view = channel.receive(timeout=5)
+
+        class Call(call.Call):
+            def wait(self, timeout: float | None) -> Any:
+                super().wait(timeout)
+                raise Interrupt
+
+        channel.send_many([b"1", b"2"])
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("jgroups_py.blocking.channel.Call", Call)
+            with pytest.raises(Interrupt):
+                channel.receive_many(timeout=5)
+        assert isinstance(view, View)
+        assert [next_message(channel).payload for _ in range(2)] == [b"1", b"2"]
+
+
+def test_a_cache_that_is_put_out_of_its_group_says_so() -> None:
+    settings = {"cache.stack": "sim.xml"}
+    cache = blocking.open_tree_cache(
+        "replicated.xml",
+        cluster="x",
+        transport=MemoryNetwork(),
+        properties=settings,
+        timeout=20,
+    )
+    assert len(cache.members) == 1
+
+    def expel() -> None:
+        channel = cache._value._replication.channel
+        assert channel is not None
+        channel.abandon("a test wants it")
+
+    cache._look(expel)
+    until(lambda: cache.closed)
+    with pytest.raises(Expelled, match="a test wants it"):
+        cache.put("/a", "k", 1)
+    with pytest.raises(Expelled):
+        cache.close()
+    cache.close()
 
 
 def test_a_call_costs_at_most_half_more_than_one_of_trio() -> None:
