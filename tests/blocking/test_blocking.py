@@ -40,6 +40,7 @@ from jgroups_py.blocking import call
 from jgroups_py.blocking.loop import THREAD_NAME
 from jgroups_py.cache import Kind, NodeChanged
 from jgroups_py.errors import BatchConflict, CacheClosed, CacheRefused
+from jgroups_py.rpc import Replies as AsyncReplies
 from jgroups_py.tools.bench_blocking import measure
 
 BASE = "trio.from_thread.run of nothing"
@@ -288,8 +289,29 @@ def test_calls_one_all_first_many(pair: Pair, target: Target) -> None:
         ra.cast("add", 0, 0, timeout=5)
         assert ra.statistics().counters.calls >= 5
         assert ra.view.members == a.view.members
-        for _ in ra.call_all("add", 1, 1):
-            break  # the rest is dropped
+
+
+def test_replies_let_go_of_are_forgotten_in_the_loop(
+    pair: Pair, target: Target, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The async API's object must not clean up in our thread."""
+    closed: list[tuple[bool, str]] = []
+    close = AsyncReplies.close
+
+    def noted(replies: AsyncReplies) -> None:
+        closed.append((replies._pending is not None, threading.current_thread().name))
+        close(replies)
+
+    monkeypatch.setattr(AsyncReplies, "close", noted)
+    a, b = pair
+    with blocking.open_rpc(a, target) as rpc, blocking.open_rpc(b):
+        replies = rpc.call_all("wait", dests=a.address)
+        with pytest.raises(TimeoutError):
+            rpc._call(replies._next, timeout=0.05)
+        del replies
+        gc.collect()
+        until(lambda: closed)
+        assert closed[0] == (True, THREAD_NAME)
 
 
 def test_methods_run_in_threads_unless_told_otherwise(open_sim: Open, target: Target) -> None:
