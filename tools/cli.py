@@ -89,6 +89,8 @@ def main(args: Sequence[str] | None = None) -> None:
         # As SIGINT, at which Python and trio let what is under way clean up behind itself.
         nonlocal terminated
         terminated = True
+        if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+            raise KeyboardInterrupt  # a shell started us in the background
         signal.raise_signal(signal.SIGINT)
 
     signal.signal(signal.SIGTERM, interrupt)

@@ -44,3 +44,22 @@ def test_the_result_is_the_exit_code() -> None:
 
     assert run_command(four) == 4
     assert run_command(nothing) == 0
+
+
+def test_sigterm_ends_a_command_that_a_shell_started_in_the_background() -> None:
+    """Such a process ignores SIGINT. The workers of the command end with it."""
+    command = "from jgroups_py.tools.cli import main; main()"
+    arguments = ["simulate", "--profile", "membership", "--seeds", "1..5000"]
+    with subprocess.Popen(
+        [sys.executable, "-c", command, *arguments],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN),
+        start_new_session=True,
+    ) as process:
+        assert process.stderr is not None
+        assert process.stderr.readline() != "", "it says how far it is"
+        process.terminate()
+        process.communicate(timeout=30)
+    assert process.returncode == 128 + signal.SIGTERM
