@@ -588,7 +588,8 @@ class FD_SOCK2(Protocol):
     def _close_unknown(self) -> None:
         """Closes connections on which nobody has said who it is twice in a row."""
         assert self._connections is not None
-        known = {*self._of.values(), *(s.connection for s in self._searches.values())}
+        known = {*self._of.values(), self._watching}
+        known.update(s.connection for s in self._searches.values())
         unknown = [c for c in self._connections.open() if c not in known]
         for connection in unknown:
             if connection in self._unknown:

@@ -565,14 +565,12 @@ def test_a_cache_that_is_put_out_of_its_group_says_so() -> None:
     cache.close()
 
 
-def test_a_call_costs_at_most_half_more_than_one_of_trio() -> None:
-    def ratio() -> float:
-        took = measure(rounds=5, calls=50)
-        bulk = {name: value for name, value in took.items() if name.endswith("each")}
-        assert len(bulk) == 3 and max(bulk.values()) < took[BASE] / 2
-        return took["blocking: a call of nothing"] / took[BASE]
-
-    assert any(ratio() <= 1.5 for _ in range(3))  # what else runs here may disturb one of three
+def test_the_benchmark_compares_with_a_call_of_trio() -> None:
+    """How they compare is for the benchmark to say, not for a test."""
+    took = measure(rounds=1, calls=5)
+    assert {BASE, "blocking: a call of nothing"} <= took.keys()
+    assert sum(name.endswith("each") for name in took) == 3
+    assert min(took.values()) > 0
 
 
 # --- processes

