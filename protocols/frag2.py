@@ -36,14 +36,15 @@ from jgroups_py.window import compact
 _ID: Final = PROTOCOL_IDS["FRAG2"]
 _OVERHEAD: Final = 200
 """Bytes that a fragment costs besides its payload."""
-_OOB: Final = int(Flag.OOB)
+_UNORDERED: Final = int(Flag.OOB | Flag.NO_FC | Flag.NO_RELIABILITY)
+"""Messages with one of these may overtake others, also fragments that wait for credits."""
 _SLICED: Final = (MessageType.BYTES, MessageType.NIO)
 
 
 def _stream(batch: Batch) -> bool | None:
     """Which messages of the same sender keep their order with this one: multicasts, or (False) those
-    to this member; out-of-band ones keep none (None)."""
-    return None if batch.flags & _OOB else batch.dest is None
+    to this member; what may overtake keeps none (None)."""
+    return None if batch.flags & _UNORDERED else batch.dest is None
 
 
 class _Puzzle:
@@ -213,7 +214,7 @@ class FRAG2(Protocol):
         self._end_torn(batch, header.id)
         table = self._puzzles.get(src)
         puzzle = None if table is None else table.open.get(header.id)
-        if puzzle is None and header.index and not batch.flags & _OOB:
+        if puzzle is None and header.index and not batch.flags & _UNORDERED:
             self._torn(batch)
             return
         if table is None:

@@ -16,14 +16,14 @@ Requester
       provider left
 
 Held back multicasts of who has left meanwhile are in the state, too: survivors agree. What the digest
-covers and has not come yet is dropped when it comes. So the reader sees the state
-first and after it every multicast that is not in it, each once.
+covers and has not come yet is dropped when it comes. So the reader sees the state first and after it
+every multicast that is not in it, each once.
 
 A provider that waits until it has what the requester had makes its state at least as new as what the
 requester has delivered; where it waits in vain it refuses, if it lacks multicasts of the requester
 itself. It waits, too, for large multicasts that had come in part when the requester joined, which has
-missed their beginning, and refuses without them. A Java provider does not wait: where a digest is lower, the requester's windows
-are set back (SetDigest) and those multicasts are delivered again.
+missed their beginning, and refuses without them. A Java provider does not wait: where a digest is
+lower, the requester's windows are set back (SetDigest) and those multicasts are delivered again.
 
 Source:  JGroups STATE_TRANSFER; WIRE.md 11.8.
 Differs: no BARRIER; the digest is taken at a point of the provider's stream, the state when its

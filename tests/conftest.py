@@ -25,6 +25,8 @@ settings.load_profile("tests")
 ROOT = Path(__file__).resolve().parent.parent
 SOCKETS = ("api", "blocking", "cache", "conformance", "drill", "examples", "interop", "longlife")
 SOCKETS += ("rpc", "sockets", "tools")
+ONE_WORKER = "sockets"
+"""The group of those tests."""
 NUMBER = "seed"
 """Name of the property of a report that carries a number from a worker."""
 
@@ -51,7 +53,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 raise pytest.UsageError(f"{item.nodeid}: no requirement {number!r}")
             item.user_properties.append((NUMBER, number))
         if item.path.relative_to(ROOT / "tests").parts[0] in SOCKETS:
-            item.add_marker(pytest.mark.xdist_group("sockets"))
+            item.add_marker(pytest.mark.xdist_group(ONE_WORKER))
 
 
 def numbers_of(item: pytest.Item) -> list[str]:
@@ -74,7 +76,7 @@ class Recorder:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         numbers = [str(value) for name, value in report.user_properties if name == NUMBER]
         if numbers:
-            nodeid = report.nodeid.partition("@")[0]  # a worker adds the group
+            nodeid = report.nodeid.removesuffix(f"@{ONE_WORKER}")  # a worker adds it
             self._numbers[nodeid] = numbers
             if report.failed:
                 self._passed[nodeid] = False

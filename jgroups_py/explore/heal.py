@@ -92,7 +92,7 @@ class Healer:
             if not any(name in self.names for name in names):
                 for name in names[:2]:
                     self.names.append(name)
-                    scene.cast.core = {**(scene.cast.core or {}), name: None}
+                    scene.cast.core = dict.fromkeys(self.names)
                     started.append(scene.restart(name))
         return [m for m in started if m is not None]
 

@@ -17,8 +17,8 @@ at the rest of its site only where a member fell, a view came, a buffer shrank.
 The design (RELAY.md) promises I3 for departed origins while fewer than ``buffering_members`` holders
 fall between two moments at which all are complete; what is missing after more is excused, and so is
 what an origin sent before it heard that its site had been promoted, or had gone by then: only the
-relay keeps that. A member cut off from its site is not held to I2's last part until it has caught up. A ``Violation``
-names invariant, member, time, and the world's seed.
+relay keeps that. A member cut off from its site is not held to I2's last part until it has caught up.
+A ``Violation`` names invariant, member, time, and the world's seed.
 """
 
 from __future__ import annotations

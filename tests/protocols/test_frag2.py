@@ -170,6 +170,19 @@ def test_who_asks_is_told_which_ordered_multicasts_are_incomplete() -> None:
     assert asked == frozenset({(B, 1)})
 
 
+@pytest.mark.parametrize("flag", [Flag.NO_FC, Flag.NO_RELIABILITY, Flag.OOB])
+def test_what_may_overtake_ends_no_incomplete_message(flag: Flag) -> None:
+    """Its last fragment waits for credits at the sender."""
+    stack = fake()
+    stack.up(fragment(1, 0, 2, b"ab", flags=0))
+    stack.up(Batch(None, (b"quick",), {}, B, int(flag)))
+    stack.up(fragment(2, 1, 2, b"gh", flags=int(flag)))
+    stack.up(fragment(2, 0, 2, b"ef", flags=int(flag)))
+    stack.up(fragment(1, 1, 2, b"cd", flags=0))
+    got = [batch.payloads for batch in stack.take_up()]
+    assert got == [(b"quick",), (b"efgh",), (b"abcd",)]
+
+
 def test_messages_in_order_of_others_may_be_mixed() -> None:
     """Threads of a Java member cut their messages at the same time."""
     stack, java = fake(), UUID(bytes(16))
