@@ -510,9 +510,10 @@ class GMS(Protocol):
 
     def merges_our_view(self, view: MergeView) -> bool:
         """Does it continue the view we have? A coordinator whose view we left behind may count us
-        among its members, and says of us what it knew then."""
-        mine = next((s for s in view.subgroups if self.local_address in s), None)
-        return mine is not None and self.view is not None and mine.view_id == self.view.view_id
+        among its members, and says of us what it knew then. Java lists such a view beside ours."""
+        return self.view is not None and any(
+            s.view_id == self.view.view_id and self.local_address in s for s in view.subgroups
+        )
 
     def install(self, view: View) -> None:
         """From now on the group is ``view``."""

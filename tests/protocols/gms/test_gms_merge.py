@@ -373,3 +373,17 @@ def test_a_merge_view_is_taken_only_from_the_view_it_continues(net: Any) -> None
     assert b.gms.view.view_id == now and b.gms.views_ignored == 1
     b.gms.view_received(a.address, ViewDigest(merge(now)))
     assert b.gms.view.view_id == ViewId(a.address, 9)
+
+
+@pytest.mark.parametrize("theirs_first", [True, False])
+def test_a_merge_view_may_list_an_older_view_of_ours_beside_the_one_we_have(
+    net: Any, theirs_first: bool
+) -> None:
+    """Java's leader was paused, lists the view it still had and ours, in any order."""
+    a, b, c = net.group("ABC")
+    mine = b.gms.view
+    theirs = View(ViewId(c.address, mine.id - 1), (c.address, b.address))
+    groups = (theirs, mine) if theirs_first else (mine, theirs)
+    view = MergeView(ViewId(c.address, 9), (c.address, a.address, b.address), groups)
+    b.gms.view_received(a.address, ViewDigest(view))
+    assert b.gms.view == view
