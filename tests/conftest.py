@@ -23,8 +23,8 @@ from hypothesis import HealthCheck, settings
 settings.register_profile("tests", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("tests")
 ROOT = Path(__file__).resolve().parent.parent
-SOCKETS = ("api", "blocking", "cache", "conformance", "drill", "examples", "interop", "longlife")
-SOCKETS += ("rpc", "sockets", "tools")
+SOCKETS = ("aio", "api", "blocking", "cache", "conformance", "drill", "examples")
+SOCKETS += ("interop", "longlife", "rpc", "sockets", "tools")
 ONE_WORKER = "sockets"
 """The group of those tests."""
 NUMBER = "seed"

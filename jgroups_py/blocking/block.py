@@ -14,28 +14,36 @@ from typing import Any, Generic, TypeVar
 
 import trio
 
-from jgroups_py.blocking.call import checked_timeout, unwrapped
+from jgroups_py.blocking.call import checked_timeout
 from jgroups_py.blocking.loop import Loop, release, use
+from jgroups_py.blocking.task import unwrapped
 from jgroups_py.errors import LocalProtocolError
 
 T = TypeVar("T")
 
 
+def _nobody() -> None:
+    pass
+
+
 class Block(Generic[T]):
     """``opener``: makes the context manager, in the loop. ``closed``: what calls raise after the end.
-    ``inside``: the block around this one, which closes this one first."""
+    ``inside``: the block around this one, which closes this one first. ``told``: called in the loop when
+    it was opened, and when it has ended."""
 
     def __init__(
         self,
         opener: Callable[[], AbstractAsyncContextManager[T]],
         closed: Callable[[], Exception],
         inside: Block[Any] | None = None,
+        told: Callable[[], None] = _nobody,
     ) -> None:
         self.value: T
         self.error: BaseException | None = None
         self._opener = opener
         self._closed = closed
         self._outer = inside
+        self._told = told
         self._inner: dict[Block[Any], None] = {}
         self._is_open = False
         self._over = False
@@ -52,13 +60,12 @@ class Block(Generic[T]):
     def open(self, timeout: float | None) -> None:
         """Raises what opening raises; TimeoutError: nothing is left behind."""
         limit = checked_timeout(timeout)
-        self._loop.post(self._start)
+        self.begin()
         try:
             self._check_thread()
             in_time = self._answered.wait(None if limit < 0 else limit)
         except BaseException:
-            self._loop.post(self._opening.cancel)
-            self.leave()
+            self.abandon()
             raise
         if not in_time:
             self._loop.post(self._give_up_opening)
@@ -66,6 +73,15 @@ class Block(Generic[T]):
         if not self._is_open:
             self._finish(None)
             raise self.error or TimeoutError(f"not opened within {timeout:g} s")
+
+    def begin(self) -> None:
+        """Begins to open; does not wait."""
+        self._loop.post(self._start)
+
+    def abandon(self) -> None:
+        """Not to be opened after all, or to be closed again; does not wait."""
+        self._loop.post(self._opening.cancel)
+        self.leave()
 
     def post(self, function: Callable[[], None]) -> None:
         """See ``Loop.post``.
@@ -96,8 +112,18 @@ class Block(Generic[T]):
         return self._loop.pid == os.getpid()
 
     @property
+    def is_open(self) -> bool:
+        """Was it opened? (It may be over by now.)"""
+        return self._is_open
+
+    @property
     def is_over(self) -> bool:
         return self._over
+
+    def join(self) -> None:
+        """After the end: waits for the loop, if this was its last user."""
+        if not self._loop.users:
+            self._loop.join()
 
     def leave(self) -> None:
         """Begins to close; does not wait."""
@@ -158,6 +184,7 @@ class Block(Generic[T]):
                     async with self._opener() as self.value:
                         self._is_open = True
                         self._answered.set()
+                        self._told()
                         await self._leave.wait()
                         for block in tuple(self._inner):
                             block._leave.set()
@@ -179,3 +206,4 @@ class Block(Generic[T]):
         self._left.set()
         self._answered.set()
         self._ended.set()
+        self._told()

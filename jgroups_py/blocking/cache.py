@@ -9,8 +9,7 @@ from functools import partial
 from types import TracebackType
 from typing import Any, Self, TypedDict, Unpack
 
-import trio
-
+from jgroups_py.blocking import bulk
 from jgroups_py.blocking.handle import Handle
 from jgroups_py.cache import (
     Batch as AsyncBatch,
@@ -31,9 +30,6 @@ from jgroups_py.cache.fqn import AnyPath
 from jgroups_py.cache.listeners import CHANGES
 from jgroups_py.driver import Transport
 from jgroups_py.errors import CacheClosed
-
-TURN_NODES = 256
-"""After so many nodes of one bulk call the loop's other tasks run."""
 
 CHANGES_AT_ONCE = 256
 """Changes that one crossing between threads brings to a listener."""
@@ -107,17 +103,7 @@ class TreeCache(Handle[AsyncTreeCache]):
     ) -> list[Any]:
         """One attribute of many nodes, in the order of ``paths``, with one crossing between threads; not
         all of one moment."""
-        wanted = list(paths)
-        get = self._value.get
-
-        async def look() -> list[Any]:
-            values = []
-            for number, path in enumerate(wanted, 1):
-                values.append(await get(path, key, default, **options))
-                if not number % TURN_NODES:
-                    await trio.lowlevel.checkpoint()
-            return values
-
+        look = partial(bulk.get_many, self._value, list(paths), key, default, **options)
         values: list[Any] = self._call(look, timeout=timeout)
         return values
 
@@ -129,17 +115,7 @@ class TreeCache(Handle[AsyncTreeCache]):
         **options: Unpack[CallOptions],
     ) -> list[dict[str, Any] | None]:
         """As ``get_many``, all attributes of each; None where there is no node."""
-        wanted = list(paths)
-        get_node = self._value.get_node
-
-        async def look() -> list[dict[str, Any] | None]:
-            nodes = []
-            for number, path in enumerate(wanted, 1):
-                nodes.append(await get_node(path, **options))
-                if not number % TURN_NODES:
-                    await trio.lowlevel.checkpoint()
-            return nodes
-
+        look = partial(bulk.get_nodes, self._value, list(paths), **options)
         nodes: list[dict[str, Any] | None] = self._call(look, timeout=timeout)
         return nodes
 
@@ -202,15 +178,7 @@ class TreeCache(Handle[AsyncTreeCache]):
         """Sets attributes of many nodes, path by path, as one batch (all or nothing, at most
         ``maxCallNodes``) and with one crossing between threads."""
         wanted = list(nodes.items() if isinstance(nodes, Mapping) else nodes)
-        cache = self._value
-
-        async def put() -> None:
-            async with cache.batch(**options) as batch:
-                for number, (path, attributes) in enumerate(wanted, 1):
-                    batch.put_node(path, attributes, replace=replace)
-                    if not number % TURN_NODES:
-                        await trio.lowlevel.checkpoint()
-
+        put = partial(bulk.put_many, self._value, wanted, replace=replace, **options)
         self._call(put, timeout=timeout)
 
     def remove(
@@ -409,19 +377,9 @@ class Changes:
         if not self._items:
             if self._cache.closed:
                 return None
-            self._cache._call(self._take, timeout=timeout)
+            take = partial(bulk.changes_together, self._listener, self._items, CHANGES_AT_ONCE)
+            self._cache._call(take, timeout=timeout)
         return self._items.popleft() if self._items else None
-
-    async def _take(self) -> None:
-        item = await anext(self._listener, None)
-        while item is not None:
-            self._items.append(item)
-            if len(self._items) == CHANGES_AT_ONCE:
-                return
-            try:
-                item = self._listener.take_nowait()
-            except trio.WouldBlock:
-                return
 
 
 def _closed() -> CacheClosed:

@@ -1,4 +1,4 @@
-"""One call from a thread into the loop: posted, run as a task, waited for, cancelled."""
+"""One call from a thread into the loop: posted, waited for, cancelled."""
 
 from __future__ import annotations
 
@@ -6,9 +6,7 @@ import threading
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
-import trio
-
-from jgroups_py.unwrap import leaves
+from jgroups_py.blocking.task import Task
 
 if TYPE_CHECKING:
     from jgroups_py.blocking.block import Block
@@ -23,44 +21,17 @@ def checked_timeout(timeout: float | None) -> float:
     return min(timeout, threading.TIMEOUT_MAX)
 
 
-def unwrapped(error: BaseException) -> BaseException:
-    """The one error in a group, or the group. Cancellation does not count beside a real error."""
-    if not isinstance(error, BaseExceptionGroup):
-        return error
-    found = leaves(error)
-    real = [leaf for leaf in found if not isinstance(leaf, trio.Cancelled)] or found[:1]
-    return real[0] if len(real) == 1 else error
-
-
-class Call:
+class Call(Task):
     """``function(*args)`` in the loop, for one thread that waits for it."""
 
-    __slots__ = (
-        "_args",
-        "_block",
-        "_done",
-        "_ended",
-        "_function",
-        "_scope",
-        "_started",
-        "cancelled",
-        "error",
-        "value",
-    )
+    __slots__ = ("_done",)
 
     def __init__(
         self, block: Block[Any], function: Callable[..., Awaitable[Any]], args: tuple[Any, ...]
     ) -> None:
-        self._block = block
-        self._function = function
-        self._args = args
-        self._scope = trio.CancelScope()
+        super().__init__(block, function, args)
         self._done = threading.Lock()  # a lock is the cheapest thing to wait on: one waiter, once
         self._done.acquire()
-        self._started = self._ended = False
-        self.value: Any = None
-        self.error: BaseException | None = None
-        self.cancelled = False
 
     def wait(self, timeout: float | None) -> Any:
         """Its value, or what it raised. What interrupts the waiting (KeyboardInterrupt) cancels it.
@@ -79,12 +50,7 @@ class Call:
             self._give_up()
             if self.cancelled:
                 raise TimeoutError(f"not done within {timeout:g} s")
-        if self.error is not None:
-            try:
-                raise self.error
-            finally:
-                self.error = None  # else its traceback and we keep each other
-        return self.value
+        return self.outcome()
 
     def _give_up(self) -> None:
         """Cancels it and waits until it has ended: it may be done all the same. An interrupt may have
@@ -93,34 +59,5 @@ class Call:
         if not self._ended:
             self._done.acquire()
 
-    # --- in the loop
-
-    def _start(self) -> None:
-        if not self._started:
-            self._started = True
-            if not self._block.start(self._run):
-                self.error = self._block.why_over()
-                self._end()
-
-    def _cancel(self) -> None:
-        self._scope.cancel()
-        if not self._started:
-            self._started = self.cancelled = True
-            self._end()
-
-    async def _run(self) -> None:
-        try:
-            with self._scope:
-                self.value = await self._function(*self._args)
-            self.cancelled = self._scope.cancelled_caught
-        except trio.Cancelled:
-            self.error = self._block.why_over()  # not by us: what it works on has ended
-            raise
-        except BaseException as error:
-            self.error = unwrapped(error)
-        finally:
-            self._end()
-
-    def _end(self) -> None:
-        self._ended = True
+    def _tell(self) -> None:
         self._done.release()

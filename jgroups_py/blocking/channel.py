@@ -13,7 +13,7 @@ import trio
 
 from jgroups_py import channel as async_channel
 from jgroups_py.address import UUID, Address
-from jgroups_py.batch import Batch
+from jgroups_py.blocking.bulk import items_together, one_item
 from jgroups_py.blocking.call import Call
 from jgroups_py.blocking.handle import Handle
 from jgroups_py.channel import Item
@@ -88,13 +88,13 @@ class Reader(Handle[R]):
             TimeoutError: nothing came; nothing is lost.
             trio.BusyResourceError: another thread is reading.
         """
-        (item,) = self._read(_one, timeout)
+        (item,) = self._read(one_item, timeout)
         return item
 
     def receive_many(self, timeout: float | None = None) -> list[Item]:
         """The next view, or all messages of one sender that came together (at most a packet or so):
         one crossing between threads for all of them. Raises as ``receive``."""
-        return self._read(_run_of, timeout)
+        return self._read(items_together, timeout)
 
     def __iter__(self) -> Self:
         return self
@@ -123,7 +123,7 @@ class Reader(Handle[R]):
 
     def _take_kept(self, how: Callable[[R], Any]) -> list[Item]:
         items = self._kept.popleft()
-        if how is _one and len(items) > 1:
+        if how is one_item and len(items) > 1:
             self._kept.appendleft(items[1:])
             return items[:1]
         return items
@@ -216,19 +216,6 @@ class Channel(Reader[async_channel.Channel]):
 
 def _closed() -> ChannelClosed:
     return ChannelClosed("the channel is closed")
-
-
-async def _one(stream: Any) -> list[Item]:
-    return [await anext(stream)]
-
-
-async def _run_of(stream: Any) -> list[Item]:
-    while True:
-        item = await stream.next_batch()
-        if not isinstance(item, Batch):
-            return [item]
-        if item.payloads:
-            return list(item.messages())
 
 
 def _in_a_thread(state: ChunksOfState) -> StateProvider:

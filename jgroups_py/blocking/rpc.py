@@ -12,9 +12,10 @@ from typing import Any
 import trio
 
 from jgroups_py.address import Address
+from jgroups_py.blocking import bulk
 from jgroups_py.blocking.channel import Channel, Reader
-from jgroups_py.errors import CallError, ChannelClosed, Suspected, Unreachable
-from jgroups_py.rpc import Answer, Codec, Methods, Raised, Reply, RpcLimits, RpcStatistics
+from jgroups_py.errors import ChannelClosed
+from jgroups_py.rpc import Answer, Codec, Methods, Reply, RpcLimits, RpcStatistics
 from jgroups_py.rpc import Rpc as AsyncRpc
 from jgroups_py.rpc import open_rpc as open_async
 from jgroups_py.rpc.methods import Method, methods_of
@@ -22,9 +23,6 @@ from jgroups_py.view import View
 
 WORKERS = 8
 """Threads in which the methods of one target run at once."""
-
-CALLS_AT_ONCE = 256
-"""Calls of one ``call_many`` under way at once."""
 
 
 def open_rpc(
@@ -119,9 +117,9 @@ class Rpc(Reader[AsyncRpc]):
             TimeoutError: not all have answered; any of them may have run.
             ChannelClosed, Expelled, LocalProtocolError: any of them may have run.
         """
-        wanted = [(call[0], call[1:]) for call in calls]
+        wanted = [tuple(call) for call in calls]
         replies: list[Reply] = self._call(
-            partial(_call_many, self._value, wanted, flags), timeout=timeout
+            partial(bulk.call_many, self._value, wanted, flags=flags), timeout=timeout
         )
         return replies
 
@@ -225,32 +223,6 @@ class Replies:
 
 def _closed() -> ChannelClosed:
     return ChannelClosed("the RPC is closed")
-
-
-async def _call_many(
-    rpc: AsyncRpc, calls: list[tuple[Address, tuple[Any, ...]]], flags: int
-) -> list[Reply]:
-    replies: list[Any] = [None] * len(calls)
-    numbers = iter(range(len(calls)))
-
-    async def some() -> None:
-        for number in numbers:  # of all of us: each takes the next that nobody has taken
-            dest, what = calls[number]
-            replies[number] = await _reply(rpc, dest, what, flags)
-
-    async with trio.open_nursery() as nursery:
-        for _ in range(min(CALLS_AT_ONCE, len(calls))):
-            nursery.start_soon(some)
-    return replies
-
-
-async def _reply(rpc: AsyncRpc, dest: Address, what: tuple[Any, ...], flags: int) -> Reply:
-    try:
-        return Answer(dest, await rpc.call(dest, *what, flags=flags))
-    except (Suspected, Unreachable) as error:
-        return error
-    except CallError as error:
-        return Raised(dest, error)
 
 
 def _in_threads(target: object, workers: int) -> Methods:

@@ -11,6 +11,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent.parent
 EXPECTED = {
+    "asgi_cache.py": "put: (204, None)\nget: (200, {'name': 'Ada', 'visits': 20})\ngone: (404, None)",
     "buddy_cache.py": "A is gone: B owns 10, keeps 0, C owns 0, keeps 10\nC is asked: user 7",
     "blocking.py": "eight threads called: 380\nthe cache has 1000 squares, 30 is 900",
     "hello.py": "A says hello everyone",

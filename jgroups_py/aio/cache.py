@@ -1,0 +1,162 @@
+"""A tree cache for asyncio programs."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from functools import partial
+from types import TracebackType
+from typing import Any, Self, Unpack
+
+from jgroups_py.aio.handle import Handle, forward, note
+from jgroups_py.blocking import bulk
+from jgroups_py.blocking.cache import CHANGES_AT_ONCE, CacheOptions
+from jgroups_py.cache import Batch as AsyncBatch
+from jgroups_py.cache import CacheSettings, CacheStatistics, CallOptions, Kind, Missed, NodeChanged
+from jgroups_py.cache import TreeCache as AsyncTreeCache
+from jgroups_py.cache import open_tree_cache as open_async
+from jgroups_py.cache.fqn import AnyPath
+from jgroups_py.cache.listeners import CHANGES
+from jgroups_py.errors import CacheClosed
+
+
+def open_tree_cache(
+    config: str | os.PathLike[str] | CacheSettings, **options: Unpack[CacheOptions]
+) -> TreeCache:
+    """A tree cache for as long as the ``async with`` lasts; arguments and errors as
+    ``jgroups_py.cache.open_tree_cache``."""
+    return TreeCache("tree cache", partial(open_async, config, **options), _closed)
+
+
+class TreeCache(Handle[AsyncTreeCache]):
+    """Nodes with attributes, by path: ``jgroups_py.cache.TreeCache``, whose errors and options the calls
+    have. A write that was cancelled may have happened."""
+
+    get = forward(AsyncTreeCache.get)
+    get_node = forward(AsyncTreeCache.get_node)
+    get_many = forward(bulk.get_many)
+    get_nodes = forward(bulk.get_nodes)
+    keys = forward(AsyncTreeCache.keys)
+    exists = forward(AsyncTreeCache.exists)
+    children = forward(AsyncTreeCache.children)
+
+    put = forward(AsyncTreeCache.put)
+    put_node = forward(AsyncTreeCache.put_node)
+    put_many = forward(bulk.put_many)
+    remove = forward(AsyncTreeCache.remove)
+    remove_node = forward(AsyncTreeCache.remove_node)
+    remove_tree = forward(AsyncTreeCache.remove_tree)
+    move = forward(AsyncTreeCache.move)
+    evict = forward(AsyncTreeCache.evict)
+    preload = forward(AsyncTreeCache.preload)
+
+    def batch(self, **options: Unpack[CallOptions]) -> Batch:
+        """Several changes as one, with ``async with``. See ``Batch``."""
+        return Batch(self, options)
+
+    def listen(
+        self,
+        path: AnyPath = "/",
+        *,
+        kinds: frozenset[Kind] = CHANGES,
+        buffer_max: int = 1000,
+    ) -> Changes:
+        """A stream of changes at and below ``path``, to be used with ``async with``."""
+        return Changes(self, partial(self._value.listen, path, kinds=kinds, buffer_max=buffer_max))
+
+    @property
+    def members(self) -> tuple[str, ...]:
+        """The logical names of all members, the coordinator first; none in CacheMode LOCAL."""
+        return self._value.members
+
+    async def statistics(self) -> CacheStatistics:
+        """Counters now."""
+        statistics: CacheStatistics = await self._look(self._value.statistics)
+        return statistics
+
+
+class Batch:
+    """Several changes that take effect together at the end of the ``async with``; for one task.
+
+        async with cache.batch() as batch:
+            balance = await batch.get("/accounts/7", "balance")
+            batch.put("/accounts/7", "balance", balance - 10)
+
+    Writing only notes what is wanted, and crosses no thread. Raises at its end:
+        BatchConflict: somebody changed what the batch had read; nothing was changed, run it again.
+    """
+
+    def __init__(self, cache: TreeCache, options: CallOptions) -> None:
+        self._cache = cache
+        self._call = cache._call
+        self._context = cache._value.batch(**options)
+        self._value: AsyncBatch
+
+    get = forward(AsyncBatch.get)
+    get_node = forward(AsyncBatch.get_node)
+    exists = forward(AsyncBatch.exists)
+
+    put = note(AsyncBatch.put)
+    put_node = note(AsyncBatch.put_node)
+    remove = note(AsyncBatch.remove)
+    remove_node = note(AsyncBatch.remove_node)
+    remove_tree = note(AsyncBatch.remove_tree)
+    __len__ = note(AsyncBatch.__len__)
+
+    async def __aenter__(self) -> Self:
+        self._value = await self._call(self._context.__aenter__)
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            await self._call(self._context.__aexit__, kind, error, trace)
+        except CacheClosed:
+            if error is None:
+                raise  # else nothing was changed either way
+
+
+class Changes:
+    """A stream of changes; made by ``TreeCache.listen``. For one task; ends when the cache closes."""
+
+    def __init__(self, cache: TreeCache, make: Any) -> None:
+        self._cache = cache
+        self._make = make
+        self._listener: Any = None
+        self._items: deque[NodeChanged | Missed] = deque()
+
+    async def __aenter__(self) -> Self:
+        async def begin() -> Any:
+            return await self._make().__aenter__()
+
+        self._listener = await self._cache._call(begin)
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if not self._cache.closed:
+            await self._cache._call(self._listener.__aexit__, None, None, None)
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> NodeChanged | Missed:
+        """The next change, or where some are missing. Cancelled, it loses nothing."""
+        if not self._items and not self._cache.closed:
+            take = partial(bulk.changes_together, self._listener, self._items, CHANGES_AT_ONCE)
+            await self._cache._call(take)
+        if not self._items:
+            raise StopAsyncIteration
+        return self._items.popleft()
+
+
+def _closed() -> CacheClosed:
+    return CacheClosed("the cache is closed")

@@ -1,0 +1,153 @@
+"""A channel for asyncio programs."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Awaitable, Callable
+from functools import partial
+from pathlib import Path
+from typing import Any, Self, TypeVar, Unpack
+
+from jgroups_py.address import UUID, Address
+from jgroups_py.aio.bridge import Home, state_at
+from jgroups_py.aio.handle import Handle, forward
+from jgroups_py.blocking.bulk import items_together, one_item
+from jgroups_py.blocking.channel import ChannelOptions
+from jgroups_py.channel import Channel as AsyncChannel
+from jgroups_py.channel import Item
+from jgroups_py.channel_open import open_channel as open_async
+from jgroups_py.channel_state import StateProvider
+from jgroups_py.channel_values import ChannelStatistics
+from jgroups_py.errors import ChannelClosed, LocalProtocolError
+from jgroups_py.rpc import Rpc as AsyncRpc
+from jgroups_py.view import View
+
+R = TypeVar("R", AsyncChannel, AsyncRpc)
+
+
+def open_channel(
+    stack: str | Path,
+    *,
+    cluster: str,
+    state: StateProvider | None = None,
+    **options: Unpack[ChannelOptions],
+) -> Channel:
+    """A member of ``cluster`` for as long as the ``async with`` lasts.
+
+    Args:
+        state: async generator function; gives this member's state in chunks, in the asyncio loop.
+        options: as ``jgroups_py.open_channel``.
+
+    Raises, when it is entered:
+        ConfigError, JoinError, StateTransferError: nothing is left behind.
+    """
+    provider = None if state is None else state_at(Home(), state)
+    opener = partial(open_async, stack, cluster=cluster, state=provider, **options)
+    return Channel(f"channel of {cluster}", opener, _closed)
+
+
+class Reader(Handle[R]):
+    """A stream of views and messages. One task at a time may read it."""
+
+    _kept: deque[Item]
+    _reading: bool
+
+    async def receive(self) -> Item:
+        """The next View or Message (or State). What comes while it is cancelled is kept for the next.
+
+        Raises:
+            ChannelClosed, Expelled: after everything that came before was handed out.
+            LocalProtocolError: another task is reading.
+        """
+        if not self._kept:
+            await self._read(one_item)
+        return self._kept.popleft()
+
+    async def receive_many(self) -> list[Item]:
+        """The next view, or all messages of one sender that came together (at most a packet or so):
+        one crossing between threads for all of them. Raises as ``receive``."""
+        if not self._kept:
+            await self._read(items_together)
+        items = list(self._kept)
+        self._kept.clear()
+        return items
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Item:
+        return await self.receive()
+
+    async def _read(self, how: Callable[[R], Awaitable[list[Item]]]) -> None:
+        if self._reading:
+            raise LocalProtocolError(f"another task is reading this {self._what}")
+        block = self._opened
+        if self._closed:
+            raise block.why_over()
+        call = self._task(block, how, (block.value,))
+        self._reading = True
+        try:
+            await call.wait()
+        finally:
+            self._reading = False
+            if call.value is not None:  # also when it came while we were cancelled
+                self._kept.extend(call.value)
+
+
+class Channel(Reader[AsyncChannel]):
+    """A member of a group. Made by ``open_channel``."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self._kept = deque()
+        self._reading = False
+
+    send = forward(AsyncChannel.send)
+    send_many = forward(AsyncChannel.send_many)
+
+    async def fetch_state(self, frm: Address | None = None, *, timeout: float = 60.0) -> bytes:
+        """The state of ``frm`` (None: of the coordinator, or the next after it). Unread multicasts that
+        it contains are dropped from the stream.
+
+        Raises:
+            StateTransferError: it did not come; the channel still works, without the state.
+        """
+
+        async def fetch() -> bytes:
+            chunks = self._value.fetch_state(frm, timeout=timeout)
+            return b"".join([chunk async for chunk in chunks])
+
+        state: bytes = await self._call(fetch)
+        return state
+
+    async def statistics(self) -> ChannelStatistics:
+        """Counters now."""
+        statistics: ChannelStatistics = await self._look(self._value.statistics)
+        return statistics
+
+    @property
+    def name(self) -> str:
+        """The logical name of this member."""
+        return self._value.name
+
+    @property
+    def cluster(self) -> str:
+        return self._value.cluster
+
+    @property
+    def address(self) -> UUID:
+        """The address of this member; new each time a channel is opened."""
+        return self._value.address
+
+    @property
+    def view(self) -> View:
+        """The newest view; the stream may still hold messages from before it."""
+        return self._value.view
+
+    def name_of(self, member: Address | None) -> str:
+        """The logical name of a member; its address as text where the name is not known."""
+        return self._value.name_of(member)
+
+
+def _closed() -> ChannelClosed:
+    return ChannelClosed("the channel is closed")

@@ -1,0 +1,126 @@
+"""Many calls as one: what crosses between threads once. In the loop, on objects of the async API."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any, Unpack
+
+import trio
+
+from jgroups_py.address import Address
+from jgroups_py.batch import Batch
+from jgroups_py.cache import CallOptions, TreeCache
+from jgroups_py.cache.fqn import AnyPath
+from jgroups_py.channel import Item
+from jgroups_py.errors import CallError, Suspected, Unreachable
+from jgroups_py.rpc import Answer, Raised, Reply, Rpc
+
+TURN_NODES = 256
+"""After so many nodes of one bulk call the loop's other tasks run."""
+
+CALLS_AT_ONCE = 256
+"""Calls of one ``call_many`` under way at once."""
+
+Nodes = Mapping[Any, Mapping[str, Any]] | Collection[tuple[AnyPath, Mapping[str, Any]]]
+
+
+async def get_many(
+    cache: TreeCache,
+    paths: Collection[AnyPath],
+    key: str,
+    default: Any = None,
+    **options: Unpack[CallOptions],
+) -> list[Any]:
+    """One attribute of many nodes, in the order of ``paths``, with one crossing between threads; not
+    all of one moment."""
+    values = []
+    for number, path in enumerate(paths, 1):
+        values.append(await cache.get(path, key, default, **options))
+        if not number % TURN_NODES:
+            await trio.lowlevel.checkpoint()
+    return values
+
+
+async def get_nodes(
+    cache: TreeCache, paths: Collection[AnyPath], **options: Unpack[CallOptions]
+) -> list[dict[str, Any] | None]:
+    """As ``get_many``, all attributes of each; None where there is no node."""
+    nodes = []
+    for number, path in enumerate(paths, 1):
+        nodes.append(await cache.get_node(path, **options))
+        if not number % TURN_NODES:
+            await trio.lowlevel.checkpoint()
+    return nodes
+
+
+async def put_many(
+    cache: TreeCache, nodes: Nodes, *, replace: bool = False, **options: Unpack[CallOptions]
+) -> None:
+    """Sets attributes of many nodes, path by path, as one batch (all or nothing, at most
+    ``maxCallNodes``) and with one crossing between threads."""
+    async with cache.batch(**options) as batch:
+        pairs = nodes.items() if isinstance(nodes, Mapping) else nodes
+        for number, (path, attributes) in enumerate(pairs, 1):
+            batch.put_node(path, attributes, replace=replace)
+            if not number % TURN_NODES:
+                await trio.lowlevel.checkpoint()
+
+
+async def call_many(rpc: Rpc, calls: Collection[tuple[Any, ...]], *, flags: int = 0) -> list[Reply]:
+    """Many calls, each ``(dest, method, *args)``, side by side (in no order) with one crossing
+    between threads: one reply for each, in the order of ``calls``. See ``jgroups_py.rpc.replies``.
+
+    Raises:
+        ChannelClosed, Expelled, LocalProtocolError: any of them may have run.
+    """
+    wanted = tuple(calls)
+    replies: list[Any] = [None] * len(wanted)
+    numbers = iter(range(len(wanted)))
+
+    async def some() -> None:
+        for number in numbers:  # of all of us: each takes the next that nobody has taken
+            dest, *what = wanted[number]
+            replies[number] = await _reply(rpc, dest, what, flags)
+
+    async with trio.open_nursery() as nursery:
+        for _ in range(min(CALLS_AT_ONCE, len(wanted))):
+            nursery.start_soon(some)
+    return replies
+
+
+async def _reply(rpc: Rpc, dest: Address, what: list[Any], flags: int) -> Reply:
+    try:
+        return Answer(dest, await rpc.call(dest, *what, flags=flags))
+    except (Suspected, Unreachable) as error:
+        return error
+    except CallError as error:
+        return Raised(dest, error)
+
+
+async def one_item(stream: Any) -> list[Item]:
+    """The next item of a channel or an RPC, alone."""
+    return [await anext(stream)]
+
+
+async def items_together(stream: Any) -> list[Item]:
+    """The next view, or all messages of one sender that came together (at most a packet or so)."""
+    while True:
+        item = await stream.next_batch()
+        if not isinstance(item, Batch):
+            return [item]
+        if item.payloads:
+            return list(item.messages())
+
+
+async def changes_together(listener: Any, items: Any, at_most: int) -> None:
+    """Appends the next change, and those that are there already; nothing at the end of the stream."""
+    item = await anext(listener, None)
+    while item is not None:
+        items.append(item)
+        at_most -= 1
+        if not at_most:
+            return
+        try:
+            item = listener.take_nowait()
+        except trio.WouldBlock:
+            return

@@ -1,0 +1,95 @@
+"""A call as a task of the loop; who waits for it, a thread or an asyncio task, is told of its end."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
+
+import trio
+
+from jgroups_py.unwrap import leaves
+
+if TYPE_CHECKING:
+    from jgroups_py.blocking.block import Block
+
+
+def unwrapped(error: BaseException) -> BaseException:
+    """The one error in a group, or the group. Cancellation does not count beside a real error."""
+    if not isinstance(error, BaseExceptionGroup):
+        return error
+    found = leaves(error)
+    real = [leaf for leaf in found if not isinstance(leaf, trio.Cancelled)] or found[:1]
+    return real[0] if len(real) == 1 else error
+
+
+class Task:
+    """``function(*args)`` in the loop. ``_start`` and ``_cancel`` are to be posted, in this order."""
+
+    __slots__ = (
+        "_args",
+        "_block",
+        "_ended",
+        "_function",
+        "_scope",
+        "_started",
+        "cancelled",
+        "error",
+        "value",
+    )
+
+    def __init__(
+        self, block: Block[Any], function: Callable[..., Awaitable[Any]], args: tuple[Any, ...]
+    ) -> None:
+        self._block = block
+        self._function = function
+        self._args = args
+        self._scope = trio.CancelScope()
+        self._started = self._ended = False
+        self.value: Any = None
+        self.error: BaseException | None = None
+        self.cancelled = False
+
+    def outcome(self) -> Any:
+        """Its value, or what it raised; once, after its end."""
+        if self.error is not None:
+            try:
+                raise self.error
+            finally:
+                self.error = None  # else its traceback and we keep each other
+        return self.value
+
+    # --- in the loop
+
+    def _tell(self) -> None:
+        """It has ended."""
+        raise NotImplementedError
+
+    def _start(self) -> None:
+        if not self._started:
+            self._started = True
+            if not self._block.start(self._run):
+                self.error = self._block.why_over()
+                self._end()
+
+    def _cancel(self) -> None:
+        self._scope.cancel()
+        if not self._started:
+            self._started = self.cancelled = True
+            self._end()
+
+    async def _run(self) -> None:
+        try:
+            with self._scope:
+                self.value = await self._function(*self._args)
+            self.cancelled = self._scope.cancelled_caught
+        except trio.Cancelled:
+            self.error = self._block.why_over()  # not by us: what it works on has ended
+            raise
+        except BaseException as error:
+            self.error = unwrapped(error)
+        finally:
+            self._end()
+
+    def _end(self) -> None:
+        self._ended = True
+        self._tell()
