@@ -441,6 +441,9 @@ class RELAY(Protocol):
     ) -> None:
         origin = bytes(sender)
         have = self.state.has(site, origin)
+        if not have and self.state.comes_back(site, origin):
+            have = self.state.has(site, origin)
+            self.report_soon()
         if last <= have:
             self.drop_duplicates(sender, first, len(batch))
             self.consume(batch)
@@ -870,7 +873,7 @@ class RELAY(Protocol):
 
     def _on_forget(self, forget: Forget) -> None:
         if forget.site:
-            self.state.forget_remote(forget.site, forget.origins)
+            self.state.forget_remote(forget.site, forget.origins, self.now)
             self.reports.forget(forget.site, forget.origins)
             for session in self.bridge.sessions.values():
                 session.forget_remote(forget.site, forget.origins)
@@ -906,6 +909,7 @@ class RELAY(Protocol):
 
     def _on_gap(self, gap: Gap) -> None:
         for origin, upto in gap.numbers.items():
+            self.state.comes_back(gap.site, origin)
             have = self.state.has(gap.site, origin)
             if upto <= have:
                 continue

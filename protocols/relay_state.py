@@ -6,18 +6,21 @@ missing entry means 0.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Final
+import math
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, TypeVar
 
 from jgroups_py.protocols.relay_wire import Known
 
 Numbers = dict[bytes, int]
 SiteNumbers = dict[str, Numbers]
 Epoch = tuple[int, str]
+T = TypeVar("T")
 ALL: Final = "all"
 """As primary: every site relays."""
 FORGOTTEN_MAX: Final = 1000
-"""Departed origins remembered as forgotten, so that a late answer does not bring them back."""
+"""Departed origins remembered as forgotten, of each site, so that a late answer does not bring them
+back."""
 FORGOTTEN_AGES: Final = 2.0
 """For how long, in ``max_age`` of RELAY: nobody's buffer holds anything of them by then."""
 
@@ -42,6 +45,12 @@ def minimum(many: Iterable[SiteNumbers]) -> SiteNumbers:
     return lowest
 
 
+def _youngest(table: dict[bytes, T], oldest: float, age_of: Callable[[T], float]) -> dict[bytes, T]:
+    """What is younger than that, at most FORGOTTEN_MAX; the order is that of forgetting."""
+    kept = [(origin, entry) for origin, entry in table.items() if age_of(entry) > oldest]
+    return dict(kept[-FORGOTTEN_MAX:])
+
+
 class RelayState:
     """The numbers of one member. See RELAY.md, "Numbers everybody already agrees on"."""
 
@@ -64,6 +73,9 @@ class RelayState:
         """Out-of-band messages delivered beyond a gap."""
         self._forgotten: dict[bytes, float] = {}
         """And when."""
+        self.left: dict[str, dict[bytes, tuple[int, float]]] = {}
+        """Remote origins that are forgotten: their number, and when. Their site may have spoken for
+        one half of itself only."""
 
     def relays(self, epoch: Epoch | None = None) -> bool:
         """Does this site relay to others?"""
@@ -99,6 +111,16 @@ class RelayState:
         numbers = self.site_digest.get(site)
         return numbers.get(origin, 0) if numbers else 0
 
+    def comes_back(self, site: str, origin: bytes) -> bool:
+        """Something of this origin comes: is it known again that it was forgotten?"""
+        left = self.left.get(site)
+        if not left or origin not in left:
+            return False
+        number, _ = left.pop(origin)
+        if number > self.has(site, origin):
+            self.advance(site, origin, number)
+        return True
+
     def learn_site(self, site: str) -> bool:
         """True: it is new."""
         if site == self.site or site in self.sites:
@@ -123,21 +145,23 @@ class RelayState:
         self._bound_forgotten(now)
 
     def _bound_forgotten(self, now: float) -> None:
-        if self._remember:
-            oldest = now - self._remember
-            self._forgotten = {o: at for o, at in self._forgotten.items() if at > oldest}
-        while len(self._forgotten) > FORGOTTEN_MAX:
-            del self._forgotten[next(iter(self._forgotten))]
+        oldest = now - self._remember if self._remember else -math.inf
+        self._forgotten = _youngest(self._forgotten, oldest, float)
+        left = {s: _youngest(t, oldest, lambda entry: entry[1]) for s, t in self.left.items()}
+        self.left = {site: table for site, table in left.items() if table}
 
     def is_back(self, origin: bytes) -> None:
         """A member is in the view: it was not dead, only beyond a partition."""
         self._forgotten.pop(origin, None)
 
-    def forget_remote(self, site: str, origins: Iterable[bytes]) -> None:
-        numbers = self.site_digest.get(site)
-        if numbers is not None:
-            for origin in origins:
-                numbers.pop(origin, None)
+    def forget_remote(self, site: str, origins: Iterable[bytes], now: float) -> None:
+        numbers = self.site_digest.get(site, {})
+        left = self.left.setdefault(site, {})
+        for origin in origins:
+            number = numbers.pop(origin, 0)
+            if number:
+                left[origin] = (number, now)
+        self._bound_forgotten(now)
 
     def begin_epoch(self, epoch: Epoch, base: Mapping[bytes, int]) -> None:
         self.epoch = epoch
@@ -157,6 +181,10 @@ class RelayState:
             self.epoch,
             dict(self.base),
             serial,
+            {
+                site: {origin: (number, int(now - at)) for origin, (number, at) in table.items()}
+                for site, table in self.left.items()
+            },
         )
 
     def learn(self, known: Known, now: float, *, digest: bool, replace: bool = False) -> None:
@@ -179,6 +207,16 @@ class RelayState:
             if replace:
                 theirs = {s: dict(n) for s, n in known.site_digest.items() if s != self.site}
                 self.site_digest = theirs
+                self.left = {}
+            self._learn_left(known, now)
+
+    def _learn_left(self, known: Known, now: float) -> None:
+        for site, table in known.left.items():
+            mine = self.left.setdefault(site, {})
+            for origin, (number, age) in table.items():
+                if not self.has(site, origin):
+                    mine.setdefault(origin, (number, now - age))
+        self._bound_forgotten(now)
 
     def remembered(self, numbers: Mapping[bytes, int]) -> Numbers:
         """Without the forgotten ones."""

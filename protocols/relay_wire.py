@@ -74,6 +74,8 @@ class Known(Struct, frozen=True, array_like=True):
     epoch: Epoch
     base: Numbers
     serial: Seqno
+    left: dict[Name, dict[Origin, tuple[Seqno, Seqno]]] = {}
+    """Origins of other sites that were forgotten: the number, and the seconds since."""
 
 
 # --- inside a site, member to member

@@ -473,6 +473,7 @@ def _record(rng: random.Random, c: Cluster) -> records.Record:
         epoch,
         _numbers(rng, c),
         serial,
+        {site: {o: (n, n) for o, n in _numbers(rng, c).items()}},
     )
     makers: tuple[Callable[[], records.Record], ...] = (
         lambda: records.CollectAsk(key),

@@ -124,9 +124,9 @@ def _ranges(values: Values) -> dict[bytes, list[tuple[int, int]]]:
 
 def _known(values: Values) -> relay_wire.Known:
     numbers = _numbers(values)
-    return relay_wire.Known(
-        numbers, numbers, {"SFO": numbers}, ["SFO"], _numbers(values), (1, "NYC"), numbers, 7
-    )
+    left = {"SFO": {origin: (number, 60) for origin, number in numbers.items()}}
+    sites, gone = {"SFO": numbers}, _numbers(values)
+    return relay_wire.Known(numbers, numbers, sites, ["SFO"], gone, (1, "NYC"), numbers, 7, left)
 
 
 def relay_local(values: Values) -> bytes:

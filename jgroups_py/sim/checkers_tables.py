@@ -32,6 +32,7 @@ MAY_REMEMBER: Final[dict[str, str]] = {
     "RELAY.joining.snapshots": "digests of the last views, which successors hand to joiners",
     "RELAY.bridge.sessions.have": "what a peer said to have when it asked last",
     "RELAY.state._forgotten": "so that old copies are not delivered: at most 1000",
+    "RELAY.state.left": "origins of other sites, which may come back: at most 1000 of each",
 }
 """Where (the beginning of what is said): why it may."""
 

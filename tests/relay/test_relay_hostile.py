@@ -19,7 +19,15 @@ from jgroups_py.testing import make_address
 ORIGIN = bytes(16)
 VIEW = (b"c" * 16, 3)
 KNOWN = wire.Known(
-    {ORIGIN: 1}, {ORIGIN: 1}, {"NYC": {ORIGIN: 2}}, ["NYC"], {ORIGIN: 60}, (0, "NYC"), {}, 7
+    {ORIGIN: 1},
+    {ORIGIN: 1},
+    {"NYC": {ORIGIN: 2}},
+    ["NYC"],
+    {ORIGIN: 60},
+    (0, "NYC"),
+    {},
+    7,
+    {"NYC": {ORIGIN: (3, 9)}},
 )
 RECORDS: list[wire.Record] = [
     wire.CollectAsk(VIEW),

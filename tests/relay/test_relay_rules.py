@@ -12,7 +12,7 @@ from relay_harness import Member, Net
 
 from jgroups_py.events import FlowBlocked, FlowOpened
 from jgroups_py.protocols.relay_state import RelayState
-from jgroups_py.protocols.relay_wire import BridgeGap, Known, StillKnown
+from jgroups_py.protocols.relay_wire import BridgeGap, Forget, Known, StillKnown
 
 
 def started(nyc: str = "RSMO", sfo: str = "YZT", **config: Any) -> Net:
@@ -380,3 +380,49 @@ def test_what_was_forgotten_does_not_come_back_with_what_another_member_knows() 
     known = Known(numbers, numbers, {}, [], {}, (0, "all"), {}, 0)
     state.learn(known, 1.0, digest=True)
     assert state.delivered == state.trimmed == {}
+
+
+def forgotten_too_soon(**config: Any) -> Net:
+    """SFO forgot O on the word of half a site (R), before NYC knew that SFO has its messages."""
+    net = started(**config)
+    net.hold("bridge", src="Y")
+    net.send("O", 2)
+    net.deliver()
+    origin = id_of(net, "O")
+    net.members["Y"].relay.multicast(lambda serial: Forget(serial, "NYC", [origin]))
+    net.deliver("mc")
+    assert not any(m.relay.state.has("NYC", origin) for m in net.alive("SFO"))
+    return net
+
+
+def test_who_was_forgotten_too_soon_goes_on_where_it_was() -> None:
+    net = forgotten_too_soon()
+    net.crash("R")
+    net.release()
+    net.settle()
+    net.send("O")
+    net.settle()
+    assert got(net, "O", "Y", "Z", "T") == [[1, 2, 3]] * 3
+    assert all(not m.relay.state.left.get("NYC") for m in net.alive("SFO"))
+    net.at_rest()
+
+
+def test_a_joiner_learns_who_was_forgotten_and_where_they_were() -> None:
+    net = forgotten_too_soon()
+    origin = id_of(net, "O")
+    net.join("J", "SFO")
+    net.settle(1)
+    assert net.members["J"].relay.state.left["NYC"][origin][0] == 2
+
+
+def test_the_forgotten_of_other_sites_are_remembered_for_a_while_and_a_thousand() -> None:
+    state = RelayState("NYC", "all", (), max_age=10.0)
+    many = [bytes([n % 256, n // 256]) * 8 for n in range(1002)]
+    for number, origin in enumerate(many):
+        state.advance("SFO", origin, number + 1)
+    state.forget_remote("SFO", many, 100.0)
+    assert list(state.left["SFO"]) == many[2:]
+    assert not state.comes_back("SFO", many[0]) and state.comes_back("SFO", many[2])
+    assert state.has("SFO", many[2]) == 3
+    state.forget_remote("SFO", [], 120.1)
+    assert state.left == {}
