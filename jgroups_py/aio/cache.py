@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from collections import deque
+from collections.abc import Awaitable, Callable
 from functools import partial
 from types import TracebackType
-from typing import Any, Self, Unpack
+from typing import Any, Self, TypeVar, TypeVarTuple, Unpack
 
 from jgroups_py.aio.handle import Handle, forward, note
 from jgroups_py.blocking import bulk
@@ -18,6 +19,9 @@ from jgroups_py.cache import open_tree_cache as open_async
 from jgroups_py.cache.fqn import AnyPath
 from jgroups_py.cache.listeners import CHANGES
 from jgroups_py.errors import CacheClosed
+
+R = TypeVar("R")
+Ts = TypeVarTuple("Ts")
 
 
 def open_tree_cache(
@@ -42,6 +46,7 @@ class TreeCache(Handle[AsyncTreeCache]):
 
     put = forward(AsyncTreeCache.put)
     put_node = forward(AsyncTreeCache.put_node)
+    update_node = forward(AsyncTreeCache.update_node)
     put_many = forward(bulk.put_many)
     remove = forward(AsyncTreeCache.remove)
     remove_node = forward(AsyncTreeCache.remove_node)
@@ -49,6 +54,12 @@ class TreeCache(Handle[AsyncTreeCache]):
     move = forward(AsyncTreeCache.move)
     evict = forward(AsyncTreeCache.evict)
     preload = forward(AsyncTreeCache.preload)
+
+    async def run(self, function: Callable[[AsyncTreeCache, *Ts], Awaitable[R]], *args: *Ts) -> R:
+        """``await function(cache, *args)`` in the trio loop, with the cache of the trio API: many calls
+        for one crossing. It must not block."""
+        result: R = await self._call(function, self._value, *args)
+        return result
 
     def batch(self, **options: Unpack[CallOptions]) -> Batch:
         """Several changes as one, with ``async with``. See ``Batch``."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
 from types import TracebackType
-from typing import Any, Self, TypedDict, Unpack
+from typing import Any, Self, TypedDict, TypeVar, TypeVarTuple, Unpack
 
 from jgroups_py.blocking import bulk
 from jgroups_py.blocking.handle import Handle
@@ -30,6 +30,9 @@ from jgroups_py.cache.fqn import AnyPath
 from jgroups_py.cache.listeners import CHANGES
 from jgroups_py.driver import Transport
 from jgroups_py.errors import CacheClosed
+
+R = TypeVar("R")
+Ts = TypeVarTuple("Ts")
 
 CHANGES_AT_ONCE = 256
 """Changes that one crossing between threads brings to a listener."""
@@ -167,6 +170,20 @@ class TreeCache(Handle[AsyncTreeCache]):
         put = partial(self._value.put_node, replace=replace)
         self._call(put, path, attributes, timeout=timeout, **options)
 
+    def update_node(
+        self,
+        path: AnyPath,
+        attributes: Mapping[str, Any],
+        *,
+        without: Iterable[str] = (),
+        timeout: float | None = None,
+        **options: Unpack[CallOptions],
+    ) -> bool:
+        """Sets and removes attributes of a node that is there, as one change. Is it?"""
+        update = partial(self._value.update_node, without=tuple(without))
+        there: bool = self._call(update, path, attributes, timeout=timeout, **options)
+        return there
+
     def put_many(
         self,
         nodes: Mapping[Any, Mapping[str, Any]] | Iterable[tuple[AnyPath, Mapping[str, Any]]],
@@ -231,6 +248,17 @@ class TreeCache(Handle[AsyncTreeCache]):
     def preload(self, path: AnyPath, *, timeout: float | None = None) -> None:
         """Loads a node and all below it from the store, if there is one."""
         self._call(self._value.preload, path, timeout=timeout)
+
+    def run(
+        self,
+        function: Callable[[AsyncTreeCache, *Ts], Awaitable[R]],
+        *args: *Ts,
+        timeout: float | None = None,
+    ) -> R:
+        """``await function(cache, *args)`` in the loop, with the cache of the async API: many calls for
+        one crossing between threads. It must not block."""
+        result: R = self._call(function, self._value, *args, timeout=timeout)
+        return result
 
     # --- looking
 

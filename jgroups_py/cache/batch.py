@@ -32,15 +32,17 @@ from jgroups_py.errors import BatchConflict, CacheRefused
 
 if TYPE_CHECKING:
     from jgroups_py.cache.call import Call
+    from jgroups_py.cache.options import Options
     from jgroups_py.cache.tree_cache import TreeCache
 
 
 class Batch:
     """Made by ``TreeCache.batch``. Writing is not async: it only notes what is wanted."""
 
-    def __init__(self, cache: TreeCache, limit: int) -> None:
+    def __init__(self, cache: TreeCache, limit: int, options: Options) -> None:
         self._cache = cache
         self._limit = limit
+        self._options = options
         self._reads: dict[Fqn, Node | None] = {}
         self._modifications: list[Modification] = []
         self._by_path: dict[Fqn, list[int]] = {}
@@ -115,7 +117,7 @@ class Batch:
         if path not in self._reads:
             if len(self._reads) >= self._limit:
                 raise CacheRefused(f"a batch reads at most {self._limit} nodes (max_call_nodes)")
-            self._reads[path] = await self._cache.read_node(path)
+            self._reads[path] = await self._cache.read_node(path, self._options)
         read = self._reads[path]
         removed = [i for i in self._trees if path.is_within(self._modifications[i].path)]
         own = sorted(self._by_path.get(path, []) + removed)

@@ -14,7 +14,7 @@ Every call takes the options of ``CallOptions`` as keyword arguments.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -180,6 +180,36 @@ class TreeCache:
         put = Put(self.writable(path), self.encode_all(attributes), replace)
         await self._modify("put", put, options_of(options))
 
+    async def update_node(
+        self,
+        path: AnyPath,
+        attributes: Mapping[str, Any],
+        *,
+        without: Iterable[str] = (),
+        **options: Unpack[CallOptions],
+    ) -> bool:
+        """Sets attributes of a node that is there, and removes those named by ``without``, as one
+        change. False: there is no such node, and none was made.
+
+        Raises:
+            BatchConflict: another member changed it at the same time (only where everybody has
+                everything); nothing was changed.
+        """
+        fqn = self.writable(path)
+        put = Put(fqn, self.encode_all(attributes))
+        drop = Drop(fqn, tuple(checked_key(key) for key in without))
+        there = False
+
+        def look(call: Call, container: Container) -> Sequence[Modification]:
+            nonlocal there
+            there = container.get(fqn) is not None
+            return (put, drop) if there else ()
+
+        scopes = (Scope(fqn, write=True),)
+        call = Call("update", scopes, look, options_of(options), depends=scopes)
+        await self._first.handle(call)
+        return there
+
     async def remove(self, path: AnyPath, key: str, **options: Unpack[CallOptions]) -> bool:
         """Removes one attribute; the node stays. Was it there?"""
         drop = Drop(self.writable(path), (checked_key(key),))
@@ -228,7 +258,7 @@ class TreeCache:
             BatchConflict: somebody changed what the batch had read; nothing was changed.
         """
         checked = options_of(options)
-        batch = Batch(self, self._limits.max_call_nodes)
+        batch = Batch(self, self._limits.max_call_nodes, checked)
         try:
             yield batch
         finally:
@@ -318,6 +348,14 @@ class TreeCache:
 
         await self._first.handle(Call("get", (Scope(path),), look, options or Options()))
         return found
+
+    def local_nodes(self, path: Fqn) -> Iterator[tuple[Fqn, Node]]:
+        """Nodes at and below a path that this member has in memory, each as it is when it is its turn.
+        Nobody is asked, and no policy is told that they were used."""
+        for at in self._container.within(path):
+            node = self._container.get(at)
+            if node is not None:
+                yield at, node
 
     def path(self, path: AnyPath) -> Fqn:
         """The Fqn of what a caller gave."""

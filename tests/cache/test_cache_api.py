@@ -258,3 +258,14 @@ async def test_calls_are_counted(cache: TreeCache) -> None:
     assert (counters["hits"], counters["misses"]) == (1, 1)
     assert cache.statistics().nodes == 1
     assert Fqn.parse("/a") == ("a",)
+
+
+async def test_a_node_is_updated_only_if_it_is_there(cache: TreeCache) -> None:
+    assert await cache.update_node("/a", {"k": 1}, without=["l"]) is False
+    assert not await cache.exists("/a")
+    await cache.put_node("/a", {"l": 1, "m": 1})
+    assert await cache.update_node("/a", {"k": 1}, without=["l", "nope"]) is True
+    assert await cache.get_node("/a") == {"k": 1, "m": 1}
+    for path, key in (("/", "k"), ("/_buddy_backup_/x", "k"), ("/a", "")):
+        with pytest.raises(CacheRefused):
+            await cache.update_node(path, {"k": 1}, without=[key])

@@ -370,8 +370,11 @@ async def test_nothing_is_taken_that_the_call_may_not_take(autojump_clock: Any) 
         assert await b.get("/x", "k", gravitation=True) == 1
         assert await a.get("/x", "k") is None
         await b.put("/x", "k", 2)
-        await a.put("/x", "k", 3, gravitation=True)
+        async with a.batch(gravitation=True) as batch:  # its reads may take, too
+            batch.put("/x", "k", await batch.get("/x", "k") + 1)
         assert await a.get("/x", "k") == 3
+        assert await b.update_node("/x", {"k": 4}, gravitation=True) is True
+        assert await b.update_node("/nowhere", {"k": 4}, gravitation=True) is False
         await b.put("/new", "k", 1, new=True)
         claims = total([a, b, c], "buddy_claims")
         await b.put("/newer", "k", 1, new=True)

@@ -15,6 +15,7 @@ EXPECTED = {
     "buddy_cache.py": "A is gone: B owns 10, keeps 0, C owns 0, keeps 10\nC is asked: user 7",
     "blocking.py": "eight threads called: 380\nthe cache has 1000 squares, 30 is 900",
     "hello.py": "A says hello everyone",
+    "http_sessions.py": "'tea': '1', 'bread': '3'} at another server: True",
     "own_protocol.py": "C received [b'hi']",
     "own_protocol_property.py": "replayed, it is the same: True\nwith MENDED it holds: True",
     "replicated_dict.py": "all three have {'colour': 'green', 'size': 'large'}",

@@ -63,6 +63,7 @@ WHERE = {
     "fuzz": "use",
     "longlife": "use",
     "rpc": "use",
+    "sessions": "use",
     "tools": "use",
     "": "use",
 }

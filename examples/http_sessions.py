@@ -1,0 +1,259 @@
+"""HTTP sessions that survive their server: three processes, a sticky router, ``kill -9`` in the middle.
+
+Each process is a web server and a member of one tree cache. A session lives at the process that serves its
+visitor, with a copy at one other ("buddy"). The cookie ends with the name of the process, and the router
+sends the visitor back there; when that process is dead, to any other one, which finds the session and
+keeps it from then on.
+
+    python examples/http_sessions.py                       all of it, one process killed
+    python examples/http_sessions.py serve A --port 8001   one server; B and C as well, then
+    python examples/http_sessions.py route --port 8000 A=8001 B=8002 C=8003
+    curl -c jar -b jar -X POST 'http://127.0.0.1:8000/?milk=2'
+"""
+
+from __future__ import annotations
+
+import argparse
+import http.client
+import json
+import re
+import signal
+import socketserver
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
+
+from jgroups_py import blocking
+from jgroups_py.sessions import SESSION, SessionSettings, WsgiSessions
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import StartResponse, WSGIEnvironment
+
+HOST = "127.0.0.1"
+DOWN_FOR = 1.0
+"""Seconds for which the router leaves a process alone that it could not reach."""
+STICKY = re.compile(r"\bsession=[\w-]+\.([\w-]+)")
+SAFE = ("GET", "HEAD")
+
+
+# --- a server
+
+
+class Shop:
+    """The application. POST /?milk=2 puts something into the cart; every answer shows the cart."""
+
+    def __init__(self, name: str, cache: blocking.TreeCache) -> None:
+        self.name = name
+        self.cache = cache
+
+    def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        session = environ[SESSION]
+        if environ["PATH_INFO"] == "/state":
+            counters = self.cache.statistics().counters
+            shown: dict[str, Any] = {
+                "members": self.cache.members,
+                "protected": bool(counters["protected"]),
+            }
+        else:
+            if environ["REQUEST_METHOD"] == "POST":
+                session.update(parse_qsl(environ["QUERY_STRING"]))
+            shown = {"server": self.name, "cart": dict(session)}
+        start_response("200 OK", [("Content-Type", "application/json")])
+        return [json.dumps(shown).encode()]
+
+
+class Server(socketserver.ThreadingMixIn, WSGIServer):
+    daemon_threads = True
+    request_queue_size = 128
+
+
+class Handler(WSGIRequestHandler):
+    def log_message(self, format: str, *args: Any) -> None:
+        pass
+
+
+def serve(name: str, port: int, file: str, cluster: str | None) -> None:
+    signal.signal(
+        signal.SIGTERM, lambda *_: sys.exit(0)
+    )  # leaves properly, hands its sessions over
+    with blocking.open_tree_cache(file, cluster=cluster, name=name, timeout=30) as cache:
+        settings = SessionSettings(secure=False)  # this example speaks HTTP, not HTTPS
+        sessions = WsgiSessions(Shop(name, cache), cache, settings, route=name)
+        with make_server(HOST, port, sessions, Server, Handler) as server:
+            print(name, server.server_port, flush=True)
+            server.serve_forever()
+
+
+# --- the router
+
+
+class Router(ThreadingHTTPServer):
+    """Sticky: where the cookie says, else in turn. Of what could not be sent it tries the next one."""
+
+    request_queue_size = 128
+
+    def __init__(self, port: int, servers: dict[str, int]) -> None:
+        super().__init__((HOST, port), Forward)
+        self._servers = servers
+        self._down: dict[str, float] = {}
+        self._turn = 0
+
+    def order(self, wanted: str) -> list[str]:
+        now = time.monotonic()
+        up = [n for n in self._servers if self._down.get(n, now) <= now] or [*self._servers]
+        self._turn += 1
+        turned = up[self._turn % len(up) :] + up[: self._turn % len(up)]
+        return sorted(turned, key=lambda name: name != wanted)
+
+    def forward(self, request: Forward, body: bytes) -> tuple[int, list[tuple[str, str]], bytes]:
+        sticky = STICKY.search(request.headers.get("Cookie", ""))
+        for name in self.order(sticky[1] if sticky else ""):
+            connection = http.client.HTTPConnection(HOST, self._servers[name], timeout=30)
+            try:
+                connection.connect()
+            except OSError:
+                self._down[name] = time.monotonic() + DOWN_FOR
+                continue  # nothing was sent
+            try:
+                connection.request(request.command, request.path, body, dict(request.headers))
+                answer = connection.getresponse()
+                return answer.status, answer.getheaders(), answer.read()
+            except (OSError, http.client.HTTPException):
+                self._down[name] = time.monotonic() + DOWN_FOR
+                if request.command not in SAFE:  # it may have been done
+                    return 502, [], f"{name} has died in the middle of it\n".encode()
+            finally:
+                connection.close()
+        return 503, [], b"no server\n"
+
+
+class Forward(BaseHTTPRequestHandler):
+    server: Router
+
+    def do_GET(self) -> None:
+        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        status, headers, answer = self.server.forward(self, body)
+        self.send_response_only(status)
+        for name, value in headers:
+            if name.lower() not in ("content-length", "connection"):
+                self.send_header(name, value)
+        self.send_header("Content-Length", str(len(answer)))
+        self.end_headers()
+        self.wfile.write(answer)
+
+    do_POST = do_GET
+
+    def log_message(self, format: str, *args: Any) -> None:
+        pass
+
+
+# --- all of it
+
+
+class Visitor:
+    """A browser, as far as cookies go."""
+
+    def __init__(self, port: int) -> None:
+        self.port = port
+        self.cookie = ""
+
+    def ask(self, method: str, path: str = "/") -> tuple[int, Any]:
+        connection = http.client.HTTPConnection(HOST, self.port, timeout=30)
+        try:
+            connection.request(method, path, headers={"Cookie": self.cookie} if self.cookie else {})
+            answer = connection.getresponse()
+            text = answer.read()
+        finally:
+            connection.close()
+        for value in answer.headers.get_all("Set-Cookie", []):
+            self.cookie = value.partition(";")[0]
+        return answer.status, json.loads(text) if answer.status == 200 else text.decode()
+
+
+def start(names: str, *options: str) -> dict[str, tuple[subprocess.Popen[str], int]]:
+    """Servers in processes of their own, with their ports: the first one, then the others at once."""
+    started: dict[str, tuple[subprocess.Popen[str], int]] = {}
+    try:
+        for some in (names[:1], names[1:]):
+            for name in some:
+                command = [sys.executable, __file__, "serve", name, *options]
+                started[name] = subprocess.Popen(command, stdout=subprocess.PIPE, text=True), 0
+            for name in some:
+                process, _ = started[name]
+                assert process.stdout is not None
+                started[name] = process, int(process.stdout.readline().split()[1])
+    except BaseException:
+        stop(started)
+        raise
+    return started
+
+
+def stop(servers: dict[str, tuple[subprocess.Popen[str], int]]) -> None:
+    for process, _ in servers.values():
+        process.kill()
+        process.communicate()
+
+
+def wait_until_protected(ports: Iterable[int], members: int) -> None:
+    """Every session has its copies: one process may die now."""
+    for port in ports:
+        while True:
+            status, state = Visitor(port).ask("GET", "/state")
+            if status == 200 and len(state["members"]) == members and state["protected"]:
+                break
+            time.sleep(0.05)
+
+
+def show() -> None:
+    cluster = f"http-sessions-{time.time_ns()}"
+    servers = start("ABC", "--cluster", cluster)
+    ports = {name: port for name, (_, port) in servers.items()}
+    try:
+        wait_until_protected(ports.values(), 3)
+        router = Router(0, ports)
+        threading.Thread(target=router.serve_forever, daemon=True).start()
+        visitor = Visitor(router.server_port)
+        for thing in ("milk=2", "tea=1", "bread=3"):
+            _, answer = visitor.ask("POST", "/?" + thing)
+        before = answer["server"]
+        print("the cart:", answer["cart"])
+        servers[before][0].kill()
+        _, answer = visitor.ask("GET")
+        print("after kill -9:", answer["cart"], "at another server:", answer["server"] != before)
+        router.shutdown()
+        router.server_close()
+    finally:
+        stop(servers)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    commands = parser.add_subparsers(dest="command")
+    one = commands.add_parser("serve")
+    one.add_argument("name")
+    one.add_argument("--port", type=int, default=0)
+    one.add_argument("--file", default="buddy.xml")
+    one.add_argument("--cluster")
+    other = commands.add_parser("route")
+    other.add_argument("--port", type=int, default=0)
+    other.add_argument("servers", nargs="+", metavar="NAME=PORT")
+    given = parser.parse_args()
+    if given.command == "serve":
+        serve(given.name, given.port, given.file, given.cluster)
+    elif given.command == "route":
+        pairs = (server.partition("=") for server in given.servers)
+        with Router(given.port, {name: int(port) for name, _, port in pairs}) as router:
+            print("router", router.server_port, flush=True)
+            router.serve_forever()
+    else:
+        show()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,132 @@
+"""Session: the attributes of one visitor, for one request. No input or output here.
+
+Values are bytes until they are looked at, and are compared as bytes at the end: what was changed in
+place (``session["cart"].append(7)``) is noticed, and what was not changed is not written, so requests that
+run side by side and change different attributes do not undo each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from jgroups_py.cache.node import Node, checked_key
+from jgroups_py.errors import CacheRefused
+from jgroups_py.sessions.ids import node_name
+
+RESERVED: Final = "@"
+"""Names that begin so are the middleware's own."""
+CREATED: Final = "@created"
+USED: Final = "@used"
+"""Seconds since 1970, by the clock of the member that wrote them."""
+Decode = Callable[[bytes], Any]
+Encode = Callable[[Mapping[str, Any]], Mapping[str, bytes]]
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """``values`` are to be set (``data``: the same as stored), ``removed`` to be removed."""
+
+    values: Mapping[str, Any]
+    data: Mapping[str, bytes]
+    removed: tuple[str, ...]
+
+    def __bool__(self) -> bool:
+        return bool(self.values or self.removed)
+
+
+class Session(MutableMapping[str, Any]):
+    """Made by ``SessionStore.load``; for one thread or task. It is saved with the response.
+
+    Names are texts that do not begin with "@"; values are what the cache's codec takes (by default None,
+    bool, int, float, str, bytes, lists, dicts, datetimes). A visitor gets a session, and a cookie, when
+    the first attribute is set.
+    """
+
+    def __init__(self, decode: Decode, id: str | None = None, node: Node | None = None) -> None:
+        self.id = id
+        """The secret that the visitor's cookie carries; None: not there yet. Never log it."""
+        self.invalidated = False
+        self.renewed = False
+        self.created = 0.0
+        self.used = 0.0
+        self._decode = decode
+        self._stored: dict[str, bytes] = {}
+        self._values: dict[str, Any] = {}
+        self._removed: set[str] = set()
+        if node is not None:
+            self._stored = dict(node.attributes)
+            self.created, self.used = (self._time(name) for name in (CREATED, USED))
+
+    def _time(self, name: str) -> float:
+        value = self._decode(self._stored.pop(name)) if name in self._stored else 0.0
+        return value if isinstance(value, float) else 0.0
+
+    @property
+    def name(self) -> str:
+        """What the session is called in the cache; may be logged. Empty: not there yet."""
+        return node_name(self.id) if self.id else ""
+
+    # --- a mapping
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._values:
+            if name in self._removed:
+                raise KeyError(name)
+            self._values[name] = self._decode(self._stored[name])
+        return self._values[name]
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        if checked_key(name).startswith(RESERVED):
+            raise CacheRefused(f'"{name}": names of attributes do not begin with "{RESERVED}"')
+        self._values[name] = value
+        self._removed.discard(name)
+
+    def __delitem__(self, name: str) -> None:
+        if name not in self:
+            raise KeyError(name)
+        self._values.pop(name, None)
+        self._removed.add(name)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._values or (name in self._stored and name not in self._removed)
+
+    def __iter__(self) -> Iterator[str]:
+        names = dict.fromkeys([*self._stored, *self._values])
+        return iter([name for name in names if name not in self._removed])
+
+    def __len__(self) -> int:
+        return len(list(iter(self)))
+
+    def __repr__(self) -> str:
+        return f"<session {self.name[:8] or '(new)'}: {', '.join(self)}>"
+
+    # --- more
+
+    def invalidate(self) -> None:
+        """Log out: the session is removed everywhere, the cookie at the visitor."""
+        self.clear()
+        self.invalidated = True
+        self.renewed = False
+
+    def renew(self) -> None:
+        """Log in: the same attributes under a new id; the old one is worth nothing any more, also to
+        somebody who made the visitor use it (session fixation)."""
+        self.renewed = self.id is not None
+
+    def changes(self, encode: Encode) -> Changes:
+        """Since it was loaded or saved. CacheRefused: a value that cannot be stored."""
+        data = encode(self._values)
+        changed = {n: d for n, d in data.items() if self._stored.get(n) != d}
+        removed = tuple(name for name in self._removed if name in self._stored)
+        return Changes({name: self._values[name] for name in changed}, changed, removed)
+
+    def saved(self, changes: Changes, used: float) -> None:
+        """These are stored now."""
+        for name in changes.removed:
+            self._stored.pop(name, None)
+        self._stored.update(changes.data)
+        self._removed.clear()
+        self.used = used
+        self.renewed = False

@@ -1,0 +1,58 @@
+"""What can be said about sessions; ConfigError for what cannot be."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from jgroups_py.cache import BACKUP_ROOT, Fqn
+from jgroups_py.errors import ConfigError
+
+SESSION: Final = "jgroups_py.session"
+"""Where an application finds its session: in ``environ`` (WSGI), in ``scope`` (ASGI)."""
+_TOKEN: Final = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"  # RFC 6265: what a cookie may be called
+_VALUE: Final = r"[\x20-\x3a\x3c-\x7e]*"  # of an attribute: no control character, no ";"
+
+
+@dataclass(frozen=True, kw_only=True)
+class SessionSettings:
+    """Times are seconds."""
+
+    cookie: str = "session"
+    """The cookie's name."""
+    root: str = "/sessions"
+    """Sessions are nodes directly below this path."""
+    max_idle: float = 1800.0
+    """A session that no request used for so long is over."""
+    max_age: float = 0.0
+    """It is over so long after its beginning, used or not; 0: no such limit."""
+    secure: bool = True
+    """The browser sends the cookie over HTTPS only. False is for trying things out."""
+    same_site: Literal["Lax", "Strict", "None"] = "Lax"
+    """May other sites' pages cause requests that carry the cookie?"""
+    path: str = "/"
+    domain: str = ""
+    """Empty: the host that set the cookie, and no other."""
+
+    def __post_init__(self) -> None:
+        if not re.fullmatch(_TOKEN, self.cookie):
+            raise ConfigError(f'cookie is "{self.cookie}" (letters, digits, - and _)')
+        try:
+            root = Fqn.parse(self.root)
+        except ValueError as error:
+            raise ConfigError(f"root: {error}") from None
+        if not root or root.is_within(BACKUP_ROOT):
+            raise ConfigError(f'root is "{self.root}" (a path such as /sessions)')
+        if not self.max_idle > 0:
+            raise ConfigError(f"max_idle must be > 0 s, got {self.max_idle:g}")
+        if not self.max_age >= 0:
+            raise ConfigError(f"max_age must be >= 0 s, got {self.max_age:g}")
+        if self.same_site not in ("Lax", "Strict", "None"):
+            raise ConfigError(f'same_site is "{self.same_site}" (Lax, Strict or None)')
+        if self.same_site == "None" and not self.secure:
+            raise ConfigError("same_site None needs secure: browsers refuse it otherwise")
+        if not re.fullmatch("/" + _VALUE, self.path):
+            raise ConfigError(f'path is "{self.path}" (begins with /, no ";")')
+        if not re.fullmatch(r"[A-Za-z0-9.-]*", self.domain):
+            raise ConfigError(f'domain is "{self.domain}" (a host name)')
