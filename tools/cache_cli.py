@@ -41,6 +41,7 @@ def cache(
       put PATH KEY VALUE    VALUE is JSON, or else text
       rm PATH [KEY]         a node or an attribute; rm -r PATH: all below, too
       ls, tree [PATH]       names below; all nodes
+      owners [PATH]         who owns the nodes, who keeps copies; nothing moves
       members, stats        who is here; counters
       buddies, groups       whose copies are where, with buddy replication
 

@@ -23,6 +23,7 @@ put PATH KEY VALUE    VALUE is JSON, or else text
 rm PATH [KEY]         a node (those below it stay), or an attribute of it
 rm -r PATH            a node and all below it
 ls [PATH]             names directly below
+owners [PATH]         who owns the nodes from there on, and who keeps copies; nothing moves
 tree [PATH]           all nodes from there on
 members               who is in the group, the coordinator first
 buddies, groups       whose copies are where (with buddy replication)
@@ -141,6 +142,22 @@ def _is_backup(path: Fqn, name: str) -> bool:
     return not path and (name,) == tuple(BACKUP_ROOT)
 
 
+async def _owners(cache: TreeCache, path: str = "/") -> Result:
+    found = await cache.owners(path)
+    shown = [(str(at), having) for at, having in list(found.items())[:TREE_MAX]]
+    lines = [
+        f"{at}  {having.owner}  copies: {', '.join(having.backups) or 'none told'}"
+        for at, having in shown
+    ]
+    if len(found) > TREE_MAX:
+        lines.append(f"... the first {TREE_MAX} only")
+    owners = [
+        {"path": at, "owner": having.owner, "backups": list(having.backups)} for at, having in shown
+    ]
+    value = {"path": path, "owners": owners, "complete": len(found) <= TREE_MAX}
+    return Result(value, lines, bool(found) or not cache.path(path))
+
+
 async def _members(cache: TreeCache) -> Result:
     members = list(cache.members)
     return Result({"members": members}, members)
@@ -181,6 +198,7 @@ COMMANDS: dict[str, tuple[Callable[..., Awaitable[Result]], int, int, str]] = {
     "rm -r": (_rm_tree, 1, 1, "rm -r PATH"),
     "ls": (_ls, 0, 1, "ls [PATH]"),
     "tree": (_tree, 0, 1, "tree [PATH]"),
+    "owners": (_owners, 0, 1, "owners [PATH]"),
     "members": (_members, 0, 0, "members"),
     "buddies": (_buddies, 0, 0, "buddies"),
     "groups": (_groups, 0, 0, "groups"),

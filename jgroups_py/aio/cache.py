@@ -54,6 +54,7 @@ class TreeCache(Handle[AsyncTreeCache]):
     move = forward(AsyncTreeCache.move)
     evict = forward(AsyncTreeCache.evict)
     preload = forward(AsyncTreeCache.preload)
+    owners = forward(AsyncTreeCache.owners)
 
     async def run(self, function: Callable[[AsyncTreeCache, *Ts], Awaitable[R]], *args: *Ts) -> R:
         """``await function(cache, *args)`` in the trio loop, with the cache of the trio API: many calls

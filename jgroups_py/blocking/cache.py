@@ -19,9 +19,11 @@ from jgroups_py.cache import (
     CacheStatistics,
     CallOptions,
     Codec,
+    Fqn,
     Kind,
     Missed,
     NodeChanged,
+    NodeOwner,
     Store,
 )
 from jgroups_py.cache import TreeCache as AsyncTreeCache
@@ -271,6 +273,14 @@ class TreeCache(Handle[AsyncTreeCache]):
     ) -> Changes:
         """A stream of changes at and below ``path``, to be used with ``with``."""
         return Changes(self, partial(self._value.listen, path, kinds=kinds, buffer_max=buffer_max))
+
+    def owners(
+        self, path: AnyPath = "/", *, deep: bool = True, timeout: float | None = None
+    ) -> dict[Fqn, NodeOwner]:
+        """Who owns the nodes at a path, and those below with ``deep``; nothing moves."""
+        look = partial(self._value.owners, deep=deep)
+        found: dict[Fqn, NodeOwner] = self._call(look, path, timeout=timeout)
+        return found
 
     @property
     def members(self) -> tuple[str, ...]:

@@ -42,7 +42,7 @@ class Refused(Exception):
 
 
 class Call:
-    """``change`` None: a read. ``new``: the caller vouches that nobody else creates the path."""
+    """``change`` None: a read. ``mode`` "look": its result says who has what (``Claims.seen``). ``new``: the caller vouches that nobody else creates the path."""
 
     __slots__ = ("applied", "change", "id", "mode", "new", "result", "wanted")
 
@@ -121,6 +121,8 @@ class Calls:
     def _all_owned(self, call: Call, *, fair: bool) -> bool:
         """``fair``: what others claimed first they get first."""
         machine = self.machine
+        if call.mode == "look":
+            return False
         for path, deep in call.wanted:
             node = machine.own.get(path)
             if deep or node is None or node.to is not None:
@@ -145,7 +147,9 @@ class Calls:
     def answered(self, own: OwnClaim) -> None:
         """Everybody has answered, and what did not come does not exist."""
         for call in own.calls:
-            if own.owned and call.change is not None:
+            if call.mode == "look":
+                self._end(call, Outcome.DONE, self.machine.claims.seen(own))
+            elif own.owned and call.change is not None:
                 self._end(call, Outcome.FAILED, error=NotOwner(sorted(own.owned)))
             else:
                 self._run(call)

@@ -23,14 +23,17 @@ if TYPE_CHECKING:
 class OwnClaim:
     """A claim of this member. ``missing``: who has not answered. ``sequenced``: it has its place."""
 
-    __slots__ = ("calls", "missing", "mode", "owned", "sequenced", "wanted")
+    __slots__ = ("calls", "backed_up", "missing", "mode", "owned", "sequenced", "wanted")
 
     def __init__(self, wanted: tuple[Wanted, ...], mode: Mode, missing: list[Address]) -> None:
         self.wanted = wanted
         self.mode = mode
         self.missing = dict.fromkeys(missing)
         self.sequenced = False
-        self.owned: dict[Path, None] = {}
+        self.owned: dict[Path, Address] = {}
+        """What others own and have not granted."""
+        self.backed_up: dict[Path, list[Address]] = {}
+        """Who keeps a backup of what."""
         self.calls: list[Call] = []
 
 
@@ -159,6 +162,8 @@ class Claims:
         machine = self.machine
         covered = self._covered(claim.wanted)
         owned: tuple[Path, ...] = ()
+        if claim.mode == "look":
+            return self._say(claim, covered)
         if claim.mode == "create":
             owned = tuple(path for path, node in covered if not node.removed)
             covered = [(path, node) for path, node in covered if node.removed]
@@ -171,11 +176,50 @@ class Claims:
             machine.own[path] = replace(node, to=(claimant, epoch))
             grants.append((path, node, epoch))
         machine.count("nodes_granted", len(grants))
-        answer = Answer(claim.claim, tuple(grants), owned, floor=machine.floor)
+        backups = self._backed_up(tuple((path, False) for path, _ in claim.wanted))
+        answer = Answer(claim.claim, tuple(grants), owned, backups, floor=machine.floor)
         machine.send(claimant, answer)
         return True
 
+    def _say(self, claim: Claim, covered: list[tuple[Path, Node]]) -> bool:
+        """Who looks is told what is here, and gets nothing."""
+        machine = self.machine
+        owned = tuple(path for path, node in covered if not node.removed)
+        machine.send(
+            claim.claim[0],
+            Answer(
+                claim.claim,
+                owned=owned[: machine.config.look_max],
+                backs_up=self._backed_up(claim.wanted),
+                floor=machine.floor,
+            ),
+        )
+        return True
+
+    def _backed_up(self, wanted: tuple[Wanted, ...]) -> tuple[tuple[Path, Address], ...]:
+        """Paths of which this member keeps a backup, and whose."""
+        machine = self.machine
+        if not machine.config.search_backup_trees:
+            return ()
+        found: list[tuple[Path, Address]] = []
+        for owner, backup in machine.backups.of.items():
+            nodes = backup.nodes
+            for base, deep in wanted:
+                paths = [p for p in nodes if p[: len(base)] == base] if deep else [base]
+                found += [(p, owner) for p in paths if p in nodes and not nodes[p].removed]
+        return tuple(found[: machine.config.look_max])
+
     # --- the claimant
+
+    def seen(self, own: OwnClaim) -> dict[Path, tuple[Address, tuple[Address, ...]]]:
+        """Who owns what is there, and who said that it keeps a backup; this member included."""
+        me = self.machine.me
+        owners = {path: me for path, node in self._covered(own.wanted) if not node.removed}
+        owners.update(own.owned)
+        backups = own.backed_up
+        for path, _ in self._backed_up(own.wanted):
+            backups.setdefault(path, []).append(me)
+        return {path: (owners[path], tuple(backups.get(path, ()))) for path in sorted(owners)}
 
     def on_answer(self, src: Address, message: Answer) -> None:
         own = self.mine.get(message.claim)
@@ -184,7 +228,10 @@ class Claims:
             return
         del own.missing[src]
         self.machine.floor = max(self.machine.floor, message.floor)
-        own.owned.update(dict.fromkeys(message.owned))
+        own.owned.update(dict.fromkeys(message.owned, src))
+        for path, _ in message.backs_up:
+            own.backed_up.setdefault(path, []).append(src)
+        self.machine.count("backups_told", len(message.backs_up))
         if message.grants:
             self.machine.handover.install(src, message.grants)
             self.machine.calls.granted()

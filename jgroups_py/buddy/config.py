@@ -35,6 +35,10 @@ class BuddyConfig:
     acknowledges."""
     chunk_nodes: int = 100
     """Nodes pushed to a new buddy in one message."""
+    search_backup_trees: bool = True
+    """Who keeps a backup of what is searched for says so. For diagnosis: backups never grant."""
+    look_max: int = 10_000
+    """Paths that one member names in an answer for diagnosis, owned and backed up each."""
     calls_max: int = 10_000
     """Calls that wait; more are refused."""
     claims_max: int = 1000
@@ -49,6 +53,7 @@ class BuddyConfig:
     def __post_init__(self) -> None:
         for name in (
             "chunk_nodes",
+            "look_max",
             "calls_max",
             "claims_max",
             "held_max",

@@ -14,7 +14,8 @@ Changes = tuple[tuple[Path, Node | None], ...]
 """None: forget the node."""
 AdoptedGroups = tuple[tuple[Address, int], ...]
 """(dead owner, number of the view in which its nodes were adopted)."""
-Mode = Literal["take", "create"]
+Mode = Literal["take", "create", "look"]
+"""What a claim may do: take what others own; create what nobody owns; nothing, but hear who has what."""
 
 
 class Message(msgspec.Struct, frozen=True, array_like=True, tag=True):
@@ -101,7 +102,8 @@ class Answer(Message, frozen=True):
     grants: tuple[tuple[Path, Node, Epoch], ...] = ()
     owned: tuple[Path, ...] = ()
     backs_up: tuple[tuple[Path, Address], ...] = ()
-    """Diagnosis: whose backup of which path the answerer holds. Backups never grant."""
+    """Diagnosis, if ``search_backup_trees``: whose backup of which path the answerer holds. Of what is
+    below a path only when asked to ``look``. Backups never grant."""
     floor: Epoch = (0, 0)
     """The highest epoch of what the answerer had and dropped: who creates the path begins above it, or
     a stamp of a purged node might be given again."""

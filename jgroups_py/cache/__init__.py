@@ -30,7 +30,7 @@ from jgroups_py.cache.settings_file import (
 )
 from jgroups_py.cache.sqlite_store import SqliteStore
 from jgroups_py.cache.store import Row, Store
-from jgroups_py.cache.tree_cache import CacheLimits, CacheStatistics, TreeCache
+from jgroups_py.cache.tree_cache import CacheLimits, CacheStatistics, NodeOwner, TreeCache
 
 __all__ = [
     "BACKUP_ROOT",
@@ -51,6 +51,7 @@ __all__ = [
     "Missed",
     "MsgpackCodec",
     "NodeChanged",
+    "NodeOwner",
     "RegionConfig",
     "Row",
     "SqliteStore",

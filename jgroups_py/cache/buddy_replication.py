@@ -16,10 +16,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import trio
 
+from jgroups_py.address import Address
 from jgroups_py.buddy.calls import Call as MachineCall
 from jgroups_py.buddy.calls import NotOwner as NotOurs
 from jgroups_py.buddy.calls import Outcome, Refused, Values
@@ -37,6 +38,8 @@ from jgroups_py.cache.settings import CacheSettings
 from jgroups_py.errors import CacheError, NotOwner, ReplicationError
 
 Mode = Literal["take", "create"]
+Having = tuple[Address, tuple[Address, ...]]
+"""Who owns a node, and who keeps its backups."""
 
 
 @dataclass(slots=True, eq=False)
@@ -44,7 +47,8 @@ class _Ticket:
     """A call at the machine. ``completed``: how it ended there; ``task``: who waits for it."""
 
     id: int
-    call: Call
+    call: Call | None
+    """None: one that has no body."""
     completed: Completed | None = None
     task: trio.lowlevel.Task | None = None
 
@@ -127,6 +131,24 @@ class BuddyReplication(Replication):
             )
         if ticket.completed.outcome is not Outcome.DONE:
             raise _problem(ticket.completed)
+
+    async def owners(self, path: Fqn, *, deep: bool) -> Mapping[Path, Having]:
+        """Who owns what is at a path (``deep``: and below), and who keeps backups. Nothing moves.
+
+        Raises:
+            ReplicationError: not everybody has answered.
+        """
+        ticket = _Ticket(next(self._ids), None)
+        self._tickets[ticket.id] = ticket
+        self.manager.submit(MachineCall(ticket.id, ((tuple(path), deep),), mode="look"))
+        while ticket.completed is None:
+            if not await self._wait(ticket, abandon=True):
+                raise ReplicationError(
+                    f"not everybody has answered within {self._timeout:g} s", definite=True
+                )
+        if ticket.completed.outcome is not Outcome.DONE:
+            raise _problem(ticket.completed)
+        return cast(Mapping[Path, Having], ticket.completed.result)
 
     def _wanted(self, scope: Scope, search: bool) -> Wanted:
         """What a write claims: with gravitation, all below what is not here comes along (B22)."""
@@ -213,7 +235,8 @@ class BuddyReplication(Replication):
     def _end(self, error: Exception) -> None:
         """The channel has ended: nobody will acknowledge anything."""
         for ticket in list(self._tickets.values()):
-            outcome = Outcome.UNKNOWN if ticket.call.computed else Outcome.FAILED
+            computed = ticket.call is not None and ticket.call.computed
+            outcome = Outcome.UNKNOWN if computed else Outcome.FAILED
             self._told(Completed(ticket.id, outcome, None, error))
 
 

@@ -42,7 +42,8 @@ class BuddyReplicationConfig(ConfigBase):
     data_gravitation_remove_on_find: bool = True
     """The former owner removes what moved away; false: it evicts, so a shared store keeps it."""
     data_gravitation_search_backup_trees: bool = True
-    """Those who keep backups answer searches as well."""
+    """Who keeps a backup of what is searched for says so (``TreeCache.owners``). It never grants: only
+    owners do, and what a dead one owned has an owner already."""
     zone: str | None = None
     """Rack, power source, room: buddies are looked for in another one."""
     leave_timeout: Seconds = 30.0

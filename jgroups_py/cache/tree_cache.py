@@ -77,6 +77,14 @@ class CacheStatistics:
     counters: Mapping[str, int] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class NodeOwner:
+    """Logical names: who owns a node, who keeps copies (dataGravitationSearchBackupTrees false: unknown)."""
+
+    owner: str
+    backups: tuple[str, ...]
+
+
 class TreeCache:
     """See the module. For any number of tasks of one trio run."""
 
@@ -334,6 +342,24 @@ class TreeCache:
         if not isinstance(self._replication, BuddyReplication):
             raise CacheRefused("buddy replication is not configured")
         return self._replication.manager
+
+    async def owners(self, path: AnyPath = "/", *, deep: bool = True) -> dict[Fqn, NodeOwner]:
+        """Who owns the nodes at a path, and those below with ``deep``; nothing moves. Each member is asked,
+        and names at most 10,000 nodes.
+
+        Raises:
+            CacheRefused: the cache has no buddies.
+            ReplicationError: not everybody has answered.
+        """
+        if not isinstance(self._replication, BuddyReplication):
+            raise CacheRefused("buddy replication is not configured")
+        name = self.name_of
+        return {
+            Fqn(at): NodeOwner(name(owner), tuple(map(name, backups)))
+            for at, (owner, backups) in (
+                await self._replication.owners(as_fqn(path), deep=deep)
+            ).items()
+        }
 
     # --- for the parts of the cache
 

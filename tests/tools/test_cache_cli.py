@@ -61,6 +61,7 @@ def test_what_is_not_there_is_exit_1(words: list[str], capsys: Captured) -> None
         (["--file", "local.xml", "get", "/a//b"], "a part of a path is not empty"),
         (["--file", "local.xml", "put", "/", "k", "1"], "root"),
         (["--file", "local.xml", "buddies"], "buddy replication is not configured"),
+        (["--file", "local.xml", "owners"], "buddy replication is not configured"),
         (["--bind-addr", "host", "members"], "bind_addr must be a numeric address"),
     ],
 )
@@ -136,5 +137,7 @@ def test_two_members(file: str) -> None:
                 check=False,
             )
             assert (done.stdout, done.returncode) == (said, 0), done.stderr
-        out, err = shell.communicate("get /a k\n", timeout=60)
-        assert (out, shell.returncode) == ("hello\n", 0), err
+        owners = "owners /a" if file == "buddy.xml" else ""  # B handed it back when it left
+        out, err = shell.communicate(f"get /a k\n{owners}\n", timeout=60)
+        said = "hello\n" + ("/a  A  copies: none told\n" if owners else "")
+        assert (out, shell.returncode) == (said, 0), err

@@ -1,0 +1,134 @@
+"""Caches with buddies on one network in memory, for tests: started, killed, closed, split, made deaf."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import trio
+
+from jgroups_py import MemoryNetwork
+from jgroups_py.cache import (
+    BuddyReplicationConfig,
+    CacheSettings,
+    Store,
+    TreeCache,
+    open_tree_cache,
+)
+from jgroups_py.errors import CacheRefused
+from jgroups_py.ports import Datagram
+
+
+def settings(
+    buddies: int = 1, *, auto: bool = True, remove_on_find: bool = True, **more: Any
+) -> CacheSettings:
+    return CacheSettings(
+        cache_mode=more.pop("cache_mode", "REPL_SYNC"),
+        stack="sim.xml",
+        cluster_name="test",
+        buddy_replication_config=BuddyReplicationConfig(
+            buddy_replication_enabled=True,
+            buddy_locator_properties={"numBuddies": str(buddies)},
+            auto_data_gravitation=auto,
+            data_gravitation_remove_on_find=remove_on_find,
+        ),
+        **more,
+    )
+
+
+class Group:
+    """Caches on one network; each can be killed, which is a crash for the others, or closed."""
+
+    def __init__(self, nursery: trio.Nursery) -> None:
+        self.nursery = nursery
+        self.network = MemoryNetwork()
+        self.caches: dict[str, TreeCache] = {}
+        self.scopes: dict[str, trio.CancelScope] = {}
+        self.closing: dict[str, trio.Event] = {}
+        self.gone: dict[str, trio.Event] = {}
+        self.stores: dict[str, Store] = {}
+        self.work: dict[str, trio.CancelScope] = {}
+
+    async def start(self, names: str, config: CacheSettings) -> list[TreeCache]:
+        for name in names:
+            await self.nursery.start(self._run, name, config)
+        await self.protected()
+        return [self.caches[name] for name in names]
+
+    async def _run(
+        self, name: str, config: CacheSettings, *, task_status: trio.TaskStatus[None]
+    ) -> None:
+        self.gone[name] = trio.Event()
+        with trio.CancelScope() as self.scopes[name]:
+            async with open_tree_cache(
+                config, name=name, transport=self.network, store=self.stores.get(name)
+            ) as cache:
+                self.caches[name] = cache
+                self.closing[name] = trio.Event()
+                task_status.started()
+                await self.closing[name].wait()
+        del self.caches[name]
+        self.gone[name].set()
+
+    async def kill(self, name: str) -> None:
+        self.scopes[name].cancel()
+        await self.gone[name].wait()
+
+    async def close(self, name: str) -> None:
+        self.closing[name].set()
+        await self.gone[name].wait()
+
+    async def protected(self) -> None:
+        with trio.fail_after(60):
+            while not all(c.buddies.protected for c in self.caches.values() if has_buddies(c)):  # noqa: ASYNC110
+                await trio.sleep(0.01)
+
+
+def has_buddies(cache: TreeCache) -> bool:
+    try:
+        return cache.buddies is not None
+    except CacheRefused:
+        return False
+
+
+@asynccontextmanager
+async def group() -> AsyncIterator[Group]:
+    async with trio.open_nursery() as nursery:
+        yield Group(nursery)
+        nursery.cancel_scope.cancel()
+
+
+def counter(cache: TreeCache, name: str) -> int:
+    return cache.statistics().counters.get(name, 0)
+
+
+def total(caches: list[TreeCache], name: str) -> int:
+    return sum(counter(cache, name) for cache in caches)
+
+
+def owners_backed_up_by(cache: TreeCache) -> list[str]:
+    return sorted(group.name.partition("-")[0] for group in cache.buddies.groups)
+
+
+class Deaf(deque[Any]):
+    """Takes what comes, and has nothing."""
+
+    def append(self, item: Any) -> None:
+        pass
+
+
+class Split(MemoryNetwork):
+    """Datagrams between ``side`` and the others are lost."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.side: set[int] = set()
+
+    def send(self, source: Any, data: bytes, dest: Any) -> None:
+        here = self.udp[source][0]
+        targets = self.groups.get(dest) or ([self.udp[dest]] if dest in self.udp else [])
+        for driver, handle in list(targets):
+            if (id(driver) in self.side) == (id(here) in self.side):
+                driver.receive(Datagram(handle, data, source))
