@@ -81,6 +81,10 @@ class Batch:
         fqn = self._cache.writable(path)
         self._note(Put(fqn, self._cache.encode_all(attributes), replace))
 
+    def put_encoded(self, path: Fqn, node: Node, *, replace: bool = False) -> None:
+        """As ``put_node``, with values that are bytes already (not checked whether the codec reads them)."""
+        self._note(Put(self._cache.writable(path), self._cache.checked(node), replace))
+
     def remove(self, path: AnyPath, key: str) -> None:
         """Removes one attribute, if it is there; the node stays."""
         self._note(Drop(self._cache.writable(path), (checked_key(key),)))

@@ -86,6 +86,9 @@ class FullReplication(Replication):
     def statistics(self) -> Mapping[str, int]:
         return {f"replication_{name}": count for name, count in self._counts.items()}
 
+    def position(self) -> Mapping[str, int]:
+        return {member.hex(): number for member, number in self._order.applied.items()}
+
     # --- for calls
 
     async def claim(self, call: Call, missing: Sequence[Scope], *, search: bool) -> None:
@@ -189,8 +192,8 @@ class FullReplication(Replication):
             self._counts["refused"] += 1
         else:
             changes = fold(body.modifications, container.get, container.within)
-            self.tree.apply(changes, local=mine)
             self._counts["applied"] += 1
+        self.tree.apply(changes, local=mine, origin=(ordered.origin.hex(), ordered.number))
         if asked is not None:
             asked.changes, asked.refused = changes, refused
             asked.applied.set()

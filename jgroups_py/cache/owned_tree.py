@@ -87,6 +87,9 @@ class OwnedTree(Container):
         names.update(dict.fromkeys(p[len(path)] for p in paths if len(p) > len(path)))
         return tuple(names)
 
+    def nodes(self) -> dict[Fqn, Node]:
+        return self._mine.nodes()
+
     def apply(self, changes: Changes) -> None:
         self._mine.apply(changes)
         for change in changes:

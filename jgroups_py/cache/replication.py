@@ -58,6 +58,10 @@ class Replication(ABC):
             ReplicationError: it may have happened.
         """
 
+    def position(self) -> Mapping[str, int] | None:
+        """What the tree contains: of each origin the number of its last batch. None: nobody numbers."""
+        return None
+
     def statistics(self) -> Mapping[str, int]:
         """Counters by name."""
         return {}

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from jgroups_py.cache.changes import Changes
 from jgroups_py.cache.container import Container
 from jgroups_py.cache.eviction import Evictor
 from jgroups_py.cache.fqn import Fqn
 from jgroups_py.cache.listeners import Kind, Listeners
 from jgroups_py.cache.node import Node
+
+Observer = Callable[[Changes, tuple[str, int] | None], None]
+"""Called in the step in which changes became true, with (origin, number) of the batch where it has one."""
 
 
 class Tree:
@@ -17,9 +22,13 @@ class Tree:
         self.container = container
         self.evictor = evictor
         self.listeners = listeners
+        self.observers: list[Observer] = []
 
-    def apply(self, changes: Changes, *, local: bool) -> None:
-        """Makes changes true, then tells the policies and the listeners."""
+    def apply(
+        self, changes: Changes, *, local: bool, origin: tuple[str, int] | None = None
+    ) -> None:
+        """Makes changes true, then tells the policies and the listeners. ``origin``: who numbered the
+        batch, and how, if all members know it by that."""
         self.container.apply(changes)
         for change in changes:
             if change.after is None:
@@ -27,6 +36,8 @@ class Tree:
             else:
                 self.evictor.touched(change.path, change.after, written=True)
         self.listeners.changed(changes, local=local)
+        for observer in self.observers:
+            observer(changes, origin)
 
     def moved(self, changes: Changes, *, remove: bool) -> None:
         """Nodes came from other members, or went to them; ``remove``: out of the store, too."""

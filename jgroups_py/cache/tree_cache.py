@@ -404,6 +404,45 @@ class TreeCache:
             for key, value in attributes.items()
         }
 
+    def checked(self, node: Node) -> Mapping[str, bytes]:
+        """Attributes with names and sizes as the cache wants them. CacheRefused when they are not."""
+        limit = self._limits.max_value_bytes
+        for key, value in node.attributes.items():
+            checked_key(key)
+            if len(value) > limit:
+                raise CacheRefused(
+                    f"a value has at most {limit} bytes, got {len(value)} (max_value_bytes)"
+                )
+        return node.attributes
+
+    @property
+    def codec(self) -> Codec:
+        """How values become bytes."""
+        return self._codec
+
+    @property
+    def tree(self) -> Tree:
+        """The nodes, and those who hear of each change."""
+        return self._replication.tree
+
+    @property
+    def name(self) -> str:
+        """The logical name of this member; "local" in CacheMode LOCAL."""
+        channel = self._replication.channel
+        return "local" if channel is None else channel.name
+
+    def position(self) -> Mapping[str, int] | None:
+        """See ``Replication.position``."""
+        return self._replication.position()
+
+    def not_exportable(self) -> str:
+        """Why one member's memory is not all there is; empty if it is."""
+        if self._keeper is not None:
+            return "a cache with a store is not exported: part of it is not in memory"
+        if isinstance(self._replication, BuddyReplication):
+            return "a cache with buddies is not exported yet: each member has a part of it"
+        return ""
+
     def decode(self, data: bytes) -> Any:
         """A value of bytes. CacheError when the codec cannot (another codec wrote it)."""
         try:

@@ -246,10 +246,10 @@ def test_it_belongs_to_one_asyncio_loop() -> None:
 
 def test_lost_it_is_closed_with_a_warning() -> None:
     async def main() -> None:
-        cache: aio.TreeCache | None = aio.open_tree_cache("local.xml")
+        cache = aio.open_tree_cache("local.xml")
         await cache.__aenter__()
         with pytest.warns(ResourceWarning, match="not closed"):
-            cache = None
+            cache = None  # type: ignore[assignment]
 
     run(main())
 

@@ -60,6 +60,7 @@ WHERE = {
     "cache": "use",
     "drill": "use",
     "explore": "use",
+    "export": "use",
     "fuzz": "use",
     "longlife": "use",
     "rpc": "use",

@@ -1,0 +1,41 @@
+"""The export port: a member's data for programs that are no members, above all Spark's executors.
+
+    async with open_tree_cache("replicated.xml", cluster="shop") as cache:
+        async with open_export(cache, token=token) as port:
+            print(port.address)             # ("127.0.0.1", 41234)
+
+Consistent snapshots, ranges of a change log, and bulk writes in two phases, in columnar frames. Who
+connects must know the token. See design/export.md.
+"""
+
+from __future__ import annotations
+
+from jgroups_py.export.client import ExportClient, connect, read_token
+from jgroups_py.export.errors import (
+    ExportError,
+    NoMember,
+    Trimmed,
+    UnknownMap,
+    WrongToken,
+)
+from jgroups_py.export.limits import ExportLimits
+from jgroups_py.export.messages import Marker, Offset
+from jgroups_py.export.server import ExportPort, open_export
+from jgroups_py.export.source import Source
+
+__all__ = [
+    "ExportClient",
+    "ExportError",
+    "ExportLimits",
+    "ExportPort",
+    "Marker",
+    "NoMember",
+    "Offset",
+    "Source",
+    "Trimmed",
+    "UnknownMap",
+    "WrongToken",
+    "connect",
+    "open_export",
+    "read_token",
+]

@@ -1,0 +1,258 @@
+"""A client of export ports, blocking, on a plain socket: what Spark's workers use. One thread, one client."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self, TypeVar
+
+from jgroups_py.errors import ConfigError
+from jgroups_py.export.auth import checked_token, nonce, proof, proved
+from jgroups_py.export.errors import BY_CODE, ExportError, NoMember, WrongToken
+from jgroups_py.export.messages import (
+    LENGTHS,
+    VERSION,
+    Abort,
+    Answer,
+    Challenge,
+    CloseSnapshot,
+    Commit,
+    Committed,
+    Describe,
+    Description,
+    Done,
+    FindOffset,
+    Found,
+    Hello,
+    Marker,
+    Message,
+    Offset,
+    OpenSnapshot,
+    Problem,
+    Progress,
+    ReadChanges,
+    ReadSnapshot,
+    Rows,
+    SnapshotOpened,
+    Stage,
+    Staged,
+    Welcome,
+    answer_from,
+    lengths,
+    written,
+)
+
+A = TypeVar("A")
+Address = tuple[str, int]
+Frame = tuple[int, tuple[int, ...], memoryview]
+"""Rows, sizes of the buffers, the buffers."""
+
+CONNECT_TIMEOUT = 5.0
+"""Seconds for reaching one member."""
+CALL_TIMEOUT = 120.0
+"""Seconds that a port may say nothing while it is asked."""
+
+
+def parse_members(text: str) -> list[Address]:
+    """``host:port,host:port``. ConfigError for what is none."""
+    members = []
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        host, colon, port = part.rpartition(":")
+        if not colon or not host or not port.isdecimal() or not 0 < int(port) < 65536:
+            raise ConfigError(f'members are written "host:port,host:port", got "{part}"')
+        members.append((host.strip("[]"), int(port)))
+    if not members:
+        raise ConfigError('no members given: "host:port,host:port"')
+    return members
+
+
+def read_token(file: str) -> str:
+    """The token in a file. ConfigError when it cannot be read."""
+    try:
+        return Path(file).read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"the token's file {file} cannot be read: {error}") from None
+
+
+def connect(members: Sequence[Address], token: str, *, first: int = 0) -> ExportClient:
+    """A client of the first member that can be reached, beginning with number ``first``.
+
+    Raises:
+        NoMember: none can; says why for each.
+        WrongToken: one could, and refused.
+    """
+    problems = []
+    for number in range(len(members)):
+        address = members[(first + number) % len(members)]
+        try:
+            return ExportClient(address, token)
+        except NoMember as error:
+            problems.append(str(error))
+    raise NoMember(f"no member can be reached: {'; '.join(problems)}")
+
+
+class ExportClient:
+    """Connected when made; with ``with``, or ``close``. Every call may raise ExportError."""
+
+    def __init__(self, address: Address, token: str) -> None:
+        secret = checked_token(token)
+        self.address = address
+        self._said = f"{address[0]}:{address[1]}"
+        try:
+            self._socket = socket.create_connection(address, CONNECT_TIMEOUT)
+        except OSError as error:
+            raise NoMember(f"{self._said}: {error.strerror or error}") from None
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        try:
+            self._welcome(secret)
+            self._socket.settimeout(CALL_TIMEOUT)
+        except BaseException:
+            self._socket.close()
+            raise
+
+    def _welcome(self, secret: bytes) -> None:
+        challenge = self._next(Challenge)
+        if challenge.version != VERSION:
+            raise ExportError(f"{self._said} speaks protocol {challenge.version}, not {VERSION}")
+        ours = nonce()
+        self._send(Hello(VERSION, ours, proof(secret, "client", challenge.nonce, ours)))
+        welcome = self._next(Welcome)
+        if not proved(welcome.proof, proof(secret, "port", challenge.nonce, ours)):
+            raise WrongToken(f"{self._said} does not know the token")
+        self.member = welcome.member
+        """Its logical name."""
+
+    def close(self) -> None:
+        self._socket.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    # --- reading
+
+    def describe(self, map: str | None = None, kind: str | None = None) -> Description:
+        """UnknownMap: no such map, or of another kind."""
+        return self._ask(Describe(map, kind), Description)
+
+    def open_snapshot(self, map: str, under: Sequence[str] = ("/",)) -> SnapshotOpened:
+        """A picture of one moment, kept until it is closed or not read for too long."""
+        return self._ask(OpenSnapshot(map, tuple(under)), SnapshotOpened)
+
+    def read_snapshot(self, id: str, start: int, stop: int) -> Iterator[Frame]:
+        """Frames of ``columns.STATE``."""
+        return self._frames(ReadSnapshot(id, start, stop))
+
+    def close_snapshot(self, id: str) -> None:
+        self._ask(CloseSnapshot(id), Done)
+
+    def find_offset(
+        self,
+        map: str,
+        after: Offset | None = None,
+        *,
+        max_changes: int | None = None,
+        earliest: bool = False,
+    ) -> Found:
+        """See ``FindOffset``. Trimmed, Diverged: ``after`` is not in this member's log."""
+        return self._ask(FindOffset(map, after, max_changes, earliest), Found)
+
+    def read_changes(self, map: str, start: Offset, stop: Offset) -> Iterator[Frame]:
+        """Frames of ``columns.CHANGES``."""
+        return self._frames(ReadChanges(map, start, stop))
+
+    def _frames(self, request: ReadSnapshot | ReadChanges) -> Iterator[Frame]:
+        self._send(request)
+        while True:
+            rows, body = self._receive(Rows)
+            if rows.last:
+                return
+            yield rows.rows, rows.sizes, body
+
+    # --- writing
+
+    def stage(self, frame: Stage, body: bytes) -> int:
+        """Sends rows (``columns.WRITES``); with the last ones, how many the attempt has staged."""
+        self._send(frame, body)
+        return self._next(Staged).rows if frame.last else 0
+
+    def commit(
+        self,
+        map: str,
+        job: str,
+        parts: Sequence[tuple[int, int]],
+        *,
+        replace: bool = False,
+        marker: Marker | None = None,
+    ) -> Iterator[Progress | Committed]:
+        """How it goes, the last one is Committed."""
+        self._send(Commit(map, job, tuple(parts), replace, marker))
+        while True:
+            answer, _ = self._receive_any()
+            if isinstance(answer, Progress):
+                yield answer
+            elif isinstance(answer, Committed):
+                yield answer
+                return
+            else:
+                raise ExportError(f"{self._said} answered {type(answer).__name__} to a commit")
+
+    def abort(self, map: str, job: str) -> None:
+        self._ask(Abort(map, job), Done)
+
+    # --- inside
+
+    def _ask(self, request: Message, kind: type[A]) -> A:
+        self._send(request)
+        return self._next(kind)
+
+    def _next(self, kind: type[A]) -> A:
+        return self._receive(kind)[0]
+
+    def _receive(self, kind: type[A]) -> tuple[A, memoryview]:
+        answer, body = self._receive_any()
+        if not isinstance(answer, kind):
+            raise ExportError(f"{self._said} answered {type(answer).__name__}, not {kind.__name__}")
+        return answer, body
+
+    def _receive_any(self) -> tuple[Answer, memoryview]:
+        header, body = lengths(bytes(self._read(LENGTHS.size)))
+        answer = answer_from(bytes(self._read(header)))
+        columns = self._read(body)
+        if isinstance(answer, Problem):
+            raise BY_CODE.get(answer.code, ExportError)(f"{self._said}: {answer.message}")
+        return answer, columns
+
+    def _send(self, message: Message, body: bytes = b"") -> None:
+        try:
+            self._socket.sendall(written(message, body))
+        except OSError as error:
+            raise self._gone(error) from None
+
+    def _read(self, size: int) -> memoryview:
+        # A buffer of its own for each message: what is made of it needs no copy.
+        view = memoryview(bytearray(size))
+        at = 0
+        while at < size:
+            try:
+                got = self._socket.recv_into(view[at:])
+            except OSError as error:
+                raise self._gone(error) from None
+            if not got:
+                raise NoMember(f"{self._said}: the member has closed the connection")
+            at += got
+        return view
+
+    def _gone(self, error: OSError) -> ExportError:
+        if isinstance(error, TimeoutError):
+            return NoMember(f"{self._said}: no answer within {self._socket.gettimeout():g} s")
+        return NoMember(f"{self._said}: {error.strerror or error}")

@@ -1,0 +1,41 @@
+"""What an export port keeps and waits for at most."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExportLimits:
+    """Sizes are bytes, times seconds."""
+
+    connections_max: int = 64
+    """Clients at once; more are told so and let go."""
+    hello_timeout: float = 5.0
+    """Until a client has proved that it knows the token."""
+    idle_timeout: float = 900.0
+    """How long a client may say nothing, or take nothing of what it asked for."""
+    frame_rows: int = 8192
+    """Rows of one frame: the cache's loop makes them in one go, about 20 ms of it."""
+    frame_bytes: int = 1_000_000
+    """A frame ends after so many bytes; a single larger row is still sent."""
+    log_bytes: int = 64_000_000
+    """Change log: names and values of the changes kept. The oldest go first."""
+    log_changes: int = 1_000_000
+    """Change log: changes kept."""
+    snapshots_max: int = 8
+    """Snapshots open at once. One costs what was changed since, and a pointer for each node."""
+    snapshot_ttl: float = 600.0
+    """A snapshot nobody has read for so long is closed."""
+    stage_bytes: int = 4_000_000_000
+    """Rows of bulk writes that wait in temporary files for their commit."""
+    jobs_max: int = 100
+    """Bulk writes known at once, those done within ``job_ttl`` included."""
+    job_ttl: float = 3600.0
+    """A bulk write nobody has asked about for so long is forgotten, with what was staged."""
+    write_nodes: int = 500
+    """Nodes of one batch of a bulk write."""
+    write_ahead: int = 4
+    """Batches of one bulk write under way at once; the cache's own back-pressure holds them up."""
+    atomic_nodes: int = 10_000
+    """A bulk write with a marker and at most so many nodes is one batch: all or nothing."""

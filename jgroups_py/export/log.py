@@ -1,0 +1,180 @@
+"""ChangeLog: what happened to a tree, batch by batch, with the origin and number of each.
+
+A place in the log is the last number of each origin before it: all members of a cache that is replicated
+to everybody pass through the same places, so who read one member's log can go on with another's. Old
+batches go when the log is larger than its limits; asking for them is ``Trimmed``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from jgroups_py.cache.changes import Changes
+from jgroups_py.cache.fqn import Fqn
+from jgroups_py.cache.node import Node
+from jgroups_py.export.errors import Diverged, Trimmed
+from jgroups_py.export.limits import ExportLimits
+from jgroups_py.export.messages import Offset
+
+ENTRY_BYTES = 100
+"""Counted for each change beside its names and values."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One batch. ``after``: path and node for each change; None: removed. ``time``: microseconds."""
+
+    origin: str
+    number: int
+    time: int
+    after: Sequence[tuple[Fqn, Node | None]]
+    size: int
+
+
+class ChangeLog:
+    """``id`` names this log among all. ``floor``: the numbers that what it begins with contains."""
+
+    def __init__(self, id: str, floor: Mapping[str, int], limits: ExportLimits) -> None:
+        self.id = id
+        self._limits = limits
+        self._entries: list[Entry] = []
+        self._base = 0  # position of _entries[0]; those before _first are to go
+        self._first = 0
+        self._size = 0
+        self._changes = 0
+        self._floor = dict(floor)
+        self._head = dict(floor)
+        self.trimmed = 0
+        """Changes that are gone."""
+
+    @property
+    def first(self) -> int:
+        """Position of the oldest batch that is kept."""
+        return self._first
+
+    @property
+    def end(self) -> int:
+        """Position after the newest batch."""
+        return self._base + len(self._entries)
+
+    @property
+    def size(self) -> int:
+        """Bytes kept."""
+        return self._size
+
+    def append(self, origin: str, number: int, time: int, changes: Changes) -> None:
+        """A batch was applied; it may have changed nothing."""
+        after = [(change.path, change.after) for change in changes]
+        size = ENTRY_BYTES * (1 + len(after))
+        for path, node in after:
+            size += sum(map(len, path)) + (node.size if node is not None else 0)
+        self._entries.append(Entry(origin, number, time, after, size))
+        self._head[origin] = number
+        self._size += size
+        self._changes += len(after)
+        while (
+            self._size > self._limits.log_bytes or self._changes > self._limits.log_changes
+        ) and self._first < self.end:
+            self._trim()
+
+    def reset(self, id: str, floor: Mapping[str, int]) -> None:
+        """Another history: what was logged leads nowhere. Positions go on rising."""
+        self.id = id
+        self._base = self._first = self.end
+        self._entries.clear()
+        self._size = self._changes = 0
+        self._floor = dict(floor)
+        self._head = dict(floor)
+
+    def _trim(self) -> None:
+        entry = self._entries[self._first - self._base]
+        self._floor[entry.origin] = entry.number
+        self._size -= entry.size
+        self._changes -= len(entry.after)
+        self.trimmed += len(entry.after)
+        self._first += 1
+        if self._first - self._base > 1000 + len(self._entries) // 2:
+            del self._entries[: self._first - self._base]
+            self._base = self._first
+
+    # --- places
+
+    def end_offset(self) -> Offset:
+        return Offset(self.id, self.end, dict(self._head))
+
+    def first_offset(self) -> Offset:
+        return Offset(self.id, self._first, dict(self._floor))
+
+    def after(self, offset: Offset, max_changes: int | None) -> tuple[Offset, int]:
+        """The end, or the place where at most ``max_changes`` have come since ``offset`` (but one batch at
+        least); and how many.
+
+        Raises:
+            Trimmed, Diverged: as ``position``.
+        """
+        at = self.position(offset)
+        origins, count = dict(offset.origins), 0
+        for entry in self._from(at):
+            if max_changes is not None and count and count + len(entry.after) > max_changes:
+                break
+            origins[entry.origin] = entry.number
+            count += len(entry.after)
+            at += 1
+        return Offset(self.id, at, origins), count
+
+    def between(self, start: int, stop: int) -> Iterator[Entry]:
+        """Batches by position. Trimmed: also when they go while they are read."""
+        while start < stop:
+            if start < self._first:
+                raise self._trimmed()
+            yield self._entries[start - self._base]
+            start += 1
+
+    def position(self, offset: Offset) -> int:
+        """Where a place is in this log.
+
+        Raises:
+            Trimmed: before its beginning.
+            Diverged: nowhere in it.
+        """
+        if offset.log == self.id:
+            if offset.at < self._first:
+                raise self._trimmed()
+            if offset.at > self.end:
+                raise Diverged(f"offset {offset.at} is beyond the end of the log, {self.end}")
+            return offset.at
+        return self._search(offset.origins)
+
+    def _search(self, wanted: Mapping[str, int]) -> int:
+        if any(wanted.get(origin, 0) < number for origin, number in self._floor.items()):
+            raise self._trimmed()
+        missing = {o: n for o, n in wanted.items() if n > self._floor.get(o, 0) and n}
+        at = self._first
+        while missing:
+            if at == self.end:
+                raise Diverged(
+                    f"this member has not seen number {missing[min(missing)]} of {min(missing)}: "
+                    "it is behind, or groups merged and this offset is of the other side"
+                )
+            entry = self._entries[at - self._base]
+            number = missing.get(entry.origin, 0)
+            if entry.number > max(number, wanted.get(entry.origin, 0)):
+                raise Diverged(
+                    f"number {entry.number} of {entry.origin} came earlier here: groups merged, and this "
+                    "offset is of the other side"
+                )
+            if entry.number == number:
+                del missing[entry.origin]
+            at += 1
+        return at
+
+    def _from(self, at: int) -> Iterator[Entry]:
+        for index in range(at - self._base, len(self._entries)):
+            yield self._entries[index]
+
+    def _trimmed(self) -> Trimmed:
+        return Trimmed(
+            f"the change log begins at {self._first}, after that offset ({self.trimmed} changes were "
+            "trimmed): take a snapshot and follow from its offset"
+        )

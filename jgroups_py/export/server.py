@@ -1,0 +1,380 @@
+"""open_export: the port, for as long as a block lasts. One task for each client; requests one by one."""
+
+from __future__ import annotations
+
+import ipaddress
+import logging
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import trio
+
+from jgroups_py.cache import TreeCache
+from jgroups_py.errors import ConfigError, JGroupsError
+from jgroups_py.export.auth import checked_token, nonce, proof, proved
+from jgroups_py.export.columns import CHANGES, STATE, Schema, pack
+from jgroups_py.export.errors import Busy, ExportError, UnknownMap, WrongToken
+from jgroups_py.export.limits import ExportLimits
+from jgroups_py.export.log import Entry
+from jgroups_py.export.messages import (
+    LENGTHS,
+    VERSION,
+    Abort,
+    Challenge,
+    CloseSnapshot,
+    Commit,
+    Describe,
+    Description,
+    Done,
+    FindOffset,
+    Found,
+    Message,
+    OpenSnapshot,
+    Problem,
+    Progress,
+    ReadChanges,
+    ReadSnapshot,
+    Request,
+    Rows,
+    SnapshotOpened,
+    Stage,
+    Staged,
+    Welcome,
+    hello_from,
+    lengths,
+    request_from,
+    written,
+)
+from jgroups_py.export.snapshots import Snapshots
+from jgroups_py.export.source import Source
+from jgroups_py.export.staging import Staging
+from jgroups_py.export.tree import TreeSource
+from jgroups_py.unwrap import reraise
+
+_log = logging.getLogger("jgroups_py.export")
+
+DEFAULT_MAP = "cache"
+"""The name of a cache that was given none."""
+TELL_EVERY = 1.0
+"""Seconds between two words about a commit that goes on."""
+EXPIRE_EVERY = 30.0
+"""Seconds between two looks for snapshots and jobs that nobody uses."""
+
+
+class ExportPort:
+    """Made by ``open_export``."""
+
+    def __init__(self, sources: Mapping[str, Source], token: bytes, limits: ExportLimits) -> None:
+        self.sources = dict(sources)
+        self.limits = limits
+        self._token = token
+        self._snapshots = Snapshots(limits)
+        self._staging = {name: Staging(source, limits) for name, source in sources.items()}
+        self._connections = 0
+        self._nursery: trio.Nursery
+        self.address: tuple[str, int]
+        """Where it listens."""
+        self.counters = dict.fromkeys(("clients", "refused", "rows_out", "rows_in"), 0)
+
+    async def run(self, listeners: list[trio.SocketListener]) -> None:
+        """Serves until cancelled."""
+        try:
+            async with trio.open_nursery() as self._nursery:
+                self._nursery.start_soon(trio.serve_listeners, self._serve, listeners)
+                while True:
+                    await trio.sleep(EXPIRE_EVERY)
+                    now = trio.current_time()
+                    self._snapshots.expire(now)
+                    for staging in self._staging.values():
+                        staging.expire(now)
+        finally:
+            for staging in self._staging.values():
+                staging.close()
+
+    # --- one client
+
+    async def _serve(self, stream: trio.SocketStream) -> None:
+        client = Client(stream, self.limits.idle_timeout)
+        self._connections += 1
+        self.counters["clients"] += 1
+        try:
+            await self._welcome(client)
+            while (said := await client.next_request()) is not None:
+                try:
+                    await self._answer(client, *said)
+                except JGroupsError as error:
+                    await client.send(_problem(error))
+        except JGroupsError as error:
+            self.counters["refused"] += 1
+            with trio.move_on_after(self.limits.hello_timeout):
+                await client.complain(_problem(error))
+        except (trio.BrokenResourceError, trio.ClosedResourceError, trio.TooSlowError):
+            pass  # it is gone, or takes nothing
+        except Exception:
+            _log.exception("a client of the export port")  # the member must not suffer for it
+        finally:
+            self._connections -= 1
+            await trio.aclose_forcefully(stream)
+
+    async def _welcome(self, client: Client) -> None:
+        if self._connections > self.limits.connections_max:
+            raise Busy(f"{self.limits.connections_max} clients are connected (connections_max)")
+        ours = nonce()
+        with trio.fail_after(self.limits.hello_timeout):
+            await client.send(Challenge(VERSION, ours))
+            message = await client.receive()
+            if message is None:
+                raise trio.ClosedResourceError
+            hello = hello_from(message[0])
+            if hello.version != VERSION:
+                raise ExportError(f"protocol {hello.version} of the client, {VERSION} of this port")
+            if not proved(hello.proof, proof(self._token, "client", ours, hello.nonce)):
+                raise WrongToken("the export port was given another token")
+            member = next((s.member for s in self.sources.values()), "")
+            await client.send(Welcome(proof(self._token, "port", ours, hello.nonce), member))
+
+    async def _answer(self, client: Client, said: Request, body: bytes) -> None:
+        now = trio.current_time()
+        match said:
+            case Describe():
+                await client.send(self._describe(said))
+            case OpenSnapshot():
+                source = self._source(said.map)
+                frozen = source.freeze(said.under)
+                id = self._snapshots.open(source, frozen, now)
+                await client.send(SnapshotOpened(id, len(frozen.rows), frozen.offset))
+            case ReadSnapshot():
+                kept = self._snapshots.get(said.id, now)
+                rows = kept.frozen.rows[said.start : said.stop]
+                await self._send_state(client, kept.source, rows)
+            case CloseSnapshot():
+                self._snapshots.close(said.id)
+                await client.send(Done())
+            case FindOffset():
+                await client.send(_find(self._source(said.map), said))
+            case ReadChanges():
+                await self._send_changes(client, self._source(said.map), said)
+            case Stage():
+                count = await self._staging_of(said.map).stage(said, body)
+                self.counters["rows_in"] += said.rows
+                if said.last:
+                    await client.send(Staged(count))
+            case Commit():
+                await self._commit(client, said)
+            case Abort():
+                self._staging_of(said.map).abort(said.job)
+                await client.send(Done())
+
+    def _source(self, name: str) -> Source:
+        source = self.sources.get(name)
+        if source is None:
+            raise UnknownMap(f'no map "{name}" here; there is {", ".join(sorted(self.sources))}')
+        return source
+
+    def _staging_of(self, name: str) -> Staging:
+        self._source(name)
+        return self._staging[name]
+
+    def _describe(self, said: Describe) -> Description:
+        name = said.map
+        if name is None:
+            if len(self.sources) != 1:
+                raise UnknownMap(f"say which map: {', '.join(sorted(self.sources))}")
+            (name,) = self.sources
+        source = self._source(name)
+        if said.kind is not None and said.kind != source.kind:
+            raise UnknownMap(f'map "{name}" is of kind {source.kind}, not {said.kind}')
+        return Description(
+            name, source.kind, source.member, source.members, source.values, source.rows
+        )
+
+    async def _send_state(self, client: Client, source: Source, rows: Sequence[Any]) -> None:
+        step = self.limits.frame_rows
+        for start in range(0, len(rows), step):
+            columns = source.state_columns(rows[start : start + step])
+            await self._send_rows(client, STATE, columns)
+        await client.send(Rows(0, (), True))
+
+    async def _send_changes(self, client: Client, source: Source, said: ReadChanges) -> None:
+        log = source.log
+        start, stop = log.position(said.start), log.position(said.stop)
+        for entries in _lots(log.between(start, stop), self.limits.frame_rows):
+            columns = source.change_columns(entries)
+            if columns[0]:
+                await self._send_rows(client, CHANGES, columns)
+        await client.send(Rows(0, (), True))
+
+    async def _send_rows(
+        self, client: Client, schema: Schema, columns: Sequence[Sequence[Any]]
+    ) -> None:
+        """As frames that are not too large."""
+        for start, stop in _cuts(columns[-1], self.limits.frame_bytes):
+            part = [column[start:stop] for column in columns]
+            sizes, body = pack(schema, part)
+            self.counters["rows_out"] += stop - start
+            await client.send(Rows(stop - start, sizes, False), body)
+
+    async def _commit(self, client: Client, said: Commit) -> None:
+        """Goes on when the client is lost: who asks again hears of it."""
+        staging = self._staging_of(said.map)
+        job, mine = staging.begin(said, trio.current_time())
+        if mine:
+            self._nursery.start_soon(staging.commit, job, said)
+        while job.result is None and job.problem is None:
+            changed = job.changed
+            await client.send(Progress(job.written, job.of))
+            with trio.move_on_after(TELL_EVERY) as told:
+                await changed.wait()
+            if not told.cancelled_caught:
+                await trio.sleep(0.01)  # not a word for each batch
+        if job.problem is not None:
+            await client.send(_problem(job.problem))
+        else:
+            assert job.result is not None
+            await client.send(job.result)
+
+
+class Client:
+    """Messages on a connection. ``timeout``: seconds for each."""
+
+    def __init__(self, stream: trio.SocketStream, timeout: float) -> None:
+        self._stream = stream
+        self._timeout = timeout
+        self._buffer = bytearray()
+
+    async def send(self, message: Message, body: bytes = b"") -> None:
+        with trio.fail_after(self._timeout):
+            await self._stream.send_all(written(message, body))
+
+    async def complain(self, problem: Problem) -> None:
+        """The last word. What the client has still sent is read, else it never sees this."""
+        try:
+            await self.send(problem)
+            await self._stream.send_eof()
+            while await self._stream.receive_some():
+                pass
+        except (trio.BrokenResourceError, trio.ClosedResourceError, trio.TooSlowError):
+            pass
+
+    async def next_request(self) -> tuple[Request, bytes] | None:
+        message = await self.receive()
+        return None if message is None else (request_from(message[0]), message[1])
+
+    async def receive(self) -> tuple[bytes, bytes] | None:
+        """Header and body; None: the client has ended."""
+        with trio.fail_after(self._timeout):
+            if not await self._fill(LENGTHS.size):
+                return None
+            header, body = lengths(bytes(self._buffer[: LENGTHS.size]))
+            total = LENGTHS.size + header + body
+            if not await self._fill(total):
+                return None
+            data = bytes(self._buffer[:total])
+            del self._buffer[:total]
+            cut = LENGTHS.size + header
+            return data[LENGTHS.size : cut], data[cut:]
+
+    async def _fill(self, size: int) -> bool:
+        while len(self._buffer) < size:
+            data = await self._stream.receive_some(max(65536, size - len(self._buffer)))
+            if not data:
+                return False
+            self._buffer += data
+        return True
+
+
+def _problem(error: BaseException) -> Problem:
+    code = error.code if isinstance(error, ExportError) else ExportError.code
+    return Problem(code, str(error) or type(error).__name__)
+
+
+def _find(source: Source, said: FindOffset) -> Found:
+    log = source.log
+    if said.after is None:
+        offset, count = (log.first_offset() if said.earliest else log.end_offset()), 0
+    else:
+        offset, count = log.after(said.after, said.max_changes)
+    return Found(offset, count, len(offset.origins), log.first)
+
+
+def _lots(entries: Iterator[Entry], rows: int) -> Iterator[list[Entry]]:
+    lot: list[Entry] = []
+    count = 0
+    for entry in entries:
+        lot.append(entry)
+        count += len(entry.after)
+        if count >= rows:
+            yield lot
+            lot, count = [], 0
+    if lot:
+        yield lot
+
+
+def _cuts(data: Sequence[bytes], limit: int) -> Iterator[tuple[int, int]]:
+    start, size = 0, 0
+    for index, value in enumerate(data):
+        if size and size + len(value) > limit:
+            yield start, index
+            start, size = index, 0
+        size += len(value)
+    if start < len(data):
+        yield start, len(data)
+
+
+@asynccontextmanager
+async def open_export(
+    cache: TreeCache | Mapping[str, TreeCache | Source],
+    *,
+    token: str,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    limits: ExportLimits | None = None,
+    allow_remote: bool = False,
+) -> AsyncIterator[ExportPort]:
+    """An export port for as long as the block lasts.
+
+    Args:
+        cache: what is exported: one cache (its name is "cache"), or several by name.
+        token: whoever shows it may read and write everything; at least 16 characters.
+        host, port: where to listen. 0: a free port, see ``ExportPort.address``.
+        allow_remote: needed for another host than loopback: what is sent is not encrypted.
+
+    Raises:
+        ConfigError: nothing was opened.
+    """
+    secret = checked_token(token)
+    if not _is_loopback(host) and not allow_remote:
+        raise ConfigError(
+            f"an export port on {host} sends unencrypted rows to other hosts: allow_remote=True says "
+            "that this is meant"
+        )
+    limits = limits or ExportLimits()
+    given = cache if isinstance(cache, Mapping) else {DEFAULT_MAP: cache}
+    sources: dict[str, Source] = {}
+    try:
+        for name, one in given.items():
+            sources[name] = TreeSource(one, limits) if isinstance(one, TreeCache) else one
+        try:
+            listeners = await trio.open_tcp_listeners(port, host=host)
+        except OSError as error:
+            raise ConfigError(f"an export port cannot listen on {host}:{port}: {error}") from None
+        served = ExportPort(sources, secret, limits)
+        served.address = listeners[0].socket.getsockname()[:2]
+        try:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(served.run, listeners)
+                yield served
+                nursery.cancel_scope.cancel()
+        except BaseExceptionGroup as group:
+            reraise(group)
+    finally:
+        for source in sources.values():
+            source.close()
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

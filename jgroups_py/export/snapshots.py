@@ -1,0 +1,55 @@
+"""The snapshots a port keeps for those who read them, piece by piece."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass
+
+from jgroups_py.export.errors import Busy, UnknownSnapshot
+from jgroups_py.export.limits import ExportLimits
+from jgroups_py.export.source import Frozen, Source
+
+
+@dataclass(slots=True)
+class Kept:
+    source: Source
+    frozen: Frozen
+    used: float
+
+
+class Snapshots:
+    """By id. ``now``: seconds, of the caller's clock."""
+
+    def __init__(self, limits: ExportLimits) -> None:
+        self._limits = limits
+        self._kept: dict[str, Kept] = {}
+
+    def open(self, source: Source, frozen: Frozen, now: float) -> str:
+        """Its id. Busy: too many are open."""
+        self.expire(now)
+        if len(self._kept) >= self._limits.snapshots_max:
+            raise Busy(f"{len(self._kept)} snapshots are open (snapshots_max); close one, or wait")
+        id = secrets.token_hex(16)
+        self._kept[id] = Kept(source, frozen, now)
+        return id
+
+    def get(self, id: str, now: float) -> Kept:
+        """UnknownSnapshot: closed, by whomever."""
+        kept = self._kept.get(id)
+        if kept is None:
+            raise UnknownSnapshot(
+                f"snapshot {id[:8]} is not open here: closed, not read for "
+                f"{self._limits.snapshot_ttl:g} s (snapshot_ttl), or another member's"
+            )
+        kept.used = now
+        return kept
+
+    def close(self, id: str) -> None:
+        self._kept.pop(id, None)
+
+    def expire(self, now: float) -> None:
+        for id in [i for i, k in self._kept.items() if now - k.used > self._limits.snapshot_ttl]:
+            del self._kept[id]
+
+    def __len__(self) -> int:
+        return len(self._kept)

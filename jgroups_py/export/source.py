@@ -1,0 +1,86 @@
+"""Source: something a member exports. The tree cache is one (``tree.py``); later kinds are others."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, NamedTuple
+
+from jgroups_py.export.log import ChangeLog, Entry
+from jgroups_py.export.messages import Marker, Offset
+
+
+class Write(NamedTuple):
+    """One row of a bulk write."""
+
+    key: str
+    removed: bool
+    data: bytes
+
+
+class Frozen(NamedTuple):
+    """A snapshot: rows that do not change any more, and the place in the log that they are the state of."""
+
+    rows: Sequence[Any]
+    offset: Offset
+
+
+class Source(ABC):
+    """Called in the member's trio loop. Rows are of its own making until they are encoded."""
+
+    kind: ClassVar[str]
+    """What the data source's option ``kind`` says."""
+    log: ChangeLog
+    values: str = "msgpack"
+    """How values are bytes: "msgpack", or a name that readers do not know."""
+    member: str = ""
+    """Logical name of this member."""
+
+    @property
+    @abstractmethod
+    def members(self) -> tuple[str, ...]:
+        """Logical names of all members that have a part of it."""
+
+    @property
+    @abstractmethod
+    def rows(self) -> int:
+        """How many, now."""
+
+    @abstractmethod
+    def freeze(self, under: Sequence[str]) -> Frozen:
+        """A snapshot, in one step. ``under``: keys at or below one of these.
+
+        Raises:
+            JGroupsError: such a key cannot be.
+        """
+
+    @abstractmethod
+    def state_columns(self, rows: Sequence[Any]) -> list[list[Any]]:
+        """As ``columns.STATE``."""
+
+    @abstractmethod
+    def change_columns(self, entries: Sequence[Entry]) -> list[list[Any]]:
+        """As ``columns.CHANGES``."""
+
+    @abstractmethod
+    async def write(self, rows: Sequence[Write], *, replace: bool) -> None:
+        """Writes rows as one batch; waits for those who have copies, as the cache is configured.
+
+        Raises:
+            JGroupsError: nothing was written, or it may have been (``definite``).
+        """
+
+    @abstractmethod
+    async def write_marked(
+        self, rows: Sequence[Write], marker: Marker, *, replace: bool, last: bool
+    ) -> bool:
+        """As ``write``, unless the marker's batch is written already: then False and nothing is done.
+        ``last``: with these rows it is written, from now on."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """The log ends."""
+
+
+Progressed = Callable[[int], None]
+"""Is told how many rows more are written."""

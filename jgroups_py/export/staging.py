@@ -1,0 +1,229 @@
+"""Bulk writes in two phases: tasks stage rows, the commit names the attempts that count and writes theirs.
+
+What a task stages waits in a temporary file. Tasks that are run again, or twice at once, stage under
+another attempt; only one of them is named. A commit that is asked for again joins the one under way, or
+hears that it is done.
+"""
+
+from __future__ import annotations
+
+import math
+import tempfile
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from typing import IO
+
+import trio
+
+from jgroups_py.export.columns import WRITES, buffers_of, unpack
+from jgroups_py.export.errors import Busy, ExportError, UnknownJob
+from jgroups_py.export.limits import ExportLimits
+from jgroups_py.export.messages import Commit, Committed, Marker, Stage
+from jgroups_py.export.source import Source, Write
+from jgroups_py.unwrap import leaves
+
+Part = tuple[int, int]
+
+
+@dataclass(slots=True)
+class Staged:
+    """What one attempt of one task has staged."""
+
+    file: IO[bytes]
+    frames: list[tuple[int, tuple[int, ...], int]] = field(default_factory=list)
+    rows: int = 0
+    bytes: int = 0
+    complete: bool = False
+
+
+@dataclass(slots=True)
+class Job:
+    used: float
+    staged: dict[Part, Staged] = field(default_factory=dict)
+    committing: bool = False
+    written: int = 0
+    of: int = 0
+    result: Committed | None = None
+    problem: BaseException | None = None
+    changed: trio.Event = field(default_factory=trio.Event)
+
+    def tell(self) -> None:
+        """Those who wait for the commit look again."""
+        self.changed.set()
+        self.changed = trio.Event()
+
+
+class Staging:
+    """All jobs of one source."""
+
+    def __init__(self, source: Source, limits: ExportLimits) -> None:
+        self._source = source
+        self._limits = limits
+        self._jobs: dict[str, Job] = {}
+        self._bytes = 0
+
+    @property
+    def size(self) -> int:
+        """Bytes staged now."""
+        return self._bytes
+
+    async def stage(self, said: Stage, body: bytes) -> int:
+        """Takes a frame. How many rows the attempt has staged.
+
+        Raises:
+            Busy: a limit; ExportError: no rows, or the job is being written already.
+        """
+        buffers_of(WRITES, said.rows, said.sizes, body)
+        job = self._job(said.job)
+        if job.committing:
+            raise ExportError(f"job {said.job} is being written, or was: nothing more is staged")
+        if self._bytes + len(body) > self._limits.stage_bytes:
+            raise Busy(f"{self._bytes} bytes are staged (stage_bytes): commit or abort other jobs")
+        staged = job.staged.get((said.task, said.attempt))
+        if staged is None:
+            staged = Staged(tempfile.TemporaryFile(prefix="jgroups-py-stage-"))  # noqa: SIM115
+            job.staged[said.task, said.attempt] = staged
+        staged.frames.append((said.rows, said.sizes, len(body)))
+        staged.rows += said.rows
+        staged.bytes += len(body)
+        staged.complete = said.last
+        self._bytes += len(body)
+        await trio.to_thread.run_sync(staged.file.write, body)
+        return staged.rows
+
+    def begin(self, said: Commit, now: float) -> tuple[Job, bool]:
+        """The job, and whether the caller is to run ``commit`` for it now.
+
+        Raises:
+            UnknownJob: what it names is not staged here.
+        """
+        job = self._jobs.get(said.job)
+        if job is None and said.parts:
+            raise UnknownJob(f"nothing is staged here for job {said.job}")
+        job = job or self._job(said.job)
+        job.used = now
+        if job.committing:
+            return job, False
+        for part in said.parts:
+            staged = job.staged.get(part)
+            if staged is None or not staged.complete:
+                raise UnknownJob(f"task {part[0]}, attempt {part[1]} of job {said.job} is not here")
+        job.committing, job.problem = True, None
+        job.of = sum(job.staged[part].rows for part in said.parts)
+        return job, True
+
+    async def commit(self, job: Job, said: Commit) -> None:
+        """Writes; the result, or the problem, is left at the job."""
+        try:
+            for part in [part for part in job.staged if part not in said.parts]:
+                self._drop(job.staged.pop(part))
+            done = await self._write(job, said)
+            job.result = Committed(job.written, not done)
+        except Exception as error:
+            job.problem = error
+            job.committing = False  # may be tried again: what is written is written again the same
+            job.written = 0
+        else:
+            self._empty(job)
+        finally:
+            job.tell()
+
+    async def _write(self, job: Job, said: Commit) -> bool:
+        limits = self._limits
+        if said.marker is None:
+            room = trio.CapacityLimiter(limits.write_ahead)
+            try:
+                async with trio.open_nursery() as nursery:
+                    for part in said.parts:  # rows of one task in their order, tasks side by side
+                        staged = job.staged[part]
+                        nursery.start_soon(self._write_part, job, staged, said.replace, room)
+            except BaseExceptionGroup as group:
+                raise leaves(group)[0] from None
+            return True
+        size = job.of if job.of <= limits.atomic_nodes else limits.write_nodes
+        return await self._write_marked(job, said, said.marker, max(size, 1))
+
+    async def _write_part(
+        self, job: Job, staged: Staged, replace: bool, room: trio.CapacityLimiter
+    ) -> None:
+        async with aclosing(_chunks(staged, self._limits.write_nodes)) as chunks:
+            async for rows in chunks:
+                async with room:
+                    await self._source.write(rows, replace=replace)
+                job.written += len(rows)
+                job.tell()
+
+    async def _write_marked(self, job: Job, said: Commit, marker: Marker, size: int) -> bool:
+        """In lots, one after the other; the marker comes with the last."""
+        held: list[Write] = []
+        lots = math.ceil(job.of / size) or 1
+        for part in said.parts:
+            async with aclosing(_chunks(job.staged[part], size)) as chunks:
+                async for rows in chunks:
+                    held += rows
+                    while len(held) >= size and lots > 1:
+                        lots -= 1
+                        lot, held = held[:size], held[size:]
+                        if not await self._lot(job, lot, said, marker, last=False):
+                            return False
+        return await self._lot(job, held, said, marker, last=True)
+
+    async def _lot(
+        self, job: Job, rows: Sequence[Write], said: Commit, marker: Marker, *, last: bool
+    ) -> bool:
+        source = self._source
+        if not await source.write_marked(rows, marker, replace=said.replace, last=last):
+            return False
+        job.written += len(rows)
+        job.tell()
+        return True
+
+    def abort(self, name: str) -> None:
+        """Nothing of a job counts; not, once it is being written."""
+        job = self._jobs.get(name)
+        if job is not None and not job.committing:
+            self._empty(job)
+            del self._jobs[name]
+
+    def expire(self, now: float) -> None:
+        """Jobs nobody asked about: their driver is gone."""
+        for name, job in list(self._jobs.items()):
+            if now - job.used > self._limits.job_ttl and (job.result or not job.committing):
+                self._empty(job)
+                del self._jobs[name]
+
+    def close(self) -> None:
+        for job in self._jobs.values():
+            self._empty(job)
+        self._jobs.clear()
+
+    def _job(self, name: str) -> Job:
+        now = trio.current_time()
+        job = self._jobs.get(name)
+        if job is None:
+            self.expire(now)
+            if len(self._jobs) >= self._limits.jobs_max:
+                raise Busy(f"{len(self._jobs)} bulk writes are known (jobs_max)")
+            job = self._jobs[name] = Job(now)
+        job.used = now
+        return job
+
+    def _empty(self, job: Job) -> None:
+        for staged in job.staged.values():
+            self._drop(staged)
+        job.staged.clear()
+
+    def _drop(self, staged: Staged) -> None:
+        staged.file.close()
+        self._bytes -= staged.bytes
+
+
+async def _chunks(staged: Staged, size: int) -> AsyncGenerator[list[Write], None]:
+    """The rows again, at most ``size`` at once."""
+    await trio.to_thread.run_sync(staged.file.seek, 0)
+    for rows, sizes, length in staged.frames:
+        body = await trio.to_thread.run_sync(staged.file.read, length)
+        found = [Write(*row) for row in unpack(WRITES, rows, sizes, body)]
+        for start in range(0, len(found), size):
+            yield found[start : start + size]

@@ -1,0 +1,153 @@
+"""A tree cache as a source: keys are paths, data is all attributes of a node in one msgpack map."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from jgroups_py.cache import Fqn, MsgpackCodec, TreeCache
+from jgroups_py.cache.changes import Changes
+from jgroups_py.cache.fqn import BACKUP_ROOT, ROOT, as_fqn
+from jgroups_py.cache.node import Node, node_bytes, node_from_bytes
+from jgroups_py.errors import CacheRefused, ConfigError
+from jgroups_py.export.errors import ExportError
+from jgroups_py.export.limits import ExportLimits
+from jgroups_py.export.log import ChangeLog, Entry
+from jgroups_py.export.messages import Marker
+from jgroups_py.export.source import Frozen, Source, Write
+
+MARKERS: Final = Fqn(("_export_",))
+"""Below it stand the markers of bulk writes; neither snapshots nor changes show them."""
+
+
+class TreeSource(Source):
+    """``cache``: alone, or replicated to everybody, with everything in memory."""
+
+    kind = "tree"
+
+    def __init__(self, cache: TreeCache, limits: ExportLimits) -> None:
+        problem = cache.not_exportable()
+        if problem:
+            raise ConfigError(problem)
+        self._cache = cache
+        self._tree = cache.tree
+        self.values = (
+            "msgpack" if isinstance(cache.codec, MsgpackCodec) else type(cache.codec).__name__
+        )
+        self._alone = f"{secrets.token_hex(8)}"
+        self._count = 0
+        self._lost = False
+        self.log = ChangeLog(secrets.token_hex(8), self._position(), limits)
+        self._tree.observers.append(self._applied)
+
+    def _position(self) -> Mapping[str, int]:
+        position = self._cache.position()
+        return {self._alone: self._count} if position is None else position
+
+    def _applied(self, changes: Changes, origin: tuple[str, int] | None) -> None:
+        """After each batch, in the step in which it was applied."""
+        if origin is None:
+            if self._cache.position() is not None:  # another side's tree instead of ours
+                self._lost = True
+                return
+            self._count += 1
+            origin = self._alone, self._count
+        self._settle()
+        self.log.append(*origin, time.time_ns() // 1000, changes)
+
+    def _settle(self) -> None:
+        """The tree was replaced: what it contains is known by now."""
+        if self._lost:
+            self._lost = False
+            self.log.reset(secrets.token_hex(8), self._position())
+
+    @property
+    def member(self) -> str:  # type: ignore[override]
+        return self._cache.name
+
+    @property
+    def members(self) -> tuple[str, ...]:
+        return self._cache.members or (self.member,)
+
+    @property
+    def rows(self) -> int:
+        return len(self._tree.container)
+
+    def close(self) -> None:
+        self._tree.observers.remove(self._applied)
+
+    # --- reading
+
+    def freeze(self, under: Sequence[str]) -> Frozen:
+        self._settle()
+        container = self._tree.container
+        roots = [as_fqn(root) for root in under]
+        if ROOT in roots:
+            nodes = container.nodes()
+        else:
+            found = {path: container.get(path) for root in roots for path in container.within(root)}
+            nodes = {path: node for path, node in found.items() if node is not None}
+        for path in container.within(MARKERS):
+            nodes.pop(path, None)
+        return Frozen(list(nodes.items()), self.log.end_offset())  # nodes themselves never change
+
+    def state_columns(self, rows: Sequence[Any]) -> list[list[Any]]:
+        return [[str(path) for path, _ in rows], [node_bytes(node) for _, node in rows]]
+
+    def change_columns(self, entries: Sequence[Entry]) -> list[list[Any]]:
+        columns: list[list[Any]] = [[], [], [], [], [], []]
+        origins, numbers, times, keys, removed, data = columns
+        for entry in entries:
+            for path, node in entry.after:
+                if path[:1] == MARKERS:
+                    continue
+                origins.append(entry.origin)
+                numbers.append(entry.number)
+                times.append(entry.time)
+                keys.append(str(path))
+                removed.append(node is None)
+                data.append(b"" if node is None else node_bytes(node))
+        return columns
+
+    # --- writing
+
+    async def write(self, rows: Sequence[Write], *, replace: bool) -> None:
+        nodes = _nodes(rows)
+        async with self._cache.batch() as batch:
+            for path, node in nodes:
+                if node is None:
+                    batch.remove_node(path)
+                else:
+                    batch.put_encoded(path, node, replace=replace)
+
+    async def write_marked(
+        self, rows: Sequence[Write], marker: Marker, *, replace: bool, last: bool
+    ) -> bool:
+        place = MARKERS.child(marker.query)
+        nodes = _nodes(rows)
+        async with self._cache.batch() as batch:
+            if await batch.get(place, "batch", -1) >= marker.batch:
+                return False
+            for path, node in nodes:
+                if node is None:
+                    batch.remove_node(path)
+                else:
+                    batch.put_encoded(path, node, replace=replace)
+            if last:
+                batch.put(place, "batch", marker.batch)
+        return True
+
+
+def _nodes(rows: Sequence[Write]) -> list[tuple[Fqn, Node | None]]:
+    nodes: list[tuple[Fqn, Node | None]] = []
+    for key, removed, data in rows:
+        path = Fqn.parse(key)
+        if path.is_within(BACKUP_ROOT) or path.is_within(MARKERS):
+            raise CacheRefused(f"{path} is the cache's own: it cannot be written")
+        try:
+            nodes.append((path, None if removed else node_from_bytes(data)))
+        except ValueError as error:
+            raise ExportError(f"{path}: {error}") from None
+    return nodes

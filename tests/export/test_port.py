@@ -1,0 +1,468 @@
+"""The export port: tokens, snapshots under traffic, change ranges, bulk writes in two phases, limits."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+import trio
+import trio.lowlevel
+
+from jgroups_py import MemoryNetwork
+from jgroups_py.cache import Fqn, TreeCache, load_cache_settings, open_tree_cache
+from jgroups_py.cache.node import Node, node_bytes, node_from_bytes
+from jgroups_py.errors import CacheRefused, ConfigError
+from jgroups_py.export import (
+    ExportClient,
+    ExportError,
+    ExportLimits,
+    ExportPort,
+    Marker,
+    NoMember,
+    Offset,
+    Trimmed,
+    UnknownMap,
+    WrongToken,
+    connect,
+    open_export,
+)
+from jgroups_py.export.client import parse_members
+from jgroups_py.export.columns import CHANGES, STATE, WRITES, pack, unpack
+from jgroups_py.export.errors import Busy, Diverged, UnknownJob, UnknownSnapshot
+from jgroups_py.export.messages import Committed, Stage
+from jgroups_py.export.source import Write
+
+TOKEN = "a token for the tests"
+Tree = dict[str, dict[str, bytes]]
+
+
+async def in_thread(function: Callable[..., Any], *args: Any) -> Any:
+    with trio.fail_after(20):
+        return await trio.to_thread.run_sync(lambda: function(*args), abandon_on_cancel=True)
+
+
+@asynccontextmanager
+async def exported(**limits: Any) -> AsyncIterator[tuple[TreeCache, ExportPort]]:
+    async with (
+        open_tree_cache("local.xml") as cache,
+        open_export(cache, token=TOKEN, limits=ExportLimits(**limits)) as port,
+    ):
+        yield cache, port
+
+
+@asynccontextmanager
+async def client_of(port: ExportPort) -> AsyncIterator[ExportClient]:
+    client: ExportClient = await in_thread(ExportClient, port.address, TOKEN)
+    try:
+        yield client
+    finally:
+        client.close()
+
+
+def state_of(client: ExportClient, id: str, start: int = 0, stop: int = 10**9) -> Tree:
+    return {
+        key: dict(node_from_bytes(data).attributes)
+        for rows, sizes, body in client.read_snapshot(id, start, stop)
+        for key, data in unpack(STATE, rows, sizes, body)
+    }
+
+
+def changes_of(client: ExportClient, start: Offset, stop: Offset) -> list[tuple[Any, ...]]:
+    return [
+        row
+        for rows, sizes, body in client.read_changes("cache", start, stop)
+        for row in unpack(CHANGES, rows, sizes, body)
+    ]
+
+
+def played(tree: Tree, changes: Iterable[tuple[Any, ...]]) -> Tree:
+    """A tree after changes of a log."""
+    after = dict(tree)
+    for _, _, _, key, removed, data in changes:
+        if removed:
+            after.pop(key, None)
+        else:
+            after[key] = dict(node_from_bytes(data).attributes)
+    return after
+
+
+def tree_of(cache: TreeCache) -> Tree:
+    return {str(path): dict(node.attributes) for path, node in cache.tree.container.nodes().items()}
+
+
+def stage(
+    client: ExportClient, job: str, task: int, attempt: int, writes: Iterable[Write]
+) -> tuple[int, int]:
+    rows = list(writes)
+    sizes, body = pack(WRITES, [list(column) for column in zip(*rows, strict=True)] or [[], [], []])
+    count = client.stage(Stage("cache", job, task, attempt, len(rows), sizes, True), body)
+    assert count == len(rows)
+    return task, attempt
+
+
+def commit(client: ExportClient, job: str, parts: Any, **options: Any) -> Committed:
+    *_, last = client.commit("cache", job, parts, **options)
+    assert isinstance(last, Committed)
+    return last
+
+
+def write(number: int, value: bytes = b"\x01") -> Write:
+    return Write(f"/n/{number}", False, node_bytes(Node({"v": value})))
+
+
+# --- who may come
+
+
+async def test_who_does_not_know_the_token_is_told_and_learns_nothing() -> None:
+    async with exported() as (_, port):
+        with pytest.raises(WrongToken, match="another token"):
+            await in_thread(ExportClient, port.address, "a token of somebody else")
+        async with client_of(port) as client:
+            assert client.member == "local"
+        with pytest.raises(ConfigError, match="16 characters"):
+            await in_thread(ExportClient, port.address, "short")
+        assert port.counters["refused"] == 1
+
+
+async def test_a_port_that_does_not_know_the_token_is_found_out() -> None:
+    """Something else that listens there must not be given rows."""
+    from jgroups_py.export.messages import VERSION, Challenge, Welcome, written
+
+    async def pretend(stream: trio.SocketStream) -> None:
+        await stream.send_all(written(Challenge(VERSION, b"n" * 32)))
+        await stream.receive_some()
+        await stream.send_all(written(Welcome(b"p" * 32, "A")))
+
+    async with trio.open_nursery() as nursery:
+        listeners = await nursery.start(trio.serve_tcp, pretend, 0)
+        address = ("127.0.0.1", listeners[0].socket.getsockname()[1])
+        with pytest.raises(WrongToken, match="does not know"):
+            await in_thread(ExportClient, address, TOKEN)
+        nursery.cancel_scope.cancel()
+
+
+async def test_garbage_is_answered_and_hurts_nobody() -> None:
+    async with exported(hello_timeout=0.3) as (cache, port):
+
+        def throw(data: bytes) -> bytes:
+            with socket.create_connection(port.address, 5) as sock:
+                sock.settimeout(5)
+                sock.sendall(data)
+                said = b""
+                while part := sock.recv(65536):
+                    said += part
+                return said
+
+        assert b"too long" in await in_thread(throw, b"\xff" * 100)
+        assert b"not a hello" in await in_thread(throw, b"\0\0\0\4\0\0\0\0abcd")
+        assert b"problem" not in await in_thread(throw, b"\0\0")  # says no more: let go
+        async with client_of(port) as client:
+            assert (await in_thread(client.describe)).kind == "tree"
+        assert await cache.exists("/a") is False
+
+
+async def test_clients_beyond_the_limit_are_told() -> None:
+    async with exported(connections_max=2) as (_, port), client_of(port), client_of(port):
+        with pytest.raises(Busy, match="connections_max"):
+            await in_thread(ExportClient, port.address, TOKEN)
+
+
+async def test_other_hosts_must_be_meant_and_what_cannot_be_exported_says_why() -> None:
+    async with open_tree_cache("local.xml") as cache:
+        with pytest.raises(ConfigError, match="allow_remote"):
+            async with open_export(cache, token=TOKEN, host="0.0.0.0"):
+                pass
+        with pytest.raises(ConfigError, match="16 characters"):
+            async with open_export(cache, token="short"):
+                pass
+        async with open_export(cache, token=TOKEN) as port:
+            with pytest.raises(ConfigError, match="cannot listen"):
+                async with open_export(cache, token=TOKEN, port=port.address[1]):
+                    pass
+            with pytest.raises(ConfigError, match="host:port"):
+                parse_members("nowhere")
+            assert parse_members("a:1, [::1]:2") == [("a", 1), ("::1", 2)]
+            client = await in_thread(connect, [("127.0.0.1", 1), port.address], TOKEN)
+            client.close()
+        with pytest.raises(NoMember, match=r"no member can be reached: 127\.0\.0\.1:1: .*refused"):
+            await in_thread(connect, [("127.0.0.1", 1), port.address], TOKEN)
+        assert cache.tree.observers == []
+
+
+async def test_maps_have_names_and_kinds() -> None:
+    async with (
+        open_tree_cache("local.xml") as one,
+        open_tree_cache("local.xml") as two,
+        open_export({"one": one, "two": two}, token=TOKEN) as port,
+        client_of(port) as client,
+    ):
+        await one.put("/a", "k", 1)
+        said = await in_thread(client.describe, "one", "tree")
+        assert (said.map, said.rows, said.values, said.members) == ("one", 1, "msgpack", ("local",))
+        for map, kind in ((None, None), ("three", None), ("two", "queue")):
+            with pytest.raises(UnknownMap):
+                await in_thread(client.describe, map, kind)
+        with pytest.raises(UnknownMap, match="there is one, two"):
+            await in_thread(client.open_snapshot, "three")
+
+
+# --- reading
+
+
+async def test_a_snapshot_under_traffic_is_the_state_at_its_place_in_the_log() -> None:
+    """Read piece by piece while everything changes; the log, played up to its place, gives the same."""
+    async with exported(frame_rows=7) as (cache, port), client_of(port) as client:
+        begin = (await in_thread(lambda: client.find_offset("cache", earliest=True))).offset
+        stop = trio.Event()
+
+        async def traffic() -> None:
+            number = 0
+            while not stop.is_set():
+                number += 1
+                await cache.put(f"/n/{number % 50}", "v", number)
+                if not number % 3:
+                    await cache.remove_node(f"/n/{(number * 7) % 50}")
+                if not number % 10:
+                    async with cache.batch() as batch:
+                        batch.put("/two/a", "v", number)
+                        batch.put("/two/b", "v", number)
+                await trio.lowlevel.checkpoint()
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(traffic)
+            for _ in range(5):
+                await trio.sleep(0.02)
+                opened = await in_thread(client.open_snapshot, "cache")
+                half = opened.rows // 2
+                tree = await in_thread(state_of, client, opened.id, 0, half)
+                tree |= await in_thread(state_of, client, opened.id, half, opened.rows)
+                assert len(tree) == opened.rows
+                assert tree.get("/two/a") == tree.get("/two/b")
+                told = await in_thread(changes_of, client, begin, opened.offset)
+                assert played({}, told) == tree
+                await in_thread(client.close_snapshot, opened.id)
+            stop.set()
+        end = (await in_thread(client.find_offset, "cache")).offset
+        rest = await in_thread(changes_of, client, opened.offset, end)
+        assert played(tree, rest) == tree_of(cache)
+        numbers = [row[1] for row in rest]
+        assert numbers == sorted(numbers) and min(numbers) > opened.offset.at
+
+
+async def test_a_subtree_and_no_markers() -> None:
+    async with exported() as (cache, port), client_of(port) as client:
+        for path in ("/a", "/a/b", "/a/b/c", "/ab", "/d"):
+            await cache.put(path, "k", 1)
+        opened = await in_thread(client.open_snapshot, "cache", ["/a/b", "/d", "/x"])
+        assert set(await in_thread(state_of, client, opened.id)) == {"/a/b", "/a/b/c", "/d"}
+        parts = [await in_thread(stage, client, "j", 0, 0, [write(1)])]
+        marker = Marker("q", 1)
+        await in_thread(lambda: commit(client, "j", parts, marker=marker))
+        opened = await in_thread(client.open_snapshot, "cache")
+        assert len(await in_thread(state_of, client, opened.id)) == opened.rows == 6
+        with pytest.raises(ExportError, match="begins with /"):
+            await in_thread(client.open_snapshot, "cache", ["a"])
+
+
+async def test_snapshots_have_limits_and_end() -> None:
+    limits = {"snapshots_max": 2, "snapshot_ttl": 0.2}
+    async with exported(**limits) as (cache, port), client_of(port) as client:
+        await cache.put("/a", "k", 1)
+        one = await in_thread(client.open_snapshot, "cache")
+        await in_thread(client.open_snapshot, "cache")
+        with pytest.raises(Busy, match="snapshots_max"):
+            await in_thread(client.open_snapshot, "cache")
+        await in_thread(client.close_snapshot, one.id)
+        with pytest.raises(UnknownSnapshot):
+            await in_thread(state_of, client, one.id)
+        await trio.sleep(0.3)
+        for _ in range(2):
+            await in_thread(client.open_snapshot, "cache")
+
+
+async def test_changes_in_steps_and_a_trimmed_log() -> None:
+    async with exported(log_changes=10) as (cache, port), client_of(port) as client:
+        begin = (await in_thread(client.find_offset, "cache")).offset
+        for number in range(8):
+            await cache.put(f"/n/{number}", "v", number)
+        found = await in_thread(lambda: client.find_offset("cache", begin, max_changes=3))
+        assert found.changes == 3 and found.offset.at == 3
+        told = await in_thread(changes_of, client, begin, found.offset)
+        assert [row[3] for row in told] == ["/n/0", "/n/1", "/n/2"]
+        assert abs(told[0][2] / 1e6 - time.time()) < 60
+        for number in range(8):
+            await cache.put(f"/n/{number}", "v", number)
+        for call in (client.find_offset, lambda m, o: changes_of(client, o, found.offset)):
+            with pytest.raises(Trimmed, match="take a snapshot"):
+                await in_thread(call, "cache", begin)
+        assert (await in_thread(lambda: client.find_offset("cache", earliest=True))).first == 6
+
+
+async def test_large_values_come_in_frames_of_their_own() -> None:
+    async with exported(frame_bytes=10_000) as (cache, port), client_of(port) as client:
+        for number in range(10):
+            await cache.put(f"/n/{number}", "v", b"x" * (30_000 if number == 5 else 4_000))
+        opened = await in_thread(client.open_snapshot, "cache")
+        frames = await in_thread(lambda: list(client.read_snapshot(opened.id, 0, 10)))
+        assert [rows for rows, *_ in frames] == [2, 2, 1, 1, 2, 2]
+        assert await in_thread(state_of, client, opened.id) == tree_of(cache)
+
+
+# --- bulk writes
+
+
+async def test_only_the_attempts_that_are_named_are_written_once() -> None:
+    async with exported() as (cache, port), client_of(port) as client, client_of(port) as other:
+        await in_thread(stage, client, "j", 0, 0, [write(n, b"\x07") for n in range(100)])
+        await in_thread(stage, other, "j", 0, 1, [write(n) for n in range(1200)])
+        await in_thread(stage, client, "j", 1, 0, [write(n) for n in range(1200, 1300)])
+        assert tree_of(cache) == {}
+        done = await in_thread(commit, client, "j", [(0, 1), (1, 0)])
+        assert done == Committed(1300, False) and len(tree_of(cache)) == 1300
+        assert {value for node in tree_of(cache).values() for value in node.values()} == {b"\x01"}
+        end = port.sources["cache"].log.end
+        assert await in_thread(commit, other, "j", [(0, 1), (1, 0)]) == done
+        assert port.sources["cache"].log.end == end, "written once"
+        with pytest.raises(ExportError, match="being written, or was"):
+            await in_thread(stage, client, "j", 2, 0, [write(0)])
+        assert port._staging["cache"].size == 0
+
+
+async def test_an_aborted_job_and_one_that_is_not_here() -> None:
+    async with exported() as (cache, port), client_of(port) as client:
+        await in_thread(stage, client, "j", 0, 0, [write(1)])
+        with pytest.raises(UnknownJob, match="task 0, attempt 1"):
+            await in_thread(commit, client, "j", [(0, 1)])
+        await in_thread(client.abort, "cache", "j")
+        with pytest.raises(UnknownJob):
+            await in_thread(commit, client, "j", [(0, 0)])
+        assert (await in_thread(commit, client, "empty", [])) == Committed(0, False)
+        assert tree_of(cache) == {} and port._staging["cache"].size == 0
+
+
+async def test_a_commit_goes_on_without_its_client_and_is_joined() -> None:
+    async with exported(write_nodes=1) as (cache, port), client_of(port) as client:
+        parts = [await in_thread(stage, client, "j", 0, 0, [write(n) for n in range(500)])]
+
+        def lose() -> None:
+            with ExportClient(port.address, TOKEN) as lost:
+                next(lost.commit("cache", "j", parts))
+
+        await in_thread(lose)
+        assert (await in_thread(commit, client, "j", parts)).rows == 500
+        assert port.sources["cache"].log.end == 500 and len(tree_of(cache)) == 500
+
+
+@pytest.mark.parametrize("atomic", [1000, 10])
+async def test_a_marked_batch_is_written_once(atomic: int) -> None:
+    limits = {"atomic_nodes": atomic, "write_nodes": 30}
+    async with exported(**limits) as (cache, port), client_of(port) as client:
+
+        async def once(batch: int, job: str, value: bytes) -> Committed:
+            rows = [write(n, value) for n in range(100)]
+            parts = [await in_thread(stage, client, job, 0, 0, rows)]
+            marker = Marker("query", batch)
+            done: Committed = await in_thread(lambda: commit(client, job, parts, marker=marker))
+            return done
+
+        assert await once(0, "j0", b"\x01") == Committed(100, False)
+        assert await once(1, "j1", b"\x02") == Committed(100, False)
+        assert port.sources["cache"].log.end == (2 if atomic > 100 else 8)
+        for batch in (0, 1):
+            assert await once(batch, f"again{batch}", b"\x03") == Committed(0, True)
+        assert {v for path, node in tree_of(cache).items() if path[1] == "n" for v in node.values()}
+        assert tree_of(cache)["/n/5"] == {"v": b"\x02"}
+
+
+async def test_what_cannot_be_written_says_so_and_may_be_tried_again() -> None:
+    async with exported() as (cache, port), client_of(port) as client:
+        for number, (key, data, match) in enumerate(
+            (
+                ("n", node_bytes(Node({})), "begins with /"),
+                ("/", node_bytes(Node({})), "root"),
+                ("/_buddy_backup_/x", node_bytes(Node({})), "cache's own"),
+                ("/_export_/q", node_bytes(Node({})), "cache's own"),
+                ("/a", b"\xc1", "not a node"),
+            )
+        ):
+            job = f"j{number}"
+            parts = [await in_thread(stage, client, job, 0, 0, [Write(key, False, data)])]
+            for _ in range(2):
+                with pytest.raises(ExportError, match=match):
+                    await in_thread(commit, client, job, parts)
+        assert tree_of(cache) == {}
+        with pytest.raises(CacheRefused, match="max_value_bytes"):
+            cache.checked(Node({"v": b"x" * 20_000_000}))
+
+
+async def test_removals_replacement_and_staging_limits() -> None:
+    async with exported(stage_bytes=2000, jobs_max=2) as (cache, port), client_of(port) as client:
+        await cache.put_node("/n/1", {"w": 1, "v": 2})
+        await cache.put_node("/n/2", {"w": 1})
+        rows = [write(1), Write("/n/2", True, b"")]
+        parts = [await in_thread(stage, client, "j", 0, 0, rows)]
+        await in_thread(commit, client, "j", parts)
+        assert tree_of(cache) == {"/n/1": {"w": b"\x01", "v": b"\x01"}}
+        parts = [await in_thread(stage, client, "k", 0, 0, [write(1)])]
+        await in_thread(lambda: commit(client, "k", parts, replace=True))
+        assert tree_of(cache) == {"/n/1": {"v": b"\x01"}}
+        with pytest.raises(Busy, match="jobs_max"):
+            await in_thread(stage, client, "l", 0, 0, [write(1)])
+    async with exported(stage_bytes=2000) as (_, port), client_of(port) as client:
+        with pytest.raises(Busy, match="stage_bytes"):
+            await in_thread(lambda: [stage(client, "j", n, 0, [write(1)] * 20) for n in range(9)])
+
+
+# --- more than one member
+
+
+async def test_a_reader_goes_on_at_another_member() -> None:
+    """Origins and numbers are the same at all members, and so is where a reader is."""
+    network = MemoryNetwork()
+    settings = load_cache_settings("replicated.xml", properties={"cache.stack": "sim.xml"})
+
+    def member(name: str) -> Any:
+        return open_tree_cache(settings, cluster="t", name=name, transport=network)
+
+    async with (
+        member("A") as a,
+        open_export(a, token=TOKEN) as port_a,
+        client_of(port_a) as client_a,
+    ):
+        await a.put("/before", "k", 1)
+        async with (
+            member("B") as b,
+            open_export(b, token=TOKEN) as port_b,
+            client_of(port_b) as client_b,
+        ):
+            opened = await in_thread(client_b.open_snapshot, "cache")
+            tree = await in_thread(state_of, client_b, opened.id)
+            for number in range(20):
+                await (a, b)[number % 2].put(f"/n/{number}", "v", number)
+            middle = (
+                await in_thread(lambda: client_b.find_offset("cache", opened.offset, max_changes=7))
+            ).offset
+            first = await in_thread(changes_of, client_b, opened.offset, middle)
+            end = (await in_thread(client_a.find_offset, "cache")).offset
+            rest = await in_thread(changes_of, client_a, middle, end)
+            assert len(first) == 7 and len(rest) == 13
+            assert played(played(tree, first), rest) == tree_of(a) == tree_of(b)
+            assert len({row[0] for row in rest}) == 2
+            assert (await in_thread(client_b.describe)).members == ("A", "B")
+            strange = Offset("x", 0, {**end.origins, "00": 5})
+            with pytest.raises(Diverged, match="not seen"):
+                await in_thread(client_a.find_offset, "cache", strange)
+            parts = [await in_thread(stage, client_b, "j", 0, 0, [write(n) for n in range(50)])]
+            await in_thread(commit, client_b, "j", parts)
+            assert tree_of(a) == tree_of(b) and "/n/49" in tree_of(a)
+            assert Fqn(("n", "49")) in a.tree.container.nodes()
+            old = (await in_thread(client_b.find_offset, "cache")).offset
+            b.tree.apply((), local=False)  # as when groups merge: another side's tree, no origin
+            with pytest.raises((Diverged, Trimmed)):
+                await in_thread(changes_of, client_b, end, old)
+            await a.put("/after", "k", 1)
+            assert port_b.sources["cache"].log.id != old.log
