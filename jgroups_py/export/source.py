@@ -30,11 +30,15 @@ class Source(ABC):
 
     kind: ClassVar[str]
     """What the data source's option ``kind`` says."""
-    log: ChangeLog
     values: str = "msgpack"
     """How values are bytes: "msgpack", or a name that readers do not know."""
     member: str = ""
     """Logical name of this member."""
+
+    @property
+    @abstractmethod
+    def log(self) -> ChangeLog:
+        """What happened so far."""
 
     @property
     @abstractmethod

@@ -39,7 +39,7 @@ class TreeSource(Source):
         self._alone = f"{secrets.token_hex(8)}"
         self._count = 0
         self._lost = False
-        self.log = ChangeLog(secrets.token_hex(8), self._position(), limits)
+        self._log = ChangeLog(secrets.token_hex(8), self._position(), limits)
         self._tree.observers.append(self._applied)
 
     def _position(self) -> Mapping[str, int]:
@@ -54,14 +54,15 @@ class TreeSource(Source):
                 return
             self._count += 1
             origin = self._alone, self._count
-        self._settle()
         self.log.append(*origin, time.time_ns() // 1000, changes)
 
-    def _settle(self) -> None:
-        """The tree was replaced: what it contains is known by now."""
+    @property
+    def log(self) -> ChangeLog:
+        """Begun anew, if the tree was replaced: what it contains is known by now."""
         if self._lost:
             self._lost = False
-            self.log.reset(secrets.token_hex(8), self._position())
+            self._log.reset(secrets.token_hex(8), self._position())
+        return self._log
 
     @property
     def member(self) -> str:  # type: ignore[override]
@@ -81,7 +82,6 @@ class TreeSource(Source):
     # --- reading
 
     def freeze(self, under: Sequence[str]) -> Frozen:
-        self._settle()
         container = self._tree.container
         roots = [as_fqn(root) for root in under]
         if ROOT in roots:
