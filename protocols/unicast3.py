@@ -47,6 +47,8 @@ _NO_RELIABILITY: Final = int(Flag.NO_RELIABILITY)
 _CONTROL: Final = int(Flag.OOB | Flag.NO_FC)
 _DATA: Final = UnicastType.DATA
 _CONN_IDS: Final = 32768
+_ACK_AFTER: Final = 0.5
+"""Of xmit_interval: acks that come later than xmit_interval find the last message sent again."""
 _FACTOR_MAX: Final = 8
 """The last message is sent again after 1, 2, 4, 8, 8, ... times xmit_interval."""
 
@@ -105,7 +107,7 @@ class UNICAST3(Protocol):
         """Attributes of the protocol."""
 
         xmit_interval: Seconds = 0.5
-        """How often acks are sent, and what is not acked is looked at."""
+        """What is not acked for so long is sent again; acks go out after half of it at the latest."""
         xmit_delay: Seconds = 0.02
         """Packets may overtake each other by this before a gap is asked for; at most
         ``xmit_interval``."""
@@ -411,7 +413,7 @@ class UNICAST3(Protocol):
         elif not conn.ack_due:
             conn.ack_due = True
             conn.used_at = self.now
-            self._arm_tick(self.now + self.config.xmit_interval)
+            self._arm_tick(self.now + self.config.xmit_interval * _ACK_AFTER)
 
     def _ack(self, src: Address, conn: _Incoming) -> None:
         conn.unacked = 0

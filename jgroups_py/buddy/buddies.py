@@ -23,7 +23,7 @@ from jgroups_py.buddy.messages import (
     OpAck,
     Pool,
 )
-from jgroups_py.buddy.values import BuddyGroup, Node, Path
+from jgroups_py.buddy.values import BuddyGroup, Node, Path, weight
 
 if TYPE_CHECKING:
     from jgroups_py.buddy.machine import BuddyMachine
@@ -145,11 +145,13 @@ class Buddies:
     def _push(self, member: Address, holder: Holder, todo: deque[Path]) -> None:
         machine = self.machine
         nodes: list[tuple[Path, Node]] = []
-        while todo and len(nodes) < machine.config.chunk_nodes:
+        room = machine.config.chunk_bytes
+        while todo and room > 0 and len(nodes) < machine.config.chunk_nodes:
             path = todo.popleft()
             node = machine.own.get(path)
             if node is not None:
                 nodes.append((path, machine.log.replica(node)))
+                room -= weight(node.value)
         if nodes:
             machine.send(member, Chunk(tuple(nodes)))
         if not todo:

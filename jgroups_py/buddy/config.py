@@ -35,6 +35,8 @@ class BuddyConfig:
     acknowledges."""
     chunk_nodes: int = 100
     """Nodes pushed to a new buddy in one message."""
+    chunk_bytes: int = 500_000
+    """And their bytes: the message ends with the node that reaches them."""
     search_backup_trees: bool = True
     """Who keeps a backup of what is searched for says so. For diagnosis: backups never grant."""
     look_max: int = 10_000
@@ -53,6 +55,7 @@ class BuddyConfig:
     def __post_init__(self) -> None:
         for name in (
             "chunk_nodes",
+            "chunk_bytes",
             "look_max",
             "calls_max",
             "claims_max",

@@ -90,6 +90,17 @@ def descends(stamp: Stamp, lineage: Iterable[Stamp], from_: Stamp) -> bool:
     )
 
 
+def weight(value: Any) -> int:
+    """Bytes of texts and bytes in a node's value, those in maps and lists included."""
+    if isinstance(value, bytes | str):
+        return len(value)
+    if isinstance(value, dict):
+        return sum(weight(key) + weight(item) for key, item in value.items())
+    if isinstance(value, list | tuple):
+        return sum(map(weight, value))
+    return 0
+
+
 def covers(wanted: Iterable[Wanted], path: Path) -> bool:
     return any(path == base or (deep and path[: len(base)] == base) for base, deep in wanted)
 

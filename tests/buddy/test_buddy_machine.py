@@ -6,8 +6,8 @@ from buddy_script import Script, address
 from jgroups_py.buddy.calls import Call, NotOwner, Outcome, Refused
 from jgroups_py.buddy.config import BuddyConfig
 from jgroups_py.buddy.machine import BuddyMachine
-from jgroups_py.buddy.messages import AskAll, Claim, Merged, Op, Settle
-from jgroups_py.buddy.outputs import Completed, Event
+from jgroups_py.buddy.messages import AskAll, Chunk, Claim, Filled, Merged, Op, Settle
+from jgroups_py.buddy.outputs import Completed, Event, Send
 from jgroups_py.errors import ConfigError
 from jgroups_py.view import View, ViewId
 
@@ -68,6 +68,25 @@ def test_nothing_moves_until_somebody_asks_and_then_it_moves() -> None:
     holding = [m.me for m in s.world.machines.values() for b in m.backups.of.values() if b.nodes]
     assert set(holding) == {address("C"), address("E")}  # y for B, x for D
     s.rest()
+
+
+def test_state_is_pushed_in_pieces_bounded_by_nodes_and_by_bytes() -> None:
+    config = BuddyConfig(chunk_nodes=3, chunk_bytes=100)
+    machine = BuddyMachine(A, config)
+    machine.install(View(ViewId(A, 1), (A,)), 0)
+    machine.receive(A, machine.tag, Settle(), 0)
+    values = [{"k": bytes(99)}, {"k": bytes(98)}, {"k": [bytes(60), "x" * 60]}, *[{}] * 4, None]
+    for number, value in enumerate(values):
+        path = ("n", str(number))
+        machine.submit(Call(number, ((path, False),), lambda _, p=path, v=value: {p: v}), 0)  # type: ignore[misc]
+    machine.install(View(ViewId(A, 2), (A, B)), 1)
+    machine.take()
+    while machine.push(2):
+        pass
+    sent = [out.message for out in machine.take() if isinstance(out, Send)]
+    chunks = [[path[1] for path, _ in m.nodes] for m in sent if isinstance(m, Chunk)]
+    assert chunks == [["0"], ["1", "2"], ["3", "4", "5"], ["6"]]
+    assert isinstance(sent[-1], Filled)
 
 
 def test_who_may_not_take_a_node_is_told_who_owns_it() -> None:
@@ -170,7 +189,13 @@ def test_a_leave_that_takes_too_long_says_that_it_is_a_crash() -> None:
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"calls_max": 0}, {"leave_timeout": 0.0}, {"tombstone_time": -1.0}, {"partition": "half"}],
+    [
+        {"calls_max": 0},
+        {"chunk_bytes": 0},
+        {"leave_timeout": 0.0},
+        {"tombstone_time": -1.0},
+        {"partition": "half"},
+    ],
 )
 def test_settings_that_make_no_sense_are_refused(wrong: dict[str, object]) -> None:
     with pytest.raises(ConfigError):

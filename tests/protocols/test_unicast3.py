@@ -249,13 +249,26 @@ def test_an_ack_goes_out_with_the_interval_or_with_the_threshold() -> None:
     stack = receiving(xmit_interval=0.5, ack_threshold=100)
     stack.up(data(2, 60))
     assert sent(stack, ACK) == []
-    stack.advance(0.5)
+    stack.advance(0.25)
     assert sent(stack, ACK) == [(B, 60, 0, 1)]
     stack.up(data(61, 110))
     stack.up(data(111, 160))
     assert sent(stack, ACK) == [(B, 160, 0, 2)]
     stack.advance(5)
     assert sent(stack, ACK) == []
+
+
+def test_the_ack_of_a_single_message_comes_before_it_would_be_sent_again() -> None:
+    """One message, then silence: what a cache's write is, and most requests."""
+    sender, receiver = sending(1, xmit_interval=0.5), receiving(xmit_interval=0.5)
+    receiver.up(data(2))
+    receiver.advance(0.5 - 0.001)  # as long as the sender waits, without the way there and back
+    ((_, seqno, conn, timestamp),) = sent(receiver, ACK)
+    sender.take_down()
+    sender.advance(0.5 - 0.001)
+    sender.up(ack(seqno - 1, timestamp, conn))
+    sender.advance(0.5)
+    assert sent(sender, DATA) == []
 
 
 def test_nothing_beyond_a_gap_is_acked() -> None:

@@ -1,0 +1,78 @@
+"""Requests to a cache, as a cluster of servers behind a load balancer gets them.
+
+The precondition of buddy replication is that requests are spread evenly and are sticky. Here each key
+has a home, one member of those that are there (rendezvous hashing: when a member goes, its keys are
+spread over the others and no other key moves). A member asks for a key that is at home there with the
+probability ``stickiness``, else for one that is at home elsewhere: that request has gone astray.
+Stickiness 1 is a perfect load balancer, 0 one that always errs.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from hashlib import blake2b
+from typing import NamedTuple
+
+HOMES_KEPT_MAX = 4
+"""Sets of members whose homes are remembered."""
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """``read_ratio``, ``stickiness``: fractions. ``value_size``: bytes."""
+
+    keys: int = 100
+    read_ratio: float = 0.8
+    stickiness: float = 0.95
+    value_size: int = 1000
+
+
+class Request(NamedTuple):
+    key: int
+    read: bool
+    at_home: bool
+
+
+def home(key: int, members: Sequence[str]) -> str:
+    """The member a load balancer sends requests for ``key`` to. Stable across processes."""
+    return max(members, key=lambda name: blake2b(f"{name}/{key}".encode(), digest_size=8).digest())
+
+
+@lru_cache(maxsize=HOMES_KEPT_MAX)
+def homes(keys: int, members: tuple[str, ...]) -> dict[str, list[int]]:
+    """Member -> keys that are at home there."""
+    found: dict[str, list[int]] = {name: [] for name in members}
+    for key in range(keys):
+        found[home(key, members)].append(key)
+    return found
+
+
+class Requests:
+    """What one member is asked for. ``chance``: its own stream."""
+
+    def __init__(self, load: Load, me: str, chance: random.Random) -> None:
+        self._load = load
+        self._me = me
+        self._chance = chance
+
+    def next(self, members: Sequence[str]) -> Request:
+        """The next one, with these members in the cluster."""
+        load, chance = self._load, self._chance
+        read = chance.random() < load.read_ratio
+        mine = homes(load.keys, tuple(sorted(members)))[self._me]
+        sticky = chance.random() < load.stickiness
+        if sticky == bool(mine):
+            # Sticky and at home here, or astray and nothing is at home here: every key is another's.
+            key = chance.choice(mine) if mine else chance.randrange(load.keys)
+            return Request(key, read, bool(mine))
+        if len(mine) == load.keys:  # nobody else has any
+            return Request(chance.choice(mine), read, True)
+        if not mine:
+            return Request(chance.randrange(load.keys), read, False)
+        while True:
+            key = chance.randrange(load.keys)
+            if home(key, members) != self._me:
+                return Request(key, read, False)
