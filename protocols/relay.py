@@ -36,7 +36,6 @@ from jgroups_py.events import (
     Event,
     FlowBlocked,
     FlowOpened,
-    GetDigest,
     GetState,
     Stable,
     StateFailed,
@@ -52,10 +51,14 @@ from jgroups_py.protocols.relay_config import RelayConfig
 from jgroups_py.protocols.relay_direction import Direction
 from jgroups_py.protocols.relay_holding import Holding
 from jgroups_py.protocols.relay_home import Home
+from jgroups_py.protocols.relay_incoming import Incoming
 from jgroups_py.protocols.relay_joining import Joining
+from jgroups_py.protocols.relay_keeping import Keeping
 from jgroups_py.protocols.relay_leaving import Leaving
+from jgroups_py.protocols.relay_reporting import Reporting
 from jgroups_py.protocols.relay_reports import Reports
 from jgroups_py.protocols.relay_spill import SpillFile
+from jgroups_py.protocols.relay_stability import Stability
 from jgroups_py.protocols.relay_state import ALL, Epoch, Numbers, RelayState
 from jgroups_py.protocols.relay_status import OutOfSync, RelayStatus
 from jgroups_py.protocols.relay_wire import (
@@ -128,6 +131,10 @@ class RELAY(Protocol):
         self.direction = Direction(self)
         self.leaving = Leaving(self)
         self.reports = Reports()
+        self.reporting = Reporting(self)
+        self.keeping = Keeping(self)
+        self.stability = Stability(self)
+        self.incoming = Incoming(self)
         self.out_of_sync = OutOfSync()
         self.view: View | None = None
         self.view_key: ViewKey = (b"", 0)
@@ -142,17 +149,6 @@ class RELAY(Protocol):
         self._quiet: deque[tuple[int, int]] = deque()
         """Own runs that the application does not want back."""
         self._serial = 0
-        self._reported: dict[str, Numbers] = {}
-        self._report_state: tuple[int, bool] | None = None
-        self._unreported = 0
-        self._report_due = False
-        self._lacking: dict[tuple[str, bytes], int] = {}
-        """By site and origin: something came beyond this number."""
-        self._stable: Numbers = {}
-        self._marks: dict[bytes, deque[tuple[int, int]]] = {}
-        """By origin: what NAKACK had delivered of it when a number was delivered here."""
-        self._blocking = False
-        self._blocked = False
         self._sources: dict[bytes, SiteUUID] = {}
         self._ticks = self.timer(self._on_tick)
         self._retry = self.timer(self._on_retry)
@@ -211,7 +207,7 @@ class RELAY(Protocol):
         known = self.known(origin)
         if self.config.relay_when == "stable" and self.is_member(origin):
             if known == self.state.delivered.get(origin, 0):
-                return min(known, self._stable.get(origin, 0))
+                return min(known, self.stability.numbers.get(origin, 0))
             # Delivered on the other side of a partition: it will never be stable here.
         return known
 
@@ -275,7 +271,7 @@ class RELAY(Protocol):
             buffered_bytes=self.buffer.bytes,
             spilled_messages=self.buffer.spilled,
             buffer_fill=self.buffer.fill,
-            blocked=self._blocked,
+            blocked=self.keeping.blocked,
             out_of_sync=self.out_of_sync.ranges(),
         )
 
@@ -317,7 +313,7 @@ class RELAY(Protocol):
         if batch.transient & DONT_LOOPBACK:
             self._quiet.append((first, last))
         if self.is_relaying:
-            self._keep(self._me, first, batch)
+            self.keeping.keep(self._me, first, batch)
         self.pass_down(numbered)
 
     def _unicast_down(self, batch: Batch) -> None:
@@ -365,7 +361,7 @@ class RELAY(Protocol):
         if kind == Kind.DATA and batch.dest is None:
             self._up_data(batch, header)
         elif kind == Kind.RELAYED and batch.dest is None:
-            self._up_relayed(batch, header)
+            self.incoming.up(batch, header)
         elif kind == Kind.CONTROL:
             self._up_control(batch)
         elif kind == Kind.COPY and batch.dest is not None:
@@ -386,9 +382,9 @@ class RELAY(Protocol):
         self.state.note_delivered(origin, first, last, not batch.flags & OOB)
         if self.is_relaying:
             if self.is_holder:
-                self._keep(origin, first, batch)
+                self.keeping.keep(origin, first, batch)
             if self.config.relay_when == "stable":
-                self._mark(batch.src, origin, last)
+                self.stability.mark(batch.src, origin, last)
             elif self.is_relay:
                 self.bridge.pump_origin(origin)
         if self._quiet and origin == self._me:
@@ -413,74 +409,6 @@ class RELAY(Protocol):
         else:
             self.consume(batch)
 
-    def _up_relayed(self, batch: Batch, header: FragHeader) -> None:
-        source = batch.header(SOURCE_ID, RelayHeader)
-        sender = None if source is None else source.original_sender
-        first = header.id
-        last = first + len(batch) - 1
-        if (
-            not isinstance(sender, SiteUUID)
-            or not sender.site
-            or not 0 < first <= last <= SEQNO_MAX
-        ):
-            self.refuse(batch.src, "a relayed run without number or source")
-            self.consume(batch)
-        elif sender.site == self.config.site:
-            self.returned += len(batch)
-            self.consume(batch)
-        elif self.joining.waits:
-            self.joining.enqueue(batch)
-        elif not self.state.accepts(header.count, sender.site):
-            self.fenced += len(batch)
-            self.consume(batch)
-        else:
-            self._deliver_relayed(batch, sender, sender.site, first, last)
-
-    def _deliver_relayed(
-        self, batch: Batch, sender: SiteUUID, site: str, first: int, last: int
-    ) -> None:
-        origin = bytes(sender)
-        have = self.state.has(site, origin)
-        if not have and self.state.comes_back(site, origin):
-            have = self.state.has(site, origin)
-            self.report_soon()
-        if last <= have:
-            self.drop_duplicates(sender, first, len(batch))
-            self.consume(batch)
-            return
-        if first > have + 1:
-            self.beyond += len(batch)
-            self.consume(batch)
-            if self._lacking.get((site, origin)) != have:
-                self._lacking[site, origin] = have
-                self.tell_relay(Lack(site, {origin: have}))
-                self.arm_retry()
-            return
-        if first <= have:
-            self.drop_duplicates(sender, first, have + 1 - first)
-            batch = batch.slice(have + 1 - first, len(batch))
-        self.state.advance(site, origin, last)
-        if self._lacking:
-            self._lacking.pop((site, origin), None)
-        self.delivered_relayed += len(batch)
-        self._progress(len(batch))
-        if self.watched:
-            self.trace(
-                "deliver_relayed", origin=str(sender), seqno=last + 1 - len(batch), count=len(batch)
-            )
-        self.pass_up(
-            Batch(
-                None,
-                batch.payloads,
-                {},
-                sender,
-                batch.flags,
-                batch.transient,
-                batch.type,
-                batch.credits,
-            )
-        )
-
     def _up_copy(self, batch: Batch, header: FragHeader) -> None:
         source = batch.header(SOURCE_ID, RelayHeader)
         sender = None if source is None else source.original_sender
@@ -494,7 +422,7 @@ class RELAY(Protocol):
         ):
             self.strangers += 1
         elif not self.state.is_forgotten(bytes(sender)):
-            self._keep(bytes(sender), first, batch)
+            self.keeping.keep(bytes(sender), first, batch)
         self.consume(batch)
 
     def _up_control(self, batch: Batch) -> None:
@@ -524,18 +452,18 @@ class RELAY(Protocol):
         if isinstance(record, MULTICASTS):
             serial: int = record.serial
             self.serials[src] = serial
-            self.report_soon()
+            self.reporting.soon()
         match record:
             case Trim():
                 self._on_trim(src, record)
             case Gap():
-                self._on_gap(record)
+                self.incoming.on_gap(record)
             case Forget():
                 self._on_forget(record)
             case Cut():
                 self.direction.on_cut(record)
             case Block():
-                self._on_block(record.on)
+                self.keeping.on_block(record.on)
             case Report():
                 if src in self.line or record.view[1] > self.view_key[1]:
                     self.reports.take(src, record)
@@ -568,7 +496,7 @@ class RELAY(Protocol):
                 self._on_view(view, event)
             case Stable(digest=digest):
                 for member in digest:
-                    self._on_stable(bytes(member), digest.delivered(member))
+                    self.stability.on_stable(bytes(member), digest.delivered(member))
                 self.pass_event_up(event)
             case FlowBlocked(dest=None):
                 self.bridge.local_blocked = True
@@ -619,8 +547,7 @@ class RELAY(Protocol):
             self.joining.begin_anywhere()
         self.joining.see_again()
         self._roles(was_relay, was_holder, merged)
-        was_blocked, self._blocked = self._blocked, False
-        self._blocking = False
+        was_blocked = self.keeping.view_changed()
         self.trace("view", relay=self.name_of(self.line[0]), size=len(self.line))
         self.pass_event_up(event)
         if was_blocked:
@@ -642,8 +569,7 @@ class RELAY(Protocol):
             del self.joining.early[key]
 
     def _roles(self, was_relay: bool, was_holder: bool, merged: bool) -> None:
-        self._reported = {}
-        self._report_state = None
+        self.reporting.view_changed()
         self.home.view_changed()
         if was_relay and not self.is_relay:
             self.bridge.close()
@@ -679,7 +605,7 @@ class RELAY(Protocol):
             self.joining.release()
         # What only the departed did not have may go out now.
         self.bridge.pump_all()
-        self.send_report()
+        self.reporting.send()
         self.wake()
 
     # --- joiners and state
@@ -690,163 +616,24 @@ class RELAY(Protocol):
             self.announced = self.state.epoch
             if not self.is_relaying:
                 self.buffer.clear()
-        self.trim_buffer()
+        self.keeping.trim()
 
     def known_here(self) -> Known:
         relay = self.line[0] if self.line else self.local_address
         return self.state.known(self.serials.get(relay, 0), self.now)
 
-    # --- the buffer
-
-    def _keep(self, origin: bytes, first: int, batch: Batch) -> None:
-        """A copy of a home run for those who have not acknowledged it."""
-        trimmed = self.state.trimmed.get(origin, 0)
-        payloads = batch.payloads
-        if first <= trimmed:
-            if first + len(payloads) - 1 <= trimmed:
-                return
-            payloads = payloads[trimmed + 1 - first :]
-            first = trimmed + 1
-        added = self.buffer.add(
-            origin, first, payloads, batch.flags & PAYLOAD_FLAGS, batch.type, self.now
-        )
-        if not added:
-            return
-        if self.watched:
-            self.trace(
-                "buffer",
-                origin=self.shown(origin),
-                seqno=first,
-                count=added,
-                messages=self.buffer.messages,
-                bytes=self.buffer.bytes,
-            )
-        self.bound_buffer()
-        self.wake()
-
-    def bound_buffer(self) -> None:
-        spilled, dropped = self.buffer.overflow(self.now)
-        if spilled is not None:
-            self.spilled += 1
-            self.trace("overflow", policy="spill", spilled=self.buffer.spilled)
-        for origin, first, last, limit in dropped:
-            count = last + 1 - first
-            if not self.overflowed:
-                self.log.warning(
-                    "the relay buffer is full (%s): %s messages of %s are dropped",
-                    limit,
-                    count,
-                    self.shown(origin),
-                )
-            self.overflowed += count
-            self.trace(
-                "overflow",
-                policy="drop_oldest",
-                limit=limit,
-                origin=self.shown(origin),
-                seqno=first,
-                count=count,
-            )
-        self.check_block()
-
-    def check_block(self) -> None:
-        if self.config.overflow != "block" or not self.is_relay:
-            return
-        margin = len(self.line) * self.config.block_credits / self.config.max_bytes
-        high = 1.0 - min(0.5, margin)
-        oldest = self.buffer.oldest()
-        aged = bool(self.config.max_age) and oldest is not None
-        old = aged and oldest is not None and self.now - oldest > self.config.max_age
-        if not self._blocking and (self.buffer.fill >= high or old):
-            self._blocking = True
-            self.multicast(lambda serial: Block(serial, True))
-        elif self._blocking and self.buffer.fill < high * 0.8 and not old:
-            self._blocking = False
-            self.multicast(lambda serial: Block(serial, False))
-
-    def _on_block(self, on: bool) -> None:
-        if on == self._blocked:
-            return
-        self._blocked = on
-        self.trace("block", on=on)
-        if on:
-            why = "the relay buffer is full, other sites do not acknowledge"
-            self.pass_event_up(FlowBlocked(self.name, None, (), why))
-        else:
-            self.pass_event_up(FlowOpened(self.name, None))
-
-    def trim_buffer(self) -> None:
-        for origin in self.buffer.origins():
-            self.buffer.trim(origin, self.state.trimmed.get(origin, 0))
-
-    # --- stability
-
-    def _mark(self, member: Address, origin: bytes, number: int) -> None:
-        """``number`` is stable when what NAKACK has delivered of that member by now is."""
-        digest = self.ask_down(GetDigest((member,)))
-        if digest is not None:
-            marks = self._marks.setdefault(origin, deque(maxlen=self.config.max_messages))
-            marks.append((digest.delivered(member), number))
-
-    def _on_stable(self, origin: bytes, seqno: int) -> None:
-        marks = self._marks.get(origin)
-        moved = False
-        while marks and marks[0][0] <= seqno:
-            number = marks.popleft()[1]
-            if number > self._stable.get(origin, 0):
-                self._stable[origin] = number
-                moved = True
-        if moved and self.is_relay:
-            self.bridge.pump_origin(origin)
-
-    # --- COLLECT
-
-    def bridge_failed(self) -> None:
-        """The bridge stack has ended; it is opened again after a while."""
-        self.arm_retry()
-
     # --- reports, trims, forgetting: what is done at intervals
-
-    def _progress(self, count: int) -> None:
-        self._unreported += count
-        if self._unreported >= self.config.ack_every and not self.is_relay:
-            self.send_report()
-        else:
-            self.report_soon()
-
-    def report_soon(self) -> None:
-        self._report_due = True
-        self.wake()
 
     def wake(self) -> None:
         """Something is to be done at the next tick."""
         if not self._ticks.armed:
             self._ticks.start(self.config.ack_interval)
 
-    def send_report(self) -> None:
-        """Tells the relay what changed since the last report in this view."""
-        self._report_due = False
-        self._unreported = 0
-        if self.view is None or self.joining.waits or self.is_relay:
-            return
-        digest: dict[str, Numbers] = {}
-        for site, numbers in self.state.site_digest.items():
-            reported = self._reported.setdefault(site, {})
-            news = {o: n for o, n in numbers.items() if reported.get(o) != n}
-            if news:
-                digest[site] = news
-                reported.update(news)
-        serial = self.serials.get(self.line[0], 0)
-        state = (serial, self.holding.complete)
-        if digest or state != self._report_state:
-            self._report_state = state
-            self.tell_relay(Report(self.view_key, serial, self.holding.complete, digest))
-
     def _on_tick(self) -> None:
-        if self._report_due:
-            self.send_report()
+        if self.reporting.due:
+            self.reporting.send()
         if self.config.max_age or self.config.overflow == "block":
-            self.bound_buffer()
+            self.keeping.bound()
         again = bool(len(self.buffer))
         if self.is_relay and self.holding.complete:
             again |= self.home.tick()
@@ -877,9 +664,9 @@ class RELAY(Protocol):
             self.reports.forget(forget.site, forget.origins)
             for session in self.bridge.sessions.values():
                 session.forget_remote(forget.site, forget.origins)
+            self.reporting.forget(forget.site, forget.origins)
+            self.incoming.forget(forget.site, forget.origins)
             for origin in forget.origins:
-                self._reported.get(forget.site, {}).pop(origin, None)
-                self._lacking.pop((forget.site, origin), None)
                 for session in self.bridge.sessions.values():
                     session.forget(origin)
             return
@@ -890,15 +677,20 @@ class RELAY(Protocol):
         self.state.forget(origins, self.now)
         home = self.home
         tables: tuple[dict[bytes, Any], ...]
-        tables = (home.gone_at, home.trim_serials, self._sources, self._stable, self._marks)
+        stability = self.stability
+        tables = (
+            home.gone_at,
+            home.trim_serials,
+            self._sources,
+            stability.numbers,
+            stability.marks,
+        )
         for origin in origins:
             self.buffer.cut(origin, 0)
             for numbers in tables:
                 numbers.pop(origin, None)
             for floor in self.holding.floors.values():
                 floor.pop(origin, None)
-
-    # --- gaps, epochs
 
     def note_gap(self, site: str, origin: str, first: int, last: int, how: str) -> None:
         """These numbers are missing at one end of a site pair for good."""
@@ -907,22 +699,11 @@ class RELAY(Protocol):
         self.log.warning("out of sync with %s: %s %d..%d are lost", site, origin, first, last)
         self.trace("gap", origin=origin, seqno=first, count=last + 1 - first, site=site, how=how)
 
-    def _on_gap(self, gap: Gap) -> None:
-        for origin, upto in gap.numbers.items():
-            self.state.comes_back(gap.site, origin)
-            have = self.state.has(gap.site, origin)
-            if upto <= have:
-                continue
-            self.state.advance(gap.site, origin, upto)
-            self._lacking.pop((gap.site, origin), None)
-            if not gap.start:
-                self.skipped += upto - have
-                self.note_gap(gap.site, f"{origin.hex()[:8]}:{gap.site}", have + 1, upto, "skipped")
-        self.report_soon()
-
-    # --- leaving
-
     # --- asking again
+
+    def bridge_failed(self) -> None:
+        """The bridge stack has ended; it is opened again after a while."""
+        self.arm_retry()
 
     def arm_retry(self) -> None:
         if not self._retry.armed:
@@ -934,9 +715,7 @@ class RELAY(Protocol):
             self.tell_relay(Need(self.joining.joined_with))
             again = True
         again |= self.holding.ask_silent_ones()
-        for (site, origin), have in self._lacking.items():
-            self.tell_relay(Lack(site, {origin: have}))
-            again = True
+        again |= self.incoming.ask_again()
         if self.is_relay and self.holding.complete:
             if not self.bridge.is_open:
                 self.bridge.open()
@@ -987,11 +766,6 @@ class RELAY(Protocol):
                 batch.type,
             )
         )
-
-    def drop_duplicates(self, sender: SiteUUID, first: int, count: int) -> None:
-        self.duplicates_dropped += count
-        if self.watched:
-            self.trace("dup_dropped", origin=str(sender), seqno=first, count=count)
 
     def refuse(self, src: Address | None, problem: object) -> None:
         """Something that cannot be: counted, traced, dropped."""

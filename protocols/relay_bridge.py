@@ -581,13 +581,13 @@ class Bridge:
         forwarded = self.forwarded.setdefault(site, {})
         have = forwarded.get(origin, 0)
         if last <= have:
-            relay.drop_duplicates(sender, first, len(batch))
+            relay.incoming.drop_duplicates(sender, first, len(batch))
         elif first > have + 1:
             relay.beyond += len(batch)
             self._ask_back(session, origin)
         else:
             if first <= have:
-                relay.drop_duplicates(sender, first, have + 1 - first)
+                relay.incoming.drop_duplicates(sender, first, have + 1 - first)
             forwarded[origin] = last
             session.asked_back.pop(origin, None)
             relay.multicast_run(batch.slice(have + 1 - first, len(batch)), have + 1, source)

@@ -105,12 +105,12 @@ class Direction:
             relay.state.trimmed = {}
             relay.home.forgetting = {}
         elif relays:
-            relay.trim_buffer()
+            relay.keeping.trim()
             if not relayed and relay.is_holder:
                 relay.holding.complete = relay.is_relay and relay.holding.complete
                 relay.holding.new_round()
                 relay.holding.ask_round()
-        relay.report_soon()
+        relay.reporting.soon()
 
     def forget_departed(self, cut: Cut) -> None:
         """While a site does not relay, each member forgets who has left on its own. Whom the relay has

@@ -129,7 +129,7 @@ class Holding:
         collect = self.round
         if collect is None or relay.joining.joined_with:
             return
-        relay.trim_buffer()
+        relay.keeping.trim()
         fetch = collect.next_fetch(relay.buffer, relay.state.trimmed)
         if fetch is not None:
             relay.tell(fetch[0], Fetch(collect.view, fetch[1]))
@@ -144,7 +144,7 @@ class Holding:
         self.floors = {m: relay.state.remembered(numbers) for m, numbers in said}
         relay.home.note_departed()
         self.cut()
-        relay.trim_buffer()
+        relay.keeping.trim()
         relay.trace("collected", messages=relay.buffer.messages, relay=relay.is_relay)
         if relay.home.second_look:
             relay.home.second_look = False
@@ -162,5 +162,5 @@ class Holding:
                 relay.trace("takeover", phase="join")
                 relay.bridge.open()
         else:
-            relay.send_report()
+            relay.reporting.send()
         relay.wake()

@@ -116,7 +116,7 @@ class Home:
         serial = relay.multicast(lambda serial: Trim(serial, news, sites))
         for origin in news:
             self.trim_serials[origin] = serial
-        relay.check_block()
+        relay.keeping.check_block()
 
     def is_stable(self, serial: int, others: list[Address]) -> bool:
         """Have all members delivered our multicast ``serial``?"""

@@ -173,7 +173,7 @@ class Joining:
         for batch in queue:
             relay.up(batch)
         self.early_records()
-        relay.send_report()
+        relay.reporting.send()
         relay.wake()
 
     def keep_early(self, src: Address, record: Record) -> None:

@@ -19,7 +19,7 @@ from jgroups_py.drill.resolve import DrillError
 from jgroups_py.drill.runner import Silent
 from jgroups_py.drill.simulated import _link, run_simulated
 from jgroups_py.errors import ConfigError
-from jgroups_py.protocols.relay import RELAY
+from jgroups_py.protocols.relay_incoming import Incoming
 from jgroups_py.sim import Member
 from jgroups_py.tools.cli import run as command
 
@@ -170,19 +170,20 @@ def test_two_sites_hand_over_and_lose_nothing(run: Any) -> None:
 def test_a_fault_planted_in_relay_is_found_by_the_judge(
     run: Any, monkeypatch: pytest.MonkeyPatch, member: Any, site: Any
 ) -> None:
-    original = RELAY._up_relayed
+    original = Incoming.up
     planted: list[Any] = []
 
     def forgetful(self: Any, batch: Any, header: Any) -> Any:
-        if self.machine.name != member or self.now < 3 or planted:
+        relay = self.relay
+        if relay.machine.name != member or relay.now < 3 or planted:
             return original(self, batch, header)
-        passed, self.pass_up = self.pass_up, lambda batch: planted.append(len(batch))
+        passed, relay.pass_up = relay.pass_up, lambda batch: planted.append(len(batch))
         try:
             return original(self, batch, header)
         finally:
-            self.pass_up = passed
+            relay.pass_up = passed
 
-    monkeypatch.setattr(RELAY, "_up_relayed", forgetful)
+    monkeypatch.setattr(Incoming, "up", forgetful)
     outcome = run(SITES, check=False)  # else the simulator's oracle finds it first
     assert planted
     assert not outcome.verdict.passed

@@ -31,9 +31,15 @@ class NoCollect(RELAY):
 class NoOwnCopies(RELAY):
     """Origins keep nothing of their own."""
 
-    def _keep(self, origin: bytes, first: int, batch: Batch) -> None:
-        if origin != self._me or self.is_holder:
-            super()._keep(origin, first, batch)
+    def start(self) -> None:
+        super().start()
+        keep = self.keeping.keep
+
+        def keep_others(origin: bytes, first: int, batch: Batch) -> None:
+            if origin != self._me or self.is_holder:
+                keep(origin, first, batch)
+
+        self.keeping.keep = keep_others  # type: ignore[method-assign]
 
 
 class ForwardedFromOwn(RELAY):
@@ -55,11 +61,17 @@ class ForwardedFromOwn(RELAY):
 class NotOnlyNext(RELAY):
     """Members deliver what comes, over gaps too."""
 
-    def _deliver_relayed(self, batch: Batch, sender: Any, site: str, first: int, last: int) -> None:
-        have = self.state.has(site, bytes(sender))
-        if first > have + 1:
-            self.state.advance(site, bytes(sender), first - 1)
-        super()._deliver_relayed(batch, sender, site, first, last)
+    def start(self) -> None:
+        super().start()
+        incoming = self.incoming
+
+        def deliver(batch: Batch, sender: Any, site: str, first: int, last: int) -> None:
+            have = self.state.has(site, bytes(sender))
+            if first > have + 1:
+                self.state.advance(site, bytes(sender), first - 1)
+            type(incoming)._deliver(incoming, batch, sender, site, first, last)
+
+        incoming._deliver = deliver  # type: ignore[method-assign]
 
 
 class TrimToldOnce(RELAY):

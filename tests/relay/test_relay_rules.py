@@ -263,8 +263,8 @@ def test_who_is_behind_and_does_not_notice_gets_it_after_a_while() -> None:
     net.deliver()
     member = set_back(net, "T", 1)
     net.release()
-    member.relay._reported = {}
-    member.relay.report_soon()
+    member.relay.reporting.view_changed()
+    member.relay.reporting.soon()
     net.settle(10)
     assert got(net, "O", "T") == [[1, 2, 3]]
 
