@@ -167,8 +167,16 @@ async def _buddies(cache: TreeCache) -> Result:
     manager = cache.buddies
     group = manager.group
     buddies = [cache.name_of(member) for member in group.buddies]
-    value = {"group": group.name, "buddies": buddies, "protected": manager.protected}
+    missing = cache.statistics().counters["buddies_missing"]
+    value = {
+        "group": group.name,
+        "buddies": buddies,
+        "missing": missing,
+        "protected": manager.protected,
+    }
     state = "protected" if manager.protected else "not protected now"
+    if missing:
+        state += f"; {missing} fewer than numBuddies: there are no more members"
     return Result(value, [f"{group.name}: {', '.join(buddies) or 'no buddy'}; {state}"])
 
 

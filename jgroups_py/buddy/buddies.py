@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections import deque
 from enum import Enum
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from jgroups_py.address import Address
-from jgroups_py.buddy.locator import Member, checked
+from jgroups_py.buddy.locator import BUDDIES_MAX, Member, checked
 from jgroups_py.buddy.messages import (
     Assign,
     Chunk,
@@ -89,9 +90,11 @@ class Buddies:
         turned = machine.members[at:] + machine.members[:at]
         machine.count("locator_calls")
         try:
-            answer = list(machine.locator.get_buddies([self._told(m) for m in turned]))
+            told = machine.locator.get_buddies([self._told(m) for m in turned])
+            answer = list(islice(told, 2 * BUDDIES_MAX))  # it might never end
         except Exception as error:  # a locator of the user's: whatever it raises
-            machine.complain("locator_raised", f"{type(error).__name__}: {error}")
+            what = f"{type(error).__name__}: {error}"
+            machine.complain("locator_raised", f"the locator raised {what}; next in line it is")
             answer = []
         self.wanted, wrong = checked(answer, turned, machine.num_buddies)
         for what in wrong:

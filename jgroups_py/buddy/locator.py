@@ -102,7 +102,7 @@ def checked(
         elif buddy in good:
             wrong.append(f"{buddy!r} twice")
         elif len(good) == wanted:
-            wrong.append(f"more than {wanted}")
+            wrong.append(f"more than numBuddies, which is {wanted}")
             break
         else:
             good.append(buddy)

@@ -41,7 +41,7 @@ TICK = 1.0
 
 
 class BuddyManager:
-    """See the module. ``changed()``: a step was made. ``told(completed)``: a call has ended.
+    """See the module. ``source``: the cache file. ``changed()``: a step was made. ``told(completed)``: a call has ended.
     ``ended_by(error)``: the channel has."""
 
     def __init__(
@@ -49,12 +49,14 @@ class BuddyManager:
         config: BuddyConfig,
         locator: BuddyLocator,
         *,
+        source: str,
         changed: Callable[[], None],
         told: Callable[[Completed], None],
         ended_by: Callable[[Exception], None],
     ) -> None:
         self._config = config
         self._locator = locator
+        self._source = source
         self._changed = changed
         self._told = told
         self._ended_by = ended_by
@@ -106,7 +108,9 @@ class BuddyManager:
         return {
             **{f"buddy_{name}": count for name, count in machine.statistics.items()},
             "buddy_garbage": self._garbage,
+            "buddy_hints_broken": getattr(self._locator, "hints_broken", 0),
             "buddies": len(machine.buddies.wanted),
+            "buddies_missing": machine.num_buddies - len(machine.buddies.wanted),
             "buddy_groups": len(machine.backups.of),
             "nodes_adopted": len(machine.adopted_from),
             "protected": int(machine.protected),
@@ -122,11 +126,17 @@ class BuddyManager:
             self.machine = BuddyMachine(
                 channel.address, self._config, name=channel.name, locator=self._locator
             )
-        except ConfigError:
-            raise
+        except ConfigError as error:
+            if error.file is not None:
+                raise
+            where = error.where or "buddyLocatorProperties"
+            raise ConfigError(error.problem, file=self._source, where=where) from error
         except Exception as error:  # a locator of the user's
             raise ConfigError(
-                f"buddyLocatorClass: init() raised {type(error).__name__}: {error}"
+                f"init() raised {type(error).__name__}: {error} (it is given"
+                " buddyLocatorProperties, texts by name)",
+                file=self._source,
+                where="buddyLocatorClass",
             ) from error
         self.machine.own = self.entries
         return self

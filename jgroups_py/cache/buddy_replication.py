@@ -74,7 +74,8 @@ class BuddyReplication(Replication):
         self.container: OwnedTree = OwnedTree()
         self.manager = BuddyManager(
             buddy_config(buddies, hosts),
-            locator_of(buddies),
+            locator_of(buddies, settings.source),
+            source=settings.source,
             changed=self._mirror,
             told=self._told,
             ended_by=self._end,

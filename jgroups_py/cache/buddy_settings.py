@@ -17,7 +17,7 @@ def buddy_config(config: BuddyReplicationConfig, hosts: Sequence[str]) -> BuddyC
     """The machine's settings. Its calls are always synchronous: who does not wait is up to the call."""
     return BuddyConfig(
         sync=True,
-        locator_properties=dict(config.buddy_locator_properties),
+        locator_properties={k: str(v) for k, v in config.buddy_locator_properties.items()},
         pool=config.buddy_pool_name or "",
         zone=config.zone or "",
         hosts=tuple(hosts),
@@ -27,19 +27,23 @@ def buddy_config(config: BuddyReplicationConfig, hosts: Sequence[str]) -> BuddyC
     )
 
 
-def locator_of(config: BuddyReplicationConfig) -> BuddyLocator:
-    """The locator, not yet initialised. ConfigError: there is no such class, or it cannot be made."""
+def locator_of(config: BuddyReplicationConfig, source: str) -> BuddyLocator:
+    """The locator, not yet initialised. ConfigError: there is no such class, or it cannot be made.
+    ``source``: the cache file."""
     if config.buddy_locator_class == NEXT_MEMBER:
         return NextMemberBuddyLocator()
     found = find_class(config.buddy_locator_class)
     if isinstance(found, str):
-        raise ConfigError(f'buddyLocatorClass: "{config.buddy_locator_class}" {found}')
+        raise ConfigError(
+            f'"{config.buddy_locator_class}" {found}', file=source, where="buddyLocatorClass"
+        )
     try:
         return cast(BuddyLocator, found())
     except Exception as error:
         raise ConfigError(
-            f"buddyLocatorClass: {config.buddy_locator_class}() raised"
-            f" {type(error).__name__}: {error}"
+            f"{config.buddy_locator_class}() raised {type(error).__name__}: {error}",
+            file=source,
+            where="buddyLocatorClass",
         ) from error
 
 

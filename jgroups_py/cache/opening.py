@@ -21,7 +21,7 @@ from jgroups_py.cache.replication import LocalReplication, Replication
 from jgroups_py.cache.saving import Keeper
 from jgroups_py.cache.settings import CacheSettings, RegionConfig
 from jgroups_py.cache.settings_file import load_cache_settings
-from jgroups_py.cache.store import Store
+from jgroups_py.cache.store import Store, asked
 from jgroups_py.cache.tree_cache import CacheLimits, TreeCache
 from jgroups_py.channel import Channel
 from jgroups_py.channel_open import open_channel
@@ -150,7 +150,7 @@ async def _open_with_buddies(
                     await buddy.manager.leave()
                 finally:
                     with trio.CancelScope(shield=True):
-                        await cache.aclose()
+                        await cache.end_calls()  # saving is for the outer block
                 nursery.cancel_scope.cancel()
         except BaseExceptionGroup as group_of_errors:
             reraise(group_of_errors)
@@ -215,12 +215,12 @@ async def _open_keeper(settings: CacheSettings, store: Store | None) -> Keeper |
         if loader is None:
             return None
         store = make_store(loader.cacheloader)
-    await store.open()
+    await asked(store.open())
     if loader is None:
         return Keeper(store, passivation=False)
     try:
         if loader.purge_on_startup:
-            await store.purge()
+            await asked(store.purge())
     except BaseException:
         with trio.CancelScope(shield=True):
             await store.aclose()

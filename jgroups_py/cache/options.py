@@ -15,8 +15,8 @@ class Options:
     gravitation: bool | None = None
     """May a miss move the data from another member to this one? (autoDataGravitation)"""
     new: bool = False
-    """The caller knows that nobody has these paths (random ids): no search. If that is wrong, two
-    members own them."""
+    """The caller knows that nobody has these paths (random ids): no search, also not in a store. If that
+    is wrong, two members own them."""
     sync: bool | None = None
     """Return only when the other members have the change, or at once (cacheMode)."""
     local_only: bool = False

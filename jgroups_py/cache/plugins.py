@@ -71,3 +71,9 @@ def make_store(config: StoreConfig) -> Store:
         return found(**properties)
     except TypeError as error:
         raise ConfigError(f"properties: {config.store_class} does not take them: {error}") from None
+    except ConfigError:
+        raise
+    except Exception as error:  # a store of the user's: whatever it raises
+        raise ConfigError(
+            f"properties: {config.store_class}() raised {type(error).__name__}: {error}"
+        ) from error

@@ -22,7 +22,7 @@ from jgroups_py.cache.container import Container
 from jgroups_py.cache.fqn import Fqn
 from jgroups_py.cache.locks import PathLocks, Scope
 from jgroups_py.cache.node import Node
-from jgroups_py.cache.store import Row, Store
+from jgroups_py.cache.store import Row, Store, asked
 from jgroups_py.errors import StoreError
 
 _log = logging.getLogger("jgroups_py.cache")
@@ -228,9 +228,9 @@ class Keeper:
             await self._ask(self.store.apply(rows))
             self.saved += len(rows)
 
-    async def _ask(self, asked: Awaitable[R]) -> R:
+    async def _ask(self, call: Awaitable[R]) -> R:
         try:
-            answer = await asked
+            answer = await asked(call)
         except StoreError as error:
             self.failures += 1
             if not self.failing:

@@ -61,12 +61,13 @@ class BuddyReplicationConfig(ConfigBase):
                         f"buddy_locator_properties: {NEXT_MEMBER} does not know {key}"
                         f" (it knows {' and '.join(known)})"
                     )
-            _ = self.num_buddies, self.ignore_colocated_buddies
+            _ = self.ignore_colocated_buddies
+        _ = self.num_buddies
 
     @property
     def num_buddies(self) -> int:
         """How many backups an owner wants. ConfigError when the text is no such number."""
-        text = self.buddy_locator_properties.get("numBuddies", "1")
+        text = str(self.buddy_locator_properties.get("numBuddies", "1"))
         if not text.isdecimal() or not 1 <= int(text) <= BUDDIES_MAX:
             raise ConfigError(
                 f'buddy_locator_properties: numBuddies is "{text}" (a whole number from 1 to'
@@ -77,7 +78,7 @@ class BuddyReplicationConfig(ConfigBase):
     @property
     def ignore_colocated_buddies(self) -> bool:
         """Prefer buddies on other hosts. ConfigError when the text is no truth value."""
-        text = self.buddy_locator_properties.get("ignoreColocatedBuddies", "true").lower()
+        text = str(self.buddy_locator_properties.get("ignoreColocatedBuddies", "true")).lower()
         if text not in ("true", "false"):
             raise ConfigError(
                 f'buddy_locator_properties: ignoreColocatedBuddies is "{text}" (true or false)'

@@ -109,6 +109,11 @@ class SqliteStore(Store):
     def _open(self) -> None:
         if self._connection is not None:
             return
+        folder = os.path.dirname(os.path.abspath(self.file))
+        if not os.path.isdir(folder):
+            raise OSError(f"there is no folder {folder}")
+        if os.path.isdir(self.file):
+            raise OSError("it is a folder; location is a file in one")
         db = sqlite3.connect(self.file, isolation_level=None, check_same_thread=False)
         try:
             (version,) = db.execute("PRAGMA user_version").fetchone()

@@ -112,7 +112,7 @@ class Loading(Interceptor):
             self._keeper.check_room()
         if call.names_of is not None:
             call.stored_names = await self._keeper.names(call.names_of, self._nodes_max)
-        else:
+        elif not call.options.new:
             for scope in call.scopes:
                 path = scope.path
                 if scope.deep:

@@ -7,13 +7,26 @@ do it says with StoreError, and then it has done nothing (or it may have: then n
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
+from typing import TypeVar
 
 from jgroups_py.cache.fqn import Fqn
 from jgroups_py.cache.node import Node
+from jgroups_py.errors import StoreError
 
+R = TypeVar("R")
 Row = tuple[Fqn, Node | None]
 """A node to write, or None: to delete."""
+
+
+async def asked(call: Awaitable[R]) -> R:
+    """What a store answers. StoreError, also where a store of the user's raises something else."""
+    try:
+        return await call
+    except StoreError:
+        raise
+    except Exception as error:
+        raise StoreError(f"the store raised {type(error).__name__}: {error}") from error
 
 
 class Store(ABC):

@@ -48,6 +48,7 @@ from jgroups_py.cache.steps import (
     Replicating,
     Storing,
 )
+from jgroups_py.cache.store import asked
 from jgroups_py.cache.tree import Tree
 from jgroups_py.errors import CacheError, CacheRefused
 
@@ -465,17 +466,21 @@ class TreeCache:
         """What time makes due; runs for as long as the cache is open."""
         await self._evictor.run(self._limits.wake_up_interval)
 
+    async def end_calls(self) -> None:
+        """No call after this; returns when those under way are done."""
+        await self._invocation.close()
+
     async def aclose(self) -> None:
         """Waits for calls under way, saves what is only in memory, if there is a store.
 
         Raises:
             StoreError: not everything could be saved; says how much is not in the store.
         """
-        await self._invocation.close()
+        await self.end_calls()
         self._listeners.close()
         if self._keeper is not None:
             with trio.CancelScope(shield=True):
                 try:
                     await self._keeper.flush(self._container)
                 finally:
-                    await self._keeper.store.aclose()
+                    await asked(self._keeper.store.aclose())

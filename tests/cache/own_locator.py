@@ -1,8 +1,9 @@
-"""A buddy locator of one's own, as a cache file may name it."""
+"""Buddy locators of one's own, as a cache file may name them; most are wrong in some way."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import cycle
 from typing import Any
 
 
@@ -12,5 +13,40 @@ class FirstMember:
     def init(self, properties: Mapping[str, str]) -> None:
         pass
 
-    def get_buddies(self, members: Sequence[Any]) -> Sequence[Any]:
-        return members[1:2]
+    def get_buddies(self, members: Sequence[Any]) -> Any:
+        return [member.address for member in members[1:2]]
+
+
+class Raises(FirstMember):
+    def get_buddies(self, members: Sequence[Any]) -> Any:
+        raise RuntimeError("no idea")
+
+
+class Strangers(FirstMember):
+    def get_buddies(self, members: Sequence[Any]) -> Any:
+        return ["B", None, members[0].address, *members]
+
+
+class Nothing(FirstMember):
+    def get_buddies(self, members: Sequence[Any]) -> Any:
+        return None
+
+
+class Endless(FirstMember):
+    def get_buddies(self, members: Sequence[Any]) -> Any:
+        return cycle(member.address for member in members)
+
+
+class AllOthers(FirstMember):
+    def get_buddies(self, members: Sequence[Any]) -> Any:
+        return [member.address for member in members[1:]]
+
+
+class InitRaises(FirstMember):
+    def init(self, properties: Mapping[str, str]) -> None:
+        raise KeyError("rack")
+
+
+class NotMade(FirstMember):
+    def __init__(self, needed: int) -> None:
+        pass

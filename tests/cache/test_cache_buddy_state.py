@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import trio
-from test_cache_buddy import counter, group, settings
+from cache_group import counter, group, settings
 
 from jgroups_py.cache import CacheSettings
 
