@@ -65,7 +65,7 @@ async def test_a_file_that_is_none_of_ours_is_refused(tmp_path: Path) -> None:
         with pytest.raises(StoreError, match=said):
             async with open_tree_cache("local.xml", store=SqliteStore(tmp_path / name)):
                 pass
-    with pytest.raises(StoreError, match="unable to open"):
+    with pytest.raises(StoreError, match="there is no folder"):
         async with open_tree_cache("local.xml", store=SqliteStore(tmp_path / "no" / "s.db")):
             pass
     store = SqliteStore(file)
