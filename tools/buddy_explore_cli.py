@@ -15,8 +15,10 @@ from typing import Any, Final
 import click
 import msgspec
 
-from jgroups_py.buddy.explore import PROFILES, Result, Schedule, explore, replay, shrink
+from jgroups_py.buddy.explore import PROFILES, explore, replay, shrink
+from jgroups_py.buddy.explore_draw import Result, Schedule
 from jgroups_py.buddy.explore_files import dump, load
+from jgroups_py.buddy.explore_sites import TwoSites
 from jgroups_py.buddy.explore_world import Step, World
 from jgroups_py.explore.many import cores
 
@@ -159,7 +161,7 @@ def _replay(what: str, profile: str) -> int:
     return 1 if result.check else 0
 
 
-def _tell(world: World, step: Step) -> None:
+def _tell(world: World | TwoSites, step: Step) -> None:
     words = [x.decode() if isinstance(x, bytes) else str(x) for x in step]
     print(" ".join(words))
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
+from jgroups_py.address import Address
 from jgroups_py.buddy.messages import Mode
 from jgroups_py.buddy.values import LINEAGE_MAX, Node, Path, Stamp, Wanted, covers
 
@@ -41,10 +42,14 @@ class Refused(Exception):
     """The call was not begun: too many wait, or this member is leaving."""
 
 
+Inner = Callable[[Mapping[Path, Address]], None]
+"""Of a call that the machine makes itself: done once it is known who owns what is not owned here."""
+
+
 class Call:
     """``change`` None: a read. ``mode`` "look": its result says who has what (``Claims.seen``). ``new``: the caller vouches that nobody else creates the path."""
 
-    __slots__ = ("applied", "change", "id", "mode", "new", "result", "wanted")
+    __slots__ = ("applied", "change", "id", "inner", "mode", "new", "nodes", "result", "wanted")
 
     def __init__(
         self,
@@ -60,7 +65,10 @@ class Call:
         self.change = change
         self.mode = mode
         self.new = new
+        self.inner: Inner | None = None
         self.applied = False
+        self.nodes: Mapping[Path, Node] = {}
+        """What it has written."""
         self.result: Values = {}
 
 
@@ -74,9 +82,13 @@ class Calls:
 
     def submit(self, call: Call) -> None:
         machine = self.machine
-        if machine.leaving.begun or len(self.open) >= machine.config.calls_max:
+        outside = len(self.open) - machine.arrivals.open
+        if machine.leaving.begun or outside >= machine.config.calls_max:
             machine.complete(call.id, Outcome.FAILED, error=Refused("leaving or full"))
             return
+        self.begin(call)
+
+    def begin(self, call: Call) -> None:
         self.open[call.id] = call
         self._try(call)
 
@@ -147,7 +159,9 @@ class Calls:
     def answered(self, own: OwnClaim) -> None:
         """Everybody has answered, and what did not come does not exist."""
         for call in own.calls:
-            if call.mode == "look":
+            if call.inner is not None:
+                self._run_inner(call, call.inner, own.owned)
+            elif call.mode == "look":
                 self._end(call, Outcome.DONE, self.machine.claims.seen(own))
             elif own.owned and call.change is not None:
                 self._end(call, Outcome.FAILED, error=NotOwner(sorted(own.owned)))
@@ -156,7 +170,15 @@ class Calls:
 
     # --- doing it
 
+    def _run_inner(self, call: Call, inner: Inner, elsewhere: Mapping[Path, Address]) -> None:
+        if self.open.pop(call.id, None) is not None:
+            self.machine.arrivals.open -= 1
+            inner(elsewhere)
+
     def _run(self, call: Call) -> None:
+        if call.inner is not None:
+            self._run_inner(call, call.inner, {})
+            return
         own = self.machine.own
         old: dict[Path, Any] = {}
         for base, deep in call.wanted:
@@ -181,17 +203,20 @@ class Calls:
 
     def _write(self, call: Call, new: Values) -> None:
         machine = self.machine
-        changes = []
+        changes: list[tuple[Path, Node]] = []
         for path, value in new.items():
             node = machine.own.get(path)
             if node is None and value is None:
                 continue
-            changes.append((path, self._written(path, node, value)))
+            assert node is None or node.to is None, f"{path} is granted, not ours to write"
+            changes.append((path, self.written(node, value)))
         machine.count("writes", len(changes))
         call.applied = True
         if not changes:
             self._end(call, Outcome.DONE, call.result)
             return
+        changes = machine.sites.numbered(changes)
+        call.nodes = dict(changes)
         machine.own.update(changes)
         if machine.config.sync:
             machine.log.append(changes, then=lambda: self._acknowledge(call))
@@ -204,20 +229,23 @@ class Calls:
         outcome = Outcome.UNKNOWN if self.machine.minority else Outcome.DONE
         self._end(call, outcome, call.result)
 
-    def _written(self, path: Path, node: Node | None, value: Any) -> Node:
+    def written(self, node: Node | None, value: Any) -> Node:
+        """The node with a new value, and a stamp above that of the old one."""
         machine = self.machine
         removed = value is None
         if node is None:
             epoch = machine.first_epoch()
             return Node(value, epoch, Stamp(machine.site_epoch, epoch, 1, machine.me), removed)
-        assert node.to is None, f"{path} is granted, not ours to write"
         old = node.stamp
         site = max(machine.site_epoch, old.site)
-        stamp = Stamp(site, node.epoch, old.version + 1, machine.me)
+        epoch = node.epoch
+        if epoch < old.epoch and site == old.site:  # another site's, which counts its own views
+            epoch = old.epoch if old.owner == machine.me else (old.epoch[0], old.epoch[1] + 1)
+        stamp = Stamp(site, epoch, old.version + 1, machine.me)
         lineage = node.lineage
         if stamp[:2] != old[:2] or stamp.owner != old.owner:
             lineage = (*lineage, old)[-LINEAGE_MAX:]
-        return replace(node, value=value, stamp=stamp, removed=removed, lineage=lineage)
+        return replace(node, value=value, stamp=stamp, removed=removed, lineage=lineage, came="")
 
     def _end(
         self, call: Call, outcome: Outcome, result: Any = None, error: Exception | None = None

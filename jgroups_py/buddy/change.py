@@ -59,7 +59,9 @@ class Change:
         adopted = tuple(
             (g, view, g in machine.adopted_safely) for g, view in machine.adopted.items()
         )
-        return Inventory(full, machine.unmerged, orphans, _givers(machine.own), adopted, nodes)
+        givers = _givers(machine.own)
+        sites = machine.sites.state()
+        return Inventory(full, machine.unmerged, orphans, givers, adopted, nodes, sites)
 
     @staticmethod
     def _orphan(owner: Address, backup: Backup, full: bool) -> Orphan:
@@ -91,6 +93,8 @@ class Change:
             self._ask(rest)
             return
         settle = decide(machine.members, self.inventories, machine.number, machine.sides)
+        sites = machine.sites.merged([i.sites for i in self.inventories.values()])
+        settle = replace(settle, sites=sites)
         self.inventories = {}
         machine.send_all(settle)
         self.on_settle(machine.me, settle)
@@ -136,7 +140,10 @@ class Change:
             if node is None:
                 continue
             if winner.member == machine.me and winner.group is None:
-                machine.own[path] = changes[path] = replace(node, epoch=winner.epoch, to=None)
+                won = replace(node, epoch=winner.epoch, to=None)
+                if node.to is not None:
+                    won = machine.sites.mine(path, won)
+                machine.own[path] = changes[path] = won
             else:
                 machine.drop(path)
                 changes[path] = None
@@ -152,7 +159,7 @@ class Change:
                 machine.own[path] = replace(node, to=(party, epoch))
             else:
                 mine = replace(node, to=None, epoch=next_epoch(node.epoch, machine.number))
-                machine.own[path] = changes[path] = mine
+                machine.own[path] = changes[path] = machine.sites.mine(path, mine)
 
     def _adopt(
         self,
@@ -176,6 +183,8 @@ class Change:
             for path, node in backup.nodes.items():
                 adopted = self._adopted(group, path, node, parties, heirs, winners)
                 if adopted is not None:
+                    if adopted.to is None:
+                        adopted = machine.sites.mine(path, adopted)
                     machine.own[path] = changes[path] = adopted
                     machine.adopted_from[path] = group
                     machine.count("nodes_adopted")

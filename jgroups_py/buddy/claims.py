@@ -13,9 +13,12 @@ from msgspec.structs import replace
 
 from jgroups_py.address import Address
 from jgroups_py.buddy.messages import Answer, Claim, ClaimId, ClaimRequest, Mode
+from jgroups_py.buddy.site_messages import Found, Survey
 from jgroups_py.buddy.values import Node, Path, Wanted, covers, next_epoch, overlap
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from jgroups_py.buddy.calls import Call
     from jgroups_py.buddy.machine import BuddyMachine
 
@@ -23,7 +26,18 @@ if TYPE_CHECKING:
 class OwnClaim:
     """A claim of this member. ``missing``: who has not answered. ``sequenced``: it has its place."""
 
-    __slots__ = ("calls", "backed_up", "missing", "mode", "owned", "sequenced", "wanted")
+    __slots__ = (
+        "backed_up",
+        "calls",
+        "found",
+        "survey",
+        "missing",
+        "mode",
+        "owned",
+        "sequenced",
+        "then",
+        "wanted",
+    )
 
     def __init__(self, wanted: tuple[Wanted, ...], mode: Mode, missing: list[Address]) -> None:
         self.wanted = wanted
@@ -34,6 +48,9 @@ class OwnClaim:
         """What others own and have not granted."""
         self.backed_up: dict[Path, list[Address]] = {}
         """Who keeps a backup of what."""
+        self.survey: Survey | None = None
+        self.found: list[Found] = []
+        self.then: Callable[[list[Found]], None] | None = None
         self.calls: list[Call] = []
 
 
@@ -55,7 +72,11 @@ class Claims:
         return len(self.mine) >= self.machine.config.claims_max
 
     def open(
-        self, wanted: tuple[Wanted, ...], mode: Mode, only_from: Address | None = None
+        self,
+        wanted: tuple[Wanted, ...],
+        mode: Mode,
+        only_from: Address | None = None,
+        survey: Survey | None = None,
     ) -> OwnClaim:
         machine = self.machine
         self._count += 1
@@ -65,8 +86,15 @@ class Claims:
         )
         own = self.mine[claim] = OwnClaim(wanted, mode, asked)
         machine.count("claims")
-        machine.send(machine.coordinator, ClaimRequest(claim, wanted, mode, only_from))
+        machine.send(machine.coordinator, ClaimRequest(claim, wanted, mode, only_from, survey))
         return own
+
+    def survey_all(self, survey: Survey, then: Callable[[list[Found]], None]) -> None:
+        """Everybody answers at its place in the order of claims. Void when the view changes."""
+        wanted: tuple[Wanted, ...] = (((), True),)
+        own = self.open(wanted, "take", survey=survey)
+        own.survey = survey
+        own.then = then
 
     def join(self, wanted: tuple[Wanted, ...], mode: Mode) -> OwnClaim | None:
         """An open claim of ours, of all members, that asks for the same."""
@@ -96,7 +124,9 @@ class Claims:
             self._order(message)
 
     def _order(self, message: ClaimRequest) -> None:
-        claim = Claim(message.claim, message.wanted, message.mode, message.only_from)
+        claim = Claim(
+            message.claim, message.wanted, message.mode, message.only_from, message.survey
+        )
         self.machine.send_all(claim)
         self.on_claim(self.machine.me, claim)
 
@@ -143,6 +173,8 @@ class Claims:
             if own.missing:
                 return False
             del self.mine[claim.claim]
+            if own.survey is not None and own.then is not None:
+                own.then([*own.found, self.machine.walks.answer(own.survey)])
             self.machine.calls.answered(own)
             return True
         return self._answer(claim)
@@ -160,6 +192,10 @@ class Claims:
 
     def _answer(self, claim: Claim) -> bool:
         machine = self.machine
+        if claim.survey is not None:
+            found = machine.walks.answer(claim.survey)
+            machine.send(claim.claim[0], Answer(claim.claim, found=found))
+            return True
         covered = self._covered(claim.wanted)
         owned: tuple[Path, ...] = ()
         if claim.mode == "look":
@@ -232,6 +268,8 @@ class Claims:
         for path, _ in message.backs_up:
             own.backed_up.setdefault(path, []).append(src)
         self.machine.count("backups_told", len(message.backs_up))
+        if message.found is not None:
+            own.found.append(message.found)
         if message.grants:
             self.machine.handover.install(src, message.grants)
             self.machine.calls.granted()

@@ -38,6 +38,10 @@ AnyMessage = (
     | m.TakeMine
     | m.Clean
     | m.Merged
+    | m.ToSite
+    | m.FromSite
+    | m.SiteTold
+    | m.SiteAsk
 )
 
 

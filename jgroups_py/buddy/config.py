@@ -33,6 +33,20 @@ class BuddyConfig:
     partition: Literal["all", "majority"] = "all"
     """``majority``: a side with half or less of the last settled view neither adopts, claims nor
     acknowledges."""
+    site: str = ""
+    """The name of this site; empty: there is no other."""
+    sites: tuple[str, ...] = ()
+    """The other sites: every write goes to each of them, too."""
+    events_max: int = 1000
+    """Events of one owner under way to one site; further ones wait in the nodes."""
+    event_timeout: float = 10.0
+    """Events that nobody has acknowledged for so long are sent again."""
+    removed_max: int = 100_000
+    """Removed nodes of one owner kept because a site has not been told; more: it is out of sync."""
+    arrivals_max: int = 10_000
+    """Events from other sites that wait here; more are dropped, and will be sent again."""
+    hints_max: int = 10_000
+    """Owners of paths that the relay remembers."""
     chunk_nodes: int = 100
     """Nodes pushed to a new buddy in one message."""
     chunk_bytes: int = 500_000
@@ -62,14 +76,21 @@ class BuddyConfig:
             "held_max",
             "log_max",
             "departed_max",
+            "events_max",
+            "arrivals_max",
+            "hints_max",
         ):
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} must be at least 1, got {getattr(self, name)}")
-        for name in ("communication_timeout", "leave_timeout"):
+        for name in ("communication_timeout", "leave_timeout", "event_timeout"):
             if getattr(self, name) <= 0:
                 raise ConfigError(f"{name} must be > 0, got {getattr(self, name)}")
+        if self.removed_max < 0:
+            raise ConfigError(f"removed_max must not be negative, got {self.removed_max}")
         if self.tombstone_time < 0:
             raise ConfigError(f"tombstone_time must not be negative, got {self.tombstone_time}")
+        if self.sites and (not self.site or self.site in self.sites):
+            raise ConfigError(f"site must be a name, and none of the others: {self.site!r}")
         if self.partition not in ("all", "majority"):
             raise ConfigError(f"partition must be all or majority, got {self.partition!r}")
 

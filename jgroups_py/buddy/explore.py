@@ -6,63 +6,49 @@ steps there are; played again, it needs no chance.
 
 from __future__ import annotations
 
-import random as _random
 from collections.abc import Callable
 from typing import Final
 
-import msgspec
-
-from jgroups_py.address import Address
-from jgroups_py.buddy.buddies import DISMISSED
+from jgroups_py.buddy.explore_draw import FAULTS, Result, Schedule, Scheduler, come_to_rest
 from jgroups_py.buddy.explore_oracle import Violation
-from jgroups_py.buddy.explore_world import PATHS, Setting, Step, World
-from jgroups_py.buddy.machine import BuddyMachine
+from jgroups_py.buddy.explore_sites import TwoSites
+from jgroups_py.buddy.explore_sites_draw import SITE_FAULTS, SiteScheduler, sites_come_to_rest
+from jgroups_py.buddy.explore_world import Step, World
 
-PROFILES: Final = ("crashes", "async", "merges", "chaos")
+SITE_PROFILES: Final = ("sites", "active", "overflow")
+PROFILES: Final = ("crashes", "async", "merges", "chaos", *SITE_PROFILES)
 """crashes: within what must not lose anything, with leaves and joins. async: the same, owners and
 backups judged. merges: partitions, no crashes: what is lost is listed. chaos: both at once, owners and
-backups judged."""
-STEPS_MAX: Final = 400
-"""Steps of the first phase."""
-REST_MAX: Final = 30_000
-"""Steps after which a schedule should have come to rest."""
-
-
-class Schedule(msgspec.Struct, frozen=True):
-    """``steps``: all that were taken before everything was left to come to rest."""
-
-    setting: Setting
-    steps: tuple[Step, ...]
-
-
-class Result(msgspec.Struct, frozen=True):
-    """``check`` empty: nothing was violated. ``faults``: crashes, leaves, joins, splits, merges."""
-
-    seed: int
-    schedule: Schedule
-    steps: int
-    faults: int
-    check: str = ""
-    detail: str = ""
+backups judged. sites: two of them, one written to; crashes in both, the link cut, the first one lost,
+bootstrap. active: both are written to, one is promoted; what is dropped is listed. overflow: removals
+that could not be kept for the other site; reconciliation."""
 
 
 def explore(seed: int, profile: str) -> Result:
     """Draws and plays one schedule."""
-    return _Scheduler(seed, profile).run()
+    if profile in SITE_PROFILES:
+        return SiteScheduler(seed, profile).run()
+    return Scheduler(seed, profile).run()
 
 
-def replay(schedule: Schedule, tell: Callable[[World, Step], None] | None = None) -> Result:
+def replay(
+    schedule: Schedule, tell: Callable[[World | TwoSites, Step], None] | None = None
+) -> Result:
     """Plays a schedule that was drawn before."""
-    world = World(schedule.setting)
+    two = schedule.setting.other is not None
+    world: World | TwoSites = TwoSites(schedule.setting) if two else World(schedule.setting)
     world.attentive = True
     faults = 0
     try:
         for step in schedule.steps:
             done = world.step(step)
-            faults += done and step[0] in FAULTS
+            faults += done and (step[0] in FAULTS or step[0] in SITE_FAULTS)
             if done and tell is not None:
                 tell(world, step)
-        come_to_rest(world, None)
+        if isinstance(world, TwoSites):
+            sites_come_to_rest(world, None)
+        else:
+            come_to_rest(world, None)
     except Violation as violation:
         return Result(0, schedule, world.steps, faults, violation.check, violation.detail)
     except Exception as error:
@@ -70,222 +56,6 @@ def replay(schedule: Schedule, tell: Callable[[World, Step], None] | None = None
             0, schedule, world.steps, faults, "exception", f"{type(error).__name__}: {error}"
         )
     return Result(0, schedule, world.steps, faults)
-
-
-RECOVERY_MAX: Final = 200
-"""Steps without faults and calls to become protected again."""
-FAULTS: Final = frozenset({"crash", "go", "leave", "join", "split", "merge"})
-
-
-class _Scheduler:
-    def __init__(self, seed: int, profile: str) -> None:
-        self.seed = seed
-        self.profile = profile
-        self.random = random = _random.Random(f"{profile}:{seed}")
-        buddies = random.choice((1, 1, 2, 2, 3))
-        members = random.randint(max(2, buddies), 6)
-        judged = {"crashes": "values", "merges": "merges"}.get(profile, "owners")
-        sync = profile != "async" and (profile != "chaos" or random.random() < 0.5)
-        tombstones = random.choice((0.0, 1000.0)) if profile in ("crashes", "async") else 1000.0
-        majority = profile == "merges" and random.random() < 0.3
-        self.setting = Setting(members, buddies, sync, judged, tombstones, majority)
-        self.world = World(self.setting)
-        self.taken: list[Step] = []
-        self.faults = 0
-        # Seeds bend the weights, so that runs differ in kind.
-        self.fault_rate = random.choice((0.02, 0.05, 0.1))
-        self.call_rate = random.choice((0.03, 0.08, 0.2))
-        self.view_rate = random.choice((0.05, 0.2, 0.5))
-        self.writes = random.choice((0.3, 0.6, 0.9))
-        self.length = random.randint(60, STEPS_MAX)
-        self.slow: frozenset[Address] = frozenset()
-        self.last = Address(b"")
-        """Who was delivered something last."""
-        self.crashes = profile in ("crashes", "async", "chaos")
-        self.splits = profile in ("merges", "chaos")
-
-    def run(self) -> Result:
-        check = detail = ""
-        try:
-            if self.random.random() < 0.9:
-                self._recover()
-            for at in range(self.length):
-                if at % 25 == 0:
-                    self._slow_down()
-                self._one()
-            self._heal()
-        except Violation as violation:
-            check, detail = violation.check, violation.detail
-        except Exception as error:
-            check, detail = "exception", f"{type(error).__name__}: {error}"
-        schedule = Schedule(self.setting, tuple(self.taken))
-        return Result(self.seed, schedule, self.world.steps, self.faults, check, detail)
-
-    def _recover(self) -> None:
-        """Until everything is protected, so that the next crash is one that must do no harm."""
-        for _ in range(RECOVERY_MAX):
-            if self.world.look_whether_protected():
-                return
-            if not (self._deliver() or self._take(("detect", 0))):
-                return
-
-    def _take(self, step: Step) -> bool:
-        self.taken.append(step)
-        if step[0] == "deliver":
-            self.last = step[2]
-        done = self.world.step(step)
-        if not done:
-            self.taken.pop()
-        elif step[0] in FAULTS:
-            self.faults += 1
-        return done
-
-    def _slow_down(self) -> None:
-        """For a while, little of what some members send or get arrives."""
-        random = self.random
-        members = list(self.world.machines)
-        count = random.choice((0, 0, 1, 1, 2))
-        self.slow = frozenset(random.sample(members, min(count, len(members))))
-
-    def _one(self) -> None:
-        random = self.random
-        rate = self.fault_rate
-        if self.last in self.world.machines and _delicate(self.world.machines[self.last]):
-            rate *= 3
-        if random.random() < rate:
-            self._fault()
-            return
-        if self.world.spent and self.crashes and self.profile != "chaos" and random.random() < 0.03:
-            self._recover()
-            return
-        draw = random.random()
-        if draw < self.call_rate:
-            self._call()
-            return
-        if draw < self.call_rate + self.view_rate * (1 - self.call_rate) and self._view():
-            return
-        if random.random() >= 0.15 or not self._push():
-            self._deliver()
-
-    def _deliver(self) -> bool:
-        pairs = list(self.world.channels)
-        if not pairs:
-            return self._push() or self._view()
-        for _ in range(4):
-            pair = pairs[int(self.random.random() * len(pairs))]
-            if pair[0] not in self.slow and pair[1] not in self.slow:
-                break
-        return self._take(("deliver", *pair))
-
-    def _view(self) -> bool:
-        waiting = [m for m, queue in self.world.views.items() if queue]
-        return bool(waiting) and self._take(("view", self.random.choice(waiting)))
-
-    def _push(self) -> bool:
-        pushing = [m for m, machine in self.world.machines.items() if machine.buddies.pushing]
-        return bool(pushing) and self._take(("push", self.random.choice(pushing)))
-
-    def _call(self) -> None:
-        random = self.random
-        member = random.choice(list(self.world.machines))
-        draw = random.random()
-        if draw < self.writes:
-            kind = "write"
-        else:
-            kind = random.choice(("read", "remove", "remove"))
-        draw = random.random()
-        mode = "take"
-        if draw < 0.15:
-            wanted = tuple((path, False) for path in random.sample(PATHS, 2))
-        elif draw < 0.3 and kind != "write":
-            wanted = ((("a",), True),)
-        else:
-            wanted = ((random.choice(PATHS), False),)
-            if random.random() < 0.1:
-                mode = "create"
-        self._take(("call", member, kind, wanted, mode))
-
-    def _fault(self) -> None:
-        random, world = self.random, self.world
-        kinds = ["join", "detect", "detect", "tick", "cancel"]
-        if self.crashes:
-            kinds += ["crash"] * 8
-        if self.profile in ("crashes", "async"):
-            kinds += ["leave", "go"]
-        if self.splits:
-            kinds += ["split", "split", "merge", "merge"]
-        kind = random.choice(kinds)
-        members = list(world.machines)
-        if kind == "join" and len(members) < 6:
-            self._take(("join", random.randrange(len(world.parts))))
-        elif kind == "detect":
-            self._take(("detect", random.randrange(len(world.parts))))
-        elif kind == "tick":
-            self._take(("tick", 1.0))
-        elif kind == "cancel" and world.operations:
-            id = random.choice(list(world.operations))
-            self._take(("cancel", world.operations[id].member, id))
-        elif kind == "crash":
-            delicate = [x for x in members if _delicate(world.machines[x])]
-            victim = random.choice(delicate if delicate and random.random() < 0.6 else members)
-            if self.profile == "chaos" or world.may_crash():
-                if self._take(("crash", victim)) and random.random() < 0.7:
-                    self._take(("detect", 0))
-        elif kind == "leave" and len(members) > 2:
-            self._take(("leave", random.choice(members)))
-        elif kind == "go" and world.may_go:
-            if self._take(("go", random.choice(list(world.may_go)))):
-                self._take(("detect", 0))
-        elif kind == "split" and len(world.parts) < 3:
-            part = random.choice(world.parts)
-            if len(part) > 1:
-                side = tuple(random.sample(part, random.randint(1, len(part) - 1)))
-                self._take(("split", side, random.randint(0, 3)))
-        elif kind == "merge":
-            self._take(("merge",))
-
-    def _heal(self) -> None:
-        """No faults any more: everything is delivered, in random order, and must come to rest."""
-        come_to_rest(self.world, self)
-
-
-def _delicate(machine: BuddyMachine) -> bool:
-    """Is it in the middle of something that a crash might spoil?"""
-    return any(n.to is not None or n.giver is not None for n in machine.own.values()) or any(
-        holder.state is DISMISSED for holder in machine.buddies.holders.values()
-    )
-
-
-def come_to_rest(world: World, scheduler: _Scheduler | None) -> None:
-    """Delivers everything there is; merges the parts; judges. Without scheduler: pair by pair."""
-
-    def take(step: Step) -> bool:
-        return scheduler._take(step) if scheduler is not None else world.step(step)
-
-    for _ in range(REST_MAX):
-        if world.channels:
-            if scheduler is None or not scheduler._deliver():
-                take(("deliver", *next(iter(world.channels))))
-            if scheduler is not None and scheduler.random.random() < 0.1:
-                scheduler._view()
-            continue
-        viewing = next((m for m, queue in world.views.items() if queue), None)
-        if viewing is not None:
-            take(("view", viewing))
-            continue
-        pushing = next((m for m, x in world.machines.items() if x.buddies.pushing), None)
-        if pushing is not None:
-            take(("push", pushing))
-            continue
-        late = next((i for i, part in enumerate(world.parts) if world.outdated(part)), None)
-        if late is not None:
-            take(("detect", late))
-        elif len(world.parts) > 1:
-            take(("merge",))
-        elif not any(take(("go", member)) for member in list(world.may_go)):
-            world.at_rest()
-            return
-    raise Violation("end", f"no rest after {REST_MAX} steps")
 
 
 def shrink(result: Result, runs: int = 500) -> Schedule:

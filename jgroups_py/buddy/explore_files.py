@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from jgroups_py.address import Address
-from jgroups_py.buddy.explore import Schedule
+from jgroups_py.buddy.explore_draw import Schedule
 from jgroups_py.buddy.explore_world import KINDS, Setting, Step
 from jgroups_py.errors import ConfigError
 

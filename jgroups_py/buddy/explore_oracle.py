@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from jgroups_py.address import Address
+from jgroups_py.buddy.calls import Call
 from jgroups_py.buddy.machine import BuddyMachine
 from jgroups_py.buddy.values import Path, Stamp
 
@@ -31,11 +32,13 @@ class Oracle:
     def __init__(self, *, values: bool, merges: bool) -> None:
         self.values = values
         self.merges = merges
+        self.follows = False
+        """Another site writes, whose histories go on over what is purged here."""
         self.acked: dict[Path, frozenset[int]] = {}
         self.purged: dict[Path, frozenset[int]] = {}
         self.listed: dict[Path, frozenset[int]] = {}
         self.history: dict[tuple[Path, Stamp], frozenset[int]] = {}
-        self._pending: list[tuple[BuddyMachine, Path, frozenset[int], int | None]] = []
+        self._pending: list[tuple[Call, Path, frozenset[int], int | None]] = []
 
     # --- I1
 
@@ -69,20 +72,18 @@ class Oracle:
             if missing:
                 raise Violation("I2", f"{path} at {machine.me!r} lacks {sorted(missing)}")
             back = found & purged
-            if back:
+            if back and not self.follows:
                 raise Violation("I3", f"{path} at {machine.me!r} has purged {sorted(back)} again")
         return found
 
-    def writes(
-        self, machine: BuddyMachine, path: Path, history: frozenset[int], op: int | None
-    ) -> None:
+    def writes(self, call: Call, path: Path, history: frozenset[int], op: int | None) -> None:
         """A call is about to write ``op`` (None: to remove)."""
-        self._pending.append((machine, path, history, op))
+        self._pending.append((call, path, history, op))
 
     def resolve(self) -> None:
         """What was about to be written has its stamp now."""
-        for machine, path, history, value in self._pending:
-            node = machine.own.get(path)
+        for call, path, history, value in self._pending:
+            node = call.nodes.get(path)
             if node is None:
                 continue  # a removal of what did not exist
             known = self.history.get((path, node.stamp))
@@ -101,6 +102,10 @@ class Oracle:
 
     def was_listed(self, path: Path, stamp: Stamp) -> None:
         self.listed[path] = self.listed.get(path, EMPTY) | self.history[(path, stamp)]
+
+    def removed_there(self, path: Path, stamp: Stamp, there: Stamp) -> None:
+        """What another site still had was removed here, and forgotten: it is removed again."""
+        self.history[(path, stamp)] = self.history[(path, there)]
 
     # --- at rest
 

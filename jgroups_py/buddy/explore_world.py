@@ -7,7 +7,7 @@ plain values; one that cannot be taken (any more) is skipped, so parts of a sche
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -18,7 +18,8 @@ from jgroups_py.buddy.config import BuddyConfig
 from jgroups_py.buddy.explore_oracle import Oracle, Violation
 from jgroups_py.buddy.machine import BuddyMachine
 from jgroups_py.buddy.messages import Answer, Message
-from jgroups_py.buddy.outputs import Completed, Event, Send
+from jgroups_py.buddy.outputs import Completed, Event, Send, SendSite
+from jgroups_py.buddy.site_messages import AnySiteMessage
 from jgroups_py.buddy.values import Path, ViewKey, Wanted, covers
 from jgroups_py.view import MergeView, View, ViewId
 
@@ -37,6 +38,14 @@ KINDS: Final = (
     "detect",
     "split",
     "merge",
+    "at",
+    "link",
+    "cut",
+    "wan",
+    "promote",
+    "bootstrap",
+    "lose",
+    "begin",
 )
 PATHS: tuple[Path, ...] = (("a",), ("a", "b"), ("c",))
 
@@ -50,6 +59,10 @@ class Setting(msgspec.Struct, frozen=True):
     judged: str = "values"
     tombstone_time: float = 1000.0
     majority: bool = False
+    site: str = ""
+    other: Setting | None = None
+    """There is another site (explore_sites.py)."""
+    removed_max: int = 1000
 
 
 class Operation:
@@ -67,8 +80,11 @@ class Operation:
 class World:
     """``machines``: those that run. ``parts``: sets of members that reach each other."""
 
-    def __init__(self, setting: Setting) -> None:
+    def __init__(self, setting: Setting, sites: tuple[str, ...] = (), first: int = 0) -> None:
         self.setting = setting
+        self.sites = sites
+        self.site_out: Callable[[Address, str, AnySiteMessage], None]
+        """Takes what goes to another site."""
         self.oracle = Oracle(
             values=setting.judged == "values" and setting.sync,
             merges=setting.judged == "merges" and setting.sync,
@@ -91,8 +107,8 @@ class World:
         self.attentive = False
         """Look before every step whether everything is protected."""
         self.steps = 0
-        self._names = 0
-        self._ops = 0
+        self._names = first
+        self._ops = first * 1_000_000
         for _ in range(setting.members):
             self._new_member(self.parts[0])
         self._form(self.parts[0])
@@ -160,7 +176,7 @@ class World:
             written = explicit if kind == "write" else [p for p in found if p in machine.own]
             for path in written:
                 value = operation.id if kind == "write" else None
-                oracle.writes(machine, path, found[path] | {operation.id}, value)
+                oracle.writes(call, path, found[path] | {operation.id}, value)
             operation.written = written
             return {path: operation.id if kind == "write" else None for path in written}
 
@@ -324,6 +340,10 @@ class World:
             partition="majority" if setting.majority else "all",
             chunk_nodes=1,
             leave_timeout=1e9,
+            site=setting.site,
+            sites=self.sites,
+            removed_max=setting.removed_max,
+            event_timeout=3.0,
             communication_timeout=1e9,
         )
         self.machines[me] = BuddyMachine(me, config, name=str(me))
@@ -352,6 +372,8 @@ class World:
                             self._post(me, member, out.tag, out.message)
                 else:
                     self._post(me, out.to, out.tag, out.message)
+            elif type(out) is SendSite:
+                self.site_out(me, out.site, out.message)
             elif type(out) is Completed:
                 self._completed(out)
             elif type(out) is Event:
@@ -388,6 +410,11 @@ class World:
             self.oracle.was_purged(*event.detail)
         elif event.kind == "discarded":
             self.oracle.was_listed(event.detail.path, event.detail.stamp)
+        elif event.kind == "site_discarded":
+            self.oracle.resolve()
+            self.oracle.was_listed(*event.detail[:2])
+        elif event.kind == "removed_there":
+            self.oracle.removed_there(*event.detail)
 
     # --- rest
 

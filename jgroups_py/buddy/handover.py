@@ -33,6 +33,7 @@ class Handover:
         changes = []
         for path, node, epoch in grants:
             mine = replace(node, epoch=epoch, giver=src, to=None)
+            mine = machine.sites.mine(path, mine)
             machine.own[path] = mine
             changes.append((path, mine))
         machine.count("gravitations", len(grants))

@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from jgroups_py.address import Address
 from jgroups_py.buddy import messages as m
+from jgroups_py.buddy.arrivals import Arrivals
 from jgroups_py.buddy.backups import Backups
 from jgroups_py.buddy.buddies import Buddies
 from jgroups_py.buddy.calls import Call, Calls, Outcome
@@ -24,6 +25,7 @@ from jgroups_py.buddy.change import Change
 from jgroups_py.buddy.claims import Claims
 from jgroups_py.buddy.config import BuddyConfig
 from jgroups_py.buddy.handover import Handover
+from jgroups_py.buddy.homes import HomeLocator
 from jgroups_py.buddy.leaving import Leave
 from jgroups_py.buddy.locator import BuddyLocator, NextMemberBuddyLocator
 from jgroups_py.buddy.log import Log
@@ -31,7 +33,10 @@ from jgroups_py.buddy.merge import Merge
 from jgroups_py.buddy.outputs import Completed, Event, Output, Send
 from jgroups_py.buddy.owned import Owned
 from jgroups_py.buddy.removal import Removal
+from jgroups_py.buddy.site_messages import AnySiteMessage
+from jgroups_py.buddy.sites import Sites
 from jgroups_py.buddy.values import Epoch, Path, ViewKey, group_name, next_epoch
+from jgroups_py.buddy.walks import Walks
 from jgroups_py.view import MergeView, View
 
 NO_VIEW: Final = (-1, Address(b""))
@@ -47,12 +52,14 @@ class BuddyMachine:
         *,
         name: str = "",
         locator: BuddyLocator | None = None,
+        home_locator: HomeLocator | None = None,
     ) -> None:
         self.me = me
         self.config = config or BuddyConfig()
         self.group = group_name(name, me)
         self.locator = locator or NextMemberBuddyLocator()
         self.locator.init(self.config.locator_properties)
+        self.home_locator = home_locator or HomeLocator()
         self.num_buddies = self.config.num_buddies
         self.now = 0.0
         self.site_epoch = 0
@@ -83,6 +90,9 @@ class BuddyMachine:
         self.merge = Merge(self)
         self.leaving = Leave(self)
         self.removal = Removal(self)
+        self.sites = Sites(self)
+        self.arrivals = Arrivals(self)
+        self.walks = Walks(self)
         self._since: dict[Address, ViewKey] = {}
         self._alive: dict[Address, int] = {}
         self._held: list[tuple[Address, ViewKey, m.Message]] = []
@@ -115,6 +125,10 @@ class BuddyMachine:
             m.Merged: self.merge.on_merged,
             m.Leaving: self.leaving.on_leaving,
             m.TakeMine: self.leaving.on_take_mine,
+            m.ToSite: self.sites.on_to_site,
+            m.FromSite: self.sites.on_from_site,
+            m.SiteTold: self.sites.on_told,
+            m.SiteAsk: self.sites.on_ask,
         }
 
     # --- in
@@ -143,6 +157,7 @@ class BuddyMachine:
             del self.adopted[member]
             self.adopted_safely.pop(member, None)
         self.leaving.new_view()
+        self.sites.new_view(before)
         self.buddies.announce()
         self.buddies.locate()
         self.change.begin()
@@ -173,6 +188,31 @@ class BuddyMachine:
         self.calls.cancel(call)
         self._end_step()
 
+    def link(self, site: str, up: bool, now: float) -> None:
+        """This member, as relay of its site, has a link to the relay of another one, or lost it."""
+        self.now = now
+        self.sites.link(site, up)
+        self._end_step()
+
+    def receive_site(self, site: str, message: AnySiteMessage, now: float) -> None:
+        """Over the link to another site, in its order."""
+        self.now = now
+        self.sites.receive(site, message)
+        self._end_step()
+
+    def promote(self, now: float, epoch: int = 0) -> None:
+        """From now on what is written at this site outranks what was written at others. Everybody here is
+        told; the event ``promoted`` says when. ``epoch`` 0: the next one."""
+        self.now = now
+        self.sites.ask("promote", epoch=epoch)
+        self._end_step()
+
+    def bootstrap(self, site: str, now: float) -> None:
+        """Sends everything to a site; the event ``bootstrap_complete`` comes at the coordinator."""
+        self.now = now
+        self.sites.ask("bootstrap", site)
+        self._end_step()
+
     def push(self, now: float) -> bool:
         """Sends the next piece of state to a new buddy; False: there is none."""
         self.now = now
@@ -193,6 +233,7 @@ class BuddyMachine:
             self.change.since = now
         self.leaving.look()
         self.removal.purge()
+        self.sites.advance()
         self._end_step()
 
     def take(self) -> list[Output]:
@@ -231,6 +272,9 @@ class BuddyMachine:
         if to in self.members:
             self.send(to, message)
 
+    def output(self, output: Output) -> None:
+        self._out.append(output)
+
     def complete(
         self, call: int, outcome: Outcome, result: Any = None, error: Exception | None = None
     ) -> None:
@@ -251,7 +295,9 @@ class BuddyMachine:
         """Removes a node that is ours no longer; without a log entry."""
         node = self.own.pop(path)
         self.adopted_from.pop(path, None)
-        self.floor = max(self.floor, node.epoch if node.to is None else node.to[1])
+        self.sites.dropped(path)
+        epoch = node.epoch if node.to is None else node.to[1]
+        self.floor = max(self.floor, epoch, node.stamp.epoch)
 
     def forget(self, paths: list[Path]) -> None:
         for path in paths:
@@ -270,6 +316,7 @@ class BuddyMachine:
         """The end of ``Change.on_settle``."""
         self.settled = True
         self.frozen = False
+        self.sites.on_state(settle.sites)
         for discarded in settle.discarded:
             self.event("discarded", discarded)
         self.merge.settled(settle)
@@ -278,6 +325,7 @@ class BuddyMachine:
         self.handover.say_taken_again()
         self.claims.release()
         self.leaving.settled()
+        self.sites.settled()
         self.calls.retry()
 
     # --- inside
@@ -332,7 +380,9 @@ class BuddyMachine:
                 if self.calls.waiting and not self.frozen:
                     self.calls.retry()
             elif not self.claims.progress():
-                break
+                self.sites.flush()
+                if not self._to_self:
+                    break
         if self.leaving.begun:
             self.leaving.look()
         if self.protected != self._protected:

@@ -7,6 +7,7 @@ from typing import Final, Literal
 import msgspec
 
 from jgroups_py.address import Address
+from jgroups_py.buddy.site_messages import AnySiteMessage, Found, SiteState, Survey
 from jgroups_py.buddy.values import BuddyGroup, Epoch, Node, Path, Stamp, Wanted
 
 ClaimId = tuple[Address, int]
@@ -84,6 +85,7 @@ class ClaimRequest(Message, frozen=True):
     wanted: tuple[Wanted, ...]
     mode: Mode
     only_from: Address | None = None
+    survey: Survey | None = None
 
 
 class Claim(Message, frozen=True):
@@ -93,6 +95,7 @@ class Claim(Message, frozen=True):
     wanted: tuple[Wanted, ...]
     mode: Mode
     only_from: Address | None = None
+    survey: Survey | None = None
 
 
 class Answer(Message, frozen=True):
@@ -107,6 +110,7 @@ class Answer(Message, frozen=True):
     floor: Epoch = (0, 0)
     """The highest epoch of what the answerer had and dropped: who creates the path begins above it, or
     a stamp of a purged node might be given again."""
+    found: Found | None = None
 
 
 class Taken(Message, frozen=True):
@@ -154,6 +158,7 @@ class Inventory(Message, frozen=True):
     adopted: tuple[tuple[Address, int, bool], ...]
     """Third: all holders have it."""
     nodes: tuple[Listed, ...] = ()
+    sites: SiteState = SiteState()
 
 
 class AskAll(Message, frozen=True):
@@ -194,6 +199,7 @@ class Settle(Message, frozen=True):
     unmerged: bool = False
     winners: tuple[Winner, ...] = ()
     discarded: tuple[Discarded, ...] = ()
+    sites: SiteState = SiteState()
 
 
 class Adopted(Message, frozen=True):
@@ -220,6 +226,35 @@ class Merged(Message, frozen=True):
     """From the coordinator: all are clean."""
 
 
+class ToSite(Message, frozen=True):
+    """To the relay: for another site."""
+
+    site: str
+    message: AnySiteMessage
+
+
+class FromSite(Message, frozen=True):
+    """From the relay, or from a member that does not own the nodes: came from another site."""
+
+    site: str
+    message: AnySiteMessage
+
+
+class SiteTold(Message, frozen=True):
+    """From the coordinator: what it knows of the sites is news."""
+
+    state: SiteState
+
+
+class SiteAsk(Message, frozen=True):
+    """To the coordinator: make this site the first one (``promote``); send everything to a site
+    (``bootstrap``); removed nodes could not be kept for a site (``overflow``)."""
+
+    what: Literal["promote", "bootstrap", "overflow"]
+    site: str = ""
+    epoch: int = 0
+
+
 REMOTE_NAMES: Final[dict[type[Message], str]] = {
     Assign: "_remoteAssignToBuddyGroup",
     Dismiss: "_remoteRemoveFromBuddyGroup",
@@ -228,9 +263,9 @@ REMOTE_NAMES: Final[dict[type[Message], str]] = {
 """The names under which seed and users know them."""
 
 THIS_VIEW_ONLY: Final = frozenset(
-    {ClaimRequest, Claim, Answer, Inventory, AskAll, Settle, Clean, Merged}
+    {ClaimRequest, Claim, Answer, Inventory, AskAll, Settle, Clean, Merged, SiteTold}
 )
 """Dropped in any other view than the sender's."""
 
-FROM_COORDINATOR: Final = frozenset({Claim, AskAll, Settle, Merged})
+FROM_COORDINATOR: Final = frozenset({Claim, AskAll, Settle, Merged, SiteTold})
 """Refused from anybody else."""

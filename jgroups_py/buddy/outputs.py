@@ -9,6 +9,7 @@ import msgspec
 from jgroups_py.address import Address
 from jgroups_py.buddy.calls import Outcome
 from jgroups_py.buddy.messages import Message
+from jgroups_py.buddy.site_messages import AnySiteMessage
 from jgroups_py.buddy.values import ViewKey
 
 
@@ -18,6 +19,13 @@ class Send(msgspec.Struct, frozen=True):
     to: Address | None
     tag: ViewKey
     message: Message
+
+
+class SendSite(msgspec.Struct, frozen=True):
+    """As relay, over the link to the relay of a site. In order; what a broken link loses is sent again."""
+
+    site: str
+    message: AnySiteMessage
 
 
 class Completed(msgspec.Struct, frozen=True):
@@ -31,10 +39,11 @@ class Completed(msgspec.Struct, frozen=True):
 
 class Event(msgspec.Struct, frozen=True):
     """``kind``: protected, unprotected, settled, discarded, suspect, may_leave, leave_timed_out,
-    complaint, purged."""
+    complaint, purged; of sites: promoted, out_of_sync, in_sync, bootstrap_complete, reconcile_complete,
+    removed_there, site_discarded."""
 
     kind: str
     detail: Any = None
 
 
-Output = Send | Completed | Event
+Output = Send | SendSite | Completed | Event

@@ -44,6 +44,7 @@ class Node(msgspec.Struct, frozen=True, array_like=True):
     ``to``: who was granted the node, and at which epoch; not ours to write any more. Never replicated.
     ``unsent``: (site, number) of the event that each site has still to be sent.
     ``lineage``: the last stamp of each earlier ownership that wrote, the newest ``LINEAGE_MAX`` of them.
+    ``came``: the site that the value came from; empty: it was written here.
     """
 
     value: Any
@@ -54,6 +55,7 @@ class Node(msgspec.Struct, frozen=True, array_like=True):
     unsent: tuple[tuple[str, int], ...] = ()
     lineage: tuple[Stamp, ...] = ()
     to: tuple[Address, Epoch] | None = None
+    came: str = ""
 
 
 class BuddyGroup(msgspec.Struct, frozen=True, array_like=True):

@@ -14,8 +14,14 @@ from jgroups_py.buddy.values import Node
 STEPS_MAX = 20_000
 
 
+NAMES = "ABCDEFGHIJ"
+OTHERS = "STUVWXYZ"
+"""Members of a second site."""
+
+
 def address(name: str) -> Address:
-    return Address(b"%02d" % ("ABCDEFGHIJ".index(name) + 1))
+    number = OTHERS.index(name) + 51 if name in OTHERS else NAMES.index(name) + 1
+    return Address(b"%02d" % number)
 
 
 class Script:
@@ -82,11 +88,14 @@ class Script:
             step = self._next()
             if step is None:
                 return
-            self.world.step(step)
+            self._take(step)
         raise AssertionError("no end")
 
+    def _take(self, step: Step) -> bool:
+        return self.world.step(step)
+
     def step(self, *step: Any) -> None:
-        assert self.world.step(step), step
+        assert self._take(step), step
 
     def deliver(self, src: str, dst: str, count: int = 1) -> None:
         for _ in range(count):
@@ -123,7 +132,7 @@ class Script:
     def crash(self, *names: str) -> None:
         for name in names:
             self.step("crash", address(name))
-        self.world.step(("detect", 0))
+        self._take(("detect", 0))
 
     def join(self) -> None:
         self.step("join", 0)
@@ -133,12 +142,12 @@ class Script:
 
     def go(self, name: str) -> None:
         self.step("go", address(name))
-        self.world.step(("detect", 0))
+        self._take(("detect", 0))
 
     def split(self, names: str, cut: int = 0) -> None:
         self.step("split", tuple(address(name) for name in names), cut)
         for part in range(len(self.world.parts)):
-            self.world.step(("detect", part))
+            self._take(("detect", part))
 
     def merge(self) -> None:
         self.step("merge")
@@ -155,7 +164,7 @@ class Script:
         key = tuple(path.split("/"))
         owners = [
             name
-            for name in "ABCDEFGHIJ"
+            for name in NAMES + OTHERS
             if (machine := self.world.machines.get(address(name))) is not None
             and key in machine.own
             and machine.own[key].to is None
@@ -164,7 +173,7 @@ class Script:
 
     def holders(self, name: str) -> str:
         held = self.machine(name).buddies.holders
-        return "".join(n for n in "ABCDEFGHIJ" if address(n) in held)
+        return "".join(n for n in NAMES + OTHERS if address(n) in held)
 
     def rest(self) -> None:
         """Nothing is held any more: everything comes to rest and is judged."""

@@ -7,6 +7,7 @@ import pytest
 
 from jgroups_py.address import UUID, Address
 from jgroups_py.buddy import messages as m
+from jgroups_py.buddy import site_messages as w
 from jgroups_py.buddy.codec import decode, encode
 from jgroups_py.buddy.explore_world import Setting, World
 from jgroups_py.buddy.values import BuddyGroup, Node, Stamp
@@ -29,7 +30,7 @@ MESSAGES: list[m.Message] = [
     m.Op(3, ((("a", "b"), NODE), (("c",), None)), ((A, 3),)),
     m.OpAck(3),
     m.ClaimRequest((A, 1), (((), True),), "take", B),
-    m.Claim((A, 1), ((("a",), False),), "create"),
+    m.Claim((A, 1), ((("a",), False),), "create", None, w.Survey("S", "list", (1,))),
     m.Answer((A, 1), ((("a",), NODE, (1, 1)),), (("b",),), ((("c",), B),)),
     m.Taken(("a",), (1, 0)),
     m.Done(("a",), (1, 0)),
@@ -49,6 +50,10 @@ MESSAGES: list[m.Message] = [
     m.TakeMine(),
     m.Clean(),
     m.Merged(),
+    m.ToSite("S", w.SiteEvent(A, 3, (w.Sent(("a",), {"k": b"1"}, STAMP, False, (STAMP,)),))),
+    m.FromSite("N", w.EventAck(A, 3, (("a",),))),
+    m.SiteTold(w.SiteState(1, 2, ("S",), ("S",), (w.Walk("S", "bootstrap"),), ("S",))),
+    m.SiteAsk("promote", "", 4),
 ]
 
 

@@ -1,11 +1,15 @@
 """Each rule left out once: what is named beside it finds that."""
 
 import pytest
+import site_rules
+import site_schedules
 from buddy_rules import RULES, Rule
 from buddy_schedules import SCHEDULES
 from buddy_script import violated
 
 from jgroups_py.buddy.explore import explore
+
+assert site_rules and site_schedules  # they add to RULES and SCHEDULES
 
 
 @pytest.mark.parametrize("rule", RULES, ids=[rule.what.replace(" ", "-") for rule in RULES])

@@ -1,0 +1,179 @@
+"""Across sites, where an event arrives: at the relay, which looks for the owner, and at the owner.
+
+    relay     gives it to the owner that acknowledged the path last; else to the path's home
+    there     owned: applied. Not owned: a claim in mode ``create``: who owns it is sent the event,
+              what nobody has is created
+    applied   if its stamp is higher than what is here, removed nodes included; it keeps its stamp
+    answered  when the holders have it, or something newer
+
+Numbers find loss and make acknowledgements short. Only stamps make events take effect once: two owners,
+one after the other, are two origins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from jgroups_py.address import Address
+from jgroups_py.buddy.calls import Call
+from jgroups_py.buddy.messages import FromSite, ToSite
+from jgroups_py.buddy.site_messages import EventAck, Sent, SiteEvent, There
+from jgroups_py.buddy.values import Node, Path, Stamp, descends
+
+if TYPE_CHECKING:
+    from jgroups_py.buddy.machine import BuddyMachine
+
+
+class Arrivals:
+    """``open``: calls of this module that are not done. ``hints``: who owned a path, as relay."""
+
+    def __init__(self, machine: BuddyMachine) -> None:
+        self.machine = machine
+        self.open = 0
+        self.hints: dict[Path, Address] = {}
+        self._calls = 0
+
+    # --- the relay
+
+    def learn(self, src: Address, ack: EventAck) -> None:
+        for path in ack.paths:
+            self.hints.pop(path, None)
+            self.hints[path] = src
+        while len(self.hints) > self.machine.config.hints_max:
+            del self.hints[next(iter(self.hints))]
+
+    def route(self, site: str, event: SiteEvent) -> None:
+        """To whom it concerns, as far as is known here."""
+        to: dict[Address, list[Sent]] = {}
+        for sent in event.changes:
+            to.setdefault(self._target(sent.path), []).append(sent)
+        for member, changes in to.items():
+            self.machine.send(member, FromSite(site, replace(event, changes=tuple(changes))))
+
+    def _target(self, path: Path) -> Address:
+        machine = self.machine
+        hint = self.hints.get(path)
+        if hint is not None and hint in machine.members:
+            return hint
+        staying = [m for m in machine.members if m not in machine.buddies.leaving]
+        members = staying or machine.members
+        try:
+            home = machine.home_locator.home(path, members)
+        except Exception as error:  # a locator of the user's: whatever it raises
+            machine.complain("home_locator_raised", f"{type(error).__name__}: {error}")
+            return members[0]
+        if home not in members:
+            machine.complain("home_locator_corrected", f"the home of {path} is no member: {home!r}")
+            return members[0]
+        return home
+
+    # --- the owner, or who may become it
+
+    def arrived(self, site: str, event: SiteEvent) -> None:
+        machine = self.machine
+        if self.open >= machine.config.arrivals_max:
+            machine.count("events_dropped")  # it will be sent again
+            return
+        paths = tuple(sent.path for sent in event.changes)
+        if machine.leaving.begun and not all(path in machine.own for path in paths):
+            if any(member not in machine.buddies.leaving for member in machine.members):
+                for path in paths:
+                    self.hints.pop(path, None)
+                self.route(site, event)
+                return
+        self._begin(paths, partial(self._apply, site, event))
+
+    def _begin(self, paths: tuple[Path, ...], inner: object) -> None:
+        self._calls -= 1
+        wanted = tuple((path, False) for path in paths)
+        call = Call(self._calls, wanted, mode="create")
+        call.inner = inner  # type: ignore[assignment]
+        self.open += 1
+        self.machine.calls.begin(call)
+
+    def _apply(self, site: str, event: SiteEvent, elsewhere: Mapping[Path, Address]) -> None:
+        """``elsewhere``: who owns what is not here."""
+        machine = self.machine
+        others: dict[Address, list[Sent]] = {}
+        here: list[Sent] = []
+        for sent in event.changes:
+            owner = elsewhere.get(sent.path)
+            if owner is None:
+                here.append(sent)
+            else:
+                others.setdefault(owner, []).append(sent)
+        for owner, changes in others.items():
+            forwarded = FromSite(site, replace(event, changes=tuple(changes)))
+            machine.send_member(owner, forwarded)
+        changes_here = []
+        for sent in here:
+            node = self._newer(site, sent)
+            if node is not None:
+                changes_here.append((sent.path, node))
+        machine.count("events_applied", len(changes_here))
+        machine.own.update(changes_here)
+        if here:
+            ack = EventAck(event.origin, event.n, tuple(sent.path for sent in here))
+            if changes_here:
+                machine.log.append(changes_here)
+            machine.log.when_acked(
+                lambda: machine.send(machine.coordinator, ToSite(site, ack)),
+            )
+
+    def _newer(self, site: str, sent: Sent) -> Node | None:
+        """The node with what was sent; None: what is here is as new. What neither contains is told."""
+        machine = self.machine
+        node = machine.own.get(sent.path)
+        if node is None:
+            return Node(
+                sent.value,
+                machine.first_epoch(),
+                sent.stamp,
+                sent.removed,
+                lineage=sent.lineage,
+                came=site,
+            )
+        if sent.stamp <= node.stamp:
+            machine.count("events_old")
+            if sent.stamp != node.stamp and not descends(node.stamp, node.lineage, sent.stamp):
+                self._discard(sent.path, sent.stamp, site)
+            return None
+        if not descends(sent.stamp, sent.lineage, node.stamp):
+            self._discard(sent.path, node.stamp, machine.config.site)
+        return replace(
+            node,
+            value=sent.value,
+            stamp=sent.stamp,
+            removed=sent.removed,
+            lineage=sent.lineage,
+            unsent=tuple(entry for entry in node.unsent if entry[0] != site),
+            came=site,
+        )
+
+    def _discard(self, path: Path, stamp: Stamp, site: str) -> None:
+        machine = self.machine
+        machine.count("site_discarded")
+        machine.event("site_discarded", (path, stamp, site))
+
+    # --- what the other site has and nobody here
+
+    def remove_there(self, nodes: list[There]) -> None:
+        """They came from here, and nobody here has them any more: they were removed."""
+        for there in nodes:
+            self._begin((there.path,), partial(self._doom, there))
+
+    def _doom(self, there: There, elsewhere: Mapping[Path, Address]) -> None:
+        machine = self.machine
+        if there.path in elsewhere or there.path in machine.own:
+            return
+        old = Node(None, machine.first_epoch(), there.stamp)
+        node = machine.calls.written(old, None)
+        changes = machine.sites.numbered([(there.path, node)])
+        machine.own.update(changes)
+        machine.log.append(changes)
+        machine.count("removed_there")
+        machine.event("removed_there", (there.path, node.stamp, there.stamp))

@@ -1,0 +1,22 @@
+"""Where does a node of another site live here? In the member that owns it; else in its home.
+
+Buddy locators choose buddies; this one chooses owners. Users subclass ``HomeLocator``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from hashlib import blake2b
+
+from jgroups_py.address import Address
+from jgroups_py.buddy.values import Path
+
+
+class HomeLocator:
+    """The member with the highest hash of path and member: when a member goes only its own paths get
+    another home, and those of a member that joins are spread over all."""
+
+    def home(self, path: Path, members: Sequence[Address]) -> Address:
+        """``members``: never empty, the same at every relay of the same view."""
+        key = blake2b("\0".join(path).encode(), digest_size=32).digest()
+        return max(members, key=lambda m: blake2b(bytes(m), key=key, digest_size=8).digest())

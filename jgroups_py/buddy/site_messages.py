@@ -1,0 +1,126 @@
+"""What sites say to each other, and what a site's members say of it. See sites.py.
+
+Over the link between two relays go ``SiteEvent``, ``EventAck``, ``Hello``, ``Sums`` and ``Listing``; inside
+a site ``ToSite`` takes them to the relay and ``FromSite`` from the relay to a member.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+from jgroups_py.address import Address
+from jgroups_py.buddy.values import Path, Stamp
+
+
+class SiteMessage(msgspec.Struct, frozen=True, array_like=True, tag=True):
+    """Base of what travels between two sites."""
+
+
+class Sent(msgspec.Struct, frozen=True, array_like=True):
+    """The value of a node as another site is told it."""
+
+    path: Path
+    value: Any
+    stamp: Stamp
+    removed: bool
+    lineage: tuple[Stamp, ...]
+
+
+class SiteEvent(SiteMessage, frozen=True):
+    """What one write changed. ``origin``: the owner; ``n``: its number there for this site, from 1."""
+
+    origin: Address
+    n: int
+    changes: tuple[Sent, ...]
+
+
+class EventAck(SiteMessage, frozen=True):
+    """The site's holders have these nodes as event ``n`` of ``origin`` brought them, or newer."""
+
+    origin: Address
+    n: int
+    paths: tuple[Path, ...]
+
+
+class Hello(SiteMessage, frozen=True):
+    """From relay to relay. ``epoch``: the highest site epoch known. ``lost``: a member is gone that may
+    have had events nobody else has: send again what is not acknowledged."""
+
+    epoch: int
+    lost: bool = False
+
+
+class Sums(SiteMessage, frozen=True):
+    """Reconciliation: a sum for each bucket of paths, over all nodes of the sender's site."""
+
+    round: int
+    sums: tuple[int, ...]
+
+
+class There(msgspec.Struct, frozen=True, array_like=True):
+    """A node at the other site. ``came``: its value is one that the asking site sent."""
+
+    path: Path
+    stamp: Stamp
+    removed: bool
+    came: bool
+
+
+class Listing(SiteMessage, frozen=True):
+    """Answers ``Sums``: all nodes of the buckets that differ."""
+
+    round: int
+    buckets: tuple[int, ...]
+    nodes: tuple[There, ...]
+
+
+AnySiteMessage = SiteEvent | EventAck | Hello | Sums | Listing
+
+
+# --- of a whole site, asked in the order of claims
+
+SurveyKind = Literal["mark", "left", "sums", "list", "compare"]
+
+
+class Survey(msgspec.Struct, frozen=True, array_like=True):
+    """Every member does or answers this at its place in the order of claims: no node is on its way past
+    it. ``mark``: everything is unsent. ``left``: how much of that still is? ``sums``, ``list``: of nodes,
+    by bucket. ``compare``: what is older or missing there is unsent."""
+
+    site: str
+    kind: SurveyKind
+    buckets: tuple[int, ...] = ()
+    nodes: tuple[There, ...] = ()
+
+
+class Found(msgspec.Struct, frozen=True, array_like=True):
+    """A member's answer. ``paths``: those of ``Survey.nodes`` that it owns."""
+
+    count: int = 0
+    sums: tuple[int, ...] = ()
+    nodes: tuple[There, ...] = ()
+    paths: tuple[Path, ...] = ()
+
+
+WalkKind = Literal["bootstrap", "reconcile"]
+
+
+class Walk(msgspec.Struct, frozen=True, array_like=True):
+    """Something that is under way for another site, and goes on when the relay changes."""
+
+    site: str
+    kind: WalkKind
+
+
+class SiteState(msgspec.Struct, frozen=True, array_like=True):
+    """What the coordinator knows. ``known``: the highest epoch of any site. ``up``: sites that can be
+    reached; ``again``: those to which everything not acknowledged is to be sent again."""
+
+    epoch: int = 0
+    known: int = 0
+    up: tuple[str, ...] = ()
+    again: tuple[str, ...] = ()
+    walks: tuple[Walk, ...] = ()
+    out_of_sync: tuple[str, ...] = ()

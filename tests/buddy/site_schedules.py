@@ -1,0 +1,163 @@
+"""The schedules T22 to T25 of the algorithm's note: two sites. And what seeds found."""
+
+from buddy_schedules import schedule
+from buddy_script import address
+from site_script import TwoScript
+
+from jgroups_py.buddy.messages import Claim, Op, ToSite
+
+
+@schedule
+def t22_the_relay_dies_with_an_event_that_nobody_else_has() -> None:
+    t = TwoScript()
+    t.hold_wire(0)
+    t.n.write("B", "x")
+    assert len(t.sites.wire[0]) == 1
+    t.n.crash("A")
+    t.held.clear()
+    t.run()
+    t.step("link")
+    t.run()
+    assert t.value(t.s, "x") == 1
+    t.rest()
+
+
+@schedule
+def t22_the_owner_dies_before_its_event_is_with_the_relay() -> None:
+    t = TwoScript(here=4)
+    t.n.hold("B", "A", ToSite)
+    t.n.write("B", "x")
+    t.n.crash("B")
+    t.n.world.channels.pop((address("B"), address("A")), None)
+    t.n.free_all()
+    t.run()
+    assert t.n.owner("x") == "C"
+    assert t.value(t.s, "x") == 1
+    t.rest()
+
+
+@schedule
+def t22_the_remote_home_dies_before_its_buddies_have_what_it_received() -> None:
+    t = TwoScript(there=4)
+    relay = t.s.machine("S")
+    path = next(p for p in "abcdefgh" if relay.arrivals._target((p,)) == address("T"))
+    t.s.hold("T", "U", Op)
+    t.n.write("B", path)
+    t.run()
+    assert t.s.owner(path) == "T"
+    t.s.crash("T")
+    t.s.world.channels.pop((address("T"), address("U")), None)
+    t.s.free_all()
+    t.run()  # no time passes: the loss is told
+    assert t.value(t.s, path) == 1
+    t.rest()
+
+
+@schedule
+def t22_an_event_says_what_the_holders_at_home_have() -> None:
+    t = TwoScript(here=4)
+    t.n.write("B", "x")
+    t.run()
+    t.n.hold("B", "C", Op)
+    t.n.call("B", "write", "x")
+    t.run()
+    assert t.value(t.s, "x") == 1
+    t.n.crash("B")
+    t.n.world.channels.pop((address("B"), address("C")), None)
+    t.rest()
+    assert t.value(t.s, "x") == t.value(t.n, "x") == 1
+
+
+@schedule
+def t23_the_old_primary_returns_with_higher_epochs() -> None:
+    t = TwoScript(judged="merges")
+    t.n.write("B", "x")
+    t.run()
+    t.step("cut", 0)
+    t.step("promote", 1)
+    t.run()
+    ours = t.s.write("T", "x")
+    for _ in range(3):
+        t.n.join()
+        t.run()
+    for name in "ABCAB":
+        t.n.write(name, "x")
+    assert t.n.node("B", "x").epoch > t.node(t.s, "x").epoch  # type: ignore[union-attr]
+    t.step("link")
+    t.rest()
+    assert t.value(t.n, "x") == t.value(t.s, "x") == ours
+    told = [e.detail for w in (t.n.world, t.s.world) for _, e in w.events]
+    assert any(type(d) is tuple and d[0] == ("x",) for d in told)
+
+
+@schedule
+def t24_the_event_of_the_second_owner_arrives_first() -> None:
+    t = TwoScript()
+    t.n.hold("C", "A", ToSite)
+    t.n.write("C", "x")
+    # What C says to A waits behind its event: B takes x while A looks on.
+    late = t.n.world.channels.pop((address("C"), address("A")))
+    t.n.free_all()
+    t.n.write("B", "x")
+    t.run()
+    second = t.value(t.s, "x")
+    assert second == t.value(t.n, "x") != 1
+    t.n.world.channels[(address("C"), address("A"))] = late
+    t.run()
+    assert t.value(t.s, "x") == second
+    t.rest()
+
+
+@schedule
+def t24_a_removal_arrives_before_the_value_that_it_removed() -> None:
+    t = TwoScript()
+    t.n.hold("C", "A", ToSite)
+    t.n.write("C", "x")
+    late = t.n.world.channels.pop((address("C"), address("A")))
+    t.n.free_all()
+    t.n.call("B", "remove", "x")
+    t.run()
+    t.n.world.channels[(address("C"), address("A"))] = late
+    t.run()
+    assert t.value(t.s, "x") is None
+    t.rest()
+
+
+@schedule
+def t25_a_node_moves_past_a_bootstrap() -> None:
+    t = TwoScript(judged="merges")
+    t.s.write("T", "x")
+    t.run()
+    assert t.value(t.n, "x") is not None
+    t.lose()
+    t.begin()
+    t.run()
+    t.s.hold("S", "T", Claim)
+    t.s.call("U", "read", "x")
+    t.run()
+    t.step("bootstrap", 1)
+    t.run()  # U could answer now, T has not even granted
+    t.step("link")
+    t.rest()
+    assert t.s.owner("x") == "U" and t.value(t.n, "x") is not None
+
+
+@schedule
+def overflow_removals_that_could_not_be_kept_are_found_and_done() -> None:
+    t = TwoScript(removed_max=0, tombstone_time=2.0)
+    for path in ("a", "b", "c"):
+        t.n.write("B", path)
+    t.run()
+    t.step("cut", 0)
+    t.n.call("B", "remove", "a")
+    t.n.write("C", "d")
+    t.tick(1.0)
+    assert t.n.machine("C").sites.out_of_sync
+    for _ in range(3):
+        t.tick(2.0)
+    assert t.n.owner("a") == "" and t.value(t.s, "a") is not None  # purged, and still there
+    t.step("link")
+    t.run()
+    t.rest()
+    assert t.value(t.s, "a") is None and t.value(t.s, "d") is not None
+    assert not t.n.machine("C").sites.out_of_sync
