@@ -44,6 +44,7 @@ def cache(
       owners [PATH]         who owns the nodes, who keeps copies; nothing moves
       members, stats        who is here; counters
       buddies, groups       whose copies are where, with buddy replication
+      discarded             what merges after partitions have dropped
 
     Exit 1 when what was asked for is not there, 2 when a command could not run. With buddy
     replication reading moves data to this member and leaving hands it over, as for any member.

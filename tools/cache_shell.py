@@ -27,6 +27,7 @@ owners [PATH]         who owns the nodes from there on, and who keeps copies; no
 tree [PATH]           all nodes from there on
 members               who is in the group, the coordinator first
 buddies, groups       whose copies are where (with buddy replication)
+discarded             what merges after partitions have dropped, as far as this member knows
 stats                 counters of this member
 help, quit"""
 
@@ -186,6 +187,18 @@ async def _groups(cache: TreeCache) -> Result:
     return Result({"groups": nodes}, lines)
 
 
+async def _discarded(cache: TreeCache) -> Result:
+    dropped = cache.discarded
+    values = [
+        {"path": str(d.path), "member": d.member, "attributes": d.attributes} for d in dropped
+    ]
+    lines = [
+        "  ".join([str(d.path), f"of {d.member}", *_attributes(dict(d.attributes or {}))])
+        for d in dropped
+    ]
+    return Result({"discarded": values}, lines)
+
+
 async def _stats(cache: TreeCache) -> Result:
     now = cache.statistics()
     value = {
@@ -210,6 +223,7 @@ COMMANDS: dict[str, tuple[Callable[..., Awaitable[Result]], int, int, str]] = {
     "members": (_members, 0, 0, "members"),
     "buddies": (_buddies, 0, 0, "buddies"),
     "groups": (_groups, 0, 0, "groups"),
+    "discarded": (_discarded, 0, 0, "discarded"),
     "stats": (_stats, 0, 0, "stats"),
 }
 """Name -> (function, least and most words after it, usage)."""

@@ -13,7 +13,15 @@ from jgroups_py.aio.handle import Handle, forward, note
 from jgroups_py.blocking import bulk
 from jgroups_py.blocking.cache import CHANGES_AT_ONCE, CacheOptions
 from jgroups_py.cache import Batch as AsyncBatch
-from jgroups_py.cache import CacheSettings, CacheStatistics, CallOptions, Kind, Missed, NodeChanged
+from jgroups_py.cache import (
+    CacheSettings,
+    CacheStatistics,
+    CallOptions,
+    Discarded,
+    Kind,
+    Missed,
+    NodeChanged,
+)
 from jgroups_py.cache import TreeCache as AsyncTreeCache
 from jgroups_py.cache import open_tree_cache as open_async
 from jgroups_py.cache.fqn import AnyPath
@@ -80,6 +88,12 @@ class TreeCache(Handle[AsyncTreeCache]):
     def members(self) -> tuple[str, ...]:
         """The logical names of all members, the coordinator first; none in CacheMode LOCAL."""
         return self._value.members
+
+    async def discarded(self) -> tuple[Discarded, ...]:
+        """What merges after partitions have dropped, as far as this member knows."""
+        cache = self._value
+        found: tuple[Discarded, ...] = await self._look(lambda: cache.discarded)
+        return found
 
     async def statistics(self) -> CacheStatistics:
         """Counters now."""

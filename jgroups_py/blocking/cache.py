@@ -19,6 +19,7 @@ from jgroups_py.cache import (
     CacheStatistics,
     CallOptions,
     Codec,
+    Discarded,
     Fqn,
     Kind,
     Missed,
@@ -280,6 +281,13 @@ class TreeCache(Handle[AsyncTreeCache]):
         """Who owns the nodes at a path, and those below with ``deep``; nothing moves."""
         look = partial(self._value.owners, deep=deep)
         found: dict[Fqn, NodeOwner] = self._call(look, path, timeout=timeout)
+        return found
+
+    @property
+    def discarded(self) -> tuple[Discarded, ...]:
+        """What merges after partitions have dropped, as far as this member knows."""
+        cache = self._value
+        found: tuple[Discarded, ...] = self._look(lambda: cache.discarded)
         return found
 
     @property

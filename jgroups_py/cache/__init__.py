@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from jgroups_py.cache.batch import Batch
 from jgroups_py.cache.codec import Codec, MsgpackCodec
+from jgroups_py.cache.discarded import Discarded
 from jgroups_py.cache.fqn import BACKUP_ROOT, Fqn
 from jgroups_py.cache.listeners import Kind, Listener, Missed, NodeChanged
 from jgroups_py.cache.opening import open_tree_cache
@@ -41,6 +42,7 @@ __all__ = [
     "CacheStatistics",
     "CallOptions",
     "Codec",
+    "Discarded",
     "EvictionConfig",
     "EvictionPolicy",
     "Fqn",

@@ -25,10 +25,12 @@ from jgroups_py.buddy.calls import Call
 from jgroups_py.buddy.config import BuddyConfig
 from jgroups_py.buddy.locator import BuddyLocator
 from jgroups_py.buddy.machine import BuddyMachine
+from jgroups_py.buddy.messages import Discarded
 from jgroups_py.buddy.outputs import Completed, Event, Send
 from jgroups_py.buddy.values import BuddyGroup, Path
 from jgroups_py.buddy.values import Node as Entry
 from jgroups_py.cache.buddy_wire import message_of, payload_of
+from jgroups_py.cache.fqn import Fqn
 from jgroups_py.cache.owned_tree import Entries
 from jgroups_py.channel import Channel
 from jgroups_py.errors import ConfigError, JGroupsError, RemoteProtocolError
@@ -42,7 +44,7 @@ TICK = 1.0
 
 class BuddyManager:
     """See the module. ``source``: the cache file. ``changed()``: a step was made. ``told(completed)``: a call has ended.
-    ``ended_by(error)``: the channel has."""
+    ``ended_by(error)``: the channel has. ``discarded(value)``: a merge dropped it."""
 
     def __init__(
         self,
@@ -53,6 +55,7 @@ class BuddyManager:
         changed: Callable[[], None],
         told: Callable[[Completed], None],
         ended_by: Callable[[Exception], None],
+        discarded: Callable[[Discarded], None],
     ) -> None:
         self._config = config
         self._locator = locator
@@ -60,6 +63,7 @@ class BuddyManager:
         self._changed = changed
         self._told = told
         self._ended_by = ended_by
+        self._discarded = discarded
         self._channel: Channel
         self.machine: BuddyMachine
         self.entries = Entries()
@@ -114,6 +118,7 @@ class BuddyManager:
             "buddy_groups": len(machine.backups.of),
             "nodes_adopted": len(machine.adopted_from),
             "protected": int(machine.protected),
+            "minority": int(machine.minority),
             "settled": int(machine.settled),
         }
 
@@ -263,8 +268,10 @@ class BuddyManager:
             case "suspect" if isinstance(detail, Address):
                 name = self._channel.name_of(detail)
                 self._warn("%s has not reported what it holds: nothing can be claimed yet", name)
-            case "discarded":
-                self._warn("the merge discarded a value: %s", detail)
+            case "discarded" if isinstance(detail, Discarded):
+                path, name = Fqn(detail.path), self._channel.name_of(detail.member)
+                self._warn("the merge discarded a value: %s of %s, %s", path, name, detail.stamp)
+                self._discarded(detail)
             case "complaint":
                 self._warn("%s", detail)
 

@@ -24,6 +24,7 @@ from jgroups_py.address import Address
 from jgroups_py.buddy.calls import Call as MachineCall
 from jgroups_py.buddy.calls import NotOwner as NotOurs
 from jgroups_py.buddy.calls import Outcome, Refused, Values
+from jgroups_py.buddy.messages import Discarded
 from jgroups_py.buddy.outputs import Completed
 from jgroups_py.buddy.values import Path, Wanted
 from jgroups_py.cache.buddy_manager import BuddyManager
@@ -32,6 +33,7 @@ from jgroups_py.cache.call import Call, compute
 from jgroups_py.cache.changes import Change, RemoveTree
 from jgroups_py.cache.fqn import BACKUP_ROOT, ROOT, Fqn
 from jgroups_py.cache.locks import Scope
+from jgroups_py.cache.node import Node
 from jgroups_py.cache.owned_tree import OwnedTree, shown
 from jgroups_py.cache.replication import Replication
 from jgroups_py.cache.settings import CacheSettings
@@ -79,8 +81,11 @@ class BuddyReplication(Replication):
             changed=self._mirror,
             told=self._told,
             ended_by=self._end,
+            discarded=self._drop,
         )
         self.container.backups = self.manager.backups
+        self._left: dict[Path, Node] = {}
+        """Nodes that this member had before this step of the machine, and has no longer."""
         self._tickets: dict[int, _Ticket] = {}
         self._ids = count(1)
         self._written: set[Path] = set()
@@ -114,8 +119,7 @@ class BuddyReplication(Replication):
         while not call.computed and ticket.completed is None:
             if not await self._wait(ticket, abandon=True):
                 raise ReplicationError(
-                    f"not everybody has answered within {self._timeout:g} s; nothing was changed",
-                    definite=True,
+                    f"{self._why()} within {self._timeout:g} s; nothing was changed", definite=True
                 )
         if not call.computed:
             assert ticket.completed is not None
@@ -150,6 +154,11 @@ class BuddyReplication(Replication):
         if ticket.completed.outcome is not Outcome.DONE:
             raise _problem(ticket.completed)
         return cast(Mapping[Path, Having], ticket.completed.result)
+
+    def _why(self) -> str:
+        if self.manager.machine.minority:
+            return "this side of a partition is the smaller one, and was not joined to the other"
+        return "not everybody has answered"
 
     def _wanted(self, scope: Scope, search: bool) -> Wanted:
         """What a write claims: with gravitation, all below what is not here comes along (B22)."""
@@ -224,8 +233,15 @@ class BuddyReplication(Replication):
         self._written.clear()
         if written:
             tree.apply(tuple(written), local=True)
+        self._left = {tuple(c.path): c.before for c in moved if c.before and not c.after}
         if moved:
             tree.moved(tuple(moved), remove=self._remove_on_find)
+
+    def _drop(self, value: Discarded) -> None:
+        """A merge did, in this step."""
+        mine = value.member == self.manager.machine.me
+        node = self._left.get(value.path) if mine else None
+        self.discarded.add(Fqn(value.path), value.member, node)
 
     def _told(self, completed: Completed) -> None:
         ticket = self._tickets.pop(completed.call, None)

@@ -6,7 +6,7 @@ lost a race fails on its origin and nowhere takes effect. Synchronous: the call 
 member of the view has applied it; asynchronous: when this member has.
 
 A joiner begins with the state of a member. When groups merge, the largest one's tree (the first one's
-among equals) is everybody's; what others had instead is counted and logged.
+among equals) is everybody's; what others had instead is counted and listed (``TreeCache.discarded``).
 
 Differs from JBoss Cache: one order instead of two-phase locking across members; that cannot
          deadlock, and costs one message more for members that are not coordinator.
@@ -49,6 +49,8 @@ from jgroups_py.message import Message
 from jgroups_py.view import MergeView, View
 
 _log = logging.getLogger("jgroups_py.cache")
+LOGGED_MAX = 10
+"""Paths that a merge names in the log; ``TreeCache.discarded`` has more."""
 OUTSTANDING_MAX = 1000
 """Own proposals that not all members have applied; further calls wait."""
 
@@ -227,7 +229,12 @@ class FullReplication(Replication):
             self._begin(b"".join(chunks), merging=True)
             lost = self._counts["discarded_at_merge"] - before
             if lost:
-                _log.warning("the groups merged: %d nodes of this side were discarded", lost)
+                _log.warning(
+                    "the groups merged: %d nodes of this side were discarded: %s%s",
+                    lost,
+                    ", ".join(str(d.path) for d in [*self.discarded.listed][-lost:][:LOGGED_MAX]),
+                    " ..." if lost > LOGGED_MAX else "",
+                )
             return
         raise problem or StateTransferError("nobody of the winning side is left", "nobody")
 
@@ -252,6 +259,8 @@ class FullReplication(Replication):
             if container.get(path) != node
         ]
         if merging:
-            lost = sum(change.before is not None for change in changes)
-            self._counts["discarded_at_merge"] += lost
+            for change in changes:
+                if change.before is not None:
+                    self._counts["discarded_at_merge"] += 1
+                    self.discarded.add(change.path, None, change.before)
         self.tree.apply(tuple(changes), local=False)

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 
 from jgroups_py.cache.call import Call
 from jgroups_py.cache.container import Container
+from jgroups_py.cache.discarded import DiscardedValues
 from jgroups_py.cache.locks import Scope
 from jgroups_py.cache.tree import Tree
 from jgroups_py.channel import Channel
@@ -31,6 +32,8 @@ class Replication(ABC):
 
     def __init__(self) -> None:
         self.tree: Tree
+        self.discarded = DiscardedValues()
+        """What merges have dropped."""
 
     @abstractmethod
     async def claim(self, call: Call, missing: Sequence[Scope], *, search: bool) -> None:

@@ -4,7 +4,7 @@ A field ``buddy_pool_name`` is ``buddyPoolName`` in a file, whatever the case. R
 settings_file.py's part; here are meaning, defaults and what is refused.
 
 Source: JBoss Cache 1.4 documentation, "Buddy Replication", "Configuration"; the design note.
-Differs: zone, leaveTimeout, maxBytes, maxValueSize, maxCallNodes and StoreBehindMax are ours; REPL modes and
+Differs: zone, partition, leaveTimeout, maxBytes, maxValueSize, maxCallNodes and StoreBehindMax are ours; REPL modes and
          LOCAL only, no INVALIDATION modes.
 """
 
@@ -46,6 +46,9 @@ class BuddyReplicationConfig(ConfigBase):
     owners do, and what a dead one owned has an owner already."""
     zone: str | None = None
     """Rack, power source, room: buddies are looked for in another one."""
+    partition: Literal["all", "majority"] = "all"
+    """``majority``: a side with half of the members or fewer waits, and then refuses, instead of writing
+    what the merge might discard."""
     leave_timeout: Seconds = 30.0
     """How long closing the cache hands its nodes over; what is left then is for its buddies."""
 
@@ -53,6 +56,8 @@ class BuddyReplicationConfig(ConfigBase):
         for name in ("buddy_communication_timeout", "leave_timeout"):
             if getattr(self, name) <= 0:
                 raise ConfigError(f"{name} must be > 0 s, got {getattr(self, name):g}")
+        if self.partition not in ("all", "majority"):
+            raise ConfigError(f'partition is "{self.partition}" (all or majority)')
         if self.buddy_locator_class == NEXT_MEMBER:
             known = ("numBuddies", "ignoreColocatedBuddies")
             for key in self.buddy_locator_properties:

@@ -30,6 +30,7 @@ from jgroups_py.cache.call import Call
 from jgroups_py.cache.changes import Drop, Modification, Put, Remove, RemoveTree
 from jgroups_py.cache.codec import Codec, MsgpackCodec, encoded
 from jgroups_py.cache.container import Container, MemoryTree
+from jgroups_py.cache.discarded import Discarded
 from jgroups_py.cache.eviction import Evictor, Region, refuse_backups
 from jgroups_py.cache.fqn import BACKUP_ROOT, AnyPath, Fqn, as_fqn
 from jgroups_py.cache.interceptor import chain
@@ -144,7 +145,7 @@ class TreeCache:
         node = await self.read_node(as_fqn(path), options_of(options))
         if node is None:
             return None
-        return {key: self.decode(data) for key, data in node.attributes.items()}
+        return self._decoded(node)
 
     async def keys(self, path: AnyPath, **options: Unpack[CallOptions]) -> tuple[str, ...]:
         """Names of a node's attributes, sorted; empty also where there is no node."""
@@ -317,6 +318,7 @@ class TreeCache:
     def statistics(self) -> CacheStatistics:
         """Counters now."""
         counters = dict(self._evictor.statistics())
+        counters["discarded"] = self._replication.discarded.count
         for interceptor in self._interceptors:
             counters.update(interceptor.statistics())
         return CacheStatistics(
@@ -343,6 +345,21 @@ class TreeCache:
         if not isinstance(self._replication, BuddyReplication):
             raise CacheRefused("buddy replication is not configured")
         return self._replication.manager
+
+    @property
+    def discarded(self) -> tuple[Discarded, ...]:
+        """What merges after partitions have dropped, as far as this member knows: its own values, with
+        their attributes, and with buddies those of others. The newest last, 1,000 at most."""
+        channel = self._replication.channel
+        me = "" if channel is None else channel.name
+        return tuple(
+            Discarded(
+                dropped.path,
+                me if dropped.member is None else self.name_of(dropped.member),
+                None if dropped.node is None else self._decoded(dropped.node),
+            )
+            for dropped in self._replication.discarded.listed
+        )
 
     async def owners(self, path: AnyPath = "/", *, deep: bool = True) -> dict[Fqn, NodeOwner]:
         """Who owns the nodes at a path, and those below with ``deep``; nothing moves. Each member is asked,
@@ -443,6 +460,9 @@ class TreeCache:
         if isinstance(self._replication, BuddyReplication):
             return "a cache with buddies is not exported yet: each member has a part of it"
         return ""
+
+    def _decoded(self, node: Node) -> dict[str, Any]:
+        return {key: self.decode(data) for key, data in node.attributes.items()}
 
     def decode(self, data: bytes) -> Any:
         """A value of bytes. CacheError when the codec cannot (another codec wrote it)."""

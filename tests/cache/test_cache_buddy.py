@@ -38,6 +38,7 @@ from jgroups_py.errors import (
     ReplicationError,
 )
 from jgroups_py.message import Flag
+from jgroups_py.tools.cache_shell import execute
 
 
 @pytest.mark.seed("B16")
@@ -618,4 +619,15 @@ async def test_after_a_split_each_path_has_one_owner_again(
         seen = [await b.get(f"/{n}", "k") for n in range(4)]
         assert set(seen) <= {"a", "d", "d again"}
         assert await b.get("/only-a", "k") == await c.get("/only-d", "k") == 1
-        assert "the merge discarded a value" in caplog.text
+        assert "the merge discarded a value: /1 of" in caplog.text
+        listed = [value for cache in caches for value in cache.discarded]
+        assert {str(value.path) for value in listed} == {"/0", "/1", "/2", "/3"}
+        lost = {str(value.path): value.attributes for value in listed if value.attributes}
+        for n, kept in enumerate(seen):  # each side's last value is kept or listed, with its owner
+            attributes = lost[f"/{n}"]
+            assert attributes is not None and {attributes["k"], kept} in (
+                {"a", "d"},
+                {"a", "d again"},
+            )
+        assert counter(a, "discarded") == len(a.discarded)
+        assert (await execute(a, ["discarded"])).lines

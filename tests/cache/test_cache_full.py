@@ -283,7 +283,9 @@ def member(address: UUID, nodes: dict[str, bytes]) -> tuple[FullReplication, Tre
     return full, cache
 
 
-async def test_a_merge_takes_the_larger_side_and_says_what_was_discarded() -> None:
+async def test_a_merge_takes_the_larger_side_and_says_what_was_discarded(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     a, b, c = (UUID(bytes(15) + bytes([n])) for n in range(3))
     winner, _ = member(a, {"/both": b"\x01", "/there": b"\x02"})
     sides = (View(ViewId(c, 4), (c,)), View(ViewId(a, 7), (a, b)))
@@ -297,7 +299,12 @@ async def test_a_merge_takes_the_larger_side_and_says_what_was_discarded() -> No
     assert await whole(cache) == {"/both": {"x": 1}, "/there": {"x": 2}}
     counters = cache.statistics().counters
     assert counters["replication_merged"] == 1
-    assert counters["replication_discarded_at_merge"] == 2
+    assert counters["replication_discarded_at_merge"] == counters["discarded"] == 2
+    assert sorted((str(d.path), d.attributes) for d in cache.discarded) == [
+        ("/both", {"x": 5}),
+        ("/here", {"x": 3}),
+    ]
+    assert "2 nodes of this side were discarded: /" in caplog.text
 
     channel = Winner(state)
     await winner._install(channel, merged)
