@@ -18,7 +18,7 @@ export IP_MULTICAST_IF ?= 127.0.0.1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv test test-slow test-java check format drill drill-short drill-seeds requirements \
+.PHONY: help venv test test-slow test-java test-spark check format drill drill-short drill-seeds requirements \
         bench bench-sim memory fuzz fuzz-short mutants mutants-short long-life \
         simulate simulate-short buddy-explore buddy-explore-short clean
 
@@ -27,6 +27,7 @@ help:
 	@echo "make test-slow  the long tests         make requirements  what which test shows"
 	@echo "make bench      messages per second    make bench-sim     100 members, one virtual hour"
 	@echo "make test-java  with Java members, where there is Java and Maven"
+	@echo "make test-spark with Spark in local mode, where there is Java 17"
 	@echo "make fuzz       one million hostile inputs (make fuzz-short: 40 s of them)"
 	@echo "make drill-seeds  500 drills, each other    make memory   what a member may use at most"
 	@echo "make long-life  a day of churn in virtual time: does anything grow?"
@@ -51,7 +52,7 @@ $(STAMP): pyproject.toml setup.cfg Makefile
 	@touch $@
 
 test: $(STAMP)
-	$(BIN)/python -m pytest -q -m "not slow and not java" -n 2 --dist loadgroup \
+	$(BIN)/python -m pytest -q -m "not slow and not java and not spark" -n 2 --dist loadgroup \
 	  --record-requirements build/requirements.json tests
 
 test-slow: $(STAMP)
@@ -59,6 +60,25 @@ test-slow: $(STAMP)
 
 test-java: $(STAMP)
 	$(BIN)/python -m pytest -q -rs -m "java" tests/interop
+
+# The extra is large (pyspark brings 420 MB of jars): installed when these tests are asked for.
+SPARK  := $(VENV)/.spark
+
+$(SPARK): $(STAMP)
+	@if command -v uv >/dev/null 2>&1; then \
+	  uv pip install --quiet --python $(BIN)/python -e '.[test,spark]'; \
+	else \
+	  $(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[test,spark]'; \
+	fi
+	@touch $@
+
+test-spark:
+	@if command -v java >/dev/null 2>&1 || [ -n "$$JAVA_HOME" ]; then \
+	  $(MAKE) --no-print-directory $(SPARK) && \
+	  $(BIN)/python -m pytest -q -rs -m "spark" tests/spark; \
+	else \
+	  echo "skipped: Spark needs Java 17 (java on the PATH, or JAVA_HOME)"; \
+	fi
 
 check: $(STAMP)
 	$(BIN)/ruff check .

@@ -16,16 +16,19 @@ from __future__ import annotations
 
 from jgroups_py.blocking.cache import Batch, Changes, TreeCache, open_tree_cache
 from jgroups_py.blocking.channel import Channel, open_channel
+from jgroups_py.blocking.export import ExportPort, open_export
 from jgroups_py.blocking.rpc import Replies, Rpc, open_rpc
 
 __all__ = [
     "Batch",
     "Changes",
     "Channel",
+    "ExportPort",
     "Replies",
     "Rpc",
     "TreeCache",
     "open_channel",
+    "open_export",
     "open_rpc",
     "open_tree_cache",
 ]

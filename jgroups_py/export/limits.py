@@ -23,8 +23,10 @@ class ExportLimits:
     """Change log: names and values of the changes kept. The oldest go first."""
     log_changes: int = 1_000_000
     """Change log: changes kept."""
-    snapshots_max: int = 8
+    snapshots_max: int = 32
     """Snapshots open at once. One costs what was changed since, and a pointer for each node."""
+    snapshot_min: float = 10.0
+    """When there are too many, the one that was not read for longest is closed, if for so long."""
     snapshot_ttl: float = 600.0
     """A snapshot nobody has read for so long is closed."""
     stage_bytes: int = 4_000_000_000

@@ -46,7 +46,7 @@ from jgroups_py.export.messages import (
     request_from,
     written,
 )
-from jgroups_py.export.snapshots import Snapshots
+from jgroups_py.export.snapshots import Kept, Snapshots
 from jgroups_py.export.source import Source
 from jgroups_py.export.staging import Staging
 from jgroups_py.export.tree import TreeSource
@@ -147,7 +147,7 @@ class ExportPort:
             case ReadSnapshot():
                 kept = self._snapshots.get(said.id, now)
                 rows = kept.frozen.rows[said.start : said.stop]
-                await self._send_state(client, kept.source, rows)
+                await self._send_state(client, kept, rows)
             case CloseSnapshot():
                 self._snapshots.close(said.id)
                 await client.send(Done())
@@ -189,11 +189,12 @@ class ExportPort:
             name, source.kind, source.member, source.members, source.values, source.rows
         )
 
-    async def _send_state(self, client: Client, source: Source, rows: Sequence[Any]) -> None:
+    async def _send_state(self, client: Client, kept: Kept, rows: Sequence[Any]) -> None:
         step = self.limits.frame_rows
         for start in range(0, len(rows), step):
-            columns = source.state_columns(rows[start : start + step])
+            columns = kept.source.state_columns(rows[start : start + step])
             await self._send_rows(client, STATE, columns)
+            kept.used = trio.current_time()
         await client.send(Rows(0, (), True))
 
     async def _send_changes(self, client: Client, source: Source, said: ReadChanges) -> None:

@@ -28,6 +28,10 @@ class Snapshots:
         """Its id. Busy: too many are open."""
         self.expire(now)
         if len(self._kept) >= self._limits.snapshots_max:
+            oldest = min(self._kept, key=lambda id: self._kept[id].used)
+            if now - self._kept[oldest].used > self._limits.snapshot_min:
+                del self._kept[oldest]
+        if len(self._kept) >= self._limits.snapshots_max:
             raise Busy(f"{len(self._kept)} snapshots are open (snapshots_max); close one, or wait")
         id = secrets.token_hex(16)
         self._kept[id] = Kept(source, frozen, now)

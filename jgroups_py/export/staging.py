@@ -126,6 +126,10 @@ class Staging:
             job.written = 0
         else:
             self._empty(job)
+            if (
+                said.marker is not None
+            ):  # it remembers; the next batch of the query stages under this name
+                self._jobs.pop(said.job, None)
         finally:
             job.tell()
 

@@ -61,6 +61,7 @@ WHERE = {
     "drill": "use",
     "explore": "use",
     "export": "use",
+    "spark": "use",
     "fuzz": "use",
     "longlife": "use",
     "rpc": "use",

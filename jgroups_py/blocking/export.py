@@ -1,0 +1,58 @@
+"""An export port for threads: what a driver or a notebook opens beside its cache."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from jgroups_py.blocking.cache import TreeCache
+from jgroups_py.blocking.handle import Handle
+from jgroups_py.errors import ChannelClosed
+from jgroups_py.export import ExportLimits
+from jgroups_py.export import ExportPort as AsyncPort
+from jgroups_py.export import open_export as open_async
+
+
+def open_export(
+    cache: TreeCache | Mapping[str, TreeCache],
+    *,
+    token: str,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    limits: ExportLimits | None = None,
+    allow_remote: bool = False,
+    timeout: float | None = None,
+) -> ExportPort:
+    """An export port until it is closed, or its cache (of several, the first); arguments and errors as
+    ``jgroups_py.export.open_export``."""
+    caches = dict(cache) if isinstance(cache, Mapping) else {"cache": cache}
+
+    def opener() -> Any:
+        return open_async(
+            {name: one._value for name, one in caches.items()},
+            token=token,
+            host=host,
+            port=port,
+            limits=limits,
+            allow_remote=allow_remote,
+        )
+
+    return ExportPort("export port", opener, _closed, timeout, next(iter(caches.values())))
+
+
+class ExportPort(Handle[AsyncPort]):
+    """Made by ``open_export``."""
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Where it listens."""
+        return self._value.address
+
+    @property
+    def counters(self) -> Mapping[str, int]:
+        """Clients, refused ones, rows out and in."""
+        return dict(self._value.counters)
+
+
+def _closed() -> ChannelClosed:
+    return ChannelClosed("the export port is closed")

@@ -1,0 +1,43 @@
+"""Spark: the data source ``format("jgroups")``, and jobs made with it. Needs ``jgroups_py[spark]``.
+
+    from jgroups_py.spark import register
+
+    register(spark)
+    users = (
+        spark.read.format("jgroups")
+        .options(members="10.0.0.1:7900,10.0.0.2:7900", tokenfile="/etc/jgroups/token", path="/users")
+        .schema("path string, name string, visits long")
+        .load()
+    )
+
+Executors are no members: they read and write at the export ports of members (``jgroups_py.export``).
+Options, schemas and guarantees: design/spark.md.
+"""
+
+from __future__ import annotations
+
+from jgroups_py.errors import ConfigError
+
+try:
+    import pyarrow as _arrow
+    import pyspark as _pyspark
+except ImportError as error:
+    raise ConfigError(
+        f"Spark needs more packages ({error.name} is missing): pip install 'jgroups_py[spark]'"
+    ) from None
+
+from jgroups_py.spark.errors import problem_of
+from jgroups_py.spark.kinds import Kind, register_kind
+from jgroups_py.spark.session import open_session
+from jgroups_py.spark.source import JGroupsDataSource, register
+
+__all__ = [
+    "JGroupsDataSource",
+    "Kind",
+    "open_session",
+    "problem_of",
+    "register",
+    "register_kind",
+]
+
+del _arrow, _pyspark

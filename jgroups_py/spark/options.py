@@ -1,0 +1,122 @@
+"""Options of the data source, checked. Spark gives them as texts, whatever the case of their names."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Literal
+
+import msgspec
+
+from jgroups_py.errors import ConfigError
+from jgroups_py.export import ExportClient, Offset, connect, read_token
+from jgroups_py.export.client import Address, parse_members
+
+KNOWN = (
+    "members",
+    "token",
+    "tokenfile",
+    "map",
+    "kind",
+    "rows",
+    "path",
+    "partitions",
+    "pushdown",
+    "startingoffset",
+    "maxrows",
+    "query",
+    "replace",
+)
+PARTITIONS_MAX = 10_000
+"""Partitions of one read at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """``members``: export ports, tried in this order. ``rows``: "state" or "changes"."""
+
+    members: tuple[Address, ...]
+    token: str
+    map: str | None = None
+    kind: str | None = None
+    rows: Literal["state", "changes"] = "state"
+    path: str = "/"
+    partitions: int | None = None
+    pushdown: bool = False
+    starting: Offset | Literal["earliest", "latest"] = "latest"
+    max_rows: int | None = None
+    query: str | None = None
+    replace: bool = False
+
+    def connect(self, first: Address | None = None) -> ExportClient:
+        """To ``first``, if it is one of ours and there; else to any member."""
+        number = self.members.index(first) if first in self.members else 0
+        return connect(self.members, self.token, first=number)
+
+
+def options_of(given: Mapping[str, str]) -> Options:
+    """ConfigError for what is missing, unknown, or makes no sense."""
+    values = {name.lower(): value for name, value in given.items()}
+    for name in values:
+        if name not in KNOWN:
+            near = get_close_matches(name, KNOWN, 1)
+            hint = f" (did you mean {near[0]}?)" if near else ""
+            raise ConfigError(f'format("jgroups") has no option {name}{hint}')
+    if "members" not in values:
+        raise ConfigError('option members is missing: "host:port,host:port" of export ports')
+    if ("token" in values) == ("tokenfile" in values):
+        raise ConfigError("one of the options token and tokenfile is needed")
+    rows = values.get("rows", "state")
+    if rows not in ("state", "changes"):
+        raise ConfigError(f'option rows is "state" or "changes", got "{rows}"')
+    return Options(
+        members=tuple(parse_members(values["members"])),
+        token=values["token"] if "token" in values else read_token(values["tokenfile"]),
+        map=values.get("map"),
+        kind=values.get("kind"),
+        rows="changes" if rows == "changes" else "state",
+        path=values.get("path", "/"),
+        partitions=_number(values, "partitions", PARTITIONS_MAX),
+        pushdown=_flag(values, "pushdown"),
+        starting=_starting(values.get("startingoffset", "latest")),
+        max_rows=_number(values, "maxrows", 2**31),
+        query=values.get("query"),
+        replace=_flag(values, "replace"),
+    )
+
+
+def offset_from(text: str) -> Offset:
+    """An offset as JSON. ConfigError for what is none."""
+    try:
+        return msgspec.json.decode(text, type=Offset)
+    except msgspec.MsgspecError as error:
+        raise ConfigError(f"not an offset: {error}") from None
+
+
+def offset_to(offset: Offset) -> str:
+    """As JSON, for the option ``startingoffset``."""
+    return json.dumps(msgspec.to_builtins(offset), sort_keys=True)
+
+
+def _starting(text: str) -> Offset | Literal["earliest", "latest"]:
+    if text in ("earliest", "latest"):
+        return "earliest" if text == "earliest" else "latest"
+    return offset_from(text)
+
+
+def _number(values: Mapping[str, str], name: str, most: int) -> int | None:
+    text = values.get(name)
+    if text is None:
+        return None
+    if not text.isdecimal() or not 0 < int(text) <= most:
+        raise ConfigError(f'option {name} is a number from 1 to {most}, got "{text}"')
+    return int(text)
+
+
+def _flag(values: Mapping[str, str], name: str) -> bool:
+    text = values.get(name, "false").lower()
+    if text not in ("true", "false"):
+        raise ConfigError(f'option {name} is true or false, got "{text}"')
+    return text == "true"

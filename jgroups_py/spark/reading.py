@@ -1,0 +1,251 @@
+"""Readers: a snapshot as a batch, changes as a batch or a stream."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import msgspec
+from pyspark.sql.datasource import (
+    DataSourceReader,
+    DataSourceStreamReader,
+    EqualTo,
+    Filter,
+    In,
+    InputPartition,
+    StringStartsWith,
+)
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+
+from jgroups_py.errors import ConfigError
+from jgroups_py.export import ExportClient, Offset
+from jgroups_py.export.client import Address
+from jgroups_py.spark.kinds import Kind, kind_of
+from jgroups_py.spark.options import Options
+
+ROWS_EACH = 50_000
+"""Rows of a partition, where the option ``partitions`` says nothing."""
+PARTITIONS_UNASKED = 64
+"""Partitions at most, where the option ``partitions`` says nothing."""
+
+
+@dataclass(frozen=True)
+class Slice(InputPartition):
+    """Rows of a snapshot at the member that keeps it."""
+
+    member: Address
+    snapshot: str
+    start: int
+    stop: int
+
+
+@dataclass(frozen=True)
+class Range(InputPartition):
+    """Changes of a log; of the first member, if it is there."""
+
+    member: Address
+    map: str
+    start: Offset
+    stop: Offset
+
+
+def resolved(options: Options, client: ExportClient) -> tuple[str, Kind]:
+    """The map's name and kind, as the member says. ExportError: no such map, or its values are written
+    by a codec that readers do not have."""
+    said = client.describe(options.map, options.kind)
+    if said.values != "msgpack":
+        raise ConfigError(f'values of map "{said.map}" are written by the codec {said.values}')
+    return said.map, kind_of(said.kind)
+
+
+def slices(count: int, wanted: int | None) -> Iterator[tuple[int, int]]:
+    """Equal parts of so many rows."""
+    parts = wanted or min(-(-count // ROWS_EACH), PARTITIONS_UNASKED)
+    parts = max(1, min(parts, count))
+    for number in range(parts):
+        yield number * count // parts, (number + 1) * count // parts
+
+
+class StateReader(DataSourceReader):
+    """One snapshot for each query, kept by one member."""
+
+    def __init__(self, options: Options, schema: Any) -> None:
+        self._options = options
+        self._schema = schema
+        self._under: tuple[str, ...] = (options.path,)
+        kind_of(options.kind).state_decoder(schema)  # a schema that does not fit is told at once
+
+    def partitions(self) -> Sequence[InputPartition]:
+        options = self._options
+        with options.connect() as client:
+            name, _ = resolved(options, client)
+            opened = client.open_snapshot(name, self._under)
+            return [
+                Slice(client.address, opened.id, start, stop)
+                for start, stop in slices(opened.rows, options.partitions)
+            ]
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        assert isinstance(partition, Slice)
+        decode = kind_of(self._options.kind).state_decoder(self._schema)
+        only_there = replace(self._options, members=(partition.member,))
+        with only_there.connect() as client:
+            for frame in client.read_snapshot(partition.snapshot, partition.start, partition.stop):
+                yield decode(frame)
+
+
+class FilteredStateReader(StateReader):
+    """With filters on the path taken into account by the member (option ``pushdown``; Spark refuses such a
+    reader unless spark.sql.python.filterPushdown.enabled is true). Spark evaluates them again."""
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
+        key = (kind_of(self._options.kind).key,)
+        found: list[list[str]] = []
+        for filter in filters:
+            yield filter
+            if getattr(filter, "attribute", None) != key:
+                continue
+            match filter:
+                case EqualTo(_, str(value)):
+                    found.append([value])
+                case In(_, values) if all(isinstance(value, str) for value in values):
+                    found.append(list(values))
+                case StringStartsWith(_, value):
+                    found.append([_above(value)])
+        if found:
+            self._under = narrowed(self._options.path, min(found, key=len))
+
+
+def narrowed(path: str, wanted: Sequence[str]) -> tuple[str, ...]:
+    """Of the paths, those within ``path``; ``path`` itself where it lies within one of them."""
+    inside = path.rstrip("/") + "/"
+    under = []
+    for value in dict.fromkeys(wanted):
+        if value == path or value.startswith(inside):
+            under.append(value)
+        elif path.startswith(value.rstrip("/") + "/"):
+            under.append(path)
+    return tuple(dict.fromkeys(under))
+
+
+def _above(prefix: str) -> str:
+    """The subtree in which all paths with a prefix are."""
+    if "\\" in prefix:
+        return "/"  # an escape that is cut in two
+    return prefix.rpartition("/")[0] or "/"
+
+
+def ranges(
+    client: ExportClient, options: Options, name: str, start: Offset, stop: Offset
+) -> list[InputPartition]:
+    """The changes between two places, in parts that follow each other."""
+    if start.at >= stop.at and start.log == stop.log:
+        return [Range(client.address, name, start, stop)]
+    total = client.find_offset(name, start).changes
+    parts = options.partitions or min(-(-total // ROWS_EACH), PARTITIONS_UNASKED)
+    found: list[InputPartition] = []
+    at = start
+    for _ in range(max(1, parts) - 1):
+        then = client.find_offset(name, at, max_changes=max(1, total // max(1, parts))).offset
+        if then.log != stop.log or then.at >= stop.at:
+            break
+        found.append(Range(client.address, name, at, then))
+        at = then
+    return [*found, Range(client.address, name, at, stop)]
+
+
+def read_range(options: Options, schema: Any, partition: InputPartition) -> Iterator[Any]:
+    """Record batches of changes, of any member that has them."""
+    assert isinstance(partition, Range)
+    decode = kind_of(options.kind).changes_decoder(schema)
+    with options.connect(partition.member) as client:
+        for frame in client.read_changes(partition.map, partition.start, partition.stop):
+            yield decode(frame)
+
+
+class ChangesReader(DataSourceReader):
+    """Changes from ``startingoffset`` to now, as a batch."""
+
+    def __init__(self, options: Options, schema: Any) -> None:
+        self._options = options
+        self._schema = schema
+        kind_of(options.kind).changes_decoder(schema)
+
+    def partitions(self) -> Sequence[InputPartition]:
+        options = self._options
+        with options.connect() as client:
+            name, _ = resolved(options, client)
+            if isinstance(options.starting, Offset):
+                start = client.find_offset(name, options.starting, max_changes=1)
+                del start  # trimmed is told here, not by every task
+                begin = options.starting
+            else:
+                begin = client.find_offset(name, earliest=True).offset
+            end = client.find_offset(name, begin).offset
+            return ranges(client, options, name, begin, end)
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        return read_range(self._options, self._schema, partition)
+
+
+class ChangesStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Changes as a stream. Offsets are places in the change log, each origin's number by name; what was
+    asked for once is the same when it is asked for again, at any member."""
+
+    def __init__(self, options: Options, schema: Any) -> None:
+        self._options = options
+        self._schema = schema
+        self._target: dict[str, Any] | None = None
+        kind_of(options.kind).changes_decoder(schema)
+
+    def initialOffset(self) -> dict[str, Any]:
+        options = self._options
+        with options.connect() as client:
+            name, _ = resolved(options, client)
+            if isinstance(options.starting, Offset):
+                client.find_offset(name, options.starting)  # trimmed is told here
+                return _dict(options.starting)
+            earliest = options.starting == "earliest"
+            return _dict(client.find_offset(name, earliest=earliest).offset)
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        most = self._options.max_rows
+        return ReadAllAvailable() if most is None else ReadMaxRows(most)
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
+        after = _offset(start)
+        with self._options.connect() as client:
+            name, _ = resolved(self._options, client)
+            found = client.find_offset(name, after, max_changes=most)
+        end, target = found.offset, self._target
+        if target is not None and end.log == target["log"] and end.at > target["at"]:
+            return target
+        return start if not found.changes and end.origins == after.origins else _dict(end)
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        with self._options.connect() as client:
+            name, _ = resolved(self._options, client)
+            self._target = _dict(client.find_offset(name).offset)
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        with self._options.connect() as client:
+            name, _ = resolved(self._options, client)
+            return ranges(client, self._options, name, _offset(start), _offset(end))
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        return read_range(self._options, self._schema, partition)
+
+
+def _dict(offset: Offset) -> dict[str, Any]:
+    return dict(msgspec.to_builtins(offset))
+
+
+def _offset(given: dict[str, Any]) -> Offset:
+    return msgspec.convert(given, Offset)

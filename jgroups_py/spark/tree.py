@@ -1,0 +1,248 @@
+"""The rows of a tree cache. Three forms, chosen by the schema:
+
+    path string, data binary                     as the member keeps it: fastest; what is read can be written
+    path string, attributes map<string,string>   values as JSON texts; the default
+    path string, name string, visits bigint ...  an attribute for each column; null: there is none
+
+Changes have the columns origin, number, time, removed besides, and no attributes where removed is true.
+Writes may have ``removed``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from datetime import date, datetime
+from functools import partial
+from typing import Any, Final, Literal
+
+import msgspec
+import pyarrow as pa
+from pyspark.sql import types as t
+
+from jgroups_py.cache.node import Node, node_bytes, node_from_bytes
+from jgroups_py.errors import ConfigError
+from jgroups_py.export.client import Frame
+from jgroups_py.export.columns import CHANGES, STATE, WRITES, Schema, buffers_of, pack
+from jgroups_py.export.errors import ExportError
+from jgroups_py.spark.kinds import Kind, register_kind
+
+KEY: Final = "path"
+ABOUT: Final = {
+    "origin": t.StringType(),
+    "number": t.LongType(),
+    "time": t.TimestampType(),
+    "removed": t.BooleanType(),
+}
+"""Columns of a change that are no attributes."""
+FRAME_BYTES: Final = 4_000_000
+"""A frame of a bulk write ends after so many bytes."""
+
+_SIMPLE: Final[dict[Any, tuple[Any, str]]] = {
+    t.StringType: (str, "text"),
+    t.BooleanType: (bool, "boolean"),
+    t.ByteType: (int, "whole number"),
+    t.ShortType: (int, "whole number"),
+    t.IntegerType: (int, "whole number"),
+    t.LongType: (int, "whole number"),
+    t.FloatType: (float, "number"),
+    t.DoubleType: (float, "number"),
+    t.BinaryType: (bytes, "bytes"),
+    t.TimestampType: (datetime, "time"),
+}
+Form = Literal["data", "attributes", "columns"]
+
+
+def form_of(schema: Any, about: Sequence[str]) -> Form:
+    """ConfigError: the schema has no path, or a column of a type that it cannot have."""
+    fields = {field.name: field.dataType for field in schema.fields}
+    if not isinstance(fields.get(KEY), t.StringType):
+        raise ConfigError(f"schema mismatch: a tree cache needs a column {KEY} string")
+    for name in about:
+        if name in fields and fields[name] != ABOUT[name]:
+            kind = ABOUT[name].simpleString()
+            raise ConfigError(f"schema mismatch: column {name} is {kind}, not {fields[name]}")
+    rest = {name: kind for name, kind in fields.items() if name != KEY and name not in about}
+    if list(rest) == ["data"] and isinstance(rest["data"], t.BinaryType):
+        return "data"
+    texts = t.MapType(t.StringType(), t.StringType())
+    if list(rest) == ["attributes"] and isinstance(rest["attributes"], t.MapType):
+        if rest["attributes"].simpleString() != texts.simpleString():
+            raise ConfigError("schema mismatch: column attributes is map<string,string>")
+        return "attributes"
+    return "columns"
+
+
+# --- reading
+
+
+class Decoding:
+    """Frames to record batches. ``schema``: Spark's; ``layout``: the frames'."""
+
+    def __init__(self, schema: Any, layout: Schema, about: Sequence[str]) -> None:
+        from pyspark.sql.pandas.types import to_arrow_schema
+
+        self._layout = layout
+        self._arrow = to_arrow_schema(schema, timezone="UTC")
+        self._form = form_of(schema, about)
+        self._values = {
+            field.name: _value_decoder(field.name, field.dataType)
+            for field in schema.fields
+            if self._form == "columns" and field.name != KEY and field.name not in about
+        }
+
+    def __call__(self, frame: Frame) -> Any:
+        rows, sizes, body = frame
+        found = self._arrays(rows, buffers_of(self._layout, rows, sizes, body))
+        if "removed" in found:
+            found["removed"] = found["removed"].cast(pa.bool_())
+        if self._form == "attributes":
+            found["attributes"] = self._attributes(found)
+        elif self._form == "columns":
+            found.update(self._columns(found))
+        arrays = []
+        for field in self._arrow:
+            array = found[field.name]
+            arrays.append(array if array.type == field.type else array.cast(field.type))
+        return pa.RecordBatch.from_arrays(arrays, schema=self._arrow)
+
+    def _arrays(self, rows: int, buffers: Sequence[memoryview]) -> dict[str, Any]:
+        """Arrow's own, over the received bytes."""
+        found: dict[str, Any] = {}
+        given = iter([pa.py_buffer(buffer) for buffer in buffers])
+        for name, kind in self._layout:
+            type = _ARROW[kind] if name != "time" else pa.timestamp("us", tz="UTC")
+            parts = [None, next(given)]
+            if kind in ("text", "data"):
+                parts.append(next(given))
+            found[KEY if name == "key" else name] = pa.Array.from_buffers(type, rows, parts)
+        return found
+
+    def _nodes(self, found: dict[str, Any]) -> Iterator[tuple[str, dict[str, bytes] | None]]:
+        """Path and attributes of each row; None: removed."""
+        for path, data in zip(found[KEY].to_pylist(), found["data"].to_pylist(), strict=True):
+            yield path, (dict(node_from_bytes(data).attributes) if data else None)
+
+    def _attributes(self, found: dict[str, Any]) -> Any:
+        decode, json = msgspec.msgpack.decode, msgspec.json.encode
+        values = [
+            None if node is None else [(k, json(decode(v)).decode()) for k, v in node.items()]
+            for _, node in self._nodes(found)
+        ]
+        return pa.array(values, type=pa.map_(pa.string(), pa.string()))
+
+    def _columns(self, found: dict[str, Any]) -> dict[str, Any]:
+        columns: dict[str, list[Any]] = {name: [] for name in self._values}
+        each = [(name, decode, columns[name].append) for name, decode in self._values.items()]
+        for path, node in self._nodes(found):
+            node = node or {}
+            for name, decode, append in each:
+                data = node.get(name)
+                append(None if data is None else decode(path, data))
+        arrays = {}
+        for name, values in columns.items():
+            try:
+                arrays[name] = pa.array(values, type=self._arrow.field(name).type)
+            except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
+                kind = self._arrow.field(name).type
+                raise ExportError(
+                    f"schema mismatch: attribute {name} is no {kind}: {error}"
+                ) from None
+        return arrays
+
+
+def _value_decoder(name: str, kind: Any) -> Callable[[str, bytes], Any]:
+    python, said = _SIMPLE.get(type(kind), (Any, ""))
+    decode = msgspec.msgpack.Decoder(python).decode
+
+    def value(path: str, data: bytes) -> Any:
+        if data == b"\xc0":  # None was put
+            return None
+        try:
+            return decode(data)
+        except msgspec.MsgspecError:
+            found = type(msgspec.msgpack.decode(data)).__name__
+            raise ExportError(
+                f"schema mismatch: attribute {name} of {path} is a value of type {found}, "
+                f"no {said or kind.simpleString()}"
+            ) from None
+
+    return value
+
+
+_ARROW = {"text": pa.string(), "data": pa.binary(), "number": pa.int64(), "flag": pa.uint8()}
+
+
+# --- writing
+
+
+class Encoding:
+    """Record batches of Spark's ``schema`` to frames of writes."""
+
+    def __init__(self, schema: Any) -> None:
+        self._form = form_of(schema, ("removed",))
+        self._names = [f.name for f in schema.fields if f.name not in (KEY, "removed")]
+
+    def __call__(self, batch: Any) -> Iterator[tuple[int, tuple[int, ...], bytes]]:
+        keys = batch.column(KEY).to_pylist()
+        if None in keys:
+            raise ExportError(f"schema mismatch: a {KEY} is null")
+        removed = [False] * len(keys)
+        if "removed" in batch.schema.names:
+            removed = [flag is True for flag in batch.column("removed").to_pylist()]
+        if self._form == "data":
+            data = [value or b"\x80" for value in batch.column("data").to_pylist()]
+        elif self._form == "attributes":
+            data = [_from_texts(row) for row in batch.column("attributes").to_pylist()]
+        else:
+            data = self._from_columns(batch, len(keys))
+        start = size = 0
+        for index, value in enumerate(data):
+            size += len(value) + len(keys[index])
+            if size > FRAME_BYTES or index == len(data) - 1:
+                part = slice(start, index + 1)
+                packed = pack(WRITES, [keys[part], removed[part], data[part]])
+                yield index + 1 - start, *packed
+                start, size = index + 1, 0
+
+    def _from_columns(self, batch: Any, rows: int) -> list[bytes]:
+        encode, names = msgspec.msgpack.Encoder(enc_hook=_plain).encode, self._names
+        columns = [batch.column(name).to_pylist() for name in names]
+        if not columns:
+            return [node_bytes(Node({}))] * rows
+        return [
+            node_bytes(
+                Node({k: encode(v) for k, v in zip(names, row, strict=True) if v is not None})
+            )
+            for row in zip(*columns, strict=True)
+        ]
+
+
+def _from_texts(row: Any) -> bytes:
+    try:
+        values = {k: msgspec.msgpack.encode(msgspec.json.decode(v)) for k, v in row or ()}
+    except msgspec.MsgspecError as error:
+        raise ExportError(f"schema mismatch: attributes are JSON texts: {error}") from None
+    return node_bytes(Node(values))
+
+
+def _plain(value: Any) -> Any:
+    """What msgpack has no form for."""
+    if isinstance(value, date):
+        return value.isoformat()
+    raise TypeError(f"a value of type {type(value).__name__}")
+
+
+register_kind(
+    Kind(
+        name="tree",
+        key=KEY,
+        state=f"{KEY} string, attributes map<string,string>",
+        changes=(
+            f"origin string, number bigint, time timestamp, {KEY} string, removed boolean, "
+            "attributes map<string,string>"
+        ),
+        state_decoder=partial(Decoding, layout=STATE, about=()),
+        changes_decoder=partial(Decoding, layout=CHANGES, about=tuple(ABOUT)),
+        encoder=Encoding,
+    )
+)

@@ -1,0 +1,119 @@
+"""Writers: tasks stage their rows at one member, the commit names the attempts that count.
+
+What a task has staged is known by its partition and Spark's number of the attempt, so tasks that are run
+again, or twice at once, count once.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pyspark import TaskContext
+from pyspark.sql.datasource import (
+    DataSourceArrowWriter,
+    DataSourceStreamArrowWriter,
+    WriterCommitMessage,
+)
+
+from jgroups_py.errors import ConfigError
+from jgroups_py.export.columns import WRITES, pack
+from jgroups_py.export.errors import ExportError
+from jgroups_py.export.messages import Committed, Marker, Stage
+from jgroups_py.spark.kinds import kind_of
+from jgroups_py.spark.options import Options
+from jgroups_py.spark.reading import resolved
+
+
+@dataclass(frozen=True)
+class Part(WriterCommitMessage):
+    """What one attempt of one task has staged."""
+
+    task: int
+    attempt: int
+    rows: int
+
+
+class Writing:
+    """What both writers do. Made where the query is planned: a token that is wrong is told there."""
+
+    def __init__(self, options: Options, schema: Any) -> None:
+        with options.connect() as client:
+            self._map, kind = resolved(options, client)
+            self._options = replace(options, members=(client.address,))
+        kind.encoder(schema)  # a schema that does not fit is told at once
+        self._kind = kind.name
+        self._schema = schema
+        self._job = uuid.uuid4().hex
+
+    def stage(self, batches: Iterator[Any]) -> Part:
+        """In a task."""
+        context = TaskContext.get()
+        assert context is not None
+        task, attempt = context.partitionId(), context.taskAttemptId()
+        encode = kind_of(self._kind).encoder(self._schema)
+        with self._options.connect() as client:
+            for batch in batches:
+                for rows, sizes, body in encode(batch):
+                    frame = Stage(self._map, self._job, task, attempt, rows, sizes, False)
+                    client.stage(frame, body)
+            sizes, body = pack(WRITES, [[], [], []])
+            last = Stage(self._map, self._job, task, attempt, 0, sizes, True)
+            return Part(task, attempt, client.stage(last, body))
+
+    def finish(self, messages: list[Any], marker: Marker | None) -> None:
+        """In the driver's worker: now it becomes true."""
+        parts = [(m.task, m.attempt) for m in messages if isinstance(m, Part)]
+        replaces = self._options.replace
+        with self._options.connect() as client:
+            for said in client.commit(self._map, self._job, parts, replace=replaces, marker=marker):
+                last = said
+        assert isinstance(last, Committed)
+
+    def drop(self) -> None:
+        """Nothing of it counts; the member forgets it by itself, too."""
+        try:
+            with self._options.connect() as client:
+                client.abort(self._map, self._job)
+        except ExportError:
+            pass
+
+
+class BatchWriter(DataSourceArrowWriter):
+    """Puts, throttled by the cache; written once, or the job fails."""
+
+    def __init__(self, options: Options, schema: Any) -> None:
+        self._writing = Writing(options, schema)
+
+    def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
+        return self._writing.stage(iterator)
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        self._writing.finish(messages, None)
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        self._writing.drop()
+
+
+class StreamWriter(DataSourceStreamArrowWriter):
+    """Each batch once: its number is written with it, under the name of the query."""
+
+    def __init__(self, options: Options, schema: Any) -> None:
+        if not options.query:
+            raise ConfigError(
+                "option query is missing: a name for this query, the same after a restart, under which "
+                "the cache remembers its last batch"
+            )
+        self._query = options.query
+        self._writing = Writing(options, schema)
+
+    def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
+        return self._writing.stage(iterator)
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        self._writing.finish(messages, Marker(self._query, batchId))
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        self._writing.drop()

@@ -1,0 +1,345 @@
+"""format("jgroups") against a cache in this process: reads, writes, streams, retries, errors."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jgroups_py import blocking
+
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.filterwarnings("default"),  # Spark's own
+    pytest.mark.timeout(300),
+]
+TOKEN = "a token for the tests"
+Cache = blocking.TreeCache
+Port = blocking.ExportPort
+
+
+@pytest.fixture
+def cache() -> Iterator[Cache]:
+    with blocking.open_tree_cache("local.xml", timeout=20) as cache:
+        yield cache
+
+
+@pytest.fixture
+def port(cache: Cache) -> Iterator[Port]:
+    with blocking.open_export(cache, token=TOKEN) as port:
+        yield port
+
+
+@pytest.fixture
+def options(port: Port) -> dict[str, str]:
+    host, number = port.address
+    return {"members": f"{host}:{number}", "token": TOKEN}
+
+
+@pytest.fixture
+def read(spark: Any, options: dict[str, str]) -> Callable[..., Any]:
+    def read(schema: str | None = None, **more: str) -> Any:
+        reader = spark.read.format("jgroups").options(**options, **more)
+        return (reader.schema(schema) if schema else reader).load()
+
+    return read
+
+
+def tree(cache: Cache) -> dict[str, dict[str, Any]]:
+    """All nodes but the markers."""
+    nodes = cache._look(lambda: cache._value.tree.container.nodes())
+    decode = cache._value.decode
+    return {
+        str(path): {key: decode(data) for key, data in node.attributes.items()}
+        for path, node in nodes.items()
+        if path[0] != "_export_"
+    }
+
+
+def said_by(action: Callable[[], Any]) -> str:
+    """The one line of ours in what Spark raises."""
+    from jgroups_py.spark import problem_of
+
+    with pytest.raises(Exception) as caught:
+        action()
+    line = problem_of(caught.value)
+    assert line is not None, str(caught.value)[-2000:]
+    return line
+
+
+# --- reading
+
+
+def test_a_snapshot_in_three_forms(cache: Cache, read: Callable[..., Any]) -> None:
+    cache.put_many({f"/users/{n}": {"name": f"N{n}", "visits": n} for n in range(1000)})
+    cache.put_node("/users/none", {})
+    cache.put("/other", "k", [1, {"a": None}])
+
+    rows = {row.path: row.attributes for row in read(partitions="5").collect()}
+    assert len(rows) == 1002
+    assert rows["/users/7"] == {"name": '"N7"', "visits": "7"}
+    assert rows["/users/none"] == {} and rows["/other"] == {"k": '[1,{"a":null}]'}
+
+    typed = read("path string, visits bigint, name string, missing double", path="/users")
+    assert typed.rdd.getNumPartitions() == 1
+    found = {row.path: (row.name, row.visits, row.missing) for row in typed.collect()}
+    assert len(found) == 1001 and found["/users/7"] == ("N7", 7, None)
+    assert found["/users/none"] == (None, None, None)
+    assert typed.agg({"visits": "sum"}).first()[0] == sum(range(1000))
+
+    raw = read("path string, data binary", partitions="4")
+    assert raw.rdd.getNumPartitions() == 4 and raw.count() == 1002
+
+
+def test_filters_on_the_path_reach_the_member(
+    cache: Cache, port: Port, read: Callable[..., Any]
+) -> None:
+    cache.put_many({f"/{kind}/{n}": {"v": n} for kind in ("a", "ab") for n in range(500)})
+    frame = read("path string, v bigint", pushdown="true")
+    for condition, rows, sent in (
+        ("path = '/a/7'", 1, 1),
+        ("path in ('/a/7', '/ab/8', '/c')", 2, 2),
+        ("path like '/a/%'", 500, 500),
+        ("path like '/ab/1%'", 111, 500),
+        ("path = '/a/7' and v > 7", 0, 1),
+        ("v < 10", 20, 1000),
+        ("path = '/a/7' or v < 1", 3, 1000),
+    ):
+        before = port.counters["rows_out"]
+        assert frame.where(condition).count() == rows, condition
+        assert port.counters["rows_out"] - before == sent, condition
+
+
+def test_narrowing_paths() -> None:
+    pytest.importorskip("pyspark")
+    from jgroups_py.spark.reading import narrowed
+
+    assert narrowed("/", ["/a", "/b/c"]) == ("/a", "/b/c")
+    assert narrowed("/a", ["/a", "/a/b", "/ab", "/c"]) == ("/a", "/a/b")
+    assert narrowed("/a/b", ["/a", "/"]) == ("/a/b",)
+    assert narrowed("/a", ["/b"]) == ()
+
+
+def test_changes_as_a_batch(cache: Cache, read: Callable[..., Any]) -> None:
+    cache.put("/a", "v", 1)
+    cache.put_many({"/b": {"v": 1}, "/c": {"v": 1}})
+    cache.remove_node("/a")
+    frame = read(rows="changes", startingoffset="earliest", partitions="3")
+    rows = sorted(frame.collect(), key=lambda row: (row.number, row.path))
+    assert [(r.number, r.path, r.removed) for r in rows] == [
+        (1, "/a", False),
+        (2, "/b", False),
+        (2, "/c", False),
+        (3, "/a", True),
+    ]
+    assert rows[0].attributes == {"v": "1"} and rows[3].attributes is None
+    assert abs(rows[0].time.timestamp() - time.time()) < 100_000
+    assert len({row.origin for row in rows}) == 1
+
+
+# --- writing
+
+
+def test_what_was_read_can_be_written(
+    spark: Any, cache: Cache, options: dict[str, str], read: Callable[..., Any]
+) -> None:
+    cache.put_many({f"/from/{n}": {"name": f"N{n}", "v": n} for n in range(300)})
+    for number, schema in enumerate(
+        (
+            "path string, data binary",
+            "path string, attributes map<string,string>",
+            "path string, name string, v bigint",
+        )
+    ):
+        moved = read(schema, path="/from").selectExpr(
+            f"replace(path, '/from', '/to{number}') as path", "* except (path)"
+        )
+        moved.repartition(3).write.format("jgroups").options(**options).mode("append").save()
+    after = tree(cache)
+    assert len(after) == 1200
+    for number in range(3):
+        assert after[f"/to{number}/7"] == after["/from/7"] == {"name": "N7", "v": 7}
+    gone = spark.sql("select '/from/7' as path, true as removed union select '/to0/7', false")
+    gone.write.format("jgroups").options(**options).mode("append").save()
+    assert "/from/7" not in tree(cache) and tree(cache)["/to0/7"] == {"name": "N7", "v": 7}
+
+
+def test_tasks_that_fail_and_run_again_write_once(
+    spark: Any, cache: Cache, options: dict[str, str], tmp_path: Path
+) -> None:
+    """Each partition's first attempt stages half of its rows and fails."""
+    import pyarrow as pa
+
+    tries = str(tmp_path)
+
+    def doubtful(batches: Any) -> Iterator[Any]:
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        assert context is not None
+        name = f"{tries}/{context.partitionId()}"
+        try:
+            open(name, "x").close()
+            first = True
+        except FileExistsError:
+            first = False
+        for number, batch in enumerate(batches):
+            assert isinstance(batch, pa.RecordBatch)
+            yield batch
+            if first and number == 1:
+                raise RuntimeError("this attempt fails")
+
+    spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "100")
+    try:
+        frame = (
+            spark.range(0, 3000, 1, 3)
+            .selectExpr("concat('/n/', id) as path", "id as v")
+            .mapInArrow(doubtful, "path string, v bigint")
+        )
+        frame.write.format("jgroups").options(**options).mode("append").save()
+    finally:
+        spark.conf.unset("spark.sql.execution.arrow.maxRecordsPerBatch")
+    assert len(list(tmp_path.iterdir())) == 3, "every partition was tried twice"
+    assert tree(cache) == {f"/n/{n}": {"v": n} for n in range(3000)}
+    log = cache._look(lambda: [e for o in cache._value.tree.observers for e in _entries(o)])
+    written = [str(path) for entry in log for path, _ in entry.after]
+    assert len(written) == len(set(written)) == 3000, "every row once"
+
+
+def _entries(observer: Any) -> list[Any]:
+    log = observer.__self__.log
+    return list(log.between(log.first, log.end))
+
+
+def test_a_job_that_fails_writes_nothing(
+    spark: Any, cache: Cache, port: Port, options: dict[str, str]
+) -> None:
+    frame = spark.range(0, 300, 1, 3).selectExpr(
+        "if(id = 299, null, concat('/n/', id)) as path", "id as v"
+    )
+    write = frame.write.format("jgroups").options(**options).mode("append")
+    assert said_by(write.save) == "schema mismatch: a path is null"
+    assert tree(cache) == {}
+    assert cache._look(lambda: port._value._staging["cache"].size) == 0
+
+
+# --- streams
+
+
+def start(frame: Any, folder: Path, **options: str) -> Any:
+    checkpoint = {"checkpointLocation": str(folder)}
+    return frame.writeStream.options(**checkpoint, **options)
+
+
+def test_a_stream_that_is_restarted_tells_each_change_once(
+    spark: Any, cache: Cache, options: dict[str, str], tmp_path: Path
+) -> None:
+    """In small batches; stopped and started again from its checkpoint, with changes in between."""
+
+    def follow() -> None:
+        changes = spark.readStream.format("jgroups").options(
+            **options, rows="changes", startingoffset="earliest", maxrows="40"
+        )
+        query = (
+            start(changes.load(), tmp_path / "checkpoint", path=str(tmp_path / "table"))
+            .format("parquet")
+            .trigger(availableNow=True)
+            .start()
+        )
+        query.awaitTermination(120)
+        assert query.exception() is None
+
+    for number in range(100):
+        cache.put(f"/n/{number % 30}", "v", number)
+    follow()
+    cache.put_many({f"/m/{n}": {"v": n} for n in range(50)})
+    cache.remove_tree("/n")
+    follow()
+    rows = spark.read.parquet(str(tmp_path / "table")).orderBy("number", "path").collect()
+    assert len(rows) == 100 + 50 + 30
+    assert [row.number for row in rows[:100]] == list(range(1, 101))
+    assert {row.path for row in rows if row.removed} == {f"/n/{n}" for n in range(30)}
+
+
+def test_a_stream_into_the_cache_writes_each_batch_once(
+    spark: Any, cache: Cache, options: dict[str, str], tmp_path: Path
+) -> None:
+    """The second query has lost its checkpoint and plays everything again: the cache remembers."""
+    (tmp_path / "in").mkdir()
+    for part in range(3):
+        spark.range(part * 100, part * 100 + 100).selectExpr(
+            "concat('/s/', id) as path", "id as v"
+        ).coalesce(1).write.mode("append").parquet(str(tmp_path / "in"))
+
+    def run(checkpoint: str) -> None:
+        frame = (
+            spark.readStream.schema("path string, v bigint")
+            .option("maxFilesPerTrigger", "1")
+            .parquet(str(tmp_path / "in"))
+        )
+        query = (
+            start(frame, tmp_path / checkpoint, query="the test", **options)
+            .format("jgroups")
+            .trigger(availableNow=True)
+            .start()
+        )
+        query.awaitTermination(120)
+        assert query.exception() is None
+
+    run("one")
+    assert tree(cache) == {f"/s/{n}": {"v": n} for n in range(300)}
+    cache.put("/s/7", "v", "changed since")
+    run("two")
+    assert tree(cache)["/s/7"] == {"v": "changed since"}
+
+
+# --- errors
+
+
+def test_errors_are_one_line(
+    spark: Any, cache: Cache, options: dict[str, str], read: Callable[..., Any], tmp_path: Path
+) -> None:
+    cache.put("/a", "v", "a text")
+    load = spark.read.format("jgroups").options(**options).option
+
+    assert "no member can be reached: 127.0.0.1:1: " in said_by(
+        load("members", "127.0.0.1:1").load().count
+    )
+    assert "given another token" in said_by(
+        load("token", "another one of some length").load().count
+    )
+    assert 'no map "x" here; there is cache' in said_by(load("map", "x").load().count)
+    assert 'no kind "queue"; there is tree' in said_by(lambda: load("kind", "queue").load())
+    assert "no option pats (did you mean path?)" in said_by(lambda: load("pats", "/").load())
+    assert "members are written" in said_by(lambda: load("members", "nowhere").load())
+    assert said_by(read("path string, v bigint").collect) == (
+        "schema mismatch: attribute v of /a is a value of type str, no whole number"
+    )
+    assert "needs a column path string" in said_by(read("v bigint").collect)
+    stream = spark.readStream.format("jgroups").options(**options)
+    assert "a stream is one of changes" in said_by(
+        lambda: start(stream.load(), tmp_path).format("noop").start().awaitTermination(60)
+    )
+    frame = spark.sql("select '/b' as path, 1 as v")
+    save = frame.write.format("jgroups").options(**options)
+    assert 'use mode("append")' in said_by(save.mode("overwrite").save)
+
+
+def test_a_trimmed_log_says_what_to_do(spark: Any, cache: Cache, tmp_path: Path) -> None:
+    from jgroups_py.export import ExportLimits
+
+    with blocking.open_export(cache, token=TOKEN, limits=ExportLimits(log_changes=5)) as port:
+        host, number = port.address
+        for n in range(20):
+            cache.put("/a", "v", n)
+        old = '{"log": "x", "at": 0, "origins": {}}'
+        stream = spark.readStream.format("jgroups").options(
+            members=f"{host}:{number}", token=TOKEN, rows="changes", startingoffset=old
+        )
+        line = said_by(
+            lambda: start(stream.load(), tmp_path).format("noop").start().awaitTermination(60)
+        )
+        assert "15 changes were trimmed" in line and "take a snapshot" in line
