@@ -6,31 +6,35 @@ raises. For protocols of your own see jgroups_py.protocol and jgroups_py.testing
 
 from __future__ import annotations
 
-from jgroups_py.address import UUID, Address, IpAddress, SiteMaster, SiteUUID
-from jgroups_py.batch import Batch
-from jgroups_py.channel import Channel
-from jgroups_py.channel_open import open_channel
-from jgroups_py.channel_values import ChannelLimits, ChannelStatistics, State
-from jgroups_py.driver.memory import MemoryNetwork
-from jgroups_py.errors import (
-    CallError,
-    ChannelClosed,
-    ConfigError,
-    Expelled,
-    JGroupsError,
-    JoinError,
-    LocalProtocolError,
-    NoAnswer,
-    Refused,
-    RemoteError,
-    ReplyLost,
-    StateTransferError,
-    Suspected,
-    Unreachable,
-)
-from jgroups_py.message import Flag, Message
-from jgroups_py.rpc import Answer, Raised, Rpc, open_rpc
-from jgroups_py.view import Digest, MergeView, View, ViewId
+import importlib
+import typing
+
+if typing.TYPE_CHECKING:
+    from jgroups_py.address import UUID, Address, IpAddress, SiteMaster, SiteUUID
+    from jgroups_py.batch import Batch
+    from jgroups_py.channel import Channel
+    from jgroups_py.channel_open import open_channel
+    from jgroups_py.channel_values import ChannelLimits, ChannelStatistics, State
+    from jgroups_py.driver.memory import MemoryNetwork
+    from jgroups_py.errors import (
+        CallError,
+        ChannelClosed,
+        ConfigError,
+        Expelled,
+        JGroupsError,
+        JoinError,
+        LocalProtocolError,
+        NoAnswer,
+        Refused,
+        RemoteError,
+        ReplyLost,
+        StateTransferError,
+        Suspected,
+        Unreachable,
+    )
+    from jgroups_py.message import Flag, Message
+    from jgroups_py.rpc import Answer, Raised, Rpc, open_rpc
+    from jgroups_py.view import Digest, MergeView, View, ViewId
 
 __all__ = [
     "Address",
@@ -70,3 +74,31 @@ __all__ = [
     "open_channel",
     "open_rpc",
 ]
+
+_PLACES = {
+    "address": "UUID Address IpAddress SiteMaster SiteUUID",
+    "batch": "Batch",
+    "channel": "Channel",
+    "channel_open": "open_channel",
+    "channel_values": "ChannelLimits ChannelStatistics State",
+    "driver.memory": "MemoryNetwork",
+    "errors": "CallError ChannelClosed ConfigError Expelled JGroupsError JoinError LocalProtocolError NoAnswer Refused RemoteError ReplyLost StateTransferError Suspected Unreachable",
+    "message": "Flag Message",
+    "rpc": "Answer Raised Rpc open_rpc",
+    "view": "Digest MergeView View ViewId",
+}
+"""Module -> what comes from it when it is asked for: importing a part of the package, such as a client in
+a Spark worker, does not pay for all of it."""
+
+
+def __getattr__(name: str) -> typing.Any:
+    for module, names in _PLACES.items():
+        if name in names.split():
+            value = getattr(importlib.import_module(f"jgroups_py.{module}"), name)
+            globals()[name] = value
+            return value
+    raise AttributeError(f"module jgroups_py has no attribute {name}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -31,6 +31,7 @@ COMMANDS: Final = {
     "detect": "jgroups_py.tools.detect_cli:detect",
     "drill": "jgroups_py.tools.drill_cli:drill",
     "encode": "jgroups_py.tools.wire_cli:encode",
+    "export": "jgroups_py.tools.export_cli:export",
     "fuzz": "jgroups_py.tools.fuzz_cli:fuzz_command",
     "longlife": "jgroups_py.tools.longlife_cli:longlife",
     "memory": "jgroups_py.tools.memory_cli:memory",
@@ -38,6 +39,7 @@ COMMANDS: Final = {
     "requirements": "jgroups_py.tools.requirements_cli:requirements",
     "rpcperf": "jgroups_py.tools.rpcperf_cli:rpcperf",
     "simulate": "jgroups_py.tools.simulate_cli:simulate",
+    "spark": "jgroups_py.tools.spark_cli:spark",
     "validate": "jgroups_py.tools.validate_cli:validate",
 }
 """Name -> ``module:function``. One whose module is not there is left out."""

@@ -10,6 +10,8 @@ connects must know the token. See design/export.md.
 
 from __future__ import annotations
 
+import typing
+
 from jgroups_py.export.client import ExportClient, connect, read_token
 from jgroups_py.export.errors import (
     ExportError,
@@ -20,8 +22,10 @@ from jgroups_py.export.errors import (
 )
 from jgroups_py.export.limits import ExportLimits
 from jgroups_py.export.messages import Marker, Offset
-from jgroups_py.export.server import ExportPort, open_export
-from jgroups_py.export.source import Source
+
+if typing.TYPE_CHECKING:
+    from jgroups_py.export.server import ExportPort, open_export
+    from jgroups_py.export.source import Source
 
 __all__ = [
     "ExportClient",
@@ -39,3 +43,14 @@ __all__ = [
     "open_export",
     "read_token",
 ]
+
+_PLACES = {"ExportPort": "server", "open_export": "server", "Source": "source"}
+"""The member's side, imported when it is asked for: clients need no loop, cache and stack."""
+
+
+def __getattr__(name: str) -> typing.Any:
+    if name not in _PLACES:
+        raise AttributeError(f"module jgroups_py.export has no attribute {name}")
+    import importlib
+
+    return getattr(importlib.import_module(f"jgroups_py.export.{_PLACES[name]}"), name)

@@ -7,10 +7,12 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+import msgspec
+
 from jgroups_py.cache import Fqn, MsgpackCodec, TreeCache
 from jgroups_py.cache.changes import Changes
 from jgroups_py.cache.fqn import BACKUP_ROOT, ROOT, as_fqn
-from jgroups_py.cache.node import Node, node_bytes, node_from_bytes
+from jgroups_py.cache.node import Node, node_from_bytes
 from jgroups_py.errors import CacheRefused, ConfigError
 from jgroups_py.export.errors import ExportError
 from jgroups_py.export.limits import ExportLimits
@@ -94,7 +96,7 @@ class TreeSource(Source):
         return Frozen(list(nodes.items()), self.log.end_offset())  # nodes themselves never change
 
     def state_columns(self, rows: Sequence[Any]) -> list[list[Any]]:
-        return [[str(path) for path, _ in rows], [node_bytes(node) for _, node in rows]]
+        return [[str(path) for path, _ in rows], [_data(node) for _, node in rows]]
 
     def change_columns(self, entries: Sequence[Entry]) -> list[list[Any]]:
         columns: list[list[Any]] = [[], [], [], [], [], []]
@@ -108,7 +110,7 @@ class TreeSource(Source):
                 times.append(entry.time)
                 keys.append(str(path))
                 removed.append(node is None)
-                data.append(b"" if node is None else node_bytes(node))
+                data.append(b"" if node is None else _data(node))
         return columns
 
     # --- writing
@@ -138,6 +140,14 @@ class TreeSource(Source):
             if last:
                 batch.put(place, "batch", marker.batch)
         return True
+
+
+_encode = msgspec.msgpack.Encoder(order="deterministic").encode
+
+
+def _data(node: Node) -> bytes:
+    """Nodes that are equal have the same bytes, in whatever order attributes were put."""
+    return _encode(node.attributes)
 
 
 def _nodes(rows: Sequence[Write]) -> list[tuple[Fqn, Node | None]]:

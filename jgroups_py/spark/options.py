@@ -28,9 +28,24 @@ KNOWN = (
     "maxrows",
     "query",
     "replace",
+    "snapshot",
 )
+OF_SPARK = ("checkpointlocation",)
+"""Options that Spark hands on though they are its own."""
 PARTITIONS_MAX = 10_000
 """Partitions of one read at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """A snapshot that was opened before, for several queries: written ``host:port/id/rows``."""
+
+    member: Address
+    id: str
+    rows: int
+
+    def __str__(self) -> str:
+        return f"{self.member[0]}:{self.member[1]}/{self.id}/{self.rows}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +64,7 @@ class Options:
     max_rows: int | None = None
     query: str | None = None
     replace: bool = False
+    snapshot: Picture | None = None
 
     def connect(self, first: Address | None = None) -> ExportClient:
         """To ``first``, if it is one of ours and there; else to any member."""
@@ -58,7 +74,7 @@ class Options:
 
 def options_of(given: Mapping[str, str]) -> Options:
     """ConfigError for what is missing, unknown, or makes no sense."""
-    values = {name.lower(): value for name, value in given.items()}
+    values = {n.lower(): value for n, value in given.items() if n.lower() not in OF_SPARK}
     for name in values:
         if name not in KNOWN:
             near = get_close_matches(name, KNOWN, 1)
@@ -84,6 +100,7 @@ def options_of(given: Mapping[str, str]) -> Options:
         max_rows=_number(values, "maxrows", 2**31),
         query=values.get("query"),
         replace=_flag(values, "replace"),
+        snapshot=_picture(values.get("snapshot")),
     )
 
 
@@ -104,6 +121,16 @@ def _starting(text: str) -> Offset | Literal["earliest", "latest"]:
     if text in ("earliest", "latest"):
         return "earliest" if text == "earliest" else "latest"
     return offset_from(text)
+
+
+def _picture(text: str | None) -> Picture | None:
+    if text is None:
+        return None
+    place, _, rest = text.partition("/")
+    id, _, rows = rest.partition("/")
+    if not id or not rows.isdecimal():
+        raise ConfigError(f'option snapshot is written "host:port/id/rows", got "{text}"')
+    return Picture(parse_members(place)[0], id, int(rows))
 
 
 def _number(values: Mapping[str, str], name: str, most: int) -> int | None:

@@ -27,7 +27,7 @@ from jgroups_py.errors import ConfigError
 from jgroups_py.export import ExportClient, Offset
 from jgroups_py.export.client import Address
 from jgroups_py.spark.kinds import Kind, kind_of
-from jgroups_py.spark.options import Options
+from jgroups_py.spark.options import Options, Picture
 
 ROWS_EACH = 50_000
 """Rows of a partition, where the option ``partitions`` says nothing."""
@@ -82,14 +82,16 @@ class StateReader(DataSourceReader):
         kind_of(options.kind).state_decoder(schema)  # a schema that does not fit is told at once
 
     def partitions(self) -> Sequence[InputPartition]:
-        options = self._options
-        with options.connect() as client:
-            name, _ = resolved(options, client)
-            opened = client.open_snapshot(name, self._under)
-            return [
-                Slice(client.address, opened.id, start, stop)
-                for start, stop in slices(opened.rows, options.partitions)
-            ]
+        options, kept = self._options, self._options.snapshot
+        if kept is None:
+            with options.connect() as client:
+                name, _ = resolved(options, client)
+                opened = client.open_snapshot(name, self._under)
+                kept = Picture(client.address, opened.id, opened.rows)
+        return [
+            Slice(kept.member, kept.id, start, stop)
+            for start, stop in slices(kept.rows, options.partitions)
+        ]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         assert isinstance(partition, Slice)

@@ -19,7 +19,6 @@ import msgspec
 import pyarrow as pa
 from pyspark.sql import types as t
 
-from jgroups_py.cache.node import Node, node_bytes, node_from_bytes
 from jgroups_py.errors import ConfigError
 from jgroups_py.export.client import Frame
 from jgroups_py.export.columns import CHANGES, STATE, WRITES, Schema, buffers_of, pack
@@ -74,6 +73,10 @@ def form_of(schema: Any, about: Sequence[str]) -> Form:
 
 # --- reading
 
+_encode = msgspec.msgpack.Encoder().encode
+_attributes = msgspec.msgpack.Decoder(dict[str, bytes]).decode
+"""A node's data, as ``jgroups_py.cache.node`` has it, which workers need not import."""
+
 
 class Decoding:
     """Frames to record batches. ``schema``: Spark's; ``layout``: the frames'."""
@@ -120,7 +123,7 @@ class Decoding:
     def _nodes(self, found: dict[str, Any]) -> Iterator[tuple[str, dict[str, bytes] | None]]:
         """Path and attributes of each row; None: removed."""
         for path, data in zip(found[KEY].to_pylist(), found["data"].to_pylist(), strict=True):
-            yield path, (dict(node_from_bytes(data).attributes) if data else None)
+            yield path, (_attributes(data) if data else None)
 
     def _attributes(self, found: dict[str, Any]) -> Any:
         decode, json = msgspec.msgpack.decode, msgspec.json.encode
@@ -208,11 +211,9 @@ class Encoding:
         encode, names = msgspec.msgpack.Encoder(enc_hook=_plain).encode, self._names
         columns = [batch.column(name).to_pylist() for name in names]
         if not columns:
-            return [node_bytes(Node({}))] * rows
+            return [_encode({})] * rows
         return [
-            node_bytes(
-                Node({k: encode(v) for k, v in zip(names, row, strict=True) if v is not None})
-            )
+            _encode({k: encode(v) for k, v in zip(names, row, strict=True) if v is not None})
             for row in zip(*columns, strict=True)
         ]
 
@@ -222,7 +223,7 @@ def _from_texts(row: Any) -> bytes:
         values = {k: msgspec.msgpack.encode(msgspec.json.decode(v)) for k, v in row or ()}
     except msgspec.MsgspecError as error:
         raise ExportError(f"schema mismatch: attributes are JSON texts: {error}") from None
-    return node_bytes(Node(values))
+    return _encode(values)
 
 
 def _plain(value: Any) -> Any:

@@ -19,6 +19,7 @@ from pyspark.sql.datasource import (
 )
 
 from jgroups_py.errors import ConfigError
+from jgroups_py.export.client import Address
 from jgroups_py.export.columns import WRITES, pack
 from jgroups_py.export.errors import ExportError
 from jgroups_py.export.messages import Committed, Marker, Stage
@@ -29,8 +30,11 @@ from jgroups_py.spark.reading import resolved
 
 @dataclass(frozen=True)
 class Part(WriterCommitMessage):
-    """What one attempt of one task has staged."""
+    """What one attempt of one task has staged, for which job at which member: Spark may make the writer
+    that commits anew."""
 
+    member: Address
+    job: str
     task: int
     attempt: int
     rows: int
@@ -43,6 +47,7 @@ class Writing:
         with options.connect() as client:
             self._map, kind = resolved(options, client)
             self._options = replace(options, members=(client.address,))
+            self._member = client.address
         kind.encoder(schema)  # a schema that does not fit is told at once
         self._kind = kind.name
         self._schema = schema
@@ -61,24 +66,32 @@ class Writing:
                     client.stage(frame, body)
             sizes, body = pack(WRITES, [[], [], []])
             last = Stage(self._map, self._job, task, attempt, 0, sizes, True)
-            return Part(task, attempt, client.stage(last, body))
+            staged = client.stage(last, body)
+            return Part(client.address, self._job, task, attempt, staged)
 
     def finish(self, messages: list[Any], marker: Marker | None) -> None:
         """In the driver's worker: now it becomes true."""
-        parts = [(m.task, m.attempt) for m in messages if isinstance(m, Part)]
-        replaces = self._options.replace
-        with self._options.connect() as client:
-            for said in client.commit(self._map, self._job, parts, replace=replaces, marker=marker):
+        staged = [message for message in messages if isinstance(message, Part)]
+        places = {(part.member, part.job) for part in staged} or {(self._member, self._job)}
+        ((member, job),) = places  # of one writer, whose tasks stage at one member
+        parts = [(part.task, part.attempt) for part in staged]
+        options = replace(self._options, members=(member,))
+        with options.connect() as client:
+            for said in client.commit(
+                self._map, job, parts, replace=options.replace, marker=marker
+            ):
                 last = said
         assert isinstance(last, Committed)
 
-    def drop(self) -> None:
-        """Nothing of it counts; the member forgets it by itself, too."""
-        try:
-            with self._options.connect() as client:
-                client.abort(self._map, self._job)
-        except ExportError:
-            pass
+    def drop(self, messages: list[Any]) -> None:
+        """Nothing of it counts; the member forgets what is not known here by itself."""
+        jobs = {(m.member, m.job) for m in messages if isinstance(m, Part)}
+        for member, job in jobs | {(self._member, self._job)}:
+            try:
+                with replace(self._options, members=(member,)).connect() as client:
+                    client.abort(self._map, job)
+            except ExportError:
+                pass
 
 
 class BatchWriter(DataSourceArrowWriter):
@@ -94,7 +107,7 @@ class BatchWriter(DataSourceArrowWriter):
         self._writing.finish(messages, None)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        self._writing.drop()
+        self._writing.drop(messages)
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
@@ -116,4 +129,4 @@ class StreamWriter(DataSourceStreamArrowWriter):
         self._writing.finish(messages, Marker(self._query, batchId))
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        self._writing.drop()
+        self._writing.drop(messages)

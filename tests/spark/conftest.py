@@ -28,6 +28,14 @@ def spark() -> Iterator[Any]:
     # Workers import this checkout, and this file's folder for nothing else.
     os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    settings = {"spark.task.maxFailures": "4", "spark.sql.python.filterPushdown.enabled": "true"}
+    settings = {
+        "spark.sql.python.filterPushdown.enabled": "true",
+        # Many small queries: what compiles least is fastest.
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+        "spark.sql.adaptive.enabled": "false",
+        "spark.sql.shuffle.partitions": "2",
+    }
     with open_session("local[2,4]", memory="1g", config=settings) as session:
         yield session

@@ -303,7 +303,9 @@ def test_errors_are_one_line(
     spark: Any, cache: Cache, options: dict[str, str], read: Callable[..., Any], tmp_path: Path
 ) -> None:
     cache.put("/a", "v", "a text")
-    load = spark.read.format("jgroups").options(**options).option
+
+    def load(name: str, value: str) -> Any:
+        return spark.read.format("jgroups").options(**options).option(name, value)
 
     assert "no member can be reached: 127.0.0.1:1: " in said_by(
         load("members", "127.0.0.1:1").load().count

@@ -1,0 +1,224 @@
+"""Jobs: load, snapshot, follow, reconcile. Each is a function of a session, and a command.
+
+    with open_session() as spark:
+        taken = snapshot(spark, cluster, "users.parquet", path="/users")
+        follow(spark, cluster, "changes.parquet", starting=taken.offset, once=True)
+
+``cluster`` are the options of the data source that say where: members, token or tokenfile, map, kind.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import Observation
+from pyspark.sql import functions as f
+
+from jgroups_py.errors import ConfigError
+from jgroups_py.export import Offset
+from jgroups_py.spark.kinds import kind_of
+from jgroups_py.spark.options import Picture, offset_from, offset_to, options_of
+from jgroups_py.spark.reading import resolved
+
+FORMATS = {".parquet": "parquet", ".csv": "csv", ".json": "json", ".jsonl": "json"}
+OFFSET_FILE = "_jgroups_offset.json"
+"""In a snapshot's folder: its place in the change log. Spark does not read files with such names."""
+
+Cluster = Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """A snapshot on disk: its rows, and the place in the change log that it is the state of."""
+
+    rows: int
+    offset: Offset
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Nodes that only the left cluster has, only the right one, and that differ. ``frame``: all of them
+    (path, what: "left", "right", "both"). ``repaired``: the right one was made like the left one."""
+
+    left: int
+    right: int
+    both: int
+    frame: Any
+    repaired: bool
+
+
+def load(
+    spark: Any,
+    cluster: Cluster,
+    source: str,
+    path: str,
+    *,
+    format: str | None = None,
+    replace: bool = False,
+) -> int:
+    """Puts the rows of a file or folder into a cache; how many. Rows are staged first: a job that fails
+    has written nothing, unless it failed in the end, when it was being written.
+
+    Args:
+        path: of each row's node, with columns in braces: "/users/{id}".
+        format: parquet, csv or json; else by the name's end.
+        replace: nodes have the row's columns only; else other attributes stay.
+    """
+    form = format or FORMATS.get(Path(source).suffix)
+    if form not in FORMATS.values():
+        raise ConfigError(f"{source}: say which format: parquet, csv or json")
+    options_of(cluster)  # before anything is read
+    reader = spark.read.format(form)
+    if form == "csv":
+        reader = reader.option("header", "true").option("inferSchema", "true")
+    counted = Observation()
+    rows = with_path(reader.load(source), path).observe(counted, f.count(f.lit(1)).alias("rows"))
+    writer = rows.write.format("jgroups").options(**cluster, replace=str(replace).lower())
+    writer.mode("append").save()
+    return int(counted.get["rows"])
+
+
+def with_path(rows: Any, template: str) -> Any:
+    """The rows with a column path first. ConfigError: a column that is not there."""
+    parts: list[Any] = []
+    for number, text in enumerate(re.split(r"\{([^{}]*)\}", template)):
+        if number % 2 == 0:
+            parts.append(f.lit(text))
+        elif text not in rows.columns:
+            raise ConfigError(
+                f'path "{template}": no column "{text}"; there is {", ".join(rows.columns)}'
+            )
+        else:
+            value = f.replace(rows[text].cast("string"), f.lit("\\"), f.lit("\\\\"))
+            parts.append(f.replace(value, f.lit("/"), f.lit("\\/")))
+    others = [rows[name] for name in rows.columns if name != "path"]
+    return rows.select(f.concat(*parts).alias("path"), *others)
+
+
+def snapshot(
+    spark: Any,
+    cluster: Cluster,
+    target: str,
+    *,
+    path: str = "/",
+    schema: str | None = None,
+    format: str = "parquet",
+) -> Taken:
+    """One moment of a cache, written to a folder that must not be there, with its place in the log
+    (``OFFSET_FILE``), from where changes can be followed."""
+    options = options_of(cluster)
+    if Path(target).exists():
+        raise ConfigError(f"{target} is there already: a snapshot is written to a new folder")
+    with options.connect() as client:
+        name, _ = resolved(options, client)
+        opened = client.open_snapshot(name, (path,))
+        kept = Picture(client.address, opened.id, opened.rows)
+        reader = spark.read.format("jgroups").options(**cluster, snapshot=str(kept))
+        frame = (reader.schema(schema) if schema else reader).load()
+        frame.write.format(format).save(target)
+        client.close_snapshot(opened.id)
+    Path(target, OFFSET_FILE).write_text(offset_to(opened.offset) + "\n", encoding="utf-8")
+    return Taken(opened.rows, opened.offset)
+
+
+def offset_of(target: str) -> Offset:
+    """Of a snapshot's folder. ConfigError: none is there."""
+    file = Path(target, OFFSET_FILE)
+    try:
+        return offset_from(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"{file} cannot be read: {error.strerror}") from None
+
+
+def follow(
+    spark: Any,
+    cluster: Cluster,
+    table: str,
+    *,
+    checkpoint: str | None = None,
+    starting: Offset | str = "earliest",
+    schema: str | None = None,
+    once: bool = False,
+    every: str = "1 second",
+    max_rows: int | None = None,
+    progress: Callable[[Mapping[str, Any]], None] | None = None,
+) -> int:
+    """Appends changes to a Parquet table, each once, also when it is stopped and started again; how many
+    in this run.
+
+    Args:
+        checkpoint: a folder, where Spark keeps how far it is; else next to the table.
+        starting: "earliest", "latest", or a place; only when there is no checkpoint yet.
+        once: what is there now; else until the query is stopped.
+        progress: told of each batch (Spark's own numbers).
+    """
+    options_of(cluster)
+    where = starting if isinstance(starting, str) else offset_to(starting)
+    more = {"maxrows": str(max_rows)} if max_rows else {}
+    reader = spark.readStream.format("jgroups").options(
+        **cluster, rows="changes", startingoffset=where, **more
+    )
+    frame = (reader.schema(schema) if schema else reader).load()
+    writer = (
+        frame.writeStream.format("parquet")
+        .option("path", table)
+        .option("checkpointLocation", checkpoint or f"{table.rstrip('/')}.checkpoint")
+    )
+    writer = writer.trigger(availableNow=True) if once else writer.trigger(processingTime=every)
+    query, told, rows = writer.start(), -1, 0
+    try:
+        while True:
+            ended = query.awaitTermination(0.5)
+            for said in query.recentProgress:
+                if said["batchId"] > told and said["numInputRows"]:
+                    told = said["batchId"]
+                    rows += said["numInputRows"]
+                    if progress is not None:
+                        progress(said)
+            if ended:
+                return rows
+    finally:
+        query.stop()
+
+
+def reconcile(
+    spark: Any, left: Cluster, right: Cluster, *, path: str = "/", repair: bool = False
+) -> Difference:
+    """Compares one moment of each of two clusters, deletions included. ``repair``: then the right one
+    gets what differs, and loses what only it has; what is written there meanwhile may be undone."""
+    key = kind_of(left.get("kind")).key
+    one, other = (
+        spark.read.format("jgroups")
+        .options(**cluster, path=path)
+        .schema(f"{key} string, data binary")
+        .load()
+        .alias(name)
+        for cluster, name in ((left, "one"), (right, "other"))
+    )
+    joined = one.join(other, key, "full_outer")
+    what = (
+        f.when(f.col("other.data").isNull(), "left")
+        .when(f.col("one.data").isNull(), "right")
+        .when(f.col("one.data") != f.col("other.data"), "both")
+    )
+    frame = (
+        joined.select(key, what.alias("what"), f.col("one.data").alias("data"))
+        .where("what is not null")
+        .cache()
+    )
+    counts = {row["what"]: row["count"] for row in frame.groupBy("what").count().collect()}
+    if repair and counts:
+        rows = frame.select(key, (f.col("what") == "right").alias("removed"), "data")
+        rows.write.format("jgroups").options(**right, replace="true").mode("append").save()
+    left_only, right_only, both = (counts.get(name, 0) for name in ("left", "right", "both"))
+    return Difference(left_only, right_only, both, frame.select(key, "what"), repair)
+
+
+def json_of(offset: Offset) -> Any:
+    """An offset as a plain value, for output."""
+    return json.loads(offset_to(offset))

@@ -1,0 +1,164 @@
+"""``jgroups-py spark``: jobs between a cluster's export ports and files."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import click
+
+from jgroups_py.errors import ConfigError, JGroupsError
+
+F = TypeVar("F", bound=Callable[..., Any])
+DIFFERENT = 1
+
+
+@click.group()
+def spark() -> None:
+    """Load, snapshot, follow, reconcile: Spark reads and writes at export ports (jgroups-py export).
+
+    Needs jgroups_py[spark] and Java 17.
+    """
+
+
+def cluster_options(function: F) -> F:
+    """Which cluster, and which Spark."""
+    for option in (
+        click.option("--master", default="local[2]", show_default=True, help="Spark's master."),
+        click.option("--memory", default="1g", show_default=True, help="Of the driver's Java."),
+        click.option("--map", "map_name", help="Default: the only one."),
+        click.option("--token-file", required=True, help="File with the token of the ports."),
+        click.option("--members", required=True, help="Export ports: host:port,host:port"),
+    ):
+        function = option(function)
+    return function
+
+
+@spark.command()
+@cluster_options
+@click.argument("source")
+@click.option("--path", required=True, help='Of each row\'s node: "/users/{id}".')
+@click.option("--format", "form", type=click.Choice(["parquet", "csv", "json"]))
+@click.option("--replace", is_flag=True, help="Nodes have the row's columns only.")
+def load(source: str, path: str, form: str | None, replace: bool, **where: Any) -> None:
+    """Put the rows of a Parquet, CSV or JSON file or folder into a cache."""
+    with _session(where) as (session, jobs, cluster):
+        rows = jobs.load(session, cluster, source, path, format=form, replace=replace)
+    click.echo(json.dumps({"rows": rows}))
+
+
+@spark.command()
+@cluster_options
+@click.argument("target")
+@click.option("--path", default="/", show_default=True, help="Nodes at and below it.")
+@click.option("--schema", help='"path string, name string, ...": an attribute for each column.')
+def snapshot(target: str, path: str, schema: str | None, **where: Any) -> None:
+    """Write one moment of a cache to a new Parquet folder, with its place in the change log."""
+    with _session(where) as (session, jobs, cluster):
+        taken = jobs.snapshot(session, cluster, target, path=path, schema=schema)
+    click.echo(json.dumps({"rows": taken.rows, "offset": jobs.json_of(taken.offset)}))
+
+
+@spark.command()
+@cluster_options
+@click.argument("table")
+@click.option("--after", metavar="SNAPSHOT", help="Begin where this snapshot was taken.")
+@click.option("--latest", is_flag=True, help="Begin now; default: with the oldest kept change.")
+@click.option("--once", is_flag=True, help="What is there now; default: until interrupted.")
+@click.option("--schema", help="As for snapshot; and origin, number, time, removed.")
+@click.option("--checkpoint", help="Default: TABLE.checkpoint")
+def follow(
+    table: str,
+    after: str | None,
+    latest: bool,
+    once: bool,
+    schema: str | None,
+    checkpoint: str | None,
+    **where: Any,
+) -> None:
+    """Append changes to a Parquet table, each once, also after a restart."""
+    if after and latest:
+        raise ConfigError("--after and --latest exclude each other")
+
+    def tell(said: Mapping[str, Any]) -> None:
+        if sys.stderr.isatty():
+            print(f"batch {said['batchId']}: {said['numInputRows']} changes", file=sys.stderr)
+
+    with _session(where) as (session, jobs, cluster):
+        starting = jobs.offset_of(after) if after else "latest" if latest else "earliest"
+        rows = jobs.follow(
+            session,
+            cluster,
+            table,
+            checkpoint=checkpoint,
+            starting=starting,
+            schema=schema,
+            once=once,
+            progress=tell,
+        )
+    click.echo(json.dumps({"rows": rows}))
+
+
+@spark.command()
+@cluster_options
+@click.option("--other-members", required=True, help="The cluster that is compared, and repaired.")
+@click.option("--other-token-file", help="Default: the same token.")
+@click.option("--other-map", help="Default: the only one.")
+@click.option("--path", default="/", show_default=True, help="Nodes at and below it.")
+@click.option("--repair", is_flag=True, help="Make the other one equal; default: only count.")
+@click.option("--to", "target", help="Write the differing paths to this Parquet folder.")
+def reconcile(
+    other_members: str,
+    other_token_file: str | None,
+    other_map: str | None,
+    path: str,
+    repair: bool,
+    target: str | None,
+    **where: Any,
+) -> int:
+    """Compare two clusters, deletions included. Exit 1 if they differ and were not repaired."""
+    with _session(where) as (session, jobs, cluster):
+        other = {"members": other_members, "tokenfile": other_token_file or cluster["tokenfile"]}
+        if other_map:
+            other["map"] = other_map
+        found = jobs.reconcile(session, cluster, other, path=path, repair=repair)
+        if target:
+            found.frame.write.parquet(target)
+    click.echo(
+        json.dumps(
+            {
+                "missing": found.left,
+                "surplus": found.right,
+                "different": found.both,
+                "repaired": found.repaired,
+            }
+        )
+    )
+    return DIFFERENT if found.left + found.right + found.both and not repair else 0
+
+
+@contextmanager
+def _session(where: Mapping[str, Any]) -> Iterator[tuple[Any, Any, dict[str, str]]]:
+    """A session, the jobs, and the cluster; what Spark says of our errors becomes one line."""
+    from jgroups_py.spark import open_session, problem_of
+
+    cluster = {"members": where["members"], "tokenfile": where["token_file"]}
+    if where["map_name"]:
+        cluster["map"] = where["map_name"]
+    try:
+        with open_session(where["master"], memory=where["memory"]) as session:
+            from jgroups_py.spark import jobs
+            from jgroups_py.spark.options import options_of
+
+            options_of(cluster)
+            yield session, jobs, cluster
+    except JGroupsError:
+        raise
+    except Exception as error:
+        line = problem_of(error)
+        if line is None:
+            raise
+        raise JGroupsError(line) from error
