@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from jgroups_py.address import Address
 from jgroups_py.buddy.messages import (
     Adopted,
@@ -44,6 +46,10 @@ class Backup:
         for path, node in changes:
             if node is None:
                 self.nodes.pop(path, None)
+            elif node.passive:
+                known = self.nodes.get(path)
+                if known is not None:  # else it is still to be pushed
+                    self.nodes[path] = replace(node, value=known.value, passive=False)
             else:
                 self.nodes[path] = node
 

@@ -57,6 +57,8 @@ class Buddies:
         self.machine = machine
         self.wanted: list[Address] = []
         self.holders: dict[Address, Holder] = {}
+        self.blocked = False
+        """What is to be pushed next waits for values from the store."""
         self.pools: dict[Address, Pool] = {}
         """What members announced."""
         self.leaving: dict[Address, bool] = {}
@@ -134,7 +136,9 @@ class Buddies:
     # --- the push
 
     def push(self) -> bool:
-        """Sends the next chunk to one buddy that is being filled; False: nothing to send."""
+        """Sends the next chunk to one buddy that is being filled; False: nothing to send now."""
+        if self.blocked:
+            return False
         for member, holder in self.holders.items():
             if holder.state is FILLING and holder.todo is not None:
                 self._push(member, holder, holder.todo)
@@ -143,10 +147,17 @@ class Buddies:
 
     @property
     def pushing(self) -> bool:
-        return any(h.todo is not None for h in self.holders.values())
+        return not self.blocked and any(h.todo is not None for h in self.holders.values())
 
     def _push(self, member: Address, holder: Holder, todo: deque[Path]) -> None:
         machine = self.machine
+        own = machine.own
+        next_ones = islice(todo, machine.config.chunk_nodes)
+        passive = [p for p in next_ones if p in own and own[p].passive]
+        if passive:
+            self.blocked = True
+            machine.passive.need(passive)
+            return
         nodes: list[tuple[Path, Node]] = []
         room = machine.config.chunk_bytes
         while todo and room > 0 and len(nodes) < machine.config.chunk_nodes:

@@ -245,7 +245,15 @@ class Calls:
         lineage = node.lineage
         if stamp[:2] != old[:2] or stamp.owner != old.owner:
             lineage = (*lineage, old)[-LINEAGE_MAX:]
-        return replace(node, value=value, stamp=stamp, removed=removed, lineage=lineage, came="")
+        return replace(
+            node,
+            value=value,
+            stamp=stamp,
+            removed=removed,
+            lineage=lineage,
+            came="",
+            passive=False,
+        )
 
     def _end(
         self, call: Call, outcome: Outcome, result: Any = None, error: Exception | None = None

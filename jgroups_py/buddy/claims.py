@@ -205,6 +205,10 @@ class Claims:
             covered = [(path, node) for path, node in covered if node.removed]
         if any(n.giver is not None or not machine.log.stable(p) for p, n in covered):
             return False
+        passive = [path for path, node in covered if node.passive]
+        if passive:
+            machine.passive.need(passive)
+            return False
         claimant = claim.claim[0]
         grants = []
         for path, node in covered:

@@ -49,6 +49,8 @@ class Scheduler:
         self.random = random = _random.Random(f"{profile}:{seed}")
         buddies = random.choice((1, 1, 2, 2, 3))
         members = random.randint(max(2, buddies), 6)
+        if profile == "passive":
+            profile = "merges" if seed % 2 else "crashes"
         judged = {"crashes": "values", "merges": "merges"}.get(profile, "owners")
         sync = profile != "async" and (profile != "chaos" or random.random() < 0.5)
         tombstones = random.choice((0.0, 1000.0)) if profile in ("crashes", "async") else 1000.0
@@ -128,6 +130,8 @@ class Scheduler:
         if self.world.spent and self.crashes and self.profile != "chaos" and random.random() < 0.03:
             self._recover()
             return
+        if self.profile == "passive" and random.random() < 0.15 and self._passive():
+            return
         draw = random.random()
         if draw < self.call_rate:
             self._call()
@@ -140,7 +144,7 @@ class Scheduler:
     def _deliver(self) -> bool:
         pairs = list(self.world.channels)
         if not pairs:
-            return self._push() or self._view()
+            return self._push() or self._view() or self._activate()
         for _ in range(4):
             pair = pairs[int(self.random.random() * len(pairs))]
             if pair[0] not in self.slow and pair[1] not in self.slow:
@@ -154,6 +158,16 @@ class Scheduler:
     def _push(self) -> bool:
         pushing = [m for m, machine in self.world.machines.items() if machine.buddies.pushing]
         return bool(pushing) and self._take(("push", self.random.choice(pushing)))
+
+    def _passive(self) -> bool:
+        if self.random.random() < 0.3:
+            return self._activate()
+        members = list(self.world.machines)
+        return self._take(("passivate", self.random.choice(members), self.random.choice(PATHS)))
+
+    def _activate(self) -> bool:
+        passive = [m for m, x in self.world.machines.items() if _has_passive(x)]
+        return bool(passive) and self._take(("activate", self.random.choice(passive)))
 
     def _call(self) -> None:
         random = self.random
@@ -220,6 +234,10 @@ class Scheduler:
         come_to_rest(self.world, self)
 
 
+def _has_passive(machine: BuddyMachine) -> bool:
+    return machine.buddies.blocked or any(node.passive for node in machine.own.values())
+
+
 def _delicate(machine: BuddyMachine) -> bool:
     """Is it in the middle of something that a crash might spoil?"""
     return any(n.to is not None or n.giver is not None for n in machine.own.values()) or any(
@@ -247,6 +265,10 @@ def come_to_rest(world: World, scheduler: Scheduler | None) -> None:
         pushing = next((m for m, x in world.machines.items() if x.buddies.pushing), None)
         if pushing is not None:
             take(("push", pushing))
+            continue
+        passive = next((m for m, x in world.machines.items() if _has_passive(x)), None)
+        if passive is not None:
+            take(("activate", passive))
             continue
         late = next((i for i, part in enumerate(world.parts) if world.outdated(part)), None)
         if late is not None:

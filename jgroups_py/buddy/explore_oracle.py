@@ -38,6 +38,7 @@ class Oracle:
         self.purged: dict[Path, frozenset[int]] = {}
         self.listed: dict[Path, frozenset[int]] = {}
         self.history: dict[tuple[Path, Stamp], frozenset[int]] = {}
+        self.written: dict[tuple[Path, Stamp], int | None] = {}
         self._pending: list[tuple[Call, Path, frozenset[int], int | None]] = []
 
     # --- I1
@@ -92,6 +93,7 @@ class Oracle:
             if node.value != value or node.removed != (value is None):
                 raise Violation("value", f"{path} is {node.value!r}, written was {value!r}")
             self.history[(path, node.stamp)] = history
+            self.written[(path, node.stamp)] = value
         self._pending.clear()
 
     def acknowledged(self, path: Path, op: int) -> None:
@@ -114,6 +116,7 @@ class Oracle:
         by_address = {machine.me: machine for machine in machines}
         for machine in machines:
             self._is_idle(machine)
+            self._values_as_written(machine)
             self._backups_equal(machine, by_address)
             self.single_owner(machine, machines)
         if self.values or self.merges:
@@ -147,6 +150,11 @@ class Oracle:
         for owner in machine.backups.of:
             if machine.me not in by_address[owner].buddies.holders:
                 raise Violation("I6", f"{machine.me!r} keeps a backup of {owner!r} for nothing")
+
+    def _values_as_written(self, machine: BuddyMachine) -> None:
+        for path, node in machine.own.items():
+            if self.written.get((path, node.stamp), node.value) != node.value:
+                raise Violation("value", f"{path} at {machine.me!r} is {node.value!r} at rest")
 
     def _nothing_lost(self, machines: list[BuddyMachine]) -> None:
         """I2 at the end; after merges I9: what is not there is listed."""

@@ -28,6 +28,8 @@ KINDS: Final = (
     "deliver",
     "view",
     "push",
+    "passivate",
+    "activate",
     "call",
     "cancel",
     "tick",
@@ -101,6 +103,8 @@ class World:
         self.outcomes: dict[int, Completed] = {}
         self.events: list[tuple[Address, Event]] = []
         self.may_go: dict[Address, None] = {}
+        self.stored: dict[Address, dict[Path, Any]] = {}
+        """What each member has in its store."""
         self.spent = 0
         """Crashes since everything was protected."""
         self.allowed = 0
@@ -155,10 +159,32 @@ class World:
         self._after(machine)
         return True
 
+    def _do_passivate(self, member: Address, path: Path) -> bool:
+        """Not what a call is about to use: a cache has a lock on that."""
+        machine = self.machines.get(member)
+        if machine is None or any(covers(c.wanted, path) for c in machine.calls.open.values()):
+            return False
+        value = machine.own[path].value if path in machine.own else None
+        if not machine.passive.put(path):
+            return False
+        self.stored.setdefault(member, {})[path] = value
+        return True
+
+    def _do_activate(self, member: Address) -> bool:
+        """All that is passive there, whether something waits for it or not."""
+        machine = self.machines.get(member)
+        passive = [p for p, node in machine.own.items() if node.passive] if machine else []
+        if machine is None or not (passive or machine.buddies.blocked):
+            return False
+        machine.activate({path: self.stored[member][path] for path in passive}, self.now)
+        self._after(machine)
+        return True
+
     def _do_call(self, member: Address, kind: str, wanted: tuple[Wanted, ...], mode: str) -> bool:
         machine = self.machines.get(member)
         if machine is None or not machine.members:
             return False
+        self._do_activate(member)
         self._ops += 1
         operation = Operation(self._ops, member, self.oracle.acked)
         self.operations[operation.id] = operation

@@ -12,7 +12,7 @@ sending; a message may arrive before its view.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from jgroups_py.address import Address
@@ -32,6 +32,7 @@ from jgroups_py.buddy.log import Log
 from jgroups_py.buddy.merge import Merge
 from jgroups_py.buddy.outputs import Completed, Event, Output, Send
 from jgroups_py.buddy.owned import Owned
+from jgroups_py.buddy.passive import Passive
 from jgroups_py.buddy.removal import Removal
 from jgroups_py.buddy.site_messages import AnySiteMessage
 from jgroups_py.buddy.sites import Sites
@@ -90,6 +91,7 @@ class BuddyMachine:
         self.merge = Merge(self)
         self.leaving = Leave(self)
         self.removal = Removal(self)
+        self.passive = Passive(self)
         self.sites = Sites(self)
         self.arrivals = Arrivals(self)
         self.walks = Walks(self)
@@ -222,6 +224,12 @@ class BuddyMachine:
         """Begins to leave; the event ``may_leave`` says when nothing is lost by going."""
         self.now = now
         self.leaving.begin()
+        self._end_step()
+
+    def activate(self, values: Mapping[Path, Any], now: float) -> None:
+        """Answers the event ``activate``: values that are in memory again (``Passive``)."""
+        self.now = now
+        self.passive.back(values)
         self._end_step()
 
     def advance(self, now: float) -> None:

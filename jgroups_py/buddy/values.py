@@ -45,6 +45,8 @@ class Node(msgspec.Struct, frozen=True, array_like=True):
     ``unsent``: (site, number) of the event that each site has still to be sent.
     ``lineage``: the last stamp of each earlier ownership that wrote, the newest ``LINEAGE_MAX`` of them.
     ``came``: the site that the value came from; empty: it was written here.
+    ``passive``: at its owner, the value is not here (None) but in a store; in the log, it is what holders
+    have already. Neither pushed nor granted so.
     """
 
     value: Any
@@ -56,6 +58,7 @@ class Node(msgspec.Struct, frozen=True, array_like=True):
     lineage: tuple[Stamp, ...] = ()
     to: tuple[Address, Epoch] | None = None
     came: str = ""
+    passive: bool = False
 
 
 class BuddyGroup(msgspec.Struct, frozen=True, array_like=True):

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import trio
 
@@ -44,7 +44,8 @@ TICK = 1.0
 
 class BuddyManager:
     """See the module. ``source``: the cache file. ``changed()``: a step was made. ``told(completed)``: a call has ended.
-    ``ended_by(error)``: the channel has. ``discarded(value)``: a merge dropped it."""
+    ``ended_by(error)``: the channel has. ``discarded(value)``: a merge dropped it.
+    ``needed(paths)``: of passive nodes; ``activate`` answers."""
 
     def __init__(
         self,
@@ -56,6 +57,7 @@ class BuddyManager:
         told: Callable[[Completed], None],
         ended_by: Callable[[Exception], None],
         discarded: Callable[[Discarded], None],
+        needed: Callable[[Sequence[Path]], None],
     ) -> None:
         self._config = config
         self._locator = locator
@@ -64,6 +66,7 @@ class BuddyManager:
         self._told = told
         self._ended_by = ended_by
         self._discarded = discarded
+        self._needed = needed
         self._channel: Channel
         self.machine: BuddyMachine
         self.entries = Entries()
@@ -175,6 +178,13 @@ class BuddyManager:
         self.machine.cancel(call, trio.current_time())
         self._after()
 
+    def activate(self, values: Mapping[Path, dict[str, bytes]]) -> None:
+        """Values are in memory again; what waited for them goes on at once."""
+        self.machine.activate(values, trio.current_time())
+        self._after()
+        if not self._waiting and self.machine.push(trio.current_time()):
+            self._after()
+
     async def leave(self) -> None:
         """Hands everything over; returns when it is safe to go, or ``leave_timeout`` is over."""
         self.machine.leave(trio.current_time())
@@ -272,6 +282,8 @@ class BuddyManager:
                 path, name = Fqn(detail.path), self._channel.name_of(detail.member)
                 self._warn("the merge discarded a value: %s of %s, %s", path, name, detail.stamp)
                 self._discarded(detail)
+            case "activate" if isinstance(detail, tuple):
+                self._needed(detail)
             case "complaint":
                 self._warn("%s", detail)
 

@@ -33,8 +33,9 @@ from jgroups_py.cache.call import Call, compute
 from jgroups_py.cache.changes import Change, RemoveTree
 from jgroups_py.cache.fqn import BACKUP_ROOT, ROOT, Fqn
 from jgroups_py.cache.locks import Scope
-from jgroups_py.cache.node import Node
+from jgroups_py.cache.node import EMPTY, Node
 from jgroups_py.cache.owned_tree import OwnedTree, shown
+from jgroups_py.cache.passive import PassiveNodes
 from jgroups_py.cache.replication import Replication
 from jgroups_py.cache.settings import CacheSettings
 from jgroups_py.errors import CacheError, NotOwner, ReplicationError
@@ -82,8 +83,11 @@ class BuddyReplication(Replication):
             told=self._told,
             ended_by=self._end,
             discarded=self._drop,
+            needed=lambda paths: self.passive.need(paths),
         )
         self.container.backups = self.manager.backups
+        self.passive = PassiveNodes(self.manager, self.container.mine, lambda: self.tree)
+        self.container.outside = self.passive
         self._left: dict[Path, Node] = {}
         """Nodes that this member had before this step of the machine, and has no longer."""
         self._tickets: dict[int, _Ticket] = {}
@@ -93,11 +97,19 @@ class BuddyReplication(Replication):
 
     def statistics(self) -> Mapping[str, int]:
         nodes, size = self.container.backup_size()
-        return {**self.manager.statistics(), "backup_nodes": nodes, "backup_bytes": size}
+        return {
+            **self.manager.statistics(),
+            "backup_nodes": nodes,
+            "backup_bytes": size,
+            "passive_nodes": len(self.passive.paths),
+            "activation_failures": self.passive.failures,
+        }
 
     # --- for calls
 
     async def claim(self, call: Call, missing: Sequence[Scope], *, search: bool) -> None:
+        for scope in call.scopes:
+            self.passive.check(scope.path)
         if call.writes:
             wanted = tuple(self._wanted(scope, search) for scope in call.scopes)
         else:
@@ -173,7 +185,8 @@ class BuddyReplication(Replication):
         if call.options.gravitation:  # the caller says so
             return True
         if scope.deep:
-            return path != ROOT and not self.container.within(path)
+            here = call.stored_names or self.container.within(path)
+            return path != ROOT and not here
         entry = self.manager.entries.get(path)
         return entry is None or entry.to is not None
 
@@ -222,7 +235,13 @@ class BuddyReplication(Replication):
         written, moved = [], []
         for path in touched:
             fqn = Fqn(path)
-            before, after = self.container.owned(fqn), shown(entries.get(path))
+            entry = entries.get(path)
+            before, after = self.container.owned(fqn), shown(entry)
+            if path in self.passive.paths:
+                if entry is not None and entry.passive:
+                    continue
+                self.passive.gone(path)
+                before = EMPTY  # it was there, though not in memory
             if before is after is None:
                 continue
             change = Change(fqn, before, after)

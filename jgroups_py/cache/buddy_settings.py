@@ -9,6 +9,7 @@ from jgroups_py.buddy.config import BuddyConfig
 from jgroups_py.buddy.locator import BuddyLocator, NextMemberBuddyLocator
 from jgroups_py.cache.plugins import find_class
 from jgroups_py.cache.settings import NEXT_MEMBER, BuddyReplicationConfig, CacheSettings
+from jgroups_py.cache.store import Store
 from jgroups_py.driver.interfaces import interfaces
 from jgroups_py.errors import ConfigError
 
@@ -56,13 +57,19 @@ def host_addresses(config: BuddyReplicationConfig) -> tuple[str, ...]:
     return tuple(dict.fromkeys(str(ip) for ip in found if not ip.is_loopback))
 
 
-def check_buddies(settings: CacheSettings) -> None:
+def check_buddies(settings: CacheSettings, store: Store | None) -> None:
     """ConfigError for what does not go together with buddies."""
     loader = settings.cache_loader_configuration
-    if settings.eviction_policy_config.regions:
-        problem = "EvictionPolicyConfig: an owner keeps its nodes in memory, its buddies copy those"
-    elif loader is not None and loader.passivation:
-        problem = "CacheLoaderConfiguration: an owner keeps its nodes in memory, no passivation"
+    if settings.eviction_policy_config.regions and loader is None and store is None:
+        problem = (
+            "EvictionPolicyConfig: with buddies what leaves memory needs a store to go to"
+            " (CacheLoaderConfiguration); only its owner may remove it"
+        )
+    elif loader is not None and loader.passivation and not loader.purge_on_startup:
+        problem = (
+            "CacheLoaderConfiguration: passivation with buddies needs purgeOnStartup = true, and a"
+            " store of its own for each member: other members took over what is left from last time"
+        )
     else:
         return
     raise ConfigError(problem, file=settings.source)

@@ -32,7 +32,7 @@ def message_of(payload: object) -> tuple[ViewKey, Message]:
     tag, message = decode(bytes(payload[1:]))
     try:
         for path, entry in _entries(message):
-            _check(path, entry)
+            _check(path, entry, in_log=isinstance(message, Op))
     except CacheRefused as error:
         raise RemoteProtocolError(f"not a node of a cache: {error}") from None
     return tag, message
@@ -49,7 +49,7 @@ def _entries(message: Message) -> Iterable[tuple[Path, Entry | None]]:
     return ()
 
 
-def _check(path: Path, entry: Entry | None) -> None:
+def _check(path: Path, entry: Entry | None, *, in_log: bool) -> None:
     if not path or Fqn(path).is_within(BACKUP_ROOT):
         raise CacheRefused(f"{Fqn(path)} cannot be owned")
     if entry is None:
@@ -57,7 +57,9 @@ def _check(path: Path, entry: Entry | None) -> None:
     if entry.removed:
         if entry.value is not None:
             raise CacheRefused("removed, with a value")
-    elif not isinstance(entry.value, dict):
+    elif entry.passive and in_log and entry.value is None:
+        pass  # holders have the value
+    elif entry.passive or not isinstance(entry.value, dict):
         raise CacheRefused("no attributes")
     else:
         for key, value in entry.value.items():

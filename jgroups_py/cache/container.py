@@ -45,6 +45,10 @@ class Container(ABC):
     def unload(self, path: Fqn) -> None:
         """The call that had ``path`` loaded is over: what it has not made its own may go."""
 
+    def may_discard(self, path: Fqn) -> bool:
+        """Would ``discard`` be possible now?"""
+        return True
+
     @abstractmethod
     def discard(self, path: Fqn) -> bool:
         """Gives up the memory of a node (eviction). That is no removal.

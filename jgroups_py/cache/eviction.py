@@ -107,6 +107,20 @@ class Evictor:
         if self._keeper is not None:
             self._keeper.given(path, remove=remove)
 
+    def stored(self, path: Fqn) -> None:
+        """The store has a row of a node that was not in memory."""
+        if self._keeper is not None:
+            self._keeper.has_row(path)
+
+    async def load(self, path: Fqn) -> Node | None:
+        """The stored node, which is about to be in memory again. StoreError."""
+        if self._keeper is None:
+            raise StoreError("there is no store")
+        node = await self._keeper.load(path)
+        if node is not None:
+            self._keeper.was_loaded(path)
+        return node
+
     def _policy_of(self, path: Fqn) -> EvictionPolicy | None:
         if not self._regions or path.is_within(BACKUP_ROOT):
             return None
@@ -148,7 +162,7 @@ class Evictor:
             StoreError: it could not be saved, and stays in memory.
         """
         refuse_backups(path)
-        node = self._container.get(path)
+        node = self._container.get(path) if self._container.may_discard(path) else None
         lock = self._locks.try_acquire((Scope(path, write=True),)) if node is not None else None
         if node is None or lock is None:
             return False
@@ -183,6 +197,8 @@ class Evictor:
         resting = not insist and failed_at is not None and now - failed_at < RETRY_AFTER
 
         def can_take(path: Fqn) -> bool:
+            if not self._container.may_discard(path):
+                return False
             if resting and self._keeper is not None and not self._keeper.is_saved(path):
                 return False
             lock = self._locks.try_acquire((Scope(path, write=True),))

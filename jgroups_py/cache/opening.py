@@ -74,7 +74,7 @@ async def open_tree_cache(
             yield cache
         return
     if settings.buddies is not None:
-        check_buddies(settings)
+        check_buddies(settings, store)
     else:
         _check_replicated(settings, store)
     group = cluster or settings.cluster_name
@@ -144,6 +144,7 @@ async def _open_with_buddies(
         try:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(buddy.manager.run)
+                nursery.start_soon(buddy.passive.restore)
                 await buddy.manager.ready.wait()
                 try:
                     yield cache

@@ -10,7 +10,7 @@ A node that came from a store is a value, not ownership: it is here for the call
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from jgroups_py.buddy.owned import Owned
 from jgroups_py.buddy.values import Node as Entry
@@ -45,35 +45,50 @@ class Entries(Owned):
 
 
 def shown(entry: Entry | None) -> Node | None:
-    """The node of an entry, for who owns it: None when it is removed, or somebody else's by now."""
-    if entry is None or entry.removed or entry.to is not None:
+    """The node of an entry, for who owns it: None when it is removed, not in memory, or somebody else's
+    by now."""
+    if entry is None or entry.removed or entry.passive or entry.to is not None:
         return None
     return Node(entry.value)
+
+
+class Outside(Protocol):
+    """Who knows of owned nodes that are in a store only."""
+
+    def may(self, path: Fqn) -> bool:
+        """Can the node leave memory?"""
+
+    def put(self, path: Fqn) -> bool:
+        """Does it?"""
+
+    def take(self, path: Fqn, node: Node) -> bool:
+        """Is it one that comes back?"""
 
 
 class OwnedTree(Container):
     """See the module. ``backups``: what this member keeps for others, now."""
 
     def __init__(self) -> None:
-        self._mine = MemoryTree()
+        self.mine = MemoryTree()
         self._loaded: dict[Fqn, Node] = {}
         self.backups: Backups = dict
+        self.outside: Outside
 
     def owned(self, path: Fqn) -> Node | None:
         """As ``get``, of this member's own nodes only."""
-        return self._mine.get(path)
+        return self.mine.get(path)
 
     def get(self, path: Fqn) -> Node | None:
         if path.is_within(BACKUP_ROOT):
             return dict(self._backup_nodes(path, deep=False)).get(path)
-        node = self._mine.get(path)
+        node = self.mine.get(path)
         return self._loaded.get(path) if node is None else node
 
     def within(self, path: Fqn) -> Sequence[Fqn]:
         if path.is_within(BACKUP_ROOT):
             return sorted(p for p, _ in self._backup_nodes(path))
-        mine = self._mine.within(path)
-        more = [p for p in self._loaded if p.is_within(path) and self._mine.get(p) is None]
+        mine = self.mine.within(path)
+        more = [p for p in self._loaded if p.is_within(path) and self.mine.get(p) is None]
         return sorted([*mine, *more]) if more else mine
 
     def children(self, path: Fqn) -> Sequence[str]:
@@ -83,33 +98,37 @@ class OwnedTree(Container):
             paths: Iterable[Fqn] = (p for p, _ in self._backup_nodes(path))
         else:
             paths = (p for p in self._loaded if p.is_within(path))
-        names = dict.fromkeys(self._mine.children(path))
+        names = dict.fromkeys(self.mine.children(path))
         names.update(dict.fromkeys(p[len(path)] for p in paths if len(p) > len(path)))
         return tuple(names)
 
     def nodes(self) -> dict[Fqn, Node]:
-        return self._mine.nodes()
+        return self.mine.nodes()
 
     def apply(self, changes: Changes) -> None:
-        self._mine.apply(changes)
+        self.mine.apply(changes)
         for change in changes:
             self._loaded.pop(change.path, None)
 
     def load(self, path: Fqn, node: Node) -> None:
-        self._loaded[path] = node
+        if not self.outside.take(path, node):
+            self._loaded[path] = node
 
     def unload(self, path: Fqn) -> None:
         self._loaded.pop(path, None)
 
+    def may_discard(self, path: Fqn) -> bool:
+        return self.outside.may(path)
+
     def discard(self, path: Fqn) -> bool:
-        return False  # the machine's entry is what ownership and backups are made of
+        return self.outside.put(path)  # the entry stays: ownership and backups are made of it
 
     @property
     def size(self) -> int:
-        return self._mine.size
+        return self.mine.size
 
     def __len__(self) -> int:
-        return len(self._mine)
+        return len(self.mine)
 
     def backup_size(self) -> tuple[int, int]:
         """Nodes and bytes (names and values) kept for others."""

@@ -92,6 +92,10 @@ class Keeper:
         self._rows.add(path)
         self.loaded += 1
 
+    def has_row(self, path: Fqn) -> None:
+        """There is one, of whatever age."""
+        self._rows.add(path)
+
     # --- writing
 
     async def before(self, changes: Changes) -> None:

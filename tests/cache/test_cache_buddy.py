@@ -18,10 +18,8 @@ from jgroups_py.cache import (
     CacheSettings,
     Fqn,
     Kind,
-    LoaderConfig,
     MsgpackCodec,
     NodeChanged,
-    StoreConfig,
     TreeCache,
     open_tree_cache,
 )
@@ -32,7 +30,6 @@ from jgroups_py.errors import (
     CacheClosed,
     CacheError,
     CacheRefused,
-    ConfigError,
     Expelled,
     NotOwner,
     ReplicationError,
@@ -514,25 +511,6 @@ async def test_the_former_owners_store(remove: bool, autojump_clock: Any) -> Non
         assert a_store.rows[Fqn.parse("/x")].attributes["k"] == MsgpackCodec().encode(2)
         await g.close("A")
         assert await b.get("/x", "k") == 2
-
-
-@pytest.mark.parametrize(
-    ("loader", "regions", "said"),
-    [
-        (LoaderConfig(cacheloader=StoreConfig(), passivation=True), False, "no passivation"),
-        (None, True, "EvictionPolicyConfig: an owner keeps its nodes"),
-    ],
-)
-async def test_what_does_not_go_with_buddies_is_refused(
-    loader: LoaderConfig | None, regions: bool, said: str
-) -> None:
-    from jgroups_py.cache import EvictionConfig, RegionConfig
-
-    eviction = EvictionConfig(regions=(RegionConfig(name="/", max_nodes=5),) if regions else ())
-    config = settings(cache_loader_configuration=loader, eviction_policy_config=eviction)
-    with pytest.raises(ConfigError, match=said):
-        async with open_tree_cache(config):
-            pass
 
 
 async def test_what_is_done_but_not_acknowledged_is_waited_for(autojump_clock: Any) -> None:

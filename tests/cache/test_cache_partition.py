@@ -37,7 +37,9 @@ async def test_with_majority_the_smaller_side_refuses_and_nothing_is_discarded(
             while len(c.buddies.members) != 1 or len(a.buddies.members) != 2:  # noqa: ASYNC110
                 await trio.sleep(0.1)
         for path in ("/c", "/new"):
-            with pytest.raises(ReplicationError, match=r"is the smaller one.*nothing was") as caught:
+            with pytest.raises(
+                ReplicationError, match=r"is the smaller one.*nothing was"
+            ) as caught:
                 await c.put(path, "k", "c")
             assert caught.value.definite
         assert counter(c, "minority") == 1 and counter(a, "minority") == 0

@@ -1,0 +1,126 @@
+"""Passivation with buddies: an owned node's value leaves memory for the store and comes back.
+
+    evictor --> OwnedTree.discard --> machine: passive, buddies keep their copies
+    a call here --> Loading --> OwnedTree.load --> machine: active again
+    a claim of another member, a new buddy --> event "activate" --> restore() --> machine goes on
+
+The store's row is the value while a node is passive; nobody else has a reason to write it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from typing import Final
+
+import trio
+
+from jgroups_py.buddy.values import Path
+from jgroups_py.cache.buddy_manager import BuddyManager
+from jgroups_py.cache.container import MemoryTree
+from jgroups_py.cache.fqn import Fqn
+from jgroups_py.cache.node import Node
+from jgroups_py.cache.tree import Tree
+from jgroups_py.errors import StoreError
+
+_log = logging.getLogger("jgroups_py.cache")
+RETRY_AFTER: Final = 1.0
+"""Seconds before a store that did not give a value is asked again."""
+
+
+class PassiveNodes:
+    """``mine``: what this member owns and has in memory. ``tree``: asked for when there are nodes."""
+
+    def __init__(self, manager: BuddyManager, mine: MemoryTree, tree: Callable[[], Tree]) -> None:
+        self._tree = tree
+        self.paths: set[Path] = set()
+        self.failures = 0
+        self._manager = manager
+        self._mine = mine
+        self._needed: dict[Path, None] = {}
+        self._wake = trio.Event()
+
+    # --- out of memory, and back
+
+    def may(self, path: Fqn) -> bool:
+        """Can the node leave memory now?"""
+        return self._manager.machine.passive.may(tuple(path))
+
+    def put(self, path: Fqn) -> bool:
+        """The node is in the store; it leaves memory, unless it moved or changed meanwhile."""
+        if not self._manager.machine.passive.put(tuple(path)):
+            return False
+        self._mine.discard(path)
+        self.paths.add(tuple(path))
+        return True
+
+    def take(self, path: Fqn, node: Node) -> bool:
+        """A call has loaded a row. False: it is none of a passive node."""
+        if tuple(path) not in self.paths:
+            return False
+        self._back({tuple(path): node})
+        return True
+
+    def _back(self, nodes: dict[Path, Node]) -> None:
+        for path, node in nodes.items():
+            self._mine.load(Fqn(path), node)
+            self.paths.discard(path)
+        self._manager.activate({path: dict(node.attributes) for path, node in nodes.items()})
+
+    def check(self, path: Fqn) -> None:
+        """Loading should have brought it back. StoreError: its row is gone, so its value is, here."""
+        if tuple(path) in self.paths:
+            raise StoreError(
+                f"there is no row of {path}, which was passivated; nothing was changed"
+            )
+
+    def gone(self, path: Path) -> None:
+        """It was passive, and is not any more: it moved, or a merge dropped it."""
+        self.paths.discard(path)
+        self._tree().evictor.stored(Fqn(path))
+
+    # --- what others wait for
+
+    def need(self, paths: Iterable[Path]) -> None:
+        """The machine wants these values."""
+        self._needed.update(dict.fromkeys(paths))
+        self._wake.set()
+
+    async def restore(self) -> None:
+        """Brings back what is needed; for as long as the cache is open."""
+        while True:
+            await self._wake.wait()
+            self._wake = trio.Event()
+            while self._needed:
+                try:
+                    await self._restore()
+                except StoreError as error:
+                    self.failures += 1
+                    if self.failures == 1:
+                        _log.warning(
+                            "others wait for nodes that the store does not give: %s", error
+                        )
+                    await trio.sleep(RETRY_AFTER)
+            await self._tree().evictor.make_room()
+
+    async def _restore(self) -> None:
+        """All at once, because a claim takes all it covers in one step."""
+        own, loaded = self._manager.entries, {}
+        for path in [*self._needed]:
+            entry = own.get(path)
+            if entry is None or not entry.passive:
+                del self._needed[path]
+                continue
+            node = await self._tree().evictor.load(Fqn(path))
+            now = own.get(path)
+            if now is not None and now.passive and now.stamp == entry.stamp:
+                if node is None:
+                    raise StoreError(f"there is no row of {Fqn(path)}, which was passivated")
+                loaded[path] = node
+        # What changed while the others were loaded has its value, or is needed no longer.
+        ready = {p: n for p, n in loaded.items() if p in own and own[p].passive}
+        for path in ready:
+            del self._needed[path]
+        self._back(ready)
+        for path, node in ready.items():
+            self._tree().evictor.touched(Fqn(path), node, written=False)

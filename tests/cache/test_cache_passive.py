@@ -1,0 +1,291 @@
+"""Eviction and passivation of owned nodes: ownership and copies stay, and the values are found."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import trio
+from cache_group import Group, Split, counter, group, settings, total
+from faulty_store import Fault, FaultyStore
+
+from jgroups_py import MemoryNetwork
+from jgroups_py.cache import (
+    CacheSettings,
+    EvictionConfig,
+    Fqn,
+    LoaderConfig,
+    RegionConfig,
+    StoreConfig,
+    TreeCache,
+    open_tree_cache,
+    parse_cache_settings,
+)
+from jgroups_py.errors import BatchConflict, CacheError, CacheRefused, ConfigError, StoreError
+
+ROOM = 5
+
+
+def small(buddies: int = 1, *, passivation: bool = True, **more: Any) -> CacheSettings:
+    """Memory for few nodes; the others are in the store."""
+    return settings(
+        buddies,
+        eviction_policy_config=EvictionConfig(regions=(RegionConfig(name="/", max_nodes=ROOM),)),
+        cache_loader_configuration=LoaderConfig(
+            cacheloader=StoreConfig(), passivation=passivation, purge_on_startup=passivation
+        ),
+        **more,
+    )
+
+
+async def start(g: Group, names: str, config: CacheSettings) -> list[TreeCache]:
+    for name in names:
+        g.stores.setdefault(name, FaultyStore())
+    return await g.start(names, config)
+
+
+async def fill(cache: TreeCache, count: int = 20) -> None:
+    for n in range(count):
+        await cache.put_node(f"/n/{n}", {"k": n, "more": "x" * n})
+
+
+@pytest.mark.seed("B26")
+@pytest.mark.parametrize("passivation", [True, False])
+async def test_what_left_memory_is_still_owned_and_its_copies_stay(
+    passivation: bool, autojump_clock: Any
+) -> None:
+    async with group() as g:
+        a, b, _ = await start(g, "ABC", small(passivation=passivation))
+        await fill(a)
+        assert a.statistics().nodes <= ROOM and counter(a, "passive_nodes") >= 15
+        assert counter(b, "backup_nodes") == 20  # more than its limit: never evicted
+        (kept,) = await b.children("/_buddy_backup_")
+        with pytest.raises(CacheRefused, match="cannot be evicted"):
+            await b.evict(f"/_buddy_backup_/{kept}/n/0")
+        claims = total([a, b], "buddy_claims")
+        assert len(await a.children("/n")) == 20
+        for n in range(20):
+            assert await a.get("/n/" + str(n), "k") == n
+        await a.put("/n/3", "k", "changed")  # the other attribute is not lost
+        assert await a.get_node("/n/3") == {"k": "changed", "more": "xxx"}
+        assert await a.remove_node("/n/4") and not await a.exists("/n/4")
+        assert a.statistics().nodes <= ROOM
+        assert total([a, b], "buddy_claims") == claims
+        assert await a.evict("/n/3") and not await a.evict("/n/3")
+        assert await a.remove_tree("/n") == 19 and await a.children("/n") == ()
+        assert counter(a, "passive_nodes") == counter(b, "backup_nodes") == 0
+        await trio.sleep(10)
+        assert g.stores["A"].rows == {}  # type: ignore[attr-defined]
+
+
+@pytest.mark.seed("B22")
+async def test_gravitation_finds_what_left_memory(autojump_clock: Any) -> None:
+    async with group() as g:
+        a, b, c = caches = await start(g, "ABC", small())
+        await fill(a)
+        assert await c.get_node("/n/0") == {"k": 0, "more": ""}
+        await c.put("/n/1", "k", "c")
+        assert await a.get("/n/1", "k") == "c"
+        assert len(await b.children("/n", gravitation=True)) == 20  # all of it at once
+        await g.protected()
+        assert [x.statistics().nodes + counter(x, "passive_nodes") for x in caches] == [0, 20, 0]
+        await trio.sleep(6)  # the evictor's task
+        assert b.statistics().nodes <= ROOM
+        assert [await b.get(f"/n/{n}", "k") for n in range(20)] == [0, "c", *range(2, 20)]
+        await trio.sleep(10)
+        assert g.stores["A"].rows == {}  # type: ignore[attr-defined]
+
+
+async def test_the_owner_dies_and_nothing_is_lost(autojump_clock: Any) -> None:
+    async with group() as g:
+        a, b, c = await start(g, "ABC", small())
+        await fill(a)
+        await g.kill("A")
+        await g.protected()
+        assert b.statistics().nodes + counter(b, "passive_nodes") == 20
+        await b.put("/more", "k", 1)
+        assert b.statistics().nodes <= ROOM
+        await g.kill("B")  # its copies are whole, though most left its memory
+        await g.protected()
+        assert [await c.get(f"/n/{n}", "k") for n in range(20)] == [*range(20)]
+
+
+@pytest.mark.parametrize("how", ["join", "leave", "buddy dies"])
+async def test_others_get_values_that_left_memory(how: str, autojump_clock: Any) -> None:
+    async with group() as g:
+        a, b = await start(g, "AB", small())
+        await fill(a, 110)
+        assert counter(a, "passive_nodes") > 100
+        (c,) = await start(g, "C", small())
+        if how == "leave":
+            await g.close("A")
+            assert total([b, c], "nodes_adopted") == 0
+        else:
+            if how == "buddy dies":
+                await g.kill("B")
+                await g.protected()
+                assert counter(c, "backup_nodes") == 110
+                assert a.statistics().nodes <= ROOM
+            await g.kill("A")
+        await g.protected()
+        reader = g.caches["C"]
+        assert [await reader.get(f"/n/{n}", "k") for n in range(110)] == [*range(110)]
+
+
+async def test_a_store_that_fails_makes_others_wait_and_loses_nothing(autojump_clock: Any) -> None:
+    fault: Fault = ""
+    async with group() as g:
+        g.stores["A"] = FaultyStore(lambda: fault)
+        a, b = await start(g, "AB", small(sync_repl_timeout=3))
+        await fill(a)
+        fault = "before"
+        with pytest.raises(CacheError) as caught:
+            await b.get("/n/0", "k")
+        assert caught.value.definite and counter(a, "activation_failures") > 1
+        with pytest.raises(StoreError):
+            await a.get("/n/1", "k")
+        await a.put("/n/19", "k", "in memory")
+        fault = ""
+        assert await b.get("/n/0", "k") == 0
+        await g.protected()
+        # A row that somebody has deleted is said to be missing; the copy is safe.
+        store = g.stores["A"]
+        assert isinstance(store, FaultyStore)
+        gone = next(
+            p for p in store.rows if p != Fqn.parse("/n/0") and a.buddies.entries[tuple(p)].passive
+        )
+        row = store.rows.pop(gone)
+        with pytest.raises(StoreError, match=f"no row of {gone}, which was passivated"):
+            await a.get(gone, "k")
+        with pytest.raises(CacheError):
+            await b.get(gone, "k")
+        store.rows[gone] = row
+        assert await b.get(gone, "k") == int(gone.name)
+
+
+async def test_a_merge_drops_what_left_memory_from_the_store_too(autojump_clock: Any) -> None:
+    async with group() as g:
+        g.network = network = Split()
+        a, _, c, d = caches = await start(g, "ABCD", small())
+        await fill(a, 10)
+        network.side = {id(x.buddies._channel.driver) for x in (c, d)}
+        await until_members(caches, 2)
+        await g.protected()
+        for n in range(10):
+            await a.put(f"/n/{n}", "k", f"a{n}")
+            for time in range(3):
+                await d.put(f"/n/{n}", "k", f"d{n}-{time}")
+        network.side = set()
+        await until_members(caches, 4)
+        await g.protected()
+        assert sum(x.statistics().nodes + counter(x, "passive_nodes") for x in caches) == 10
+        seen = [[await x.get(f"/n/{n}", "k") for n in range(10)] for x in caches]
+        assert seen[0] == seen[1] == seen[2] == seen[3]
+        await trio.sleep(10)
+        rows = [g.stores[x].rows for x in "ABCD"]  # type: ignore[attr-defined]
+        assert sum(map(len, rows)) <= 10
+
+
+async def test_a_winner_of_a_merge_that_left_memory_keeps_whole_copies(autojump_clock: Any) -> None:
+    async with group() as g:
+        g.network = network = Split()
+        a, _, c, d = caches = await start(g, "ABCD", small())
+        await fill(a, 10)
+        network.side = {id(x.buddies._channel.driver) for x in (c, d)}
+        await until_members(caches, 2)
+        await g.protected()
+        for n in range(10):
+            await c.put(f"/n/{n}", "k", f"c{n}")
+        network.side = set()
+        await until_members(caches, 4)
+        await g.protected()
+        assert counter(c, "passive_nodes") >= 5 and counter(d, "backup_nodes") == 10
+        await g.kill("C")
+        await g.protected()
+        assert [await a.get(f"/n/{n}", "k") for n in range(10)] == [f"c{n}" for n in range(10)]
+
+
+async def until_members(caches: list[TreeCache], count: int) -> None:
+    with trio.fail_after(300):
+        while any(len(cache.buddies.members) != count for cache in caches):  # noqa: ASYNC110
+            await trio.sleep(0.1)
+
+
+@pytest.mark.parametrize("seed", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 2, 3))])
+async def test_counters_that_leave_memory_and_move_lose_no_increment(
+    seed: int, autojump_clock: Any
+) -> None:
+    chance = random.Random(seed)
+    done, perhaps = dict.fromkeys(range(20), 0), dict.fromkeys(range(20), 0)
+    stop = False
+
+    async def count(cache: TreeCache, rng: random.Random) -> None:
+        while not stop:
+            n = rng.randrange(20)
+            try:
+                async with cache.batch() as batch:
+                    batch.put(f"/c/{n}", "n", await batch.get(f"/c/{n}", "n", 0) + 1)
+                done[n] += 1
+            except BatchConflict:
+                pass
+            except CacheError as error:
+                perhaps[n] += not error.definite
+            except trio.Cancelled:
+                perhaps[n] += 1
+                raise
+            await trio.sleep(rng.random() / 50)
+
+    async with group() as g:
+        await start(g, "ABC", small(2))
+        victim = chance.choice("ABC")
+        async with trio.open_nursery() as writers:
+            for name, cache in g.caches.items():
+                g.work[name] = trio.CancelScope()
+                rng = random.Random(chance.random())
+                writers.start_soon(within, g.work[name], count, cache, rng)
+            await trio.sleep(0.7)
+            g.work[victim].cancel()
+            await g.kill(victim)
+            await trio.sleep(0.3)
+            stop = True
+        await g.protected()
+        caches = list(g.caches.values())
+        assert total(caches, "buddy_activated") > 30 < total(caches, "buddy_gravitations")
+        assert all(cache.statistics().nodes <= ROOM for cache in caches)
+        for n in range(20):
+            value = await caches[0].get(f"/c/{n}", "n", 0)
+            assert done[n] <= value <= done[n] + perhaps[n]
+        assert sum(done.values()) > 50
+
+
+async def within(scope: trio.CancelScope, do: Any, *arguments: Any) -> None:
+    with scope:
+        await do(*arguments)
+
+
+BUDDIES = "BuddyReplicationConfig: {buddyReplicationEnabled: true}\n"
+STORE = "cacheloader: {class: SqliteStore, properties: {location: x.db}}"
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ("EvictionPolicyConfig: {region: {name: /, maxNodes: 5}}", "needs a store to go to"),
+        (
+            f"CacheLoaderConfiguration: {{passivation: true, {STORE}}}",
+            "needs purgeOnStartup = true",
+        ),
+    ],
+)
+async def test_what_does_not_go_with_buddies_is_refused(more: str, said: str) -> None:
+    text = f"CacheMode: REPL_SYNC\nClusterName: x\nClusterConfig: sim.xml\n{BUDDIES}{more}"
+    config = parse_cache_settings(text, language="yaml", source="c.yaml")
+    with pytest.raises(ConfigError, match=rf"c\.yaml: .*{said}"):
+        async with open_tree_cache(config, transport=MemoryNetwork()):
+            pass
+    if "Eviction" in more:  # a store given in Python is one
+        config = replace(config, cluster_name="y")
+        async with open_tree_cache(config, transport=MemoryNetwork(), store=FaultyStore()) as cache:
+            await cache.put(Fqn(("a",)), "k", 1)
