@@ -1,0 +1,197 @@
+"""Jobs as functions and as commands: load, snapshot, follow, reconcile; with two members and one that dies."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jgroups_py import MemoryNetwork, blocking
+from jgroups_py.cache import load_cache_settings
+
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.filterwarnings("default"),  # Spark's own
+    pytest.mark.timeout(300),
+]
+TOKEN = "a token for the tests"
+
+
+@pytest.fixture
+def token_file(tmp_path: Path) -> str:
+    file = tmp_path / "token"
+    file.write_text(TOKEN + "\n")
+    return str(file)
+
+
+class Member:
+    """A member of a replicated cache with an export port."""
+
+    def __init__(self, name: str, network: MemoryNetwork) -> None:
+        settings = load_cache_settings("replicated.xml", properties={"cache.stack": "sim.xml"})
+        self.stack = ExitStack()
+        self.cache = self.stack.enter_context(
+            blocking.open_tree_cache(
+                settings, cluster="t", name=name, transport=network, timeout=60
+            )
+        )
+        port = self.stack.enter_context(blocking.open_export(self.cache, token=TOKEN))
+        self.place = f"{port.address[0]}:{port.address[1]}"
+
+
+@pytest.fixture
+def members() -> Iterator[list[Member]]:
+    network = MemoryNetwork()
+    with ExitStack() as stack:
+        found = []
+        for name in "AB":
+            found.append(Member(name, network))
+            stack.push(found[-1].stack)
+        yield found
+
+
+def command(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, Any, str]:
+    """Exit code, the JSON it printed, and its complaint."""
+    from jgroups_py.tools.cli import run
+
+    capsys.readouterr()
+    code = run(["spark", *words])
+    out, err = capsys.readouterr()
+    lines = out.strip().splitlines()
+    said = [line for line in err.splitlines() if line.startswith("jgroups-py:")]
+    return code, json.loads(lines[-1]) if lines else None, "".join(said)
+
+
+def tree(cache: blocking.TreeCache) -> dict[str, dict[str, Any]]:
+    nodes = cache._look(lambda: cache._value.tree.container.nodes())
+    decode = cache._value.decode
+    return {
+        str(path): {key: decode(data) for key, data in node.attributes.items()}
+        for path, node in nodes.items()
+        if path[0] != "_export_"
+    }
+
+
+def test_load_snapshot_follow_while_a_member_goes(
+    spark: Any,
+    members: list[Member],
+    token_file: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """What the snapshot has, and the changes after its place, are the cache; though the member that was
+    read first is gone in the middle."""
+    a, b = members
+    file = tmp_path / "users.csv"
+    file.write_text("id,name,visits\n" + "".join(f"{n}/x,N{n},{n}\n" for n in range(500)))
+    where = ("--members", f"{a.place},{b.place}", "--token-file", token_file)
+
+    code, said, _ = command(capsys, "load", str(file), "--path", "/users/{id}", *where)
+    assert (code, said) == (0, {"rows": 500})
+    assert tree(a.cache) == tree(b.cache)
+    assert tree(b.cache)["/users/7\\/x"] == {"id": "7/x", "name": "N7", "visits": 7}
+
+    stop = threading.Event()
+
+    def traffic() -> None:
+        number = 0
+        while not stop.is_set():
+            number += 1
+            b.cache.put(f"/users/{number % 700}", "visits", number)
+            if not number % 5:
+                b.cache.remove_node(f"/users/{(number * 3) % 700}")
+
+    writer = threading.Thread(target=traffic)
+    writer.start()
+    try:
+        picture = str(tmp_path / "picture")
+        code, said, _ = command(capsys, "snapshot", picture, "--path", "/users", *where)
+        assert code == 0 and said["rows"] >= 500
+        table = str(tmp_path / "changes")
+        follow = ("follow", table, "--after", picture, "--once", *where)
+        assert command(capsys, *follow)[0] == 0
+        a.stack.close()
+        code, said, _ = command(capsys, *follow)
+        assert code == 0 and said["rows"] > 0
+    finally:
+        stop.set()
+        writer.join()
+    assert command(capsys, *follow)[0] == 0
+
+    state = {row.path: row.attributes for row in spark.read.parquet(picture).collect()}
+    rows = spark.read.parquet(table).collect()
+    assert len({(row.origin, row.number, row.path) for row in rows}) == len(rows), "each once"
+    for row in sorted(rows, key=lambda row: row.number):  # of one origin: B writes alone
+        if row.removed:
+            state.pop(row.path, None)
+        else:
+            state[row.path] = row.attributes
+    now = {
+        path: {k: json.dumps(v) for k, v in node.items()} for path, node in tree(b.cache).items()
+    }
+    assert state == now
+
+
+def test_reconcile_finds_what_was_planted_and_mends_it(
+    spark: Any, token_file: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    one, other = Member("A", MemoryNetwork()), Member("X", MemoryNetwork())
+    with one.stack, other.stack:
+        nodes = {f"/n/{n}": {"v": n, "w": str(n)} for n in range(200)}
+        one.cache.put_many(nodes)
+        other.cache.put_many({path: dict(reversed(node.items())) for path, node in nodes.items()})
+        one.cache.put("/n/1", "v", -1)
+        one.cache.put("/only/here", "v", 1)
+        other.cache.put("/n/2", "more", 1)
+        other.cache.put("/stray/a", "v", 1)
+        other.cache.put("/stray/b", "v", 1)
+        before = tree(other.cache)
+        places = ("--members", one.place, "--token-file", token_file)
+        compare = ("reconcile", *places, "--other-members", other.place)
+        target = str(tmp_path / "differences")
+
+        code, said, _ = command(capsys, *compare, "--to", target)
+        assert code == 1
+        assert said == {"missing": 1, "surplus": 2, "different": 2, "repaired": False}
+        assert {(row.path, row.what) for row in spark.read.parquet(target).collect()} == {
+            ("/n/1", "both"),
+            ("/n/2", "both"),
+            ("/only/here", "left"),
+            ("/stray/a", "right"),
+            ("/stray/b", "right"),
+        }
+        assert tree(other.cache) == before, "a dry run"
+        assert command(capsys, *compare, "--repair")[0] == 0
+        assert tree(other.cache) == tree(one.cache)
+
+
+def test_commands_complain_in_one_line(
+    spark: Any, token_file: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    member = Member("A", MemoryNetwork())
+    with member.stack:
+        where = ("--members", member.place, "--token-file", token_file)
+        wrong = tmp_path / "wrong"
+        wrong.write_text("a token of somebody else")
+        data = tmp_path / "data.json"
+        data.write_text('{"id": 1, "v": 1}\n{"id": null, "v": 2}\n')
+        for words, said in (
+            (("snapshot", str(tmp_path), *where), "is there already"),
+            (("snapshot", "x", "--members", "127.0.0.1:1", *where[2:]), "no member can be reached"),
+            (("snapshot", "x", *where[:2], "--token-file", str(wrong)), "another token"),
+            (("snapshot", "x", *where[:2], "--token-file", "/nowhere"), "cannot be read"),
+            (("snapshot", "x", *where, "--map", "y"), 'no map "y" here; there is cache'),
+            (("load", "a.txt", "--path", "/{id}", *where), "say which format"),
+            (("load", str(data), "--path", "/{nr}", *where), 'no column "nr"; there is id, v'),
+            (("load", str(data), "--path", "/{id}", *where), "a path is null"),
+            (("follow", "t", "--after", "/nowhere", *where), "cannot be read"),
+        ):
+            code, _, complaint = command(capsys, *words)
+            assert code == 2 and said in complaint, (words, complaint)
+            assert complaint.count("\n") == 0 and len(complaint) < 300
+        assert tree(member.cache) == {}
