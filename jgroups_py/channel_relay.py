@@ -6,9 +6,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from jgroups_py.protocols.relay_state import ALL
+
 if TYPE_CHECKING:
     from jgroups_py.driver import Driver
     from jgroups_py.protocols.relay import RELAY
+    from jgroups_py.protocols.relay_posts import PostListener
     from jgroups_py.protocols.relay_status import RelayStatus
     from jgroups_py.stack import Stack
 
@@ -38,6 +41,38 @@ class RelayControl:
         """``site`` no longer holds messages back; what it then lacks is listed as out of sync."""
         with self._step():
             self._protocol.give_up(site)
+
+    @property
+    def site(self) -> str:
+        """The name of this site."""
+        return self._protocol.config.site
+
+    @property
+    def sites(self) -> tuple[str, ...]:
+        """The sites that the stack file names, without this one."""
+        config = self._protocol.config
+        return tuple(name for name in dict.fromkeys(config.sites) if name != config.site)
+
+    @property
+    def epoch(self) -> tuple[int, str]:
+        """(number, site) of the latest promotion that this member has heard of."""
+        return self._protocol.state.epoch
+
+    @property
+    def active(self) -> bool:
+        """Does every site relay to the others? Then none is promoted."""
+        return self._protocol.config.first_primary == ALL
+
+    def listen(self, listener: PostListener | None) -> None:
+        """Who is told of links to other sites, and gets the posts of their relays. Before the channel
+        joins, for blocks on top."""
+        self._protocol.posts.listener = listener
+
+    def post(self, site: str, payload: bytes) -> bool:
+        """As relay: from here to the relay of a site, in order. False: there is no link, or no room; also
+        what was sent may be lost when the link breaks."""
+        with self._step():
+            return self._protocol.posts.send(site, payload)
 
     @contextmanager
     def _step(self) -> Iterator[None]:

@@ -55,6 +55,7 @@ from jgroups_py.protocols.relay_incoming import Incoming
 from jgroups_py.protocols.relay_joining import Joining
 from jgroups_py.protocols.relay_keeping import Keeping
 from jgroups_py.protocols.relay_leaving import Leaving
+from jgroups_py.protocols.relay_posts import Posts
 from jgroups_py.protocols.relay_reporting import Reporting
 from jgroups_py.protocols.relay_reports import Reports
 from jgroups_py.protocols.relay_spill import SpillFile
@@ -124,6 +125,7 @@ class RELAY(Protocol):
             SpillFile(config.spill_dir, config.max_spill) if spill else None,
             _length,
         )
+        self.posts = Posts(self)
         self.bridge = Bridge(self)
         self.home = Home(self)
         self.holding = Holding(self)

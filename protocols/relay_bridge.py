@@ -156,6 +156,7 @@ class Bridge:
         self.view = None
         for session in sessions.values():
             self._drop_inbox(session)
+            self.relay.posts.gone(session)
 
     def _drop_inbox(self, session: Session) -> None:
         while session.inbox:
@@ -180,6 +181,7 @@ class Bridge:
                 for session in self._of(dest):
                     session.blocked = False
                     self.pump(session)
+                    self.relay.posts.opened(session)
 
     def _of(self, dest: Address | None) -> list[Session]:
         if dest is None:
@@ -193,6 +195,7 @@ class Bridge:
         restart = isinstance(view, MergeView)
         self.view = view
         for peer in [p for p in self.sessions if p not in view]:
+            self.relay.posts.gone(self.sessions[peer])
             self._drop_inbox(self.sessions.pop(peer))
         self.relay.trace("bridge_view", size=len(view), sites=self.sites())
         for peer in view.members:
@@ -344,6 +347,7 @@ class Bridge:
             known = dict.fromkeys(relay.known_origins())
             numbers = {o: n for o, n in numbers.items() if o in known}
         session.answered(numbers, upto)
+        relay.posts.reached(session)
         relay.trace("session", to=session.site or str(session.peer), replay=session.replaying)
         self.pump(session)
         relay.wake()
@@ -505,6 +509,9 @@ class Bridge:
             self._take(session, batch)
             return
         self._consumed(batch)
+        if header.index == Kind.POST:
+            self.relay.posts.received(session, batch)
+            return
         for payload in batch.payloads:
             try:
                 record = decode_bridged(payload)

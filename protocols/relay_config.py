@@ -69,6 +69,9 @@ class RelayConfig(Protocol.Config):
     """Largest run sent to another site."""
     fetch_bytes: Bytes = 1_000_000
     """Most sent to a collecting member before it asks again."""
+    post_bytes: Bytes = 16_000_000
+    """Posts of blocks on top (a cache's events) that may wait for the bridge's flow control, for each
+    site; more are dropped, and the block sends them again."""
     retry_interval: Seconds = 1.0
     """After this long an unanswered question is asked again."""
 

@@ -96,6 +96,7 @@ class Direction:
             return
         relayed = relay.state.relays()
         relay.state.begin_epoch(cut.epoch, cut.base)
+        relay.posts.epoch(*cut.epoch)
         relay.announced = max(relay.announced, cut.epoch)
         relays = relay.state.relays()
         if relays:

@@ -32,6 +32,8 @@ class Session:
         "owes_have",
         "peer",
         "peer_token",
+        "post_bytes",
+        "posts",
         "ready",
         "replay_to",
         "site",
@@ -71,6 +73,9 @@ class Session:
         """Asked to go back to this number, and when; not again before something happens."""
         self.inbox: deque[Batch | Any] = deque()
         """What came while the local group could take no more."""
+        self.posts: deque[bytes] = deque()
+        """Posts that wait for flow control; ``post_bytes`` in all."""
+        self.post_bytes = 0
 
     def begin(self, token: int) -> None:
         """A new question is under way; nothing is known until the answer."""

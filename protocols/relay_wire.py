@@ -10,6 +10,7 @@ a run: a run of multicasts stays one batch everywhere.
     RELAYED   a run of another site's member: over the bridge, and multicast by the relay at its site
     COPY      a run out of a buffer, to a member that collects
     CONTROL   the payload is one record of this module
+    POST      over the bridge: for the block on top of the other relay's channel (relay_posts.py)
 
 Records are msgpack arrays (tag, fields ...), decoded into typed structs only; numbers and lengths are
 checked. Digests ("numbers") map the 16 bytes of an origin to a number; views are (creator, id).
@@ -41,6 +42,7 @@ class Kind(IntEnum):
     RELAYED = 2
     COPY = 3
     CONTROL = 4
+    POST = 5
 
 
 CONTROL_HEADER: Final = FragHeader(0, Kind.CONTROL, 0)

@@ -12,6 +12,7 @@ import msgspec
 
 from jgroups_py.address import UUID, Address
 from jgroups_py.buddy import messages as m
+from jgroups_py.buddy.site_messages import AnySiteMessage
 from jgroups_py.buddy.values import ViewKey
 from jgroups_py.errors import RemoteProtocolError
 
@@ -66,11 +67,27 @@ def _encode(value: Any) -> bytes:
 
 _ENCODER: Final = msgspec.msgpack.Encoder(enc_hook=_encode)
 _DECODER: Final = msgspec.msgpack.Decoder(Envelope, dec_hook=_decode)
+_SITE_DECODER: Final[msgspec.msgpack.Decoder[AnySiteMessage]] = msgspec.msgpack.Decoder(
+    AnySiteMessage, dec_hook=_decode
+)
 
 
 def encode(tag: ViewKey, message: m.Message) -> bytes:
     """Raises TypeError for a value that has no bytes."""
     return _ENCODER.encode(Envelope(tag, message))  # type: ignore[arg-type]
+
+
+def encode_site(message: AnySiteMessage) -> bytes:
+    """What travels between two relays. Raises TypeError for a value that has no bytes."""
+    return _ENCODER.encode(message)
+
+
+def decode_site(data: bytes) -> AnySiteMessage:
+    """Raises RemoteProtocolError for everything that ``encode_site`` does not write."""
+    try:
+        return _SITE_DECODER.decode(data)
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
+        raise RemoteProtocolError(f"no message of another site: {error}") from None
 
 
 def decode(data: bytes) -> tuple[ViewKey, m.Message]:

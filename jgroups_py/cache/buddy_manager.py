@@ -26,14 +26,15 @@ from jgroups_py.buddy.config import BuddyConfig
 from jgroups_py.buddy.locator import BuddyLocator
 from jgroups_py.buddy.machine import BuddyMachine
 from jgroups_py.buddy.messages import Discarded
-from jgroups_py.buddy.outputs import Completed, Event, Send
+from jgroups_py.buddy.outputs import Completed, Event, Send, SendSite
 from jgroups_py.buddy.values import BuddyGroup, Path
 from jgroups_py.buddy.values import Node as Entry
+from jgroups_py.cache.buddy_sites import CacheSites, FromRelay, config_with_sites
 from jgroups_py.cache.buddy_wire import message_of, payload_of
 from jgroups_py.cache.fqn import Fqn
 from jgroups_py.cache.owned_tree import Entries
 from jgroups_py.channel import Channel
-from jgroups_py.errors import ConfigError, JGroupsError, RemoteProtocolError
+from jgroups_py.errors import CacheRefused, ConfigError, JGroupsError, RemoteProtocolError
 from jgroups_py.message import Flag
 from jgroups_py.view import View
 
@@ -72,7 +73,8 @@ class BuddyManager:
         self.entries = Entries()
         self.ready = trio.Event()
         """Set when this member has a view."""
-        self._incoming: deque[View | Batch] = deque()
+        self._sites: CacheSites | None = None
+        self._incoming: deque[View | Batch | FromRelay] = deque()
         self._wake = trio.Event()
         self._pushing = trio.Event()
         self._waiting: dict[Address, deque[bytes]] = {}
@@ -98,6 +100,13 @@ class BuddyManager:
     def groups(self) -> tuple[BuddyGroup, ...]:
         """The groups in which this member is a buddy, those of members that are gone among them."""
         return tuple(backup.group for backup in self.machine.backups.of.values())
+
+    @property
+    def sites(self) -> CacheSites:
+        """Other sites. CacheRefused: the stack has no RELAY."""
+        if self._sites is None:
+            raise CacheRefused("there are no other sites: the stack has no RELAY")
+        return self._sites
 
     @property
     def protected(self) -> bool:
@@ -130,6 +139,10 @@ class BuddyManager:
     def attach(self, channel: Channel) -> BuddyManager:
         """The machine begins with the channel's address. ConfigError: what the locator says."""
         self._channel = channel
+        relay = channel.relay
+        if relay is not None:
+            self._config = config_with_sites(self._config, relay, self._source)
+            self._sites = CacheSites(relay, self._heard, self._after)
         try:
             self.machine = BuddyMachine(
                 channel.address, self._config, name=channel.name, locator=self._locator
@@ -147,6 +160,8 @@ class BuddyManager:
                 where="buddyLocatorClass",
             ) from error
         self.machine.own = self.entries
+        if self._sites is not None:
+            self._sites.machine = self.machine
         return self
 
     def deliver(self, batch: Batch) -> bool:
@@ -212,8 +227,10 @@ class BuddyManager:
                 item = incoming.popleft()
                 if isinstance(item, View):
                     self._install(item)
-                else:
+                elif isinstance(item, Batch):
                     self._take(item)
+                else:
+                    self._from_relay(item)
 
     def _install(self, view: View) -> None:
         self.machine.install(view, trio.current_time())
@@ -235,10 +252,23 @@ class BuddyManager:
             self.machine.receive(batch.src, tag, message, now)
             self._after()
 
+    def _heard(self, item: FromRelay) -> None:
+        self._incoming.append(item)
+        self._wake.set()
+
+    def _from_relay(self, item: FromRelay) -> None:
+        try:
+            self.sites.take(item)
+        except RemoteProtocolError as error:
+            self._warn("a message of another site is dropped: %s", error)
+        self._after()
+
     async def _tick(self) -> None:
         while True:
             await trio.sleep(TICK)
             self.machine.advance(trio.current_time())
+            if self._sites is not None:
+                self._sites.look()
             self._after()
 
     async def _push(self) -> None:
@@ -261,6 +291,8 @@ class BuddyManager:
                     for member in machine.members if to is None else (to,):
                         if member != machine.me:
                             self._send(member, payload)
+                case SendSite(site, message):
+                    self.sites.post(site, message)
                 case Completed():
                     self._told(output)
                 case Event(kind, detail):
@@ -284,6 +316,16 @@ class BuddyManager:
                 self._discarded(detail)
             case "activate" if isinstance(detail, tuple):
                 self._needed(detail)
+            case "site_discarded" if isinstance(detail, tuple):
+                path, stamp, site = detail
+                self._warn("a value of site %s is discarded: %s %s", site, Fqn(path), stamp)
+                ours = site == self.machine.config.site
+                member = self.machine.me if ours else stamp.owner
+                self._discarded(Discarded(path, stamp, member, member))
+            case "out_of_sync" | "in_sync" | "bootstrap_complete" | "reconcile_complete":
+                self._warn("site %s: %s", detail, kind.replace("_", " "))
+            case "promoted":
+                self._warn("this site is the first one, epoch %s", detail)
             case "complaint":
                 self._warn("%s", detail)
 

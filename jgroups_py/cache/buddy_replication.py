@@ -26,6 +26,7 @@ from jgroups_py.buddy.calls import NotOwner as NotOurs
 from jgroups_py.buddy.calls import Outcome, Refused, Values
 from jgroups_py.buddy.messages import Discarded
 from jgroups_py.buddy.outputs import Completed
+from jgroups_py.buddy.values import Node as Entry
 from jgroups_py.buddy.values import Path, Wanted
 from jgroups_py.cache.buddy_manager import BuddyManager
 from jgroups_py.cache.buddy_settings import buddy_config, locator_of
@@ -232,8 +233,10 @@ class BuddyReplication(Replication):
         """What happened to the entries happens to the tree; listeners are told."""
         entries, tree = self.manager.entries, self.tree
         touched, entries.touched = entries.touched, {}
-        written, moved = [], []
-        for path in touched:
+        written: list[Change] = []
+        moved: list[Change] = []
+        arrived: list[Change] = []
+        for path, was in touched.items():
             fqn = Fqn(path)
             entry = entries.get(path)
             before, after = self.container.owned(fqn), shown(entry)
@@ -248,11 +251,14 @@ class BuddyReplication(Replication):
             if path in self._written:
                 written.append(change)
             elif before != after:
-                moved.append(change)
+                (arrived if self._arrived(path, was) else moved).append(change)
         self._written.clear()
         if written:
             tree.apply(tuple(written), local=True)
-        self._left = {tuple(c.path): c.before for c in moved if c.before and not c.after}
+        left = [*arrived, *(change for change in moved if not change.after)]
+        self._left = {tuple(c.path): c.before for c in left if c.before}
+        if arrived:
+            tree.arrived(tuple(arrived))
         if moved:
             tree.moved(tuple(moved), remove=self._remove_on_find)
 
@@ -261,6 +267,15 @@ class BuddyReplication(Replication):
         mine = value.member == self.manager.machine.me
         node = self._left.get(value.path) if mine else None
         self.discarded.add(Fqn(value.path), value.member, node)
+
+    def _arrived(self, path: Path, was: Entry | None) -> bool:
+        """Did another site write it, rather than another member hand it over?"""
+        entry = self.manager.entries.get(path)
+        if entry is None or not entry.came or entry.giver is not None:
+            return False
+        if was is None or was.to is not None:
+            return path not in self.manager.machine.adopted_from
+        return was.stamp != entry.stamp
 
     def _told(self, completed: Completed) -> None:
         ticket = self._tickets.pop(completed.call, None)

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from jgroups_py.buddy.codec import decode, encode
-from jgroups_py.buddy.messages import Answer, Chunk, Message, Op
+from jgroups_py.buddy.codec import decode, decode_site, encode
+from jgroups_py.buddy.messages import Answer, Chunk, FromSite, Message, Op, ToSite
+from jgroups_py.buddy.site_messages import AnySiteMessage, EventAck, Listing, SiteEvent
 from jgroups_py.buddy.values import Node as Entry
 from jgroups_py.buddy.values import Path, ViewKey
 from jgroups_py.cache.fqn import BACKUP_ROOT, Fqn
@@ -33,9 +34,34 @@ def message_of(payload: object) -> tuple[ViewKey, Message]:
     try:
         for path, entry in _entries(message):
             _check(path, entry, in_log=isinstance(message, Op))
+        if isinstance(message, ToSite | FromSite):
+            _check_site(message.message)
     except CacheRefused as error:
         raise RemoteProtocolError(f"not a node of a cache: {error}") from None
     return tag, message
+
+
+def site_message_of(payload: bytes) -> AnySiteMessage:
+    """RemoteProtocolError for everything that a relay of a cache does not post."""
+    message = decode_site(payload)
+    try:
+        _check_site(message)
+    except CacheRefused as error:
+        raise RemoteProtocolError(f"not a node of a cache: {error}") from None
+    return message
+
+
+def _check_site(message: AnySiteMessage) -> None:
+    match message:
+        case SiteEvent(_, _, changes):
+            for sent in changes:
+                _check_value(sent.path, sent.value, sent.removed)
+        case EventAck(_, _, paths):
+            for path in paths:
+                _check_path(path)
+        case Listing(_, _, nodes):
+            for node in nodes:
+                _check_path(node.path)
 
 
 def _entries(message: Message) -> Iterable[tuple[Path, Entry | None]]:
@@ -50,19 +76,28 @@ def _entries(message: Message) -> Iterable[tuple[Path, Entry | None]]:
 
 
 def _check(path: Path, entry: Entry | None, *, in_log: bool) -> None:
+    if entry is None or (entry.passive and in_log and entry.value is None):
+        _check_path(path)  # holders have the value
+    elif entry.passive:
+        raise CacheRefused("no value")
+    else:
+        _check_value(path, entry.value, entry.removed)
+
+
+def _check_path(path: Path) -> None:
     if not path or Fqn(path).is_within(BACKUP_ROOT):
         raise CacheRefused(f"{Fqn(path)} cannot be owned")
-    if entry is None:
-        return
-    if entry.removed:
-        if entry.value is not None:
+
+
+def _check_value(path: Path, found: object, removed: bool) -> None:
+    _check_path(path)
+    if removed:
+        if found is not None:
             raise CacheRefused("removed, with a value")
-    elif entry.passive and in_log and entry.value is None:
-        pass  # holders have the value
-    elif entry.passive or not isinstance(entry.value, dict):
+    elif not isinstance(found, dict):
         raise CacheRefused("no attributes")
     else:
-        for key, value in entry.value.items():
+        for key, value in found.items():
             checked_key(key)
             if type(value) is not bytes:
                 raise CacheRefused(f"the value of {key} is not bytes")

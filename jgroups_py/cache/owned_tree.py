@@ -29,18 +29,19 @@ class Entries(Owned):
 
     def __init__(self) -> None:
         super().__init__()
-        self.touched: dict[Path, None] = {}
+        self.touched: dict[Path, Entry | None] = {}
+        """With the entry there was."""
 
     def __setitem__(self, path: Path, entry: Entry) -> None:
-        self.touched[path] = None
+        self.touched.setdefault(path, self.get(path))
         super().__setitem__(path, entry)
 
     def __delitem__(self, path: Path) -> None:
-        self.touched[path] = None
+        self.touched.setdefault(path, self.get(path))
         super().__delitem__(path)
 
     def pop(self, path: Path, *default: Any) -> Any:
-        self.touched[path] = None
+        self.touched.setdefault(path, self.get(path))
         return super().pop(path, *default)
 
 

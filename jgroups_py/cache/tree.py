@@ -49,6 +49,18 @@ class Tree:
                 self.evictor.taken(change.path, change.after)
             self.listeners.moved(change.path, Kind.TAKEN if change.after else Kind.GIVEN)
 
+    def arrived(self, changes: Changes) -> None:
+        """Another site has written what this member owns."""
+        self.container.apply(changes)
+        for change in changes:
+            if change.after is None:
+                self.evictor.given(change.path, remove=True)
+            else:
+                self.evictor.taken(change.path, change.after)
+        self.listeners.changed(changes, local=False)
+        for observer in self.observers:
+            observer(changes, None)
+
     def load(self, path: Fqn, node: Node) -> None:
         """A node came back from the store."""
         self.container.load(path, node)

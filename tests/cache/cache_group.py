@@ -49,6 +49,7 @@ class Group:
         self.closing: dict[str, trio.Event] = {}
         self.gone: dict[str, trio.Event] = {}
         self.stores: dict[str, Store] = {}
+        self.properties: dict[str, str] = {}
         self.work: dict[str, trio.CancelScope] = {}
 
     async def start(self, names: str, config: CacheSettings) -> list[TreeCache]:
@@ -63,7 +64,11 @@ class Group:
         self.gone[name] = trio.Event()
         with trio.CancelScope() as self.scopes[name]:
             async with open_tree_cache(
-                config, name=name, transport=self.network, store=self.stores.get(name)
+                config,
+                name=name,
+                transport=self.network,
+                store=self.stores.get(name),
+                properties=self.properties,
             ) as cache:
                 self.caches[name] = cache
                 self.closing[name] = trio.Event()

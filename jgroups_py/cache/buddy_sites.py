@@ -1,0 +1,183 @@
+"""A cache whose stack holds RELAY: its buddy machine's link to other sites, and what users see of that.
+
+    machine --> SendSite --> RELAY's post --> the other relay's machine
+    RELAY ----> link, post, epoch --> queue of the manager --> machine
+
+RELAY relays the multicasts of applications; a cache's messages are unicasts with NO_RELAY. What other sites
+must know goes as posts, from relay to relay: they name a site, and a path, but no member there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import trio
+
+from jgroups_py.buddy.codec import encode_site
+from jgroups_py.buddy.config import BuddyConfig
+from jgroups_py.buddy.site_messages import AnySiteMessage
+from jgroups_py.cache.buddy_wire import site_message_of
+from jgroups_py.cache.fqn import Fqn
+from jgroups_py.errors import CacheRefused, ConfigError, RemoteProtocolError
+
+if TYPE_CHECKING:
+    from jgroups_py.buddy.machine import BuddyMachine
+    from jgroups_py.channel_relay import RelayControl
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A link to a site begins, or has ended."""
+
+    site: str
+    up: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Post:
+    """From the relay of another site."""
+
+    site: str
+    payload: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Epoch:
+    """A site was promoted."""
+
+    number: int
+    site: str
+
+
+FromRelay = Link | Post | Epoch
+
+
+@dataclass(frozen=True, slots=True)
+class SitesStatus:
+    """``reachable``: sites that the relay of this one has a link to. ``out_of_sync``: those that lack
+    removals, until they are reconciled. ``under_way``: bootstraps and reconciliations, by site."""
+
+    site: str
+    others: tuple[str, ...]
+    epoch: int
+    reachable: tuple[str, ...]
+    out_of_sync: tuple[str, ...]
+    under_way: Mapping[str, str]
+
+
+class CacheSites:
+    """Other sites, for a member of a cache with buddies. ``hear``: puts what RELAY says into the queue
+    of the manager. ``settled``: runs after each call of the machine."""
+
+    def __init__(
+        self,
+        relay: RelayControl,
+        hear: Callable[[FromRelay], None],
+        settled: Callable[[], None],
+    ) -> None:
+        self._relay = relay
+        self._hear = hear
+        self._settled = settled
+        self.machine: BuddyMachine
+        self.garbage = 0
+        relay.listen(self)
+
+    # --- for users
+
+    @property
+    def status(self) -> SitesStatus:
+        """What this member has been told."""
+        sites = self.machine.sites
+        return SitesStatus(
+            site=self.machine.config.site,
+            others=self.machine.config.sites,
+            epoch=self.machine.site_epoch,
+            reachable=tuple(sites.up),
+            out_of_sync=tuple(sites.out_of_sync),
+            under_way={walk.site: walk.kind for walk in sites.walks},
+        )
+
+    def unsent(self, site: str) -> Mapping[Fqn, int]:
+        """Nodes of this member's whose value (or removal) ``site`` has not acknowledged, with the number
+        of its event here. Together with those of the other members: what ``site`` lacks if this one is
+        lost now. Acknowledged writes below are not lost there: see "Across sites" in
+        design/buddy-replication.md."""
+        self._check(site)
+        return {Fqn(path): n for path, n in self.machine.sites.missing(site).items()}
+
+    def promote(self) -> None:
+        """This site is the first one from now on: what is written here outranks what was written elsewhere
+        before. RELAY's direction turns, too. Returns at once; ``status.epoch`` rises at all members.
+
+        Raises:
+            LocalProtocolError: this member has no view yet.
+        """
+        if self._relay.active:
+            self.machine.promote(trio.current_time())
+            self._settled()
+        else:
+            self._relay.promote()
+
+    def bootstrap(self, site: str) -> None:
+        """Everything of this site is sent to ``site``, one that begins empty. Returns at once;
+        ``status.under_way`` ends with the last acknowledgement."""
+        self._check(site)
+        self.machine.bootstrap(site, trio.current_time())
+        self._settled()
+
+    def _check(self, site: str) -> None:
+        if site not in self.machine.config.sites:
+            raise CacheRefused(f"no other site is called {site!r}: {self.machine.config.sites}")
+
+    # --- of RELAY (PostListener)
+
+    def site_link(self, site: str, up: bool) -> None:
+        self._hear(Link(site, up))
+
+    def site_post(self, site: str, payload: bytes) -> None:
+        self._hear(Post(site, payload))
+
+    def site_epoch(self, number: int, site: str) -> None:
+        self._hear(Epoch(number, site))
+
+    # --- of the manager
+
+    def post(self, site: str, message: AnySiteMessage) -> None:
+        """If it cannot be sent now, the machine sends it again."""
+        self._relay.post(site, encode_site(message))
+
+    def take(self, item: FromRelay) -> None:
+        """Raises RemoteProtocolError: not a message; nothing was done."""
+        machine, now = self.machine, trio.current_time()
+        match item:
+            case Link(site, up):
+                machine.link(site, up, now)
+            case Epoch():
+                self.look()
+            case Post(site, payload):
+                try:
+                    message = site_message_of(payload)
+                except RemoteProtocolError:
+                    self.garbage += 1
+                    raise
+                machine.receive_site(site, message, now)
+
+    def look(self) -> None:
+        """RELAY may know of a promotion that the machine was not told of: joiners are not."""
+        number, site = self._relay.epoch
+        machine = self.machine
+        if site == machine.config.site and number > machine.site_epoch and machine.members:
+            machine.promote(trio.current_time(), number)
+
+
+def config_with_sites(config: BuddyConfig, relay: RelayControl, source: str) -> BuddyConfig:
+    """ConfigError: the stack does not name the other sites."""
+    if not relay.sites:
+        raise ConfigError(
+            "RELAY names no other site: a cache must know them all (RELAY sites=...)",
+            file=source,
+            where="stack",
+        )
+    return replace(config, site=relay.site, sites=relay.sites)
