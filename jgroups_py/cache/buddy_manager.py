@@ -82,6 +82,10 @@ class BuddyManager:
         self._may_go = trio.Event()
         self._ended = False
         self._garbage = 0
+        self.view: View
+        """The newest one that the machine has."""
+        self.on_view: Callable[[View], None] = lambda view: None
+        """Is told of each view the machine was given."""
 
     # --- looking
 
@@ -89,6 +93,11 @@ class BuddyManager:
     def members(self) -> tuple[Address, ...]:
         """Of the view that this member's buddies were chosen in."""
         return self.machine.members
+
+    @property
+    def channel(self) -> Channel:
+        """What it works on."""
+        return self._channel
 
     @property
     def group(self) -> BuddyGroup:
@@ -234,6 +243,8 @@ class BuddyManager:
 
     def _install(self, view: View) -> None:
         self.machine.install(view, trio.current_time())
+        self.view = view
+        self.on_view(view)
         for member in [m for m in self._waiting if m not in view.members]:
             self._waiting[member].clear()
         self._after()

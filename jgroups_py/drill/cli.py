@@ -22,12 +22,13 @@ from typing import Any, TextIO
 
 import click
 
-from jgroups_py.drill import judge, log, stacks, table
+from jgroups_py.drill import cache_judge, judge, log, stacks, table
 from jgroups_py.drill import loader as drill_loader
 from jgroups_py.drill import plan as plans
+from jgroups_py.drill.cache_judge import CacheVerdict
 from jgroups_py.drill.evidence import Evidence
 from jgroups_py.drill.judge import Verdict
-from jgroups_py.drill.model import Drill
+from jgroups_py.drill.model import CACHE_COUNTS, COUNTS, Drill
 from jgroups_py.drill.plan import Plan, Setting
 from jgroups_py.drill.runner import Progress, RunLog, Runner, Silent
 from jgroups_py.errors import ConfigError, JGroupsError
@@ -80,7 +81,7 @@ class Outcome:
     plan: Plan
     run: RunLog
     evidence: Evidence
-    verdict: Verdict
+    verdict: Verdict | CacheVerdict
     result: dict[str, Any]
 
 
@@ -95,19 +96,46 @@ def runner(real: bool) -> Runner:
     return run_simulated
 
 
+def runner_of(plan: Plan, real: bool) -> Runner:
+    """The way to run this plan."""
+    if plan.workload != "cache":
+        return runner(real)
+    if real:
+        from jgroups_py.drill.cache_real import run_cache_real
+
+        return run_cache_real
+    from jgroups_py.drill.cache_simulated import run_cache_simulated
+
+    return run_cache_simulated
+
+
+def check(plan: Plan) -> None:
+    """Raises ``ConfigError`` for files with which no member could start."""
+    stacks.check(plan)
+    if plan.workload == "cache":
+        from jgroups_py.drill import cache_settings
+
+        cache_settings.check(plan)
+
+
 def run(plan: Plan, how: Runner, progress: Progress) -> Outcome:
     """Run and judge. Raises ``DrillError``, ``ConfigError``."""
     logged = how(plan, progress)
     evidence = Evidence.of(logged.records(), [site.name for site in plan.sites])
-    verdict = judge.judge(evidence, primary=plan.primary, grace=plan.grace, expect=plan.expect)
-    result = judge.result(
-        verdict,
-        name=plan.name,
-        mode=logged.mode,
-        seed=plan.seed,
-        virtual_s=logged.virtual_s,
-        wall_s=logged.wall_s,
-    )
+    said: dict[str, Any] = {
+        "name": plan.name,
+        "mode": logged.mode,
+        "seed": plan.seed,
+        "virtual_s": logged.virtual_s,
+        "wall_s": logged.wall_s,
+    }
+    verdict: Verdict | CacheVerdict
+    if plan.workload == "cache":
+        verdict = cache_judge.judge(evidence, expect=plan.expect)
+        result = cache_judge.result(verdict, **said)
+    else:
+        verdict = judge.judge(evidence, primary=plan.primary, grace=plan.grace, expect=plan.expect)
+        result = judge.result(verdict, **said)
     return Outcome(plan, logged, evidence, verdict, result)
 
 
@@ -176,7 +204,7 @@ def drill(
     if seeds is not None:
         return _many(loaded, file, not simulated, seeds, parsed, settings, json_out, people)
     plan = plans.build(loaded, seed, parsed)
-    stacks.check(plan)
+    check(plan)
     return _one(plan, not simulated, settings, json_out, report_out, log_out, people)
 
 
@@ -193,7 +221,7 @@ def _one(
     people.write(f"{plan.name} ({'real' if real else 'simulated'}, seed {plan.seed})\n")
     progress = TerminalProgress(people, plan.end)
     try:
-        outcome = run(plan, runner(real), progress)
+        outcome = run(plan, runner_of(plan, real), progress)
     except ConfigError:
         raise
     except Exception:
@@ -233,7 +261,8 @@ def _run_seed(work: tuple[Drill, bool, int, Sequence[Setting]]) -> tuple[int, di
     """In a process of its own: the result, or the text of what kept it from running."""
     loaded, real, seed, settings = work
     try:
-        return seed, run(plans.build(loaded, seed, settings), runner(real), Silent()).result
+        plan = plans.build(loaded, seed, settings)
+        return seed, run(plan, runner_of(plan, real), Silent()).result
     except (JGroupsError, OSError) as error:
         return seed, str(error)
     except Exception as error:
@@ -252,7 +281,7 @@ def _many(
     json_out: str | None,
     people: TextIO,
 ) -> int:
-    stacks.check(plans.build(loaded, seeds[0], parsed))  # wrong with every seed: said once
+    check(plans.build(loaded, seeds[0], parsed))  # wrong with every seed: said once
     runs: dict[int, dict[str, Any]] = {}
     broken: dict[int, str] = {}
     cores = 1 if real else max(1, min(_cores(), len(seeds)))
@@ -321,15 +350,22 @@ def _tell_many(
     broken: dict[int, str],
 ) -> None:
     runs = summary["runs"]
-    for key, what in (("detection_s", "detection"), ("takeover_s", "take-over"), ("rpo_s", "rpo")):
-        values = [v for r in runs for v in (r[key] if isinstance(r[key], list) else [r[key]])]
+    for key, what in (
+        ("detection_s", "detection"),
+        ("takeover_s", "take-over"),
+        ("unprotected_s", "unprotected"),
+        ("rpo_s", "rpo"),
+    ):
+        found = [r[key] for r in runs if key in r]
+        values = [v for given in found for v in (given if isinstance(given, list) else [given])]
         known = sorted(v for v in values if v is not None)
         if known:
             middle = known[len(known) // 2]
             people.write(f"{what}: median {middle:.3f} s, longest {known[-1]:.3f} s\n")
     people.writelines(
         f"{name}: {sum(len(r[name]) for r in runs)}\n"
-        for name in ("lost", "lost_inside", "duplicated", "out_of_order")
+        for name in (*COUNTS, *CACHE_COUNTS[1:])
+        if all(name in r for r in runs)
     )
     for r in failed[:FAILURES_SHOWN_MAX]:
         fails = [

@@ -496,9 +496,9 @@ class _Judge:
             case "lost" | "lost_inside" | "duplicated" | "out_of_order":
                 measured = len(getattr(verdict, expectation.name))
             case "detection":
-                measured = _largest(verdict.detections)
+                measured = largest(verdict.detections)
             case "takeover":
-                measured = _largest(verdict.takeovers)
+                measured = largest(verdict.takeovers)
             case _:
                 measured = verdict.rpo
         return Judged(expectation, measured, expectation.holds(measured))
@@ -556,7 +556,7 @@ class _Shared:
         return self._evidence.views[self._who][-1].key == views[-1].key
 
 
-def _largest(measured: Sequence[Measured]) -> float | None:
+def largest(measured: Sequence[Measured]) -> float | None:
     """The largest; ``None`` when there is none, or one that had to come did not."""
     required = [m for m in measured if m.required]
     if not required or any(m.seconds is None for m in required):

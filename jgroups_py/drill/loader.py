@@ -18,13 +18,16 @@ from typing import TypeVar
 
 import yaml
 
-from jgroups_py.drill import values
+from jgroups_py.drill import cache_keys, values
 from jgroups_py.drill.log import PAYLOAD_MIN
 from jgroups_py.drill.model import (
+    CACHE_COUNTS,
+    CACHE_TIMES,
     COUNTS,
     FAULTS,
     ROLES,
     TIMES,
+    WORKLOADS,
     Bridge,
     Drill,
     Event,
@@ -36,6 +39,7 @@ from jgroups_py.drill.model import (
     Site,
     Traffic,
 )
+from jgroups_py.drill.requests import Load
 from jgroups_py.drill.values import Span
 from jgroups_py.errors import ConfigError
 
@@ -46,6 +50,9 @@ RATE_MAX = 1_000_000.0
 SIZE_MAX = 10_000_000
 
 DEFAULT_STACK = "relay-udp.xml"
+DEFAULT_CACHE_STACK = "udp.xml"
+"""Of caches at one site."""
+DEFAULT_CACHE = "buddy.xml"
 DEFAULT_BRIDGE_STACK = "relay-bridge-tcp.xml"
 DEFAULT_SETTLE = Span(10.0, 10.0)
 DEFAULT_GRACE = Span(1.0, 1.0)
@@ -111,6 +118,7 @@ class _Reader:
     def __init__(self, file: str) -> None:
         self._file = file
         self._sites: dict[str, tuple[str, ...]] = {}
+        self._workload = WORKLOADS[0]
 
     # what every kind of value needs
 
@@ -190,6 +198,7 @@ class _Reader:
         keys = [
             "name",
             "seed",
+            "workload",
             "primary",
             "sites",
             "bridge",
@@ -204,6 +213,7 @@ class _Reader:
         top = self._mapping(node, "", keys)
         if "sites" not in top:
             raise self._error(node, "", "key 'sites' is missing")
+        self._workload = self._read_workload(top)
         sites = self._read_sites(top["sites"][1])
         traffic = self._read_traffic(top["traffic"][1]) if "traffic" in top else ()
         timeline = self._read_timeline(top["timeline"][1]) if "timeline" in top else ()
@@ -225,7 +235,28 @@ class _Reader:
             if "grace" in top
             else DEFAULT_GRACE,
             expect=self._read_expect(top["expect"][1]) if "expect" in top else (),
+            workload=self._workload,
         )
+
+    def _read_workload(self, top: dict[str, tuple[yaml.Node, yaml.Node]]) -> str:
+        """Said at the top, or in each line of traffic; one for the whole drill."""
+        said: list[tuple[yaml.Node, str]] = []
+        if "workload" in top:
+            said.append((top["workload"][1], "workload"))
+        lines = top["traffic"][1].value if "traffic" in top else ()
+        for index, line in enumerate(lines if isinstance(lines, list) else ()):
+            for key, value in line.value if isinstance(line, yaml.MappingNode) else ():
+                if key.value == "workload":
+                    said.append((value, f"traffic[{index}].workload"))
+        found = WORKLOADS[0]
+        for number, (node, where) in enumerate(said):
+            text = self._text(node, where)
+            if text not in WORKLOADS:
+                raise self._unknown(node, where, "workload", text, WORKLOADS)
+            if number and text != found:
+                raise self._error(node, where, f"{text}, but the drill has {found} already")
+            found = text
+        return found
 
     def _primary(self, node: yaml.Node) -> str | None:
         name = self._text(node, "primary")
@@ -242,7 +273,8 @@ class _Reader:
             if name in ("all", "bridge"):
                 raise self._error(key, "sites", f"{name!r} is reserved")
             where = f"sites.{name}"
-            found = self._mapping(value, where, ("members", "stack", "set"))
+            more = ("cache", "properties") if self._workload == "cache" else ()
+            found = self._mapping(value, where, ("members", "stack", "set", *more))
             if "members" not in found:
                 raise self._error(key, where, "key 'members' is missing")
             members: list[str] = []
@@ -264,14 +296,29 @@ class _Reader:
                     tuple(members),
                     self._text(found["stack"][1], f"{where}.stack")
                     if "stack" in found
-                    else DEFAULT_STACK,
+                    else (DEFAULT_CACHE_STACK if self._workload == "cache" else DEFAULT_STACK),
                     self._overrides(found["set"][1], f"{where}.set") if "set" in found else (),
                     self._place(found["stack"][1] if "stack" in found else key),
+                    self._cache(found, where) if self._workload == "cache" else "",
+                    self._properties(found["properties"][1], f"{where}.properties")
+                    if "properties" in found
+                    else (),
                 )
             )
         if not sites:
             raise self._error(node, "sites", "no site is named")
+        if self._workload == "cache" and len(sites) > 1:
+            raise self._error(node, "sites", "a drill of caches has one site")
         return tuple(sites)
+
+    def _cache(self, found: dict[str, tuple[yaml.Node, yaml.Node]], where: str) -> str:
+        if "cache" not in found:
+            return DEFAULT_CACHE
+        return self._text(found["cache"][1], f"{where}.cache")
+
+    def _properties(self, node: yaml.Node, where: str) -> tuple[tuple[str, str], ...]:
+        found = self._mapping(node, where, None)
+        return tuple((n, self._text(value, f"{where}.{n}")) for n, (_, value) in found.items())
 
     _NETWORK = ("latency", "jitter", "loss", "duplicate", "reorder")
 
@@ -317,7 +364,10 @@ class _Reader:
         lines = []
         for index, item in enumerate(self._list(node, "traffic")):
             where = f"traffic[{index}]"
-            found = self._mapping(item, where, ("site", "members", "rate", "size", "start", "stop"))
+            keys = cache_keys.KEYS if self._workload == "cache" else ("size",)
+            found = self._mapping(
+                item, where, ("site", "members", "rate", "start", "stop", "workload", *keys)
+            )
             for key in ("site", "rate"):
                 if key not in found:
                     raise self._error(item, where, f"key {key!r} is missing")
@@ -340,9 +390,18 @@ class _Reader:
                     if "stop" in found
                     else None,
                     self._place(item),
+                    self._load(found, where) if self._workload == "cache" else None,
                 )
             )
         return tuple(lines)
+
+    def _load(self, found: dict[str, tuple[yaml.Node, yaml.Node]], where: str) -> Load:
+        given = {
+            key: self._value(found[key][1], f"{where}.{key}", read)
+            for key, read in cache_keys.READERS.items()
+            if key in found
+        }
+        return Load(**given)
 
     def _size(self, node: yaml.Node, where: str) -> int:
         size = self._value(node, where, values.size)
@@ -485,13 +544,16 @@ class _Reader:
 
     def _read_expect(self, node: yaml.Node) -> tuple[Expectation, ...]:
         expectations = []
-        for name, (_, value) in self._mapping(node, "expect", (*COUNTS, *TIMES)).items():
+        counts, times = (
+            (CACHE_COUNTS, CACHE_TIMES) if self._workload == "cache" else (COUNTS, TIMES)
+        )
+        for name, (_, value) in self._mapping(node, "expect", (*counts, *times)).items():
             where = f"expect.{name}"
             match = _COMPARE.fullmatch(self._text(value, where))
             assert match is not None  # the pattern takes any text of one line
             compare, text = match[1] or "=", match[2]
             try:
-                limit = values.duration(text) if name in TIMES else _count(text)
+                limit = values.duration(text) if name in times else _count(text)
             except ValueError as error:
                 raise self._error(value, where, str(error)) from None
             shown = f"{compare} {text}"

@@ -14,6 +14,11 @@ A record on disk is one JSON object a line, ``{"t", "site", "member", "event", "
     buffer             a sample: messages, bytes, and running totals relayed, replayed,
                        duplicates_dropped, gaps
     fail_site          how; the crash or vanish records of its members carry by: fail_site
+    put, acked         of caches: key; `origin` and `seqno` are the value's. A write begins, is done
+    failed             key, why, definite (certainly nothing was changed); without origin: a read
+    got                key, took (seconds), last: true at the end; origin null: there is no such key
+    buddies            protected, members, owned, gravitations (running total), adopted
+    census             at the end: members of the view, owned (key -> [origin, seqno])
     partition, heal    groups (lists of "SITE.NAME")
 
 A member's own file holds runs instead of single messages: that is what a process can write before
@@ -50,6 +55,12 @@ EVENTS = [
     "promote",
     "fail_site",
     "overflow",
+    "put",
+    "acked",
+    "failed",
+    "got",
+    "buddies",
+    "census",
 ]
 
 RUNS = ("send", "deliver", "relay", "replay")

@@ -28,6 +28,7 @@ from jgroups_py.drill import log, stacks
 from jgroups_py.drill.log import LogWriter, Payload, Record
 from jgroups_py.drill.plan import Figures
 from jgroups_py.drill.port_faults import PortFaults
+from jgroups_py.drill.requests import Load
 from jgroups_py.driver import SocketTransport
 from jgroups_py.errors import ChannelClosed, Expelled, JGroupsError
 from jgroups_py.view import View
@@ -46,6 +47,7 @@ class Traffic(msgspec.Struct):
     start: float
     stop: float
     phase: float
+    cache: Load | None = None
 
 
 class Task(msgspec.Struct):
@@ -72,6 +74,9 @@ class Task(msgspec.Struct):
     bridge_ports: list[int]
     known_ports: list[int]
     sample_seconds: float = SAMPLE_SECONDS
+    cache: str = ""
+    """The cache file, of caches (cache_member.py)."""
+    cache_properties: dict[str, str] = {}
 
 
 class DrillMember:
@@ -188,7 +193,12 @@ class DrillMember:
                     self.tell("tables", tables=self._tables())
                 case "leave":
                     self.leaving = True
+                case _:
+                    await self.obey(command)
         os._exit(3)  # the runner is gone; nobody is there whom a goodbye would help
+
+    async def obey(self, command: dict[str, Any]) -> None:
+        """What only some kinds of members know."""
 
     # reading
 
@@ -329,12 +339,12 @@ class _Lines:
         return bytes(line)
 
 
-async def main() -> None:
+async def main(kind: type[DrillMember] = DrillMember) -> None:
     commands = _Lines(trio.lowlevel.FdStream(os.dup(0)))
     first = await commands.next()
     if first is None:
         return
-    member = DrillMember(msgspec.json.decode(first, type=Task))
+    member = kind(msgspec.json.decode(first, type=Task))
     try:
         await member.run(commands)
     except* (Expelled, ChannelClosed) as group:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from jgroups_py.drill.requests import Load
 from jgroups_py.drill.values import Span
 
 ROLES = ("coordinator", "relay", "standby", "newest", "any")
@@ -18,6 +19,11 @@ FAULTS = ("crash", "vanish", "pause", "leave", "restart", "partition", "fail_sit
 COUNTS = ("lost", "lost_inside", "duplicated", "out_of_order")
 TIMES = ("detection", "takeover", "unrelayed_at_site_failure")
 """What may be expected: numbers of messages, and times."""
+
+WORKLOADS = ("messages", "cache")
+CACHE_COUNTS = ("lost", "stale", "doubly_owned")
+CACHE_TIMES = ("detection", "unprotected")
+"""What may be expected of caches: numbers of keys, and times."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +67,10 @@ class Site:
     stack: str
     overrides: tuple[Override, ...]
     place: Place
+    cache: str = ""
+    """The cache file, of caches."""
+    properties: tuple[tuple[str, str], ...] = ()
+    """Values for ``${name}`` in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,12 +86,14 @@ class Traffic:
     site: str
     members: tuple[str, ...]
     rate: Span
-    """Messages a second and member."""
+    """Messages, or requests to the cache, a second and member."""
     size: int
     start: Span
     stop: Span | None
     """``None``: until the last event is over."""
     place: Place
+    cache: Load | None = None
+    """Of caches: what is asked for; ``size`` means nothing then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +169,8 @@ class Drill:
     settle: Span
     grace: Span
     expect: tuple[Expectation, ...]
+    workload: str = "messages"
+    """One of ``WORKLOADS``."""
 
     def site(self, name: str) -> Site:
         return next(site for site in self.sites if site.name == name)

@@ -22,6 +22,7 @@ from jgroups_py.drill.model import (
     Selector,
     Traffic,
 )
+from jgroups_py.drill.requests import Load as CacheLoad
 from jgroups_py.drill.values import Span, seconds_text
 from jgroups_py.errors import ConfigError
 
@@ -53,6 +54,9 @@ class SitePlan:
     """Path of the stack file; as written where no such file was found."""
     overrides: tuple[Override, ...]
     """Later ones win."""
+    cache: str = ""
+    """Path of the cache file, or the name of a shipped one; empty without caches."""
+    properties: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +68,7 @@ class BridgePlan:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """One member's traffic: ``rate`` messages a second of ``size`` bytes."""
+    """One member's traffic: ``rate`` messages a second of ``size`` bytes, or requests of ``cache``."""
 
     site: str
     member: str
@@ -72,6 +76,7 @@ class Load:
     size: int
     start: float
     stop: float
+    cache: CacheLoad | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +122,7 @@ class Plan:
     """When the drill is judged: ``settle`` after the last event and the last traffic."""
     grace: float
     expect: tuple[Expectation, ...]
+    workload: str = "messages"
 
     def site(self, name: str) -> SitePlan:
         return next(site for site in self.sites if site.name == name)
@@ -163,6 +169,12 @@ def find_stack(drill_file: str, name: str, place: Place) -> str:
     )
 
 
+def find_cache(drill_file: str, name: str) -> str:
+    """The cache file beside the drill; else the name, which may be that of a shipped one."""
+    beside = Path(drill_file).parent / name
+    return str(beside) if beside.is_file() else name
+
+
 def build(drill: Drill, seed: int | None = None, settings: Sequence[Setting] = ()) -> Plan:
     """Draw what is to be drawn. Raises ``ConfigError`` for what is known to be impossible."""
     seed = drill.seed if seed is None else seed
@@ -201,6 +213,8 @@ def build(drill: Drill, seed: int | None = None, settings: Sequence[Setting] = (
                 site.members,
                 find_stack(drill.file, site.stack, site.place),
                 drill.overrides + site.overrides + settings_for(None, site.name),
+                find_cache(drill.file, site.cache) if site.cache else "",
+                site.properties,
             )
             for site in drill.sites
         ),
@@ -215,6 +229,7 @@ def build(drill: Drill, seed: int | None = None, settings: Sequence[Setting] = (
         end=last + draw(drill.settle, "settle"),
         grace=draw(drill.grace, "grace"),
         expect=drill.expect,
+        workload=drill.workload,
     )
 
 
@@ -268,7 +283,15 @@ def _loads(line: Traffic, where: str, draw: _Draws, last_event: float) -> list[L
             where=where,
         )
     return [
-        Load(line.site, name, draw(line.rate, f"{where}.rate"), line.size, start, max(start, stop))
+        Load(
+            line.site,
+            name,
+            draw(line.rate, f"{where}.rate"),
+            line.size,
+            start,
+            max(start, stop),
+            line.cache,
+        )
         for name in line.members
     ]
 

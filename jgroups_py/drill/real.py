@@ -49,11 +49,16 @@ STDERR_LINES = 3
 
 def run_real(plan: Plan, progress: Progress) -> RunLog:
     """A ``Runner``. Raises ``DrillError``, ``ConfigError``."""
+    return run_drill(plan, progress, RealDrill)
+
+
+def run_drill(plan: Plan, progress: Progress, kind: type[RealDrill]) -> RunLog:
+    """``run_real`` with members of another kind."""
     begun = time.monotonic()
     if len(plan.members) > MEMBERS_MAX:
         raise DrillError(f"{plan.file}: a real drill has at most {MEMBERS_MAX} members")
     with tempfile.TemporaryDirectory(prefix="jgroups-drill-") as folder:
-        drill = RealDrill(plan, progress, Path(folder))
+        drill = kind(plan, progress, Path(folder))
         try:
             trio.run(drill.run)
         except BaseExceptionGroup as group:
@@ -112,6 +117,8 @@ class RealDrill:
     start_seconds = START_SECONDS_MAX
     sample_seconds = SAMPLE_SECONDS
     """Between a member's samples of RELAY's buffer."""
+    module = "jgroups_py.drill.member"
+    """What a member's process runs."""
 
     def __init__(self, plan: Plan, progress: Progress, folder: Path) -> None:
         self.plan = plan
@@ -210,7 +217,7 @@ class RealDrill:
         log, stderr = self._folder / f"{label}.jsonl", self._folder / f"{label}.err"
         with open(stderr, "wb") as errors:  # noqa: ASYNC230 - a local file, before the start
             process = await trio.lowlevel.open_process(
-                [sys.executable, "-m", "jgroups_py.drill.member"],
+                [sys.executable, "-m", self.module],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,
@@ -251,7 +258,14 @@ class RealDrill:
             cluster=f"drill-{member.site}",
             seed=f"{plan.seed}/{member.site}/{member.origin}",
             traffic=[
-                Traffic(load.rate, load.size, load.start, load.stop, index / len(names) / load.rate)
+                Traffic(
+                    load.rate,
+                    load.size,
+                    load.start,
+                    load.stop,
+                    index / len(names) / load.rate,
+                    load.cache,
+                )
                 for load in plan.loads
                 if (load.site, load.member) == who and load.rate > 0
             ],
@@ -261,6 +275,8 @@ class RealDrill:
             bridge_ports=[port for four in ports for port in four[2:]],
             known_ports=[port for four in ports for port in four],
             sample_seconds=self.sample_seconds,
+            cache=plan.site(member.site).cache,
+            cache_properties=dict(plan.site(member.site).properties),
         )
 
     async def _tell(self, member: Process, **command: Any) -> None:
@@ -349,6 +365,7 @@ class RealDrill:
                 await self._spawn(site, name, 1)
             await self._until(lambda: all(m.ready for m in self._everybody))
             await self._join_all()
+            await self._until(self._settled)
         if scope.cancelled_caught:
             raise DrillError(f"{plan.file}: after {self.start_seconds:.0f} s {self._unfinished()}")
         self._zero = time.monotonic()
@@ -359,6 +376,10 @@ class RealDrill:
         while self.now < plan.end:
             self.progress.at(self.now)
             await trio.sleep(min(0.1, max(0.0, plan.end - self.now)))
+        await self._last_look()
+
+    async def _last_look(self) -> None:
+        """When the drill is over, before it is judged."""
 
     def _course(self) -> Iterator[tuple[float, Callable[[Any], Any], Any]]:
         """When what is done, and to what."""
@@ -394,6 +415,10 @@ class RealDrill:
     def _relays_met(self) -> bool:
         relays = [self._members[site.name, site.members[0]] for site in self.plan.sites]
         return all(len(relay.bridge) == len(relays) for relay in relays)
+
+    def _settled(self) -> bool:
+        """May it begin? All have joined."""
+        return True
 
     def _unfinished(self) -> str:
         if not all(m.ready for m in self._everybody):

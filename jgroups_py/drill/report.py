@@ -8,6 +8,7 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
+from jgroups_py.drill.cache_judge import CacheVerdict, Key
 from jgroups_py.drill.evidence import Evidence
 from jgroups_py.drill.judge import Verdict
 from jgroups_py.drill.picture import draw
@@ -20,7 +21,7 @@ FINDINGS_SHOWN_MAX = 200
 def page(
     plan: Plan,
     evidence: Evidence,
-    verdict: Verdict,
+    verdict: Verdict | CacheVerdict,
     result: dict[str, Any],
     *,
     command: str,
@@ -34,17 +35,25 @@ def page(
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
-    taken = {(m.t, m.who): m.seconds for m in verdict.takeovers}
-    findings = [
-        (kind.replace("_", " "), str(f.origin), f.seqno, ", ".join(map(str, f.at)))
-        for kind in ("lost", "lost_inside", "duplicated", "out_of_order")
-        for f in getattr(verdict, kind)
-    ]
+    keys: list[Key] = []
+    findings: list[tuple[str, str, int, str]] = []
+    if isinstance(verdict, CacheVerdict):
+        then, ends = "unprotected for", verdict.unprotected
+        keys = sorted(verdict.keys, key=lambda key: (not key.bad, key.site, key.key))
+        drawn = Verdict(detections=verdict.detections)
+    else:
+        then, ends, drawn = "take-over", verdict.takeovers, verdict
+        findings = [
+            (kind.replace("_", " "), str(f.origin), f.seqno, ", ".join(map(str, f.at)))
+            for kind in ("lost", "lost_inside", "duplicated", "out_of_order")
+            for f in getattr(verdict, kind)
+        ]
+    taken = {(m.t, m.who): m.seconds for m in ends}
     return environment.get_template("report.html.j2").render(
         plan=plan,
         verdict=verdict,
         result=result,
-        picture=Markup(draw(evidence, verdict, plan.end)),
+        picture=Markup(draw(evidence, drawn, plan.end)),
         columns=list(next(iter(result["sites"].values()))) if result["sites"] else [],
         events=[(f"{event.at:.3f} s", str(event), event.place.line) for event in plan.events],
         measured=[
@@ -58,7 +67,10 @@ def page(
         judged=[(*judged_text(j), j.holds) for j in verdict.expectations],
         findings=findings[:FINDINGS_SHOWN_MAX],
         more_findings=max(0, len(findings) - FINDINGS_SHOWN_MAX),
-        rpo=seconds(verdict.rpo),
+        rpo=seconds(drawn.rpo),
+        then=then,
+        keys=keys[:FINDINGS_SHOWN_MAX],
+        more_keys=max(0, len(keys) - FINDINGS_SHOWN_MAX),
         command=command,
         notes=notes,
         # `<` cannot end the script element early when it is written as an escape.

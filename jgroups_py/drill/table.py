@@ -8,8 +8,9 @@ from typing import TextIO
 from rich.console import Console
 from rich.table import Table
 
+from jgroups_py.drill.cache_judge import CacheVerdict
 from jgroups_py.drill.judge import Judged, Measured, Verdict
-from jgroups_py.drill.model import TIMES
+from jgroups_py.drill.model import CACHE_TIMES, TIMES
 
 WIDTH_OFF_TERMINAL = 100
 
@@ -38,15 +39,68 @@ def judged_text(judged: Judged) -> tuple[str, str, str]:
     expectation = judged.expectation
     if judged.measured is None:
         measured = "not measured"
-    elif expectation.name in TIMES:
+    elif expectation.name in (*TIMES, *CACHE_TIMES):
         measured = seconds(judged.measured)
     else:
         measured = str(int(judged.measured))
     return expectation.name, expectation.text, measured
 
 
-def show(out: Console, title: str, verdict: Verdict, notes: Sequence[str] = ()) -> None:
+KEYS_SHOWN_MAX = 20
+
+
+def show(
+    out: Console, title: str, verdict: Verdict | CacheVerdict, notes: Sequence[str] = ()
+) -> None:
     """Print what was measured, and the verdict last."""
+    if isinstance(verdict, CacheVerdict):
+        _show_caches(out, title, verdict)
+    else:
+        _show_messages(out, title, verdict)
+    _show_verdict(out, verdict, notes)
+
+
+def _show_caches(out: Console, title: str, verdict: CacheVerdict) -> None:
+    numbers = Table(title=title, title_justify="left")
+    numbers.add_column("site")
+    columns = list(vars(next(iter(verdict.sites.values()))))
+    for column in columns:
+        numbers.add_column(column.replace("_", "\n"), justify="right")
+    for site, row in verdict.sites.items():
+        numbers.add_row(site, *(str(getattr(row, column)) for column in columns))
+    out.print(numbers)
+    bad = [key for key in verdict.keys if key.bad]
+    if bad:
+        keys = Table(title=f"keys with something wrong ({len(bad)} of {len(verdict.keys)})")
+        for column in ("key", "acknowledged", "present", "lost", "stale", "owners"):
+            keys.add_column(column, justify="right")
+        for key in bad[:KEYS_SHOWN_MAX]:
+            keys.add_row(
+                f"{key.site} {key.key}",
+                str(key.acknowledged),
+                "yes" if key.present else "no",
+                f"{key.lost} writes: {key.missing}, found {key.found}" if key.lost else "",
+                f"{key.stale} reads" if key.stale else "",
+                ", ".join(key.owners),
+            )
+        out.print(keys)
+    if verdict.detections or verdict.unprotected:
+        safe = {(m.t, m.who): m.seconds for m in verdict.unprotected}
+        events = Table()
+        events.add_column("event")
+        events.add_column("detected after", justify="right")
+        events.add_column("unprotected for", justify="right")
+        for measured in verdict.detections:
+            at = (measured.t, measured.who)
+            events.add_row(
+                event_text(measured),
+                seconds(measured.seconds),
+                seconds(safe[at]) if at in safe else "",
+            )
+        out.print(events)
+
+
+def _show_messages(out: Console, title: str, verdict: Verdict) -> None:
     numbers = Table(title=title, title_justify="left")
     numbers.add_column("site")
     columns = [
@@ -81,6 +135,9 @@ def show(out: Console, title: str, verdict: Verdict, notes: Sequence[str] = ()) 
             f"unrelayed when a site failed: {len(verdict.unrelayed)} messages, "
             f"the oldest {seconds(verdict.rpo)} old"
         )
+
+
+def _show_verdict(out: Console, verdict: Verdict | CacheVerdict, notes: Sequence[str]) -> None:
     for note in notes:
         out.print(f"note: {note}", markup=False)
     if verdict.expectations:

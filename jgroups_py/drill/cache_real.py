@@ -1,0 +1,67 @@
+"""A drill of caches for real: as real.py, with a cache in each process."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import trio
+
+from jgroups_py.drill.cache_settings import keys_of
+from jgroups_py.drill.plan import Plan
+from jgroups_py.drill.real import Process, RealDrill, run_drill
+from jgroups_py.drill.resolve import DrillError
+from jgroups_py.drill.runner import Progress, RunLog
+
+LOOK_SECONDS = 30.0
+"""For all members together to say what they own, and again to read every key."""
+
+
+def run_cache_real(plan: Plan, progress: Progress) -> RunLog:
+    """A ``Runner``. Raises ``DrillError``, ``ConfigError``."""
+    return run_drill(plan, progress, CacheRealDrill)
+
+
+class CacheRealDrill(RealDrill):
+    """One run."""
+
+    module = "jgroups_py.drill.cache_member"
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self._protected: dict[Process, bool] = {}
+        self._looked: dict[Process, None] = {}
+
+    def _heard(self, member: Process, told: dict[str, Any]) -> None:
+        match told["what"]:
+            case "protected":
+                self._protected[member] = told["protected"]
+            case "looked":
+                self._looked[member] = None
+            case _:
+                super()._heard(member, told)
+
+    def _settled(self) -> bool:
+        return all(self._protected.get(member, False) for member in self._everybody)
+
+    async def _last_look(self) -> None:
+        """Who owns what; then each key is read once more, each by one of its site."""
+        keys = keys_of(self.plan)
+        there = [m for m in self._members.values() if not (m.gone or m.paused)]
+        await self._look(there, {member: {"do": "census", "keys": keys} for member in there})
+        commands = {}
+        for site in self.plan.sites:
+            living = [m for m in there if m.site == site.name]
+            for number, member in enumerate(living):
+                mine = list(range(number, keys, len(living)))
+                commands[member] = {"do": "look", "keys": mine}
+        await self._look(there, commands)
+
+    async def _look(self, there: list[Process], commands: dict[Process, dict[str, Any]]) -> None:
+        self._looked.clear()
+        for member, command in commands.items():
+            await self._tell(member, **command)
+        with trio.move_on_after(LOOK_SECONDS):
+            await self._until(lambda: all(m in self._looked or m.gone for m in there))
+            return
+        silent = ", ".join(str(m) for m in there if m not in self._looked)
+        raise DrillError(f"{self.plan.file}: {silent}: no answer after {LOOK_SECONDS:.0f} s")
