@@ -309,6 +309,7 @@ def result(
     def seconds(value: float | None) -> float | None:
         return None if value is None else round(value, 6)
 
+    keys = [_shown(key) for key in verdict.keys]
     return {
         "name": name,
         "mode": mode,
@@ -325,19 +326,7 @@ def result(
             for judged in verdict.expectations
         ],
         "sites": {site: vars(numbers).copy() for site, numbers in verdict.sites.items()},
-        "keys": [
-            {
-                "site": key.site,
-                "key": key.key,
-                "acknowledged": key.acknowledged,
-                "present": key.present,
-                "lost": key.lost,
-                "stale": key.stale,
-                "doubly_owned": key.doubly_owned,
-                "owners": list(key.owners),
-            }
-            for key in verdict.keys
-        ],
+        "keys": keys,
         "lost": [
             {
                 "site": key.site,
@@ -366,6 +355,19 @@ def result(
         "rpo_s": None,
         "virtual_s": seconds(virtual_s),
         "wall_s": round(wall_s, 3),
+    }
+
+
+def _shown(key: Key) -> dict[str, Any]:
+    return {
+        "site": key.site,
+        "key": key.key,
+        "acknowledged": key.acknowledged,
+        "present": key.present,
+        "lost": key.lost,
+        "stale": key.stale,
+        "doubly_owned": key.doubly_owned,
+        "owners": list(key.owners),
     }
 
 

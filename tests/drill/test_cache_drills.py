@@ -102,7 +102,7 @@ def test_a_buddy_that_forgets_what_it_acknowledges_is_found_out(
     apply = Backup.apply
 
     def forget(self: Backup, changes: Any) -> None:
-        apply(self, [c for c in changes if c[0] not in self.nodes or c[1] is None])
+        apply(self, tuple(c for c in changes if c[0] not in self.nodes or c[1] is None))
 
     monkeypatch.setattr(Backup, "apply", forget)
     code, found = drill(CRASH)

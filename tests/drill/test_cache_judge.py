@@ -26,10 +26,10 @@ class Caches:
         t: float,
         who: str,
         event: str,
-        version: tuple[str, int] | tuple[None, None] = (None, None),
+        version: tuple[str | None, int | None] = (None, None),
         **detail: Any,
     ) -> None:
-        self.records.append(Record(t, "NYC", who, event, *version, detail or None))
+        self.records.append(Record(t, "NYC", who, event, version[0], version[1], detail or None))
 
     def write(self, who: str, number: int, began: float, acked: float | None, key: int = 7) -> None:
         version = (f"{who}#1", number)
@@ -53,6 +53,7 @@ class Caches:
             owned = {"7": list(_version(found))} if name in owners else {}
             self.add(9.0, name, "census", members=["A#1", "B#1", "C#1"], owned=owned)
         self.read("A", 9.5, found, last=True)
+        key: Key
         (key,) = self.judged().keys
         return key
 
