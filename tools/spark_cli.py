@@ -19,6 +19,7 @@ DIFFERENT = 1
 @click.group()
 def spark() -> None:
     """Load, snapshot, follow, reconcile: Spark reads and writes at export ports (jgroups-py export).
+    Explore: simulated drills, one for each seed.
 
     Needs jgroups_py[spark] and Java 17.
     """
@@ -140,21 +141,59 @@ def reconcile(
     return DIFFERENT if found.left + found.right + found.both and not repair else 0
 
 
+@spark.command()
+@click.argument("drill")
+@click.option("--seeds", required=True, metavar="A..B", help="Both included.")
+@click.option("--to", "target", help="Write all rows to this Parquet folder, the worst first.")
+@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="As for drill.")
+@click.option("--master", default="local[2]", show_default=True, help="Spark's master.")
+@click.option("--memory", default="1g", show_default=True, help="Of the driver's Java.")
+def explore(
+    drill: str, seeds: str, target: str | None, settings: tuple[str, ...], master: str, memory: str
+) -> int:
+    """Run a drill file in virtual time with each seed. Exit 1 if one fails, 2 if one cannot run."""
+    first, dots, last = seeds.partition("..")
+    if not (dots and first.isdecimal() and last.isdecimal()) or int(first) > int(last):
+        raise ConfigError(f'--seeds is written "1..500", got "{seeds}"')
+    with _spark(master, memory) as session:
+        from jgroups_py.spark.explore import explore as run
+
+        found = run(session, drill, range(int(first), int(last) + 1), target, settings=settings)
+    click.echo(
+        json.dumps(
+            {
+                "passed": found.passed,
+                "failed": found.failed,
+                "broken": found.broken,
+                "worst": found.worst,
+            }
+        )
+    )
+    return 2 if found.broken else 1 if found.failed else 0
+
+
 @contextmanager
 def _session(where: Mapping[str, Any]) -> Iterator[tuple[Any, Any, dict[str, str]]]:
-    """A session, the jobs, and the cluster; what Spark says of our errors becomes one line."""
-    from jgroups_py.spark import open_session, problem_of
-
+    """A session, the jobs, and the cluster."""
     cluster = {"members": where["members"], "tokenfile": where["token_file"]}
     if where["map_name"]:
         cluster["map"] = where["map_name"]
-    try:
-        with open_session(where["master"], memory=where["memory"]) as session:
-            from jgroups_py.spark import jobs
-            from jgroups_py.spark.options import options_of
+    with _spark(where["master"], where["memory"]) as session:
+        from jgroups_py.spark import jobs
+        from jgroups_py.spark.options import options_of
 
-            options_of(cluster)
-            yield session, jobs, cluster
+        options_of(cluster)
+        yield session, jobs, cluster
+
+
+@contextmanager
+def _spark(master: str, memory: str) -> Iterator[Any]:
+    """A session; what Spark says of our errors becomes one line."""
+    from jgroups_py.spark import open_session, problem_of
+
+    try:
+        with open_session(master, memory=memory) as session:
+            yield session
     except JGroupsError:
         raise
     except Exception as error:
