@@ -152,17 +152,15 @@ class Buddies:
     def _push(self, member: Address, holder: Holder, todo: deque[Path]) -> None:
         machine = self.machine
         own = machine.own
-        next_ones = islice(todo, machine.config.chunk_nodes)
-        passive = [p for p in next_ones if p in own and own[p].passive]
-        if passive:
-            self.blocked = True
-            machine.passive.need(passive)
-            return
         nodes: list[tuple[Path, Node]] = []
         room = machine.config.chunk_bytes
         while todo and room > 0 and len(nodes) < machine.config.chunk_nodes:
-            path = todo.popleft()
-            node = machine.own.get(path)
+            path = todo[0]
+            node = own.get(path)
+            if node is not None and node.passive:
+                self._need(todo)
+                break
+            todo.popleft()
             if node is not None:
                 nodes.append((path, machine.log.replica(node)))
                 room -= weight(node.value)
@@ -171,6 +169,13 @@ class Buddies:
         if not todo:
             holder.todo = None
             machine.send(member, Filled())
+
+    def _need(self, todo: deque[Path]) -> None:
+        """The next value to be pushed left memory: it is asked for, and what soon comes after it."""
+        own = self.machine.own
+        self.blocked = True
+        soon = islice(todo, self.machine.config.chunk_nodes)
+        self.machine.passive.need(p for p in soon if p in own and own[p].passive)
 
     # --- what comes in
 

@@ -1,5 +1,7 @@
 """Each rule left out once: what is named beside it finds that."""
 
+import passive_rules
+import passive_schedules
 import pytest
 import site_rules
 import site_schedules
@@ -9,7 +11,8 @@ from buddy_script import violated
 
 from jgroups_py.buddy.explore import explore
 
-assert site_rules and site_schedules  # they add to RULES and SCHEDULES
+assert passive_rules and passive_schedules  # they add to RULES and SCHEDULES
+assert site_rules and site_schedules
 
 
 @pytest.mark.parametrize("rule", RULES, ids=[rule.what.replace(" ", "-") for rule in RULES])

@@ -1,10 +1,11 @@
 """Schedules T1 to T29: told step by step, each with the rule that it needs."""
 
+import passive_schedules
 import pytest
 import site_schedules
 from buddy_schedules import SCHEDULES
 
-assert site_schedules
+assert passive_schedules and site_schedules
 
 
 @pytest.mark.parametrize("name", SCHEDULES)

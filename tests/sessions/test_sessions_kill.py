@@ -22,6 +22,10 @@ from jgroups_py.tools.mperf_ports import private_attributes
 
 pytestmark = [pytest.mark.sockets, pytest.mark.timeout(120)]
 BUDDIES = "BuddyReplicationConfig: {buddyReplicationEnabled: true}"
+SMALL = """EvictionPolicyConfig: {region: {name: /, maxNodes: 3}}, CacheLoaderConfiguration: {
+  passivation: true, purgeOnStartup: true,
+  cacheloader: {class: SqliteStore, properties: {location: ":memory:"}}}"""
+"""Memory for three sessions; the others in a store of each process."""
 FILE = "cache: {{CacheMode: {mode}, ClusterName: shop, ClusterConfig: {stack}, {more}}}"
 VISITORS, THREADS = 24, 4
 WRITES = 4
@@ -126,8 +130,13 @@ def shop_with(example: ModuleType, tmp_path: Path, mode: str, more: str) -> list
 
 
 @pytest.mark.seed("B7")
-def test_a_killed_server_loses_no_session(example: ModuleType, tmp_path: Path) -> None:
-    visits = shop_with(example, tmp_path, "REPL_SYNC", BUDDIES)
+@pytest.mark.parametrize(
+    "memory",
+    ["all", pytest.param("few", marks=pytest.mark.slow)],
+)
+def test_a_killed_server_loses_no_session(memory: str, example: ModuleType, tmp_path: Path) -> None:
+    more = BUDDIES if memory == "all" else f"{BUDDIES}, {SMALL}"
+    visits = shop_with(example, tmp_path, "REPL_SYNC", more)
     assert [visit.problems for visit in visits if visit.problems] == []
 
 

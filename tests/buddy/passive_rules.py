@@ -1,0 +1,42 @@
+"""Rules for values that left memory, left out one at a time. See buddy_rules.py."""
+
+from collections import deque
+from typing import Any
+
+from buddy_rules import without
+from msgspec.structs import replace
+
+from jgroups_py.address import Address
+from jgroups_py.buddy.backups import Backup
+from jgroups_py.buddy.buddies import Buddies, Holder
+from jgroups_py.buddy.claims import Claims
+from jgroups_py.buddy.messages import Chunk, Filled
+
+_answer = Claims._answer
+
+
+@without("a grant waits for the value", Claims, "_answer", "p1_", "p5_", seeds=("passive", 0, 100))
+def granted_as_it_is(self: Claims, claim: Any) -> bool:
+    own = self.machine.own
+    for path, node in self._covered(claim.wanted):
+        own[path] = replace(node, passive=False)
+    return _answer(self, claim)
+
+
+@without("the push waits for the value", Buddies, "_push", "p2_")
+def pushed_as_it_is(self: Buddies, member: Address, holder: Holder, todo: deque[Any]) -> None:
+    own = self.machine.own
+    self.machine.send(
+        member, Chunk(tuple((p, replace(own[p], passive=False)) for p in todo if p in own))
+    )
+    holder.todo = None
+    self.machine.send(member, Filled())
+
+
+@without("holders keep the value of what left memory", Backup, "apply", "p3_")
+def no_value(self: Backup, changes: Any) -> None:
+    for path, node in changes:
+        if node is None:
+            self.nodes.pop(path, None)
+        else:
+            self.nodes[path] = node
