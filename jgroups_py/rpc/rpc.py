@@ -34,6 +34,7 @@ from jgroups_py.errors import (
 )
 from jgroups_py.headers import CorrelatorHeader, CorrelatorType, MultiDestinationHeader
 from jgroups_py.message import Flag, MessageType
+from jgroups_py.rpc import other_sites
 from jgroups_py.rpc.correlator import Correlator, Kind, Outcome, Pending
 from jgroups_py.rpc.form import Encoded, Form, Unreadable
 from jgroups_py.rpc.items import Items
@@ -65,6 +66,7 @@ class Rpc:
     ) -> None:
         self._channel = channel
         self._outbox = channel.outbox
+        self._site = None if channel.relay is None else channel.relay.site
         self._limits = limits
         self._in_order = in_order
         self._counters = RpcCounters()
@@ -194,13 +196,20 @@ class Rpc:
         flags: int = 0,
     ) -> None:
         """As ``call_all``, but nobody answers. Returns when it has room, as ``Channel.send`` does.
-        Members of ``dests`` that are not in the view are left out.
+        Members of ``dests`` that are not in the view are left out. Those of other sites (SiteUUID)
+        stand for their whole site: what is cast to one of them, all members there do (RELAY). Sites
+        come first; ``exclude`` is of this group.
 
         Raises:
+            Unreachable: members of another site, and this one does not relay; nothing was sent.
             ChannelClosed, Expelled, LocalProtocolError: nothing was sent.
         """
         wanted, left_out = _addresses(dests), _addresses(exclude) or ()
         self._counters.casts += 1
+        if wanted is not None:
+            wanted, sites = other_sites.split(wanted, self._site)
+            for site in sites:
+                await self._cast_site(site, method, args, flags)
         if wanted is None:
             encoded = self._group_form().write_request(method, args)
             await self._room(None, encoded.size)
@@ -215,6 +224,16 @@ class Rpc:
         if self._outbox.is_turn_over:
             await self._outbox.let_others_run()
 
+    async def _cast_site(self, site: str, method: str, args: tuple[Any, ...], flags: int) -> None:
+        relay = self._channel.relay
+        if relay is None or not relay.status().relaying:
+            raise Unreachable(f"{self._site} does not relay to {site}", self._channel.address)
+        request = self._forms[MessageType.BYTES].write_request(method, args)
+        encoded = other_sites.wrapped(site, request)
+        await self._room(None, encoded.size)
+        everybody = _request(0, self._channel.view.members)
+        self._send(None, everybody, encoded, flags, relayed=True)
+
     async def _room(self, dest: Address | None, size: int) -> None:
         """Waits for credit, and until fewer than ``pending_max`` calls are under way."""
         while self._correlator.is_full and self._error is None:
@@ -228,10 +247,16 @@ class Rpc:
             raise self._error
 
     def _send(
-        self, dest: Address | None, header: CorrelatorHeader, encoded: Encoded, flags: int
+        self,
+        dest: Address | None,
+        header: CorrelatorHeader,
+        encoded: Encoded,
+        flags: int,
+        *,
+        relayed: bool = False,
     ) -> None:
         """There was room, or there is enough of it for all that found room in this turn."""
-        if dest is None:
+        if dest is None and not relayed:
             flags |= Flag.NO_RELAY  # a call is for this group, not for other sites
         if not self._outbox.put_headed(
             encoded.payload,
@@ -375,7 +400,7 @@ class Rpc:
 
     async def _run(self) -> None:
         """Reads the channel, serves requests, puts aside what is not RPC. Ends with the channel."""
-        channel, items = self._channel, self._items
+        channel = self._channel
         async with trio.open_nursery() as nursery:
             self._nursery = nursery
             while self._error is None:
@@ -389,14 +414,30 @@ class Rpc:
                     finally:
                         channel.give_back(item)
                     continue
+                if (
+                    self._site is not None
+                    and isinstance(item, Batch)
+                    and other_sites.is_relayed(item)
+                ):
+                    try:
+                        for is_cast, part in other_sites.parts(item, self._site):
+                            await (self._serve(part) if is_cast else self._hand_on(part))
+                    finally:
+                        channel.give_back(item)
+                    continue
                 if isinstance(item, View):
                     self._view = item
-                items.put(item)
-                if items.is_overfull:
-                    channel.abandon(f"{items.waiting} messages unread (receive_buffer_max)")
-                if self._in_order:
-                    await items.until_read()
+                await self._hand_on(item)
             nursery.cancel_scope.cancel()
+
+    async def _hand_on(self, item: View | Batch | State) -> None:
+        """To the application."""
+        items = self._items
+        items.put(item)
+        if items.is_overfull:
+            self._channel.abandon(f"{items.waiting} messages unread (receive_buffer_max)")
+        if self._in_order:
+            await items.until_read()
 
     async def _serve(self, batch: Batch) -> None:
         left = self._limits.turn_requests
