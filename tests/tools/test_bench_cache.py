@@ -1,0 +1,58 @@
+"""The cache's benchmark: it runs, reads back what it put, and leaves out peers that are not there."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from jgroups_py.tools import bench_cache, cache_peers
+
+
+@pytest.mark.sockets
+def test_puts_and_gets_of_three_processes_are_measured() -> None:
+    command = [sys.executable, "-m", "jgroups_py.tools.bench_cache", "--no-peers", "--json"]
+    command += ["--runs", "1", "--seconds", "0.2", "--sizes", "100", "--callers", "1,4"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    figures = result["figures"]["jgroups_py"]
+    assert [(f["kind"], f["callers"]) for f in figures] == [
+        ("put", 1),
+        ("put", 4),
+        ("get", 1),
+        ("get", 4),
+    ]
+    assert all(f["per_s"] > 10 and f["p50_us"] <= f["p99_us"] for f in figures)
+    assert figures[2]["per_s"] > figures[0]["per_s"]  # a get asks nobody
+
+
+def figure(rate: int) -> dict[str, Any]:
+    rest = {"per_s": rate, "p50_us": 1e6 / rate, "p99_us": 2e6 / rate, "cpu_us": 1.0}
+    return {"kind": "put", "size": 100, "callers": 1, **rest}
+
+
+def test_the_median_of_runs_and_the_ratio_to_each_peer_are_shown() -> None:
+    ours = bench_cache.median_of([[figure(rate)] for rate in (100, 400, 200)])
+    assert ours[0]["per_s"] == 200 and ours[0]["rates"] == [100, 400, 200]
+    peer = bench_cache.median_of([[figure(400)]])
+    shown = bench_cache.text(
+        {"figures": {"jgroups_py": ours, "redis": peer}, "left_out": {"pysyncobj": "not there"}}
+    )
+    assert " 0.50" in shown and "pysyncobj left out: not there" in shown
+
+
+def test_a_peer_that_is_not_installed_is_left_out_with_a_word(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    assert cache_peers.missing("redis") == (
+        "redis is not installed (pip install 'jgroups_py[bench]')"
+    )
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: name)
+    monkeypatch.setattr("shutil.which", lambda name: None)
+    assert "apt install redis-server" in str(cache_peers.missing("redis"))
+    assert cache_peers.missing("pysyncobj") is None
