@@ -104,18 +104,25 @@ class PassiveNodes:
             await self._tree().evictor.make_room()
 
     async def _restore(self) -> None:
-        """All at once, because a claim takes all it covers in one step."""
+        """All at once, because a claim takes all it covers in one step. StoreError: not all of it."""
         own, loaded = self._manager.entries, {}
+        problem: StoreError | None = None
         for path in [*self._needed]:
             entry = own.get(path)
             if entry is None or not entry.passive:
                 del self._needed[path]
                 continue
-            node = await self._tree().evictor.load(Fqn(path))
+            try:
+                node = await self._tree().evictor.load(Fqn(path))
+            except StoreError as error:
+                problem = error
+                break
             now = own.get(path)
-            if now is not None and now.passive and now.stamp == entry.stamp:
-                if node is None:
-                    raise StoreError(f"there is no row of {Fqn(path)}, which was passivated")
+            if now is None or not now.passive or now.stamp != entry.stamp:
+                continue  # it changed meanwhile, and is looked at again
+            if node is None:  # the others need not wait for it
+                problem = StoreError(f"there is no row of {Fqn(path)}, which was passivated")
+            else:
                 loaded[path] = node
         # What changed while the others were loaded has its value, or is needed no longer.
         ready = {p: n for p, n in loaded.items() if p in own and own[p].passive}
@@ -124,3 +131,5 @@ class PassiveNodes:
         self._back(ready)
         for path, node in ready.items():
             self._tree().evictor.touched(Fqn(path), node, written=False)
+        if problem is not None:
+            raise problem

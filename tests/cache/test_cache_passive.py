@@ -161,6 +161,9 @@ async def test_a_store_that_fails_makes_others_wait_and_loses_nothing(autojump_c
             await a.get(gone, "k")
         with pytest.raises(CacheError):
             await b.get(gone, "k")
+        others = [p for p in store.rows if a.buddies.entries[tuple(p)].passive][:3]
+        for other in others:  # they need not wait for it
+            assert await b.get(other, "k") == int(other.name)
         store.rows[gone] = row
         assert await b.get(gone, "k") == int(gone.name)
 
