@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jgroups_py import blocking
+from jgroups_py.cache import Fqn
 from jgroups_py.errors import CacheRefused, ConfigError, ReplicationError
 from jgroups_py.sessions import SESSION, Session, SessionSettings, SessionStore, WsgiSessions
 from jgroups_py.sessions.ids import ids_in, new_id, node_name
@@ -203,6 +204,18 @@ def test_what_is_over_is_swept_by_other_visits(cache: blocking.TreeCache) -> Non
         site.visit(cookie="")
     assert len(cache.children("/sessions")) == 2 and site.sessions.statistics()["expired"] == 49
     assert site.visit(cookie=kept) == {"a": 2}
+
+
+def test_a_session_that_is_used_again_is_not_swept(cache: blocking.TreeCache) -> None:
+    """It was over when it was looked at, and is not when it would be removed."""
+    site = Site(cache, SessionSettings(max_idle=100))
+    site.visit(setting(a=1))
+    path = Fqn(("sessions", *cache.children("/sessions")))
+    cache.run(site.sessions.store._expire, [path])
+    assert site.visit() == {"a": 1}
+    site.now += 101
+    cache.run(site.sessions.store._expire, [path, Fqn(("sessions", "none"))])
+    assert cache.children("/sessions") == ()
 
 
 def test_a_session_that_was_removed_meanwhile_does_not_come_back(cache: blocking.TreeCache) -> None:
