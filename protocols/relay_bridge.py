@@ -32,7 +32,7 @@ from jgroups_py.events import (
 from jgroups_py.headers import FragHeader, RelayHeader, RelayType
 from jgroups_py.protocols.relay_config import pairs
 from jgroups_py.protocols.relay_session import Session
-from jgroups_py.protocols.relay_state import SiteNumbers, raise_to
+from jgroups_py.protocols.relay_state import Numbers, SiteNumbers, raise_to
 from jgroups_py.protocols.relay_wire import (
     CONTROL_FLAGS,
     CONTROL_HEADER,
@@ -208,6 +208,7 @@ class Bridge:
             elif restart:
                 self.ask(session)
         self._ask_back_owed()
+        self._forget_owed()
         self.relay.wake()
 
     def sites(self) -> list[str]:
@@ -322,6 +323,7 @@ class Bridge:
         if not ask.blind:
             self._take(session, StillKnown(ask.known))
         self._ask_back_owed()
+        self._forget_owed()
         relay.wake()
 
     def _on_have(self, session: Session, have: Have) -> None:
@@ -617,18 +619,36 @@ class Bridge:
             relay.multicast(lambda serial: Gap(serial, site, numbers, gap.start))
 
     def _on_still_known(self, session: Session, known: StillKnown) -> None:
-        relay = self.relay
         site = session.site
-        if not site or not self.is_sole(site):
+        if not site:
             return
         still = set(known.origins)
-        ours = {**relay.state.site_digest.get(site, {}), **self.forwarded.get(site, {})}
-        gone = [origin for origin in ours if origin not in still]
+        gone = {o: n for o, n in self._numbers_of(site).items() if o not in still}
+        if self.is_sole(site):
+            session.perhaps_gone = {}
+            self._forget(site, list(gone))
+        else:
+            session.perhaps_gone = gone
+
+    def _forget_owed(self) -> None:
+        """What one of two relays no longer knew may be forgotten now that it is the only one, unless
+        something came of it since."""
+        for session in self.sessions.values():
+            if session.perhaps_gone and self.is_sole(session.site):
+                gone, session.perhaps_gone = session.perhaps_gone, {}
+                ours = self._numbers_of(session.site)
+                self._forget(session.site, [o for o, n in gone.items() if ours.get(o) == n])
+
+    def _numbers_of(self, site: str) -> Numbers:
+        return {**self.relay.state.site_digest.get(site, {}), **self.forwarded.get(site, {})}
+
+    def _forget(self, site: str, gone: list[bytes]) -> None:
+        """Origins of another site, which it has forgotten."""
         if gone:
             forwarded = self.forwarded.get(site, {})
             for origin in gone:
                 forwarded.pop(origin, None)
-            relay.multicast(lambda serial: Forget(serial, site, gone))
+            self.relay.multicast(lambda serial: Forget(serial, site, gone))
 
     def check(self) -> None:
         for session in self.sessions.values():

@@ -32,6 +32,7 @@ class Session:
         "owes_have",
         "peer",
         "peer_token",
+        "perhaps_gone",
         "post_bytes",
         "posts",
         "ready",
@@ -56,6 +57,8 @@ class Session:
         """It does not know where to begin: with what is not acknowledged."""
         self.leaving = False
         self.owes_have = False
+        self.perhaps_gone: Numbers = {}
+        """Origins it no longer knew while its site had two relays, and what was here of them."""
         """A GAP of its was not acted on; ask it back when it is alone."""
         self.cursor: Numbers = {}
         """Home numbers sent there."""

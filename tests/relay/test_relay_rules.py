@@ -327,6 +327,39 @@ def test_nobody_is_forgotten_on_the_word_of_one_of_two_relays() -> None:
     assert len(member.log) == before
 
 
+def test_what_one_of_two_relays_had_forgotten_is_forgotten_when_it_is_the_only_one() -> None:
+    """NYC forgets O while another relay of it may be on the bridge."""
+    net = started()
+    net.send("O")
+    net.settle(2)
+    member = net.members["Y"]
+    session = unsole(member)
+    net.crash("O")
+    net.settle(40)
+    origin = id_of(net, "O")
+    assert origin not in net.members["R"].relay.known_origins()
+    assert session.perhaps_gone == {origin: 1}
+    assert origin in net.members["T"].relay.state.site_digest["NYC"]
+    del member.relay.bridge.is_sole
+    net._new_bridge_views(merge=True)
+    net.settle(2)
+    assert origin not in net.members["T"].relay.state.site_digest["NYC"]
+    assert session.perhaps_gone == {}
+    net.at_rest()
+
+
+def test_an_origin_that_sent_since_is_not_forgotten_late() -> None:
+    net = started()
+    net.send("O", 2)
+    net.settle(2)
+    bridge, session = net.members["Y"].relay.bridge, session_of(net.members["Y"])
+    session.perhaps_gone = {id_of(net, "O"): 1}
+    bridge._forget_owed()
+    net.settle(2)
+    assert id_of(net, "O") in net.members["T"].relay.state.site_digest["NYC"]
+    assert session.perhaps_gone == {}
+
+
 def test_other_sites_are_told_when_all_at_home_have_forgotten() -> None:
     net = started()
     net.send("O")
