@@ -18,7 +18,7 @@ export IP_MULTICAST_IF ?= 127.0.0.1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv test test-slow test-java test-spark check format drill drill-short drill-seeds requirements \
+.PHONY: help venv test test-slow test-java test-spark demo-spark check format drill drill-short drill-seeds requirements \
         bench bench-sim memory fuzz fuzz-short mutants mutants-short long-life \
         simulate simulate-short buddy-explore buddy-explore-short clean
 
@@ -27,7 +27,7 @@ help:
 	@echo "make test-slow  the long tests         make requirements  what which test shows"
 	@echo "make bench      messages per second    make bench-sim     100 members, one virtual hour"
 	@echo "make test-java  with Java members, where there is Java and Maven"
-	@echo "make test-spark with Spark in local mode, where there is Java 17"
+	@echo "make test-spark with Spark in local mode, where there is Java 17; make demo-spark: a show"
 	@echo "make fuzz       one million hostile inputs (make fuzz-short: 40 s of them)"
 	@echo "make drill-seeds  500 drills, each other    make memory   what a member may use at most"
 	@echo "make long-life  a day of churn in virtual time: does anything grow?"
@@ -79,6 +79,9 @@ test-spark:
 	else \
 	  echo "skipped: Spark needs Java 17 (java on the PATH, or JAVA_HOME)"; \
 	fi
+
+demo-spark: $(SPARK)
+	$(BIN)/python -m jgroups_py.spark.demo build/demo-spark
 
 check: $(STAMP)
 	$(BIN)/ruff check .

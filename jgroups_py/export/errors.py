@@ -55,6 +55,12 @@ class Diverged(ExportError):
     code = "diverged"
 
 
+class Behind(Diverged):
+    """The member that is asked has not seen all that the offset says: not yet, or never will."""
+
+    code = "behind"
+
+
 class Busy(ExportError):
     """A limit of the port is reached; it is named."""
 
@@ -72,6 +78,7 @@ BY_CODE = {
         UnknownJob,
         Trimmed,
         Diverged,
+        Behind,
         Busy,
     )
 }

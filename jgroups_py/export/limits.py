@@ -23,6 +23,8 @@ class ExportLimits:
     """Change log: names and values of the changes kept. The oldest go first."""
     log_changes: int = 1_000_000
     """Change log: changes kept."""
+    behind_wait: float = 10.0
+    """How long a reader that comes from another member waits until this one has seen what it has."""
     snapshots_max: int = 32
     """Snapshots open at once. One costs what was changed since, and a pointer for each node."""
     snapshot_min: float = 10.0

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from jgroups_py.cache.changes import Changes
 from jgroups_py.cache.fqn import Fqn
 from jgroups_py.cache.node import Node
-from jgroups_py.export.errors import Diverged, Trimmed
+from jgroups_py.export.errors import Behind, Diverged, Trimmed
 from jgroups_py.export.limits import ExportLimits
 from jgroups_py.export.messages import Offset
 
@@ -136,7 +136,7 @@ class ChangeLog:
 
         Raises:
             Trimmed: before its beginning.
-            Diverged: nowhere in it.
+            Behind, Diverged: not yet in it; nowhere in it.
         """
         if offset.log == self.id:
             if offset.at < self._first:
@@ -153,9 +153,9 @@ class ChangeLog:
         at = self._first
         while missing:
             if at == self.end:
-                raise Diverged(
+                raise Behind(
                     f"this member has not seen number {missing[min(missing)]} of {min(missing)}: "
-                    "it is behind, or groups merged and this offset is of the other side"
+                    "it is behind, or nobody who is left has it: take a snapshot"
                 )
             entry = self._entries[at - self._base]
             number = missing.get(entry.origin, 0)

@@ -14,7 +14,7 @@ from jgroups_py.cache import TreeCache
 from jgroups_py.errors import ConfigError, JGroupsError
 from jgroups_py.export.auth import checked_token, nonce, proof, proved
 from jgroups_py.export.columns import CHANGES, STATE, Schema, pack
-from jgroups_py.export.errors import Busy, ExportError, UnknownMap, WrongToken
+from jgroups_py.export.errors import Behind, Busy, ExportError, UnknownMap, WrongToken
 from jgroups_py.export.limits import ExportLimits
 from jgroups_py.export.log import Entry
 from jgroups_py.export.messages import (
@@ -30,6 +30,7 @@ from jgroups_py.export.messages import (
     FindOffset,
     Found,
     Message,
+    Offset,
     OpenSnapshot,
     Problem,
     Progress,
@@ -58,6 +59,8 @@ DEFAULT_MAP = "cache"
 """The name of a cache that was given none."""
 TELL_EVERY = 1.0
 """Seconds between two words about a commit that goes on."""
+BEHIND_EVERY = 0.05
+"""Seconds between two looks whether this member has caught up."""
 EXPIRE_EVERY = 30.0
 """Seconds between two looks for snapshots and jobs that nobody uses."""
 
@@ -152,7 +155,10 @@ class ExportPort:
                 self._snapshots.close(said.id)
                 await client.send(Done())
             case FindOffset():
-                await client.send(_find(self._source(said.map), said))
+                source = self._source(said.map)
+                if said.after is not None:
+                    await self._seen(source, said.after)
+                await client.send(_find(source, said))
             case ReadChanges():
                 await self._send_changes(client, self._source(said.map), said)
             case Stage():
@@ -198,6 +204,7 @@ class ExportPort:
         await client.send(Rows(0, (), True))
 
     async def _send_changes(self, client: Client, source: Source, said: ReadChanges) -> None:
+        await self._seen(source, said.stop)
         log = source.log
         start, stop = log.position(said.start), log.position(said.stop)
         for entries in _lots(log.between(start, stop), self.limits.frame_rows):
@@ -205,6 +212,23 @@ class ExportPort:
             if columns[0]:
                 await self._send_rows(client, CHANGES, columns)
         await client.send(Rows(0, (), True))
+
+    async def _seen(self, source: Source, offset: Offset) -> None:
+        """Returns when this member has seen what the offset says.
+
+        Raises:
+            Behind: it does not come.
+            Trimmed, Diverged: as ``ChangeLog.position``.
+        """
+        end = trio.current_time() + self.limits.behind_wait
+        while True:
+            try:
+                source.log.position(offset)
+                return
+            except Behind:
+                if trio.current_time() > end:
+                    raise
+            await trio.sleep(BEHIND_EVERY)
 
     async def _send_rows(
         self, client: Client, schema: Schema, columns: Sequence[Sequence[Any]]

@@ -32,7 +32,7 @@ from jgroups_py.export import (
 )
 from jgroups_py.export.client import parse_members
 from jgroups_py.export.columns import CHANGES, STATE, WRITES, pack, unpack
-from jgroups_py.export.errors import Busy, Diverged, UnknownJob, UnknownSnapshot
+from jgroups_py.export.errors import Behind, Busy, UnknownJob, UnknownSnapshot
 from jgroups_py.export.messages import Committed, Stage
 from jgroups_py.export.source import Write
 
@@ -436,9 +436,12 @@ async def test_a_reader_goes_on_at_another_member() -> None:
         await a.put("/before", "k", 1)
         async with (
             member("B") as b,
-            open_export(b, token=TOKEN) as port_b,
+            open_export(b, token=TOKEN, limits=ExportLimits(behind_wait=0.5)) as port_b,
             client_of(port_b) as client_b,
         ):
+            with trio.fail_after(20):
+                while len(a.members) < 2 or len(b.members) < 2:  # noqa: ASYNC110 - a slow join
+                    await trio.sleep(0.01)
             opened = await in_thread(client_b.open_snapshot, "cache")
             tree = await in_thread(state_of, client_b, opened.id)
             for number in range(20):
@@ -454,8 +457,14 @@ async def test_a_reader_goes_on_at_another_member() -> None:
             assert len({row[0] for row in rest}) == 2
             assert (await in_thread(client_b.describe)).members == ("A", "B")
             strange = Offset("x", 0, {**end.origins, "00": 5})
-            with pytest.raises(Diverged, match="not seen"):
-                await in_thread(client_a.find_offset, "cache", strange)
+            with pytest.raises(Behind, match="not seen"):
+                await in_thread(client_b.find_offset, "cache", strange)
+            (by_a,) = {row[0] for row in first if row[3] == "/n/0"}
+            soon = Offset("x", 0, {**end.origins, by_a: end.origins[by_a] + 1})
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(in_thread, client_b.find_offset, "cache", soon)
+                await trio.sleep(0.1)
+                await a.put("/soon", "v", 1)
             parts = [await in_thread(stage, client_b, "j", 0, 0, [write(n) for n in range(50)])]
             await in_thread(commit, client_b, "j", parts)
             assert tree_of(a) == tree_of(b) and "/n/49" in tree_of(a)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -52,6 +53,8 @@ def members() -> Iterator[list[Member]]:
         for name in "AB":
             found.append(Member(name, network))
             stack.push(found[-1].stack)
+        while any(len(member.cache.members) < 2 for member in found):
+            time.sleep(0.01)
         yield found
 
 
