@@ -442,6 +442,8 @@ async def test_a_reader_goes_on_at_another_member() -> None:
             with trio.fail_after(20):
                 while len(a.members) < 2 or len(b.members) < 2:  # noqa: ASYNC110 - a slow join
                     await trio.sleep(0.01)
+            for member_of_two in (a, b):  # if they were two groups that merged, that is over now
+                await member_of_two.put("/settled", "k", 1)
             opened = await in_thread(client_b.open_snapshot, "cache")
             tree = await in_thread(state_of, client_b, opened.id)
             for number in range(20):
