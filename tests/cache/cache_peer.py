@@ -1,6 +1,6 @@
 """A cache with buddies in a process of its own. Argument: the cache file. Each line of its input is a
 call as JSON, [method, arguments, options]; each line of its output the result. The method "protected"
-waits until its nodes are."""
+waits until its nodes are; "site" is below."""
 
 from __future__ import annotations
 
@@ -9,9 +9,25 @@ import sys
 
 import trio
 
-from jgroups_py.cache import open_tree_cache
+from jgroups_py.cache import TreeCache, open_tree_cache
 
 LIFETIME = 60.0  # seconds
+
+
+async def site(cache: TreeCache, what: str, other: str) -> list[str]:
+    """``linked``, ``sent``: waits until it is so. ``unsent``: paths. ``promote``: waits, too."""
+    sites = cache.buddies.sites
+    if what == "linked":
+        while other not in sites.status.reachable:  # noqa: ASYNC110
+            await trio.sleep(0.02)
+    elif what == "sent":
+        while sites.unsent(other):  # noqa: ASYNC110
+            await trio.sleep(0.02)
+    elif what == "promote":
+        sites.promote()
+        while not sites.status.epoch:  # noqa: ASYNC110
+            await trio.sleep(0.02)
+    return sorted(map(str, sites.unsent(other)))
 
 
 async def main(file: str, name: str) -> None:
@@ -26,6 +42,8 @@ async def main(file: str, name: str) -> None:
                     ):
                         await trio.sleep(0.02)
                     result = [group.name.partition("-")[0] for group in cache.buddies.groups]
+                elif method == "site":
+                    result = await site(cache, *arguments)
                 else:
                     result = await getattr(cache, method)(*arguments, **options)
                 print(json.dumps(result), flush=True)

@@ -1,4 +1,4 @@
-"""Three processes over TCP on loopback; one is killed."""
+"""Processes over TCP on loopback: three, of which one is killed; two sites, of which one is."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import trio
 
 from jgroups_py.config import load_stack, with_attributes
 from jgroups_py.stackwrite import to_xml
-from jgroups_py.tools.mperf_ports import private_attributes
+from jgroups_py.tools.mperf_ports import free_block, private_attributes
 
 pytestmark = [pytest.mark.sockets, pytest.mark.timeout(60)]
 FILE = """
@@ -87,3 +87,42 @@ async def test_what_a_killed_process_owned_is_found_and_owned_by_who_asks(tmp_pa
             assert await c.call("children", "/session") == ["7"]
             assert len(await b.call("children", "/session")) == 99
             assert await b.call("get", "/session/7", "user", gravitation=True) == "another"
+
+
+@pytest.mark.slow
+@pytest.mark.seed("R17", "R19")
+async def test_a_killed_site_lives_on_at_the_other_one(tmp_path: Path) -> None:
+    bridge = free_block(4)
+    files = {}
+    for site in ("NYC", "SFO"):
+        config = load_stack("relay-tcp.xml", {"relay.site": site, "relay.sites": "NYC,SFO"})
+        properties = {
+            "relay.bridge.port": str(bridge),
+            "relay.bridge.port_range": "3",
+            "relay.bridge.hosts": f"127.0.0.1[{bridge}]",
+        }
+        attributes = {
+            **private_attributes(config, 2),
+            "RELAY.bridge_properties": ";".join(f"{k}={v}" for k, v in properties.items()),
+        }
+        stack, files[site] = tmp_path / f"{site}.xml", tmp_path / f"{site}.yaml"
+        stack.write_text(to_xml(with_attributes(config, attributes)))
+        files[site].write_text(FILE.format(stack=stack))
+    with trio.fail_after(50):
+        async with peers("AB", files["NYC"]) as (a, b), peers("ST", files["SFO"]) as (s, t):
+            await b.call("site", "linked", "SFO")
+            await t.call("site", "linked", "NYC")
+            for n in range(40):
+                await (a, b)[n % 2].call("put", f"/session/{n}", "user", f"user {n}")
+            for peer in (a, b):
+                assert await peer.call("site", "sent", "SFO") == []
+            for peer in (a, b):
+                peer.process.kill()
+                await peer.process.wait()
+            await t.call("site", "promote", "NYC")
+            users = [
+                await t.call("get", f"/session/{n}", "user", gravitation=True) for n in range(40)
+            ]
+            assert users == [f"user {n}" for n in range(40)]
+            await s.call("put", "/session/7", "user", "later", gravitation=True)
+            assert await s.call("site", "unsent", "NYC") == ["/session/7"]
