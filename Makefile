@@ -32,7 +32,7 @@ help:
 	@echo "make drill-seeds  500 drills, each other    make memory   what a member may use at most"
 	@echo "make long-life  a day of churn in virtual time: does anything grow?"
 	@echo "make mutants    planted faults: do our checks find them?"
-	@echo "make buddy-explore  100,000 random schedules of buddy replication's logic (-short: 1,000)"
+	@echo "make buddy-explore  100,000 random schedules of buddy replication's logic, 2,000 clusters (-short: few)"
 	@echo "make simulate   10,000 random schedules of faults (make simulate-short: a minute of them)"
 
 venv: $(STAMP)
@@ -156,9 +156,11 @@ simulate-short: $(STAMP)
 
 buddy-explore: $(STAMP)
 	$(BIN)/jgroups-py buddy-explore --seeds 1..100000 --json build/buddy-explore/all.json
+	$(BIN)/jgroups-py buddy-explore --profile cluster --seeds 1..2000 --json build/buddy-explore/clusters.json
 
 buddy-explore-short: $(STAMP)
 	$(BIN)/jgroups-py buddy-explore --seeds 1..1000 --json build/buddy-explore/short.json
+	$(BIN)/jgroups-py buddy-explore --profile cluster --seeds 1..20
 
 clean:
 	rm -rf build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -20,12 +20,15 @@ from jgroups_py.buddy.explore_draw import Result, Schedule
 from jgroups_py.buddy.explore_files import dump, load
 from jgroups_py.buddy.explore_sites import TwoSites
 from jgroups_py.buddy.explore_world import Step, World
+from jgroups_py.explore.buddy_clusters import explore_cluster
 from jgroups_py.explore.many import cores
 
 FOLDER: Final = Path("build", "buddy-explore")
 SEEDS_MAX: Final = 100_000_000
 CHUNK: Final = 250
 """Seeds handed to a process at once."""
+CLUSTER: Final = "cluster"
+CLUSTER_CHUNK: Final = 10
 SHRUNK_MAX: Final = 2
 """Violations of one command that are made smaller and written."""
 
@@ -49,10 +52,10 @@ class _Seeds(click.ParamType[range]):
 @click.option("--seeds", type=_Seeds(), help="A and B included. [default: 1..1000]")
 @click.option(
     "--profile",
-    type=click.Choice((*PROFILES, "all")),
+    type=click.Choice((*PROFILES, "all", CLUSTER)),
     default="all",
     show_default=True,
-    help="What is tried; ``all`` takes the profiles in turn.",
+    help="What is tried; ``all`` takes the profiles in turn. ``cluster``: whole simulated stacks.",
 )
 @click.option("--json", "json_out", metavar="OUT", help="The result; - is standard output.")
 @click.option("--replay", "again", metavar="SEED|FILE", help="Play one again, and tell it.")
@@ -60,7 +63,7 @@ def buddy_explore(
     seeds: range | None, profile: str, json_out: str | None, again: str | None
 ) -> int:
     """Explore the logic of buddy replication without a stack: every message, view, push, call and
-    fault is one step.
+    fault is one step. Or, profile ``cluster``, on whole simulated clusters in virtual time.
 
     What fails is made smaller and written to build/buddy-explore/PROFILE-SEED.json, which --replay
     takes.
@@ -104,7 +107,8 @@ def _explore(seeds: range, profile: str) -> Iterator[tuple[str, list[Result]]]:
     """Results in the order of the seeds."""
     names = PROFILES if profile == "all" else (profile,)
     jobs = [(names[s % len(names)], s) for s in seeds]
-    parts = [jobs[at : at + CHUNK] for at in range(0, len(jobs), CHUNK)]
+    chunk = CLUSTER_CHUNK if profile == CLUSTER else CHUNK
+    parts = [jobs[at : at + chunk] for at in range(0, len(jobs), chunk)]
     if cores() == 1 or len(parts) == 1:
         done: Any = map(_part, parts)
         yield from _flat(done)
@@ -123,7 +127,7 @@ def _part(jobs: list[tuple[str, int]]) -> list[tuple[str, list[Result]]]:
     """What was fine goes back without its schedule."""
     found: dict[str, list[Result]] = {}
     for profile, seed in jobs:
-        result = explore(seed, profile)
+        result = explore_cluster(seed) if profile == CLUSTER else explore(seed, profile)
         if not result.check:
             empty = Schedule(result.schedule.setting, ())
             result = msgspec.structs.replace(result, schedule=empty)
@@ -140,7 +144,7 @@ def _violation(profile: str, result: Result, at: int) -> dict[str, Any]:
         "detail": result.detail,
         "replay": command,
     }
-    if at < SHRUNK_MAX:
+    if at < SHRUNK_MAX and profile != CLUSTER:
         file = FOLDER / f"{profile}-{result.seed}.json"
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(dump(shrink(result)), encoding="utf-8")
@@ -153,10 +157,16 @@ def _replay(what: str, profile: str) -> int:
     if re.fullmatch(r"[0-9]{1,18}", what):
         if profile == "all":
             profile = PROFILES[int(what) % len(PROFILES)]
+        if profile == CLUSTER:
+            return _said(explore_cluster(int(what)))
         schedule = explore(int(what), profile).schedule
     else:
         schedule = load(Path(what))
     result = replay(schedule, _tell)
+    return _said(result)
+
+
+def _said(result: Result) -> int:
     print(f"{result.check}: {result.detail}" if result.check else "nothing was violated")
     return 1 if result.check else 0
 

@@ -1,0 +1,45 @@
+"""Buddy replication on whole simulated clusters: a few schedules; and that what is broken is found."""
+
+from typing import Any
+
+import pytest
+
+from jgroups_py.buddy import decide
+from jgroups_py.buddy.backups import Backups
+from jgroups_py.buddy.change import Change
+from jgroups_py.explore.buddy_clusters import explore_cluster
+
+
+def problems(seeds: range) -> list[tuple[int, str, str]]:
+    results = [explore_cluster(seed) for seed in seeds]
+    return [(r.seed, r.check, r.detail) for r in results if r.check]
+
+
+def test_nothing_is_lost_and_nothing_is_owned_twice() -> None:
+    assert problems(range(2)) == []
+
+
+@pytest.mark.slow
+def test_the_same_in_many_clusters() -> None:
+    assert problems(range(2, 150)) == []
+
+
+def test_a_seed_is_the_same_cluster_again() -> None:
+    first, second = explore_cluster(1), explore_cluster(1)
+    assert first == second and first.steps > 500 and first.faults > 0
+
+
+@pytest.mark.parametrize(
+    ("where", "name", "instead", "seeds"),
+    [
+        (decide, "_guardians", lambda *args: {}, range(0, 20, 2)),
+        (Change, "_merge", lambda *args: None, range(1, 12, 2)),
+        (Backups, "on_filled", lambda *args: None, range(1)),
+    ],
+    ids=["nobody-adopts", "nobody-wins", "never-filled"],
+)
+def test_what_is_broken_is_found(
+    where: Any, name: str, instead: Any, seeds: range, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(where, name, instead)
+    assert any(explore_cluster(seed).check for seed in seeds)
