@@ -116,8 +116,9 @@ async def test_the_owner_dies_and_nothing_is_lost(autojump_clock: Any) -> None:
 async def test_others_get_values_that_left_memory(how: str, autojump_clock: Any) -> None:
     async with group() as g:
         a, b = await start(g, "AB", small())
-        await fill(a, 110)
-        assert counter(a, "passive_nodes") > 100
+        count = 30 if how == "leave" else 110  # more than one message of the push
+        await fill(a, count)
+        assert counter(a, "passive_nodes") >= count - ROOM
         (c,) = await start(g, "C", small())
         if how == "leave":
             await g.close("A")
@@ -126,12 +127,12 @@ async def test_others_get_values_that_left_memory(how: str, autojump_clock: Any)
             if how == "buddy dies":
                 await g.kill("B")
                 await g.protected()
-                assert counter(c, "backup_nodes") == 110
+                assert counter(c, "backup_nodes") == count
                 assert a.statistics().nodes <= ROOM
             await g.kill("A")
         await g.protected()
         reader = g.caches["C"]
-        assert [await reader.get(f"/n/{n}", "k") for n in range(110)] == [*range(110)]
+        assert [await reader.get(f"/n/{n}", "k") for n in range(count)] == [*range(count)]
 
 
 async def test_a_store_that_fails_makes_others_wait_and_loses_nothing(autojump_clock: Any) -> None:
@@ -248,10 +249,10 @@ async def test_counters_that_leave_memory_and_move_lose_no_increment(
                 g.work[name] = trio.CancelScope()
                 rng = random.Random(chance.random())
                 writers.start_soon(within, g.work[name], count, cache, rng)
-            await trio.sleep(0.7)
+            await trio.sleep(0.4)
             g.work[victim].cancel()
             await g.kill(victim)
-            await trio.sleep(0.3)
+            await trio.sleep(0.2)
             stop = True
         await g.protected()
         caches = list(g.caches.values())

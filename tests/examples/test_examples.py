@@ -24,6 +24,9 @@ EXPECTED = {
     "two_sites.py": "U in SFO received 100 messages in order: True",
 }
 
+SLOW = {"http_sessions.py": pytest.mark.slow}
+"""Its servers and its router are under load in tests/sessions."""
+
 
 def run(code: str | Path) -> str:
     arguments = [str(code)] if isinstance(code, Path) else ["-c", code]
@@ -35,7 +38,9 @@ def run(code: str | Path) -> str:
 
 
 @pytest.mark.sockets
-@pytest.mark.parametrize("name", sorted(EXPECTED))
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=SLOW.get(name, ())) for name in sorted(EXPECTED)]
+)
 def test_the_example_runs(name: str) -> None:
     assert EXPECTED[name] in run(ROOT / "examples" / name)
 
