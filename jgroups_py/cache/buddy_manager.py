@@ -25,7 +25,7 @@ from jgroups_py.buddy.calls import Call
 from jgroups_py.buddy.config import BuddyConfig
 from jgroups_py.buddy.locator import BuddyLocator
 from jgroups_py.buddy.machine import BuddyMachine
-from jgroups_py.buddy.messages import Discarded
+from jgroups_py.buddy.messages import Discarded, OpAck
 from jgroups_py.buddy.outputs import Completed, Event, Send, SendSite
 from jgroups_py.buddy.values import BuddyGroup, Path
 from jgroups_py.buddy.values import Node as Entry
@@ -76,6 +76,8 @@ class BuddyManager:
         self._sites: CacheSites | None = None
         self._incoming: deque[View | Batch | FromRelay] = deque()
         self._wake = trio.Event()
+        self._receiving = self._draining = False
+        self._unsaid: list[Send] | None = None
         self._pushing = trio.Event()
         self._waiting: dict[Address, deque[bytes]] = {}
         self._nursery: trio.Nursery | None = None
@@ -175,12 +177,12 @@ class BuddyManager:
 
     def deliver(self, batch: Batch) -> bool:
         self._incoming.append(batch)
-        self._wake.set()
+        self._drain_soon()
         return True
 
     def view_changed(self, view: View) -> None:
         self._incoming.append(view)
-        self._wake.set()
+        self._drain_soon()
 
     def state_replaced(self, unread: list[Batch]) -> None:
         """No state is transferred with buddy replication (B39)."""
@@ -228,10 +230,24 @@ class BuddyManager:
                 await self._channel.next_held(self)
 
     async def _receive(self) -> None:
-        incoming = self._incoming
-        while True:
-            await self._wake.wait()
-            self._wake = trio.Event()
+        self._receiving = True
+        try:
+            while True:
+                self._drain()
+                await self._wake.wait()
+                self._wake = trio.Event()
+        finally:
+            self._receiving = False
+
+    def _drain_soon(self) -> None:
+        """At once, in the driver's turn that brings it: an answer leaves with the same turn. Before
+        ``run`` it waits."""
+        if self._receiving and not self._draining:
+            self._drain()
+
+    def _drain(self) -> None:
+        self._draining, incoming = True, self._incoming
+        try:
             while incoming:
                 item = incoming.popleft()
                 if isinstance(item, View):
@@ -240,6 +256,8 @@ class BuddyManager:
                     self._take(item)
                 else:
                     self._from_relay(item)
+        finally:
+            self._draining = False
 
     def _install(self, view: View) -> None:
         self.machine.install(view, trio.current_time())
@@ -251,6 +269,23 @@ class BuddyManager:
         self.ready.set()
 
     def _take(self, batch: Batch) -> None:
+        """All messages of a batch, then what is to be said to them: one acknowledgement says what
+        those before it said."""
+        self._unsaid = []
+        try:
+            self._receive_all(batch)
+        finally:
+            unsaid, self._unsaid = self._unsaid, None
+            for n, send in enumerate(unsaid, 1):
+                following = unsaid[n] if n < len(unsaid) else None
+                if not (
+                    following is not None
+                    and type(send.message) is type(following.message) is OpAck
+                    and send.to == following.to
+                ):
+                    self._say(send)
+
+    def _receive_all(self, batch: Batch) -> None:
         now = trio.current_time()
         for payload in batch.payloads:
             try:
@@ -297,11 +332,11 @@ class BuddyManager:
         self._changed()
         for output in machine.take():
             match output:
-                case Send(to, tag, message):
-                    payload = payload_of(tag, message)
-                    for member in machine.members if to is None else (to,):
-                        if member != machine.me:
-                            self._send(member, payload)
+                case Send():
+                    if self._unsaid is None:
+                        self._say(output)
+                    else:
+                        self._unsaid.append(output)
                 case SendSite(site, message):
                     self.sites.post(site, message)
                 case Completed():
@@ -310,6 +345,12 @@ class BuddyManager:
                     self._happened(kind, detail)
         if machine.buddies.pushing:
             self._pushing.set()
+
+    def _say(self, send: Send) -> None:
+        payload, machine = payload_of(send.tag, send.message), self.machine
+        for member in machine.members if send.to is None else (send.to,):
+            if member != machine.me:
+                self._send(member, payload)
 
     def _happened(self, kind: str, detail: object) -> None:
         match kind:

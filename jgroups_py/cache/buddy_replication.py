@@ -232,6 +232,9 @@ class BuddyReplication(Replication):
     def _mirror(self) -> None:
         """What happened to the entries happens to the tree; listeners are told."""
         entries, tree = self.manager.entries, self.tree
+        if not entries.touched:
+            self._written.clear()
+            return
         touched, entries.touched = entries.touched, {}
         written: list[Change] = []
         moved: list[Change] = []

@@ -39,11 +39,13 @@ class Call:
     ticket: Any = None
     """The replication's own, between ``claim`` and ``commit``."""
     result: Any = field(default=None)
+    writes: bool = field(init=False, default=False)
+    """May it change something?"""
 
-    @property
-    def writes(self) -> bool:
-        """May it change something?"""
-        return any(scope.write for scope in self.scopes)
+    def __post_init__(self) -> None:
+        for scope in self.scopes:
+            if scope.write:
+                self.writes = True
 
 
 def compute(call: Call, container: Container) -> None:

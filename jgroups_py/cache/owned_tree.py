@@ -80,10 +80,12 @@ class OwnedTree(Container):
         return self.mine.get(path)
 
     def get(self, path: Fqn) -> Node | None:
+        node = self.mine.get(path)
+        if node is not None:  # no backup is among those
+            return node
         if path.is_within(BACKUP_ROOT):
             return dict(self._backup_nodes(path, deep=False)).get(path)
-        node = self.mine.get(path)
-        return self._loaded.get(path) if node is None else node
+        return self._loaded.get(path)
 
     def within(self, path: Fqn) -> Sequence[Fqn]:
         if path.is_within(BACKUP_ROOT):

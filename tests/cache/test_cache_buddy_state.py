@@ -67,3 +67,19 @@ async def test_members_of_one_pool_are_buddies_of_each_other(autojump_clock: Any
         caches = await g.start("ABCD", settings())
         assert [cache.buddies.groups[0].name[0] for cache in caches] == ["D", "A", "B", "C"]
         assert not any(counter(cache, "buddy_sent_Pool") for cache in caches)
+
+
+async def test_writes_that_come_together_are_acknowledged_together(autojump_clock: Any) -> None:
+    async with group() as g:
+        a, b = await g.start("AB", settings())
+        for n in range(40):
+            await a.put(f"/n/{n}", "k", 0)
+        sent = [cache.buddies.channel.statistics().sent for cache in (a, b)]
+        async with trio.open_nursery() as nursery:
+            for n in range(40):
+                nursery.start_soon(a.put, f"/n/{n}", "k", 1)
+        ops, acks = [
+            cache.buddies.channel.statistics().sent - before
+            for cache, before in zip((a, b), sent, strict=True)
+        ]
+        assert ops == 40 and 1 <= acks <= 8
