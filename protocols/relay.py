@@ -575,6 +575,7 @@ class RELAY(Protocol):
         self.home.view_changed()
         if was_relay and not self.is_relay:
             self.bridge.close()
+            self.bridge.forwarded = {}
             self.announced = self.state.epoch
             self.home.step_down()
             self.leaving.abandon()

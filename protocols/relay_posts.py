@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from typing import Protocol as Interface
 
+from jgroups_py.address import Address
 from jgroups_py.batch import Batch
 from jgroups_py.headers import FragHeader
 from jgroups_py.protocols.relay_wire import CONTROL_FLAGS, ID, Kind
@@ -35,18 +36,19 @@ class PostListener(Interface):
 
 
 class Posts:
-    """``links``: the session that posts to a site go over."""
+    """``links``: the peer that posts to a site go to."""
 
     def __init__(self, relay: RELAY) -> None:
         self.relay = relay
         self.listener: PostListener | None = None
-        self.links: dict[str, Session] = {}
+        self.links: dict[str, Address] = {}
         self.dropped = 0
         """Posts for which there was no link, or no room."""
 
     def send(self, site: str, payload: bytes) -> bool:
         """False: it is not sent."""
-        session = self.links.get(site)
+        peer = self.links.get(site)
+        session = None if peer is None else self.relay.bridge.sessions.get(peer)
         if session is None:
             self.dropped += 1
             return False
@@ -76,13 +78,13 @@ class Posts:
 
     def reached(self, session: Session) -> None:
         """The peer has answered: a link begins."""
-        self.links[session.site] = session
+        self.links[session.site] = session.peer
         if self.listener is not None:
             self.listener.site_link(session.site, True)
 
     def gone(self, session: Session) -> None:
         site = session.site
-        if self.links.get(site) is not session:
+        if self.links.get(site) != session.peer:
             return
         del self.links[site]
         if self.listener is not None:

@@ -63,6 +63,7 @@ from jgroups_py.view import Digest, View
 from jgroups_py.wire import decode_whole, encode_whole
 
 _NAKACK: Final = PROTOCOL_IDS["NAKACK2"]
+AHEAD_VIEWS: Final = 3
 _REQUEST_FLAGS: Final = int(Flag.OOB | Flag.DONT_BUNDLE | Flag.SKIP_BARRIER)
 
 
@@ -132,6 +133,8 @@ class STATE_TRANSFER(Protocol):
         self._held_bytes = 0
         self._covered: dict[Address, int] = {}
         """Multicasts up to here are in the state, though they have not all come yet."""
+        self._ahead = 0
+        """For so many views also those of others: the provider's view may have been ahead of ours."""
         self._answer_timer = self.timer(self._on_answer_timeout)
         self.states_sent = 0
         self.states_received = 0
@@ -172,7 +175,8 @@ class STATE_TRANSFER(Protocol):
         self._note_torn(event)
         self._requests = {m: r for m, r in self._requests.items() if m in view}
         self._given = {t: g for t, g in self._given.items() if g[0] in view}
-        self._covered = {m: s for m, s in self._covered.items() if m in view}
+        self._ahead = max(0, self._ahead - 1)
+        self._covered = {m: s for m, s in self._covered.items() if m in view or self._ahead}
         self._rearm()
         if self._transfer is None:
             self.pass_event_up(event)
@@ -409,6 +413,7 @@ class STATE_TRANSFER(Protocol):
         view = self.view
         assert view is not None
         self._covered = {m: digest.delivered(m) for m in digest}
+        self._ahead = AHEAD_VIEWS
         back = {
             m: (seqno, seqno)
             for m, seqno in self._covered.items()
@@ -434,12 +439,7 @@ class STATE_TRANSFER(Protocol):
             elif (kept := self._uncovered(item)) is not None:
                 self.pass_up(kept)
         delivered = self._digest()
-        members = () if self.view is None else self.view.members
-        self._covered = {
-            m: seqno
-            for m, seqno in self._covered.items()
-            if m in members and delivered.delivered(m) < seqno
-        }
+        self._covered = {m: s for m, s in self._covered.items() if delivered.delivered(m) < s}
         if self._requests:
             self._look_soon()
 

@@ -181,6 +181,22 @@ def test_what_the_state_contains_is_not_delivered() -> None:
     assert texts(fake) == [b"c4", b"c5"], "what the state contains and comes later is dropped, too"
 
 
+@pytest.mark.parametrize(("views", "got"), [(1, [b"3"]), (3, [b"3"]), (4, [b"1", b"2", b"3"])])
+def test_what_the_state_contains_of_a_member_of_a_later_view_is_not_delivered(
+    views: int, got: list[bytes]
+) -> None:
+    """The provider's view was ahead of ours. It is remembered for three views, not for ever."""
+    fake = stack(connect=True, delivered=digest(B=0))
+    fake.up(state(B, b"state", B=0, D=2))
+    old = View(ViewId(B, 3), (B, C, A))
+    for number in range(1, views + 1):
+        view = View(ViewId(B, 3 + number), (*old.members, D) if number == views else old.members)
+        fake.event_up(ViewChange(view, old))
+        old = view
+    fake.up(multicast(D, 1, b"1", b"2", b"3"))
+    assert texts(fake) == got
+
+
 def test_what_is_dropped_gives_its_credits_back() -> None:
     fake = stack(connect=True)
     batch = multicast(B, 1, b"1")

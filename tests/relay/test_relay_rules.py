@@ -313,6 +313,21 @@ def test_what_all_relays_of_a_site_have_acknowledged_counts() -> None:
     assert bridge.acknowledged(["SFO"], origin) == 3
 
 
+def test_who_is_no_longer_relay_remembers_nothing_of_what_it_multicast() -> None:
+    """It would name members of other sites that are forgotten, for as long as it lives."""
+    net = started()
+    net.partition("SFO", "Y", "ZT")
+    net.settle(20)
+    net.send("O", 2)
+    net.settle(20)
+    bridge = net.members["Z"].relay.bridge
+    assert bridge.forwarded["NYC"]
+    net.merge("SFO")
+    net.settle(10)
+    assert not net.members["Z"].relay.is_relay and not bridge.forwarded
+    net.at_rest()
+
+
 # --- forgetting
 
 
