@@ -1,0 +1,47 @@
+"""``jgroups-py export``: a member with a port, in a process of its own; and what Spark's part says without
+Spark."""
+
+from __future__ import annotations
+
+import signal
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from jgroups_py.export import ExportClient, read_token
+
+
+@pytest.mark.sockets
+def test_it_makes_a_token_says_where_it_listens_and_ends_when_told(tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    words = ["export", "--file", "local.xml", "--token-file", str(file), "--map", "users"]
+    with subprocess.Popen(
+        [sys.executable, "-m", "jgroups_py.tools", *words], stdout=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            assert process.stdout is not None
+            line = process.stdout.readline().strip()
+            assert line.startswith("local exports users at 127.0.0.1:")
+            assert stat.S_IMODE(file.stat().st_mode) == 0o600
+            address = ("127.0.0.1", int(line.rpartition(":")[2]))
+            with ExportClient(address, read_token(str(file))) as client:
+                assert client.describe().map == "users"
+        finally:
+            process.send_signal(signal.SIGTERM)
+        assert process.wait(20) == 128 + signal.SIGTERM
+
+
+def test_without_spark_it_says_what_to_install() -> None:
+    code = (
+        "import sys; sys.modules['pyspark'] = None\n"
+        "from jgroups_py.tools.cli import run\n"
+        "sys.exit(run(['spark', 'load', 'x', '--path', '/', '--members', 'a:1', '--token-file', 't']))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr.strip() == (
+        "jgroups-py: Spark needs more packages (pyspark is missing): pip install 'jgroups_py[spark]'"
+    )
