@@ -16,13 +16,14 @@ from jgroups_py.buddy.explore_sites_draw import SITE_FAULTS, SiteScheduler, site
 from jgroups_py.buddy.explore_world import Step, World
 
 SITE_PROFILES: Final = ("sites", "active", "overflow")
-PROFILES: Final = ("crashes", "async", "merges", "chaos", *SITE_PROFILES, "passive")
+PROFILES: Final = ("crashes", "async", "merges", "chaos", *SITE_PROFILES, "passive", "skips")
 """crashes: within what must not lose anything, with leaves and joins. async: the same, owners and
 backups judged. merges: partitions, no crashes: what is lost is listed. chaos: both at once, owners and
 backups judged. sites: two of them, one written to; crashes in both, the link cut, the first one lost,
 bootstrap. active: both are written to, one is promoted; what is dropped is listed. overflow: removals
 that could not be kept for the other site; reconciliation. passive: as crashes (even seeds) or merges (odd
-ones), while values leave the memory of their owners and come back."""
+ones), while values leave the memory of their owners and come back. skips: as crashes and async, while members
+miss views."""
 
 
 def explore(seed: int, profile: str) -> Result:

@@ -51,6 +51,9 @@ class Scheduler:
         members = random.randint(max(2, buddies), 6)
         if profile == "passive":
             profile = "merges" if seed % 2 else "crashes"
+        self.skips = profile == "skips"
+        if self.skips:
+            profile = "crashes" if seed % 2 else "async"
         judged = {"crashes": "values", "merges": "merges"}.get(profile, "owners")
         sync = profile != "async" and (profile != "chaos" or random.random() < 0.5)
         tombstones = random.choice((0.0, 1000.0)) if profile in ("crashes", "async") else 1000.0
@@ -153,7 +156,11 @@ class Scheduler:
 
     def _view(self) -> bool:
         waiting = [m for m, queue in self.world.views.items() if queue]
-        return bool(waiting) and self._take(("view", self.random.choice(waiting)))
+        if not waiting:
+            return False
+        member = self.random.choice(waiting)
+        skips = self.skips and len(self.world.views[member]) > 1 and self.random.random() < 0.3
+        return (skips and self._take(("skip", member))) or self._take(("view", member))
 
     def _push(self) -> bool:
         pushing = [m for m, machine in self.world.machines.items() if machine.buddies.pushing]

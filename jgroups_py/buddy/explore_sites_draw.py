@@ -34,6 +34,7 @@ class _Side(Scheduler):
         self._bend()
         self.crashes = parent.profile != "active"
         self.splits = False
+        self.skips = False
         self.leaves = True
 
     @property

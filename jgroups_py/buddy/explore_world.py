@@ -27,6 +27,7 @@ Step = tuple[Any, ...]
 KINDS: Final = (
     "deliver",
     "view",
+    "skip",
     "push",
     "passivate",
     "activate",
@@ -151,6 +152,16 @@ class World:
         machine.install(queue.popleft(), self.now)
         self._after(machine)
         return True
+
+    def _do_skip(self, member: Address) -> bool:
+        """A view never arrives, the next one does. Not one of a merge."""
+        queue = self.views.get(member)
+        if queue is None or len(queue) < 2 or not self.machines[member].members:
+            return False
+        if isinstance(queue[0], MergeView) or isinstance(queue[1], MergeView):
+            return False
+        queue.popleft()
+        return self._do_view(member)
 
     def _do_push(self, member: Address) -> bool:
         machine = self.machines.get(member)

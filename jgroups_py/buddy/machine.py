@@ -4,7 +4,7 @@ In: ``install`` (a view), ``receive`` (a message of a member), ``submit`` and ``
 ``push`` (there is room to send more state), ``advance`` (time). Out: ``take``: what to send, which calls
 are completed, what happened.
 
-The driver's part: views are installed in their order, none left out; what one member sends to another
+The driver's part: views are installed in their order, none of a merge left out; what one member sends to another
 arrives in order and complete while both are in the view, and carries the key of the sender's view at
 sending; a message may arrive before its view.
 """
@@ -141,10 +141,11 @@ class BuddyMachine:
         assert self.me in view.members, "a view without this member"
         self.now = now
         before = self.members
+        skipped = self.tag[0] + 1 if before and not isinstance(view, MergeView) else view.id
         self.tag = (view.id, view.view_id.creator)
         self.members = view.members
         self.settled = False
-        strangers = self._remember(view, before)
+        strangers = self._remember(view, before, skipped)
         self.merge.count(self.buddies.leaving)
         self.removal.lost([member for member in before if member not in view.members])
         self.calls.again(self.claims.void())
@@ -338,14 +339,17 @@ class BuddyMachine:
 
     # --- inside
 
-    def _remember(self, view: View, before: tuple[Address, ...]) -> list[Address]:
-        """Since when each member is with us; gives those that come from the other side of a merge."""
+    def _remember(self, view: View, before: tuple[Address, ...], skipped: int) -> list[Address]:
+        """Since when each member is with us; gives those that come from the other side of a merge.
+        ``skipped``: the first view that was left out here; who is new may have come with that one, and
+        what it said then is not said again."""
         same: tuple[Address, ...] = before
         if isinstance(view, MergeView):
             same = next((sub.members for sub in view.subgroups if self.me in sub), ())
         strangers = [x for x in view.members if x not in before or x not in same]
         kept = {x: self._since[x] for x in view.members if x not in strangers and x in self._since}
-        self._since = {x: kept.get(x, self.tag) for x in view.members}
+        new = self.tag if skipped >= view.id else (skipped, NO_VIEW[1])
+        self._since = {x: kept.get(x, new) for x in view.members}
         for member in view.members:
             self._alive.pop(member, None)
             self._alive[member] = view.id
@@ -360,7 +364,7 @@ class BuddyMachine:
     def _accept(self, src: Address, tag: ViewKey, message: m.Message) -> None:
         since = self._since.get(src)
         kind = type(message)
-        if since is None or tag[0] < since[0] or (tag[0] == since[0] and tag != since):
+        if since is None or tag[0] < since[0] or (tag[0] == since[0] and _other(tag, since)):
             self.count("dropped_strangers")
         elif tag != self.tag and (kind in m.THIS_VIEW_ONLY or tag[0] == self.tag[0]):
             self.count("dropped_old_view")
@@ -409,3 +413,8 @@ class BuddyMachine:
             and not self.backups.orphans()
             and self.own.moving == 0
         )
+
+
+def _other(tag: ViewKey, since: ViewKey) -> bool:
+    """Two views of one number, of two sides of a partition?"""
+    return tag != since and since[1] != NO_VIEW[1]

@@ -344,3 +344,16 @@ def the_dead_are_heard(self: BuddyMachine, src: Address, tag: Any, message: Any)
 )
 def low_first_epoch(self: BuddyMachine) -> Any:
     return (self.number, 0)
+
+
+_remember = BuddyMachine._remember
+
+
+@without(
+    "who is new may have come with a view that was left out",
+    BuddyMachine,
+    "_remember",
+    seeds=("skips", 8, 28),
+)
+def new_with_this_view(self: BuddyMachine, view: Any, before: Any, skipped: int) -> Any:
+    return _remember(self, view, before, view.id)
