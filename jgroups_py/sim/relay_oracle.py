@@ -373,8 +373,10 @@ class RelayOracle:
             self._take_one(watched, origin, track, checksum, at, home, run.oob)
 
     def _begin_track(self, watched: _Watched, origin: _Origin) -> _Track:
-        if origin.watched.site is not watched.site or origin.watched is watched:
+        if origin.watched.site is not watched.site:
             return _Track()  # what a joiner begins with was taken from its digest
+        if origin.watched is watched:
+            return _Track(0, origin.first_at >= watched.since)  # else a state may contain it
         return _Track(0, watched.view is not None and origin.first_at > watched.since)
 
     def _take_one(
