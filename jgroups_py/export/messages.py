@@ -16,6 +16,8 @@ from jgroups_py.export.errors import ExportError
 
 VERSION: Final = 1
 LENGTHS: Final = struct.Struct(">II")
+GREETING_MAX: Final = 4096
+"""Bytes of the header of a message before both sides know each other."""
 HEADER_MAX: Final = 4_000_000
 """Bytes of a header at most: a commit names every task of a job."""
 BODY_MAX: Final = 64_000_000
@@ -240,10 +242,12 @@ def written(message: Message, body: bytes = b"") -> bytes:
     return b"".join((LENGTHS.pack(len(header), len(body)), header, body))
 
 
-def lengths(data: bytes) -> tuple[int, int]:
-    """Of header and body, read from the first 8 bytes. ExportError when they cannot be."""
+def lengths(data: bytes, greeting: bool = False) -> tuple[int, int]:
+    """Of header and body, read from the first 8 bytes. ExportError when they cannot be. ``greeting``:
+    nobody has proved anything yet, so little is kept."""
     header, body = LENGTHS.unpack(data)
-    if header > HEADER_MAX or body > BODY_MAX:
+    header_max, body_max = (GREETING_MAX, 0) if greeting else (HEADER_MAX, BODY_MAX)
+    if header > header_max or body > body_max:
         raise ExportError(f"a message of {header} + {body} bytes is too long, or is none of ours")
     return header, body
 

@@ -126,7 +126,7 @@ class ExportPort:
         ours = nonce()
         with trio.fail_after(self.limits.hello_timeout):
             await client.send(Challenge(VERSION, ours))
-            message = await client.receive()
+            message = await client.receive(greeting=True)
             if message is None:
                 raise trio.ClosedResourceError
             hello = hello_from(message[0])
@@ -286,12 +286,12 @@ class Client:
         message = await self.receive()
         return None if message is None else (request_from(message[0]), message[1])
 
-    async def receive(self) -> tuple[bytes, bytes] | None:
+    async def receive(self, greeting: bool = False) -> tuple[bytes, bytes] | None:
         """Header and body; None: the client has ended."""
         with trio.fail_after(self._timeout):
             if not await self._fill(LENGTHS.size):
                 return None
-            header, body = lengths(bytes(self._buffer[: LENGTHS.size]))
+            header, body = lengths(bytes(self._buffer[: LENGTHS.size]), greeting)
             total = LENGTHS.size + header + body
             if not await self._fill(total):
                 return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import struct
 import time
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
@@ -158,6 +159,8 @@ async def test_garbage_is_answered_and_hurts_nobody() -> None:
                 return said
 
         assert b"too long" in await in_thread(throw, b"\xff" * 100)
+        for header, body in ((5000, 0), (100, 1)):  # nobody keeps much for strangers
+            assert b"too long" in await in_thread(throw, struct.pack(">II", header, body))
         assert b"not a hello" in await in_thread(throw, b"\0\0\0\4\0\0\0\0abcd")
         assert b"problem" not in await in_thread(throw, b"\0\0")  # says no more: let go
         async with client_of(port) as client:
