@@ -22,6 +22,11 @@ class Outbox:
         self.since = 0.0
         """When something was acknowledged, or began to wait for that."""
 
+    @property
+    def waiting(self) -> int:
+        """Nodes that are to be sent or not acknowledged, at least as many as are unsent."""
+        return len(self._at) + sum(map(len, self.flying.values()))
+
     def add(self, paths: tuple[Path, ...], seq: int) -> int:
         """The next event: to be sent when all holders have log entry ``seq``."""
         self.n += 1

@@ -378,8 +378,9 @@ class Sites:
     def _overflow(self) -> None:
         """Values are bounded by the nodes there are; removed nodes are not."""
         machine = self.machine
-        for site in self.boxes:
-            if site in self._overflowed:
+        for site, box in self.boxes.items():
+            # Few wait: no need to look at all nodes.
+            if site in self._overflowed or box.waiting <= machine.config.removed_max:
                 continue
             if len(self._removed(site)) > machine.config.removed_max:
                 self._overflowed[site] = None
