@@ -286,8 +286,9 @@ class Bridge:
     def _ask_back_owed(self) -> None:
         for session in self.sessions.values():
             if session.owes_have and self.is_sole(session.site):
-                session.owes_have = False
-                numbers = dict(self.forwarded.get(session.site, {}))
+                owed, session.owes_have = session.owes_have, {}
+                have = self.forwarded.get(session.site, {})
+                numbers = {**have, **{origin: have.get(origin, 0) for origin in owed}}
                 self._tell(session, Have(0, self.relay.config.site, self.relay.announced, numbers))
 
     def _meet(self, session: Session, site: str) -> None:
@@ -609,7 +610,7 @@ class Bridge:
             relay.refuse(session.peer, "a gap of no other site")
             return
         if not self.is_sole(site):
-            session.owes_have = True
+            session.owes_have.update(dict.fromkeys(gap.numbers))
             relay.gaps_put_off += 1
             return
         forwarded = self.forwarded.setdefault(site, {})

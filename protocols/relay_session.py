@@ -56,10 +56,10 @@ class Session:
         self.blind = False
         """It does not know where to begin: with what is not acknowledged."""
         self.leaving = False
-        self.owes_have = False
+        self.owes_have: dict[bytes, None] = {}
+        """Origins of which a GAP was not acted on; ask it back when it is alone."""
         self.perhaps_gone: Numbers = {}
         """Origins it no longer knew while its site had two relays, and what was here of them."""
-        """A GAP of its was not acted on; ask it back when it is alone."""
         self.cursor: Numbers = {}
         """Home numbers sent there."""
         self.replay_to: Numbers = {}
@@ -132,3 +132,4 @@ class Session:
         for origin in origins:
             have.pop(origin, None)
             self.told.pop(origin, None)
+            self.owes_have.pop(origin, None)

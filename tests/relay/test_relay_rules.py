@@ -12,7 +12,7 @@ from relay_harness import Member, Net
 
 from jgroups_py.events import FlowBlocked, FlowOpened
 from jgroups_py.protocols.relay_state import RelayState
-from jgroups_py.protocols.relay_wire import BridgeGap, Forget, Known, StillKnown
+from jgroups_py.protocols.relay_wire import BridgeGap, Forget, Known, StillKnown, decode_bridged
 
 
 def started(nyc: str = "RSMO", sfo: str = "YZT", **config: Any) -> Net:
@@ -300,7 +300,23 @@ def test_a_gap_is_put_off_while_a_former_relay_may_have_the_number() -> None:
     session = unsole(member)
     before = len(member.log)
     member.relay.bridge._on_gap(session, BridgeGap({id_of(net, "O"): 3}, False))
-    assert (len(member.log), member.relay.gaps_put_off, session.owes_have) == (before, 1, True)
+    assert (len(member.log), member.relay.gaps_put_off) == (before, 1)
+    assert list(session.owes_have) == [id_of(net, "O")]
+
+
+def test_a_gap_that_was_put_off_comes_again_also_where_nothing_of_the_origin_is() -> None:
+    """Y asks back, and says 0 for the origin: what it has, it does not list."""
+    net = started()
+    member = net.members["Y"]
+    session = unsole(member)
+    origin = id_of(net, "O")
+    member.relay.bridge._on_gap(session, BridgeGap({origin: 3}, True))
+    del member.relay.bridge.is_sole
+    link = member.relay.bridge.link
+    said: list[Any] = []
+    link.stack.send = lambda batch: said.extend(map(decode_bridged, batch.payloads))
+    member.relay.bridge._ask_back_owed()
+    assert [record.numbers for record in said] == [{origin: 0}] and not session.owes_have
 
 
 def test_what_all_relays_of_a_site_have_acknowledged_counts() -> None:
