@@ -50,6 +50,8 @@ def open_session(
         return
     check_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # else "python3" of the PATH
+    if master.startswith("local"):
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # else Spark picks another interface
     settings = {
         "spark.driver.memory": memory,
         "spark.driver.bindAddress": "127.0.0.1",
