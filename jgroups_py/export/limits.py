@@ -34,7 +34,8 @@ class ExportLimits:
     stage_bytes: int = 4_000_000_000
     """Rows of bulk writes that wait in temporary files for their commit."""
     jobs_max: int = 100
-    """Bulk writes known at once, those done within ``job_ttl`` included."""
+    """Bulk writes known at once. Those that are done make room, the oldest first; who asks for the commit
+    of one that is forgotten is told so."""
     job_ttl: float = 3600.0
     """A bulk write nobody has asked about for so long is forgotten, with what was staged."""
     write_nodes: int = 500

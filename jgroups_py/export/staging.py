@@ -206,12 +206,20 @@ class Staging:
         now = trio.current_time()
         job = self._jobs.get(name)
         if job is None:
-            self.expire(now)
-            if len(self._jobs) >= self._limits.jobs_max:
-                raise Busy(f"{len(self._jobs)} bulk writes are known (jobs_max)")
+            self._make_room(now)
             job = self._jobs[name] = Job(now)
         job.used = now
         return job
+
+    def _make_room(self, now: float) -> None:
+        """For one more job: of those that are done, the one nobody asked about for longest goes."""
+        self.expire(now)
+        if len(self._jobs) < self._limits.jobs_max:
+            return
+        done = [name for name, job in self._jobs.items() if job.result is not None]
+        if not done:
+            raise Busy(f"{len(self._jobs)} bulk writes are under way (jobs_max)")
+        del self._jobs[min(done, key=lambda name: self._jobs[name].used)]
 
     def _empty(self, job: Job) -> None:
         for staged in job.staged.values():

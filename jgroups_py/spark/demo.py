@@ -79,14 +79,16 @@ class Traffic(threading.Thread):
         self._end = threading.Event()
         self.acknowledged = 0
         self.retried = 0
+        self.problem: str | None = None
 
     def run(self) -> None:
         number = 0
         while not self._end.wait(0.1):
             rows = [(number + n) * 7919 % USERS for n in range(RATE // 10)]
             self._write(rows, number)
-            number += len(rows)
-            self.acknowledged += len(rows)
+            if self.problem is None:
+                number += len(rows)
+                self.acknowledged += len(rows)
 
     def stop(self) -> None:
         """Returns when the last write is acknowledged."""
@@ -100,12 +102,17 @@ class Traffic(threading.Thread):
         keys = [f"/users/{user}" for user in users]
         data = [encode({"visits": encode(number + n)}) for n in range(len(users))]
         sizes, body = pack(WRITES, [keys, [False] * len(keys), data])
+        end = time.monotonic() + START_TIMEOUT
         while True:
             try:
                 with connect(self._places, self._token) as client:
                     _put(client, sizes, body, len(keys))
                 return
-            except JGroupsError:  # the member is gone: the same again, at another one
+            except JGroupsError as error:  # the member is gone: the same again, at another one
+                if time.monotonic() > end:
+                    self.problem = f"a write failed for {START_TIMEOUT:g} s: {error}"
+                    self._end.set()
+                    return
                 self.retried += 1
                 time.sleep(0.2)
 
@@ -184,6 +191,7 @@ def _show(spark: Any, nyc: list[Member], sfo: list[Member], folder: Path, target
     )
 
     problems = _check(spark, here, folder, table, rows, traffic.acknowledged)
+    problems += [traffic.problem] if traffic.problem else []
     lag_picture(_lags(spark, table), target / "lag.svg")
     _say(f"the time between changes: {target / 'lag.svg'}")
 

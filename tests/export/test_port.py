@@ -413,8 +413,13 @@ async def test_removals_replacement_and_staging_limits() -> None:
         parts = [await in_thread(stage, client, "k", 0, 0, [write(1)])]
         await in_thread(lambda: commit(client, "k", parts, replace=True))
         assert tree_of(cache) == {"/n/1": {"v": b"\x01"}}
+        # Jobs that are done make room, the oldest first; those under way do not.
+        await in_thread(stage, client, "l", 0, 0, [write(1)])
+        with pytest.raises(UnknownJob):
+            await in_thread(commit, client, "j", parts)
+        await in_thread(stage, client, "m", 0, 0, [write(1)])
         with pytest.raises(Busy, match="jobs_max"):
-            await in_thread(stage, client, "l", 0, 0, [write(1)])
+            await in_thread(stage, client, "n", 0, 0, [write(1)])
     async with exported(stage_bytes=2000) as (_, port), client_of(port) as client:
         with pytest.raises(Busy, match="stage_bytes"):
             await in_thread(lambda: [stage(client, "j", n, 0, [write(1)] * 20) for n in range(9)])
