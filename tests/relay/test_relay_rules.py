@@ -312,7 +312,7 @@ def test_a_gap_that_was_put_off_comes_again_also_where_nothing_of_the_origin_is(
     origin = id_of(net, "O")
     member.relay.bridge._on_gap(session, BridgeGap({origin: 3}, True))
     del member.relay.bridge.is_sole
-    link = member.relay.bridge.link
+    link: Any = member.relay.bridge.link
     said: list[Any] = []
     link.stack.send = lambda batch: said.extend(map(decode_bridged, batch.payloads))
     member.relay.bridge._ask_back_owed()
