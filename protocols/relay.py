@@ -589,8 +589,7 @@ class RELAY(Protocol):
         elif (
             merged
             or not was_holder
-            or not self.holding.complete
-            or self.holding.round is not None  # a second look, at members that may have gone
+            or self.holding.round is not None  # it asks members that may have gone
             or (self.is_relay and not was_relay)
         ):
             self.holding.complete = False
