@@ -365,7 +365,7 @@ class FlowControl(Protocol):
             self._on_replenish(src, amount)
         elif header.type == FcType.CREDIT_REQUEST:
             self.requests_received += 1
-            self._on_request(src, min(amount, self._max))
+            self._on_request(src, amount)
         else:
             self.bad += 1
 

@@ -5,8 +5,8 @@ Place: above MFC and UFC, below STATE_TRANSFER.
     message from above          larger than frag_size: fragments, each an ordinary message
     fragment from below         keep it; all there: the message, as it was sent
     ViewChange                  what is incomplete of members that left is dropped
-    the next message in order   an incomplete one before it is dropped: a merge or a state has moved
-                                the window of its sender into it
+    the next message in order   incomplete ones before it are dropped: a merge, a state or a join has
+                                moved the window of its sender into them
 
 Only the messages of a run that are too large are cut; the rest of it stays together, in order. A
 message of bytes is sliced; any other is serialised first. The credits of the fragments are those of
@@ -26,7 +26,7 @@ from jgroups_py.batch import Batch, Credit
 from jgroups_py.config import Bytes
 from jgroups_py.errors import ConfigError, RemoteProtocolError
 from jgroups_py.events import Attribute, Consumed, Event, Query, ViewChange
-from jgroups_py.headers import PROTOCOL_IDS, FragHeader
+from jgroups_py.headers import PROTOCOL_IDS, FragHeader, NakAckHeader2, UnicastHeader3
 from jgroups_py.message import Flag, MessageType
 from jgroups_py.packets import decode_nested, encode_nested
 from jgroups_py.protocol import Protocol
@@ -34,6 +34,8 @@ from jgroups_py.view import View
 from jgroups_py.window import compact
 
 _ID: Final = PROTOCOL_IDS["FRAG2"]
+_NAKACK: Final = PROTOCOL_IDS["NAKACK2"]
+_UNICAST: Final = PROTOCOL_IDS["UNICAST3"]
 _OVERHEAD: Final = 200
 """Bytes that a fragment costs besides its payload."""
 _UNORDERED: Final = int(Flag.OOB | Flag.NO_FC | Flag.NO_RELIABILITY)
@@ -47,6 +49,24 @@ def _stream(batch: Batch) -> bool | None:
     return None if batch.flags & _UNORDERED else batch.dest is None
 
 
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where a message stands among those of its sender: its seqno on a connection (None: multicasts)."""
+
+    conn: int | None
+    seqno: int
+
+
+def _place(batch: Batch) -> _Place | None:
+    """None: it was not numbered."""
+    number = batch.headers.get(_NAKACK if batch.dest is None else _UNICAST)
+    if type(number) is NakAckHeader2:
+        return _Place(None, number.seqno)
+    if type(number) is UnicastHeader3:
+        return _Place(number.conn_id, number.seqno)
+    return None
+
+
 class _Puzzle:
     """A message of which fragments have come. Bytes."""
 
@@ -56,6 +76,7 @@ class _Puzzle:
         "got",
         "held",
         "parts",
+        "place",
         "refused",
         "serialised",
         "size",
@@ -64,6 +85,8 @@ class _Puzzle:
 
     def __init__(self, header: FragHeader, batch: Batch) -> None:
         self.stream = _stream(batch)
+        self.place = _place(batch)
+        """That of the fragment that came first."""
         self.count = header.count
         self.serialised = header.needs_deserialization
         self.parts: dict[int, Batch] = {}
@@ -73,6 +96,13 @@ class _Puzzle:
         self.held = 0
         self.credits: list[Credit] = []
         self.refused = False
+
+    def is_before(self, place: _Place | None) -> bool:
+        """Was it sent before what stands at ``place``? Then all has come that will ever come."""
+        mine = self.place
+        if mine is None or place is None or (mine.conn is None) != (place.conn is None):
+            return False
+        return mine.conn != place.conn or mine.seqno < place.seqno
 
 
 class _Puzzles:
@@ -246,14 +276,21 @@ class FRAG2(Protocol):
         self.consume(batch)
 
     def _end_torn(self, batch: Batch, number: int | None) -> None:
-        """The next message of an ordered stream is here: an incomplete one before it stays so. Members
-        of ours send the fragments of a message in one go; of others they may be mixed."""
+        """The next message of an ordered stream is here: an incomplete one before it stays so, out of
+        band or not. Members of ours send the fragments of a message in one go; of others they may be
+        mixed."""
         src = batch.src
         table = None if src is None else self._puzzles.get(src)
         stream = _stream(batch)
         if table is None or stream is None or not (isinstance(src, UUID) and src.is_ours):
             return
-        old = [n for n, p in table.open.items() if p.stream == stream and n != number]
+        place = _place(batch)
+        old = [
+            n
+            for n, puzzle in table.open.items()
+            if n != number
+            and (puzzle.stream == stream or (puzzle.stream is None and puzzle.is_before(place)))
+        ]
         for torn in old:
             self._drop(src, table, torn)
         if old and not table.open:

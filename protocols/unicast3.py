@@ -3,7 +3,8 @@
 Place: above NAKACK2, below STABLE.
 
     unicast from above        number it on the connection to its destination, keep it until acked
-    DATA from P               next one: deliver; beyond a gap: keep, ask for the gap; old: drop
+    DATA from P               next one: deliver; beyond a gap: keep, ask for the gap; old: drop;
+                              too far off to be kept: drop, ask for what comes before
     DATA, first               the connection of P to us begins (again) at this seqno
     DATA, no such connection  keep a few, SEND_FIRST_SEQNO to P
     SEND_FIRST_SEQNO from P   send the oldest message that is not acked again, as first
@@ -306,11 +307,15 @@ class UNICAST3(Protocol):
         if first < 1:
             self.bad += 1
             return
-        if first + count - 1 > window.delivered + self.config.max_window or (
+        last, most = first + count - 1, window.delivered + self.config.max_window
+        if last > most or (
             first > window.delivered + 1 and window.pending.size + batch.length > self._room(src)
         ):
             self.window_dropped += count
             self.trace("window_full", sender=src, seqno=first, delivered=window.delivered)
+            # By itself the sender repeats its last message only, which may be too far off for ever.
+            window.known = max(window.known, min(last, most))
+            self._look_for_gap(src, conn)
             return
         pieces = window.add(first, compact(batch))
         self._count_for_ack(src, conn, count)
@@ -324,6 +329,10 @@ class UNICAST3(Protocol):
         while (run := window.next()) is not None:
             self.delivered += len(run.payloads)
             self.pass_up(run)
+        self._look_for_gap(src, conn)
+
+    def _look_for_gap(self, src: Address, conn: _Incoming) -> None:
+        window = conn.window
         if window.has_gap and not window.closed:
             at = self.now + self._delay
             if conn.gaps.saw(window.known, at):

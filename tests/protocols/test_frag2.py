@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,11 +14,14 @@ from jgroups_py.batch import Batch, Credit
 from jgroups_py.errors import ConfigError
 from jgroups_py.events import Attribute, Consumed, Query, ViewChange
 from jgroups_py.headers import (
+    PROTOCOL_IDS,
     CorrelatorHeader,
     CorrelatorType,
     FragHeader,
     NakAckHeader2,
     NakAckType,
+    UnicastHeader3,
+    UnicastType,
 )
 from jgroups_py.message import Flag, MessageType
 from jgroups_py.packets import encode_nested
@@ -28,6 +32,7 @@ from jgroups_py.view import View, ViewId
 
 A, B, C = (make_address(n) for n in range(1, 4))
 ID = 4
+NAKACK, UNICAST = PROTOCOL_IDS["NAKACK2"], PROTOCOL_IDS["UNICAST3"]
 UPPER = CorrelatorHeader(CorrelatorType.REQ, 0, 200)  # the same for all of a run
 
 
@@ -158,6 +163,47 @@ def test_the_next_message_in_order_ends_an_incomplete_one(cut: bool) -> None:
     stack.up(fragment(2, 0, 2, b"ef", flags=0) if cut else Batch(None, (b"x",), {}, B))
     assert stack.take_down_events() == [Consumed((Credit(B, True, 5),))]
     assert count(stack, "incomplete") == (2 if cut else 1)
+
+
+def numbered(batch: Batch, seqno: int, conn: int | None = None) -> Batch:
+    """A multicast, or a unicast on a connection, as it comes up from below."""
+    if conn is None:
+        return batch.with_header(NAKACK, NakAckHeader2(NakAckType.MSG, seqno))
+    header = UnicastHeader3(UnicastType.DATA, seqno, conn)
+    return replace(batch, dest=A).with_header(UNICAST, header)
+
+
+@pytest.mark.parametrize("conn", [None, 0])
+def test_the_next_message_in_order_ends_those_out_of_band_that_were_sent_before_it(
+    conn: int | None,
+) -> None:
+    """A joiner never gets the beginning of the first one; of the second one all comes (all 1266)."""
+    stack = fake()
+    stack.up(numbered(fragment(1, 1, 2, b"ab", owed=5), 7, conn))
+    stack.up(numbered(fragment(2, 1, 2, b"ef"), 10, conn))
+    stack.up(numbered(Batch(None, (b"x",), {}, B), 8, conn))
+    assert stack.take_down_events() == [Consumed((Credit(B, True, 5),))]
+    stack.up(numbered(fragment(2, 0, 2, b"cd"), 9, conn))
+    assert [batch.payloads for batch in stack.take_up()] == [(b"x",), (b"cdef",)]
+    assert count(stack, "incomplete") == 0
+
+
+def test_what_is_incomplete_of_a_former_connection_stays_so() -> None:
+    stack = fake()
+    stack.up(numbered(fragment(1, 1, 2, b"ab"), 70, 0))
+    stack.up(numbered(Batch(None, (b"x",), {}, B), 1, 1))
+    assert count(stack, "incomplete") == 0
+
+
+def test_multicasts_in_order_end_no_unicast_and_those_of_others_nothing() -> None:
+    stack, java = fake(), UUID(bytes(16))
+    stack.up(numbered(fragment(1, 1, 2, b"ab"), 7, 0))
+    stack.up(numbered(fragment(1, 0, 2, b"ab", C), 7))
+    stack.up(numbered(fragment(1, 0, 2, b"ab", java), 7))
+    stack.up(fragment(2, 0, 2, b"ab", flags=int(Flag.OOB | Flag.NO_RELIABILITY)))
+    stack.up(numbered(Batch(None, (b"x",), {}, B), 8))
+    stack.up(numbered(Batch(None, (b"x",), {}, java), 8))
+    assert count(stack, "incomplete") == 4
 
 
 def test_who_asks_is_told_which_ordered_multicasts_are_incomplete() -> None:

@@ -373,9 +373,19 @@ def test_credits_that_got_lost_are_replaced_when_asked_for_twice() -> None:
     stack.up(control(FcType.CREDIT_REQUEST, B, 100))
     assert said(stack) == []
     stack.advance(5)
-    stack.up(control(FcType.CREDIT_REQUEST, B, 5000))
+    stack.up(control(FcType.CREDIT_REQUEST, B, 100))
     assert said(stack) == [(B, "REPLENISH", 100, 3)]
     assert count(stack, "leaks_repaired") == 1
+
+
+def test_a_message_larger_than_all_credits_that_got_lost_is_replaced_at_once() -> None:
+    """Not by max_credits a minute; it may be the only one that B ever has under way (all 1303)."""
+    stack = fake()
+    merge(stack)
+    stack.up(control(FcType.CREDIT_REQUEST, B, 550))
+    stack.advance(5)
+    stack.up(control(FcType.CREDIT_REQUEST, B, 550))
+    assert said(stack) == [(B, "REPLENISH", 550, 3)]
 
 
 def test_who_asked_gets_the_rest_as_soon_as_all_is_read() -> None:

@@ -359,6 +359,34 @@ def test_a_seqno_beyond_the_window_is_dropped() -> None:
     assert count(stack, "pending") == 1
 
 
+def test_what_was_too_far_off_is_asked_for_although_only_the_last_is_sent_again() -> None:
+    """2 was lost, 12 to 30 were dropped; the sender repeats nothing but 30 (all 1393)."""
+    stack = receiving(max_window=10)
+    stack.up(data(3, 11))
+    stack.up(data(12, 30))
+    stack.advance(0.02)
+    assert sent(stack, UnicastType.XMIT_REQ) == [[2]]
+    stack.up(data(2))
+    assert got(stack) == list(range(2, 12))
+    for first, last in ((12, 21), (22, 30)):
+        stack.up(data(30))
+        stack.advance(0.02)
+        missing = [n for n in range(first, last + 1) if last < 30 or n < 30]
+        assert sent(stack, UnicastType.XMIT_REQ) == [missing]
+        for seqno in missing:
+            stack.up(data(seqno))
+        assert got(stack) == list(range(first, last + 1))
+
+
+def test_bytes_beyond_a_gap_are_asked_for_when_the_gap_has_closed() -> None:
+    stack = receiving(max_window_bytes=1000)
+    for seqno in (3, 4, 5, 2):
+        stack.up(data(seqno))
+    assert got(stack) == [2, 3, 4]
+    stack.advance(0.02)
+    assert sent(stack, UnicastType.XMIT_REQ) == [[5]]
+
+
 def test_bytes_beyond_a_gap_are_limited_and_the_gap_can_always_be_closed() -> None:
     stack = receiving(max_window_bytes=1000)
     for seqno in (3, 4, 5, 2, 5):
