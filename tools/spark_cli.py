@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import click
 
 from jgroups_py.errors import ConfigError, JGroupsError
+from jgroups_py.tools.stack_options import pairs
 
 F = TypeVar("F", bound=Callable[..., Any])
 DIFFERENT = 1
@@ -25,11 +26,27 @@ def spark() -> None:
     """
 
 
+SESSION: tuple[Callable[[Any], Any], ...] = (
+    click.option("--master", default="local[2,4]", show_default=True, help="Spark's master."),
+    click.option("--memory", default="1g", show_default=True, help="Of the driver's Java."),
+    click.option(
+        "--conf", "conf", multiple=True, metavar="KEY=VALUE", help="Spark's own settings."
+    ),
+    click.option("--ship", is_flag=True, help="Send this package to the executors."),
+)
+
+
+def session_options(function: F) -> F:
+    """Which Spark."""
+    for option in SESSION:
+        function = option(function)
+    return function
+
+
 def cluster_options(function: F) -> F:
     """Which cluster, and which Spark."""
     for option in (
-        click.option("--master", default="local[2]", show_default=True, help="Spark's master."),
-        click.option("--memory", default="1g", show_default=True, help="Of the driver's Java."),
+        *SESSION,
         click.option("--map", "map_name", help="Default: the only one."),
         click.option("--token-file", required=True, help="File with the token of the ports."),
         click.option("--members", required=True, help="Export ports: host:port,host:port"),
@@ -146,16 +163,15 @@ def reconcile(
 @click.option("--seeds", required=True, metavar="A..B", help="Both included.")
 @click.option("--to", "target", help="Write all rows to this Parquet folder, the worst first.")
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="As for drill.")
-@click.option("--master", default="local[2]", show_default=True, help="Spark's master.")
-@click.option("--memory", default="1g", show_default=True, help="Of the driver's Java.")
+@session_options
 def explore(
-    drill: str, seeds: str, target: str | None, settings: tuple[str, ...], master: str, memory: str
+    drill: str, seeds: str, target: str | None, settings: tuple[str, ...], **which: Any
 ) -> int:
     """Run a drill file in virtual time with each seed. Exit 1 if one fails, 2 if one cannot run."""
     first, dots, last = seeds.partition("..")
     if not (dots and first.isdecimal() and last.isdecimal()) or int(first) > int(last):
         raise ConfigError(f'--seeds is written "1..500", got "{seeds}"')
-    with _spark(master, memory) as session:
+    with _spark(which) as session:
         from jgroups_py.spark.explore import explore as run
 
         found = run(session, drill, range(int(first), int(last) + 1), target, settings=settings)
@@ -178,7 +194,7 @@ def _session(where: Mapping[str, Any]) -> Iterator[tuple[Any, Any, dict[str, str
     cluster = {"members": where["members"], "tokenfile": where["token_file"]}
     if where["map_name"]:
         cluster["map"] = where["map_name"]
-    with _spark(where["master"], where["memory"]) as session:
+    with _spark(where) as session:
         from jgroups_py.spark import jobs
         from jgroups_py.spark.options import options_of
 
@@ -187,12 +203,14 @@ def _session(where: Mapping[str, Any]) -> Iterator[tuple[Any, Any, dict[str, str
 
 
 @contextmanager
-def _spark(master: str, memory: str) -> Iterator[Any]:
+def _spark(which: Mapping[str, Any]) -> Iterator[Any]:
     """A session; what Spark says of our errors becomes one line."""
     from jgroups_py.spark import open_session, problem_of
 
+    config = dict(pairs(which["conf"]))
+    master, memory = which["master"], which["memory"]
     try:
-        with open_session(master, memory=memory) as session:
+        with open_session(master, memory=memory, config=config, ship=which["ship"]) as session:
             yield session
     except JGroupsError:
         raise

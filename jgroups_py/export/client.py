@@ -193,9 +193,10 @@ class ExportClient:
         *,
         replace: bool = False,
         marker: Marker | None = None,
+        skip_equal: bool = False,
     ) -> Iterator[Progress | Committed]:
-        """How it goes, the last one is Committed."""
-        self._send(Commit(map, job, tuple(parts), replace, marker))
+        """How it goes, the last one is Committed. See ``Commit``."""
+        self._send(Commit(map, job, tuple(parts), replace, marker, skip_equal))
         while True:
             answer, _ = self._receive_any()
             if isinstance(answer, Progress):

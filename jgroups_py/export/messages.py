@@ -124,13 +124,15 @@ class Stage(msgspec.Struct, frozen=True, tag="stage"):
 
 
 class Commit(msgspec.Struct, frozen=True, tag="commit"):
-    """Writes what these ``(task, attempt)`` of a job have staged, in this order, and forgets the rest."""
+    """Writes what these ``(task, attempt)`` of a job have staged, in this order, and forgets the rest.
+    ``skip_equal``: but rows that are there already just so are left alone, and no change."""
 
     map: str
     job: str
     parts: tuple[tuple[int, int], ...]
     replace: bool = False
     marker: Marker | None = None
+    skip_equal: bool = False
 
 
 class Abort(msgspec.Struct, frozen=True, tag="abort"):

@@ -67,8 +67,11 @@ class Source(ABC):
         """As ``columns.CHANGES``."""
 
     @abstractmethod
-    async def write(self, rows: Sequence[Write], *, replace: bool) -> None:
+    async def write(
+        self, rows: Sequence[Write], *, replace: bool, skip_equal: bool = False
+    ) -> None:
         """Writes rows as one batch; waits for those who have copies, as the cache is configured.
+        ``skip_equal``: without those that are there just so.
 
         Raises:
             JGroupsError: nothing was written, or it may have been (``definite``).

@@ -126,9 +126,8 @@ class Staging:
             job.written = 0
         else:
             self._empty(job)
-            if (
-                said.marker is not None
-            ):  # it remembers; the next batch of the query stages under this name
+            if said.marker is not None:
+                # It remembers; the next batch of the query stages under this name.
                 self._jobs.pop(said.job, None)
         finally:
             job.tell()
@@ -141,7 +140,7 @@ class Staging:
                 async with trio.open_nursery() as nursery:
                     for part in said.parts:  # rows of one task in their order, tasks side by side
                         staged = job.staged[part]
-                        nursery.start_soon(self._write_part, job, staged, said.replace, room)
+                        nursery.start_soon(self._write_part, job, staged, said, room)
             except BaseExceptionGroup as group:
                 raise leaves(group)[0] from None
             return True
@@ -149,12 +148,12 @@ class Staging:
         return await self._write_marked(job, said, said.marker, max(size, 1))
 
     async def _write_part(
-        self, job: Job, staged: Staged, replace: bool, room: trio.CapacityLimiter
+        self, job: Job, staged: Staged, said: Commit, room: trio.CapacityLimiter
     ) -> None:
         async with aclosing(_chunks(staged, self._limits.write_nodes)) as chunks:
             async for rows in chunks:
                 async with room:
-                    await self._source.write(rows, replace=replace)
+                    await self._source.write(rows, replace=said.replace, skip_equal=said.skip_equal)
                 job.written += len(rows)
                 job.tell()
 

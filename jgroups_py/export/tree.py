@@ -115,14 +115,28 @@ class TreeSource(Source):
 
     # --- writing
 
-    async def write(self, rows: Sequence[Write], *, replace: bool) -> None:
+    async def write(
+        self, rows: Sequence[Write], *, replace: bool, skip_equal: bool = False
+    ) -> None:
         nodes = _nodes(rows)
+        if skip_equal:
+            nodes = [row for row in nodes if not self._is_so(*row, replace)]
+            if not nodes:
+                return
         async with self._cache.batch() as batch:
             for path, node in nodes:
                 if node is None:
                     batch.remove_node(path)
                 else:
                     batch.put_encoded(path, node, replace=replace)
+
+    def _is_so(self, path: Fqn, wanted: Node | None, replace: bool) -> bool:
+        there = self._tree.container.get(path)
+        if wanted is None or there is None:
+            return there is wanted
+        if replace:
+            return there == wanted
+        return wanted.attributes.items() <= there.attributes.items()
 
     async def write_marked(
         self, rows: Sequence[Write], marker: Marker, *, replace: bool, last: bool

@@ -20,10 +20,12 @@ from pyspark.sql import Observation
 from pyspark.sql import functions as f
 
 from jgroups_py.errors import ConfigError
-from jgroups_py.export import Offset
+from jgroups_py.export import NoMember, Offset
+from jgroups_py.spark.errors import is_lost_member
 from jgroups_py.spark.kinds import kind_of
 from jgroups_py.spark.options import Picture, offset_from, offset_to, options_of
 from jgroups_py.spark.reading import resolved
+from jgroups_py.spark.retries import again_elsewhere
 
 FORMATS = {".parquet": "parquet", ".csv": "csv", ".json": "json", ".jsonl": "json"}
 OFFSET_FILE = "_jgroups_offset.json"
@@ -62,7 +64,8 @@ def load(
     replace: bool = False,
 ) -> int:
     """Puts the rows of a file or folder into a cache; how many. Rows are staged first: a job that fails
-    has written nothing, unless it failed in the end, when it was being written.
+    has written nothing, unless it failed in the end, when it was being written. If the member that is
+    used goes, the job is done again at another; what that has already is not written twice.
 
     Args:
         path: of each row's node, with columns in braces: "/users/{id}".
@@ -72,15 +75,20 @@ def load(
     form = format or FORMATS.get(Path(source).suffix)
     if form not in FORMATS.values():
         raise ConfigError(f"{source}: say which format: parquet, csv or json")
-    options_of(cluster)  # before anything is read
+    options = options_of(cluster)  # before anything is read
     reader = spark.read.format(form)
     if form == "csv":
         reader = reader.option("header", "true").option("inferSchema", "true")
-    counted = Observation()
-    rows = with_path(reader.load(source), path).observe(counted, f.count(f.lit(1)).alias("rows"))
-    writer = rows.write.format("jgroups").options(**cluster, replace=str(replace).lower())
-    writer.mode("append").save()
-    return int(counted.get["rows"])
+    rows = with_path(reader.load(source), path)
+
+    def attempt(number: int) -> int:
+        counted = Observation()
+        how = {"replace": str(replace).lower(), "skipequal": str(number > 0).lower()}
+        observed = rows.observe(counted, f.count(f.lit(1)).alias("rows"))
+        observed.write.format("jgroups").options(**cluster, **how).mode("append").save()
+        return int(counted.get["rows"])
+
+    return again_elsewhere(options, attempt)
 
 
 def with_path(rows: Any, template: str) -> Any:
@@ -110,20 +118,30 @@ def snapshot(
     format: str = "parquet",
 ) -> Taken:
     """One moment of a cache, written to a folder that must not be there, with its place in the log
-    (``OFFSET_FILE``), from where changes can be followed."""
+    (``OFFSET_FILE``), from where changes can be followed. If the member that keeps it goes, it is taken
+    again at another."""
     options = options_of(cluster)
     if Path(target).exists():
         raise ConfigError(f"{target} is there already: a snapshot is written to a new folder")
-    with options.connect() as client:
-        name, _ = resolved(options, client)
-        opened = client.open_snapshot(name, (path,))
-        kept = Picture(client.address, opened.id, opened.rows)
-        reader = spark.read.format("jgroups").options(**cluster, snapshot=str(kept))
-        frame = (reader.schema(schema) if schema else reader).load()
-        frame.write.format(format).save(target)
-        client.close_snapshot(opened.id)
-    Path(target, OFFSET_FILE).write_text(offset_to(opened.offset) + "\n", encoding="utf-8")
-    return Taken(opened.rows, opened.offset)
+
+    def attempt(number: int) -> Taken:
+        with options.connect() as client:
+            name, _ = resolved(options, client)
+            opened = client.open_snapshot(name, (path,))
+            kept = Picture(client.address, opened.id, opened.rows)
+            reader = spark.read.format("jgroups").options(**cluster, snapshot=str(kept))
+            frame = (reader.schema(schema) if schema else reader).load()
+            mode = "overwrite" if number else "error"  # the folder of the attempt before
+            frame.write.format(format).mode(mode).save(target)
+            try:
+                client.close_snapshot(opened.id)
+            except NoMember:
+                pass  # all of it was read before the member went
+        return Taken(opened.rows, opened.offset)
+
+    taken = again_elsewhere(options, attempt)
+    Path(target, OFFSET_FILE).write_text(offset_to(taken.offset) + "\n", encoding="utf-8")
+    return taken
 
 
 def offset_of(target: str) -> Offset:
@@ -149,7 +167,7 @@ def follow(
     progress: Callable[[Mapping[str, Any]], None] | None = None,
 ) -> int:
     """Appends changes to a Parquet table, each once, also when it is stopped and started again; how many
-    in this run.
+    in this run. If a member goes in the middle of a call, it goes on at another.
 
     Args:
         checkpoint: a folder, where Spark keeps how far it is; else next to the table.
@@ -157,7 +175,7 @@ def follow(
         once: what is there now; else until the query is stopped.
         progress: told of each batch (Spark's own numbers).
     """
-    options_of(cluster)
+    options = options_of(cluster)
     where = starting if isinstance(starting, str) else offset_to(starting)
     more = {"maxrows": str(max_rows)} if max_rows else {}
     reader = spark.readStream.format("jgroups").options(
@@ -170,19 +188,44 @@ def follow(
         .option("checkpointLocation", checkpoint or f"{table.rstrip('/')}.checkpoint")
     )
     writer = writer.trigger(availableNow=True) if once else writer.trigger(processingTime=every)
-    query, told, rows = writer.start(), -1, 0
+    counted = _Counted(progress)
+    while True:
+        before = counted.batches
+        try:
+            again_elsewhere(options, lambda _: _run_to_end(writer, counted))
+            return counted.rows
+        except Exception as error:
+            if not is_lost_member(error) or counted.batches == before:
+                raise  # nothing was possible between the failures
+
+
+class _Counted:
+    """Rows of the batches that are done, over all runs of a query."""
+
+    def __init__(self, progress: Callable[[Mapping[str, Any]], None] | None) -> None:
+        self._progress = progress
+        self._last = -1
+        self.rows = 0
+        self.batches = 0
+
+    def look(self, query: Any) -> None:
+        for said in query.recentProgress:
+            if said["batchId"] > self._last and said["numInputRows"]:
+                self._last = said["batchId"]
+                self.rows += said["numInputRows"]
+                self.batches += 1
+                if self._progress is not None:
+                    self._progress(said)
+
+
+def _run_to_end(writer: Any, counted: _Counted) -> None:
+    """Raises what the query failed with."""
+    query = writer.start()
     try:
-        while True:
-            ended = query.awaitTermination(0.5)
-            for said in query.recentProgress:
-                if said["batchId"] > told and said["numInputRows"]:
-                    told = said["batchId"]
-                    rows += said["numInputRows"]
-                    if progress is not None:
-                        progress(said)
-            if ended:
-                return rows
+        while not query.awaitTermination(0.5):
+            counted.look(query)
     finally:
+        counted.look(query)
         query.stop()
 
 

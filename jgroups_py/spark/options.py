@@ -28,6 +28,7 @@ KNOWN = (
     "maxrows",
     "query",
     "replace",
+    "skipequal",
     "snapshot",
 )
 OF_SPARK = ("checkpointlocation",)
@@ -64,6 +65,7 @@ class Options:
     max_rows: int | None = None
     query: str | None = None
     replace: bool = False
+    skip_equal: bool = False
     snapshot: Picture | None = None
 
     def connect(self, first: Address | None = None) -> ExportClient:
@@ -100,6 +102,7 @@ def options_of(given: Mapping[str, str]) -> Options:
         max_rows=_number(values, "maxrows", 2**31),
         query=values.get("query"),
         replace=_flag(values, "replace"),
+        skip_equal=_flag(values, "skipequal"),
         snapshot=_picture(values.get("snapshot")),
     )
 

@@ -1,16 +1,38 @@
-"""open_session: a Spark session with the data source, on loopback, with workers of this Python."""
+"""open_session: a Spark session with the data source, with workers of this Python; on loopback, unless its
+master is elsewhere. ``package_archive``: this package as a file that executors can be sent.
+"""
 
 from __future__ import annotations
 
 import os
 import shutil
 import sys
+import tempfile
+import zipfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
+import jgroups_py
 from jgroups_py.errors import ConfigError
+
+LOCAL = "local[2,4]"
+"""The default master: two tasks at once in this machine, each tried four times, as clusters do."""
+_LEFT_OUT = ("__pycache__",)
+
+
+def package_archive(folder: Path) -> Path:
+    """``jgroups_py.zip`` in ``folder``: what ``spark.submit.pyFiles`` and ``addPyFile`` take."""
+    target = folder / "jgroups_py.zip"
+    root = Path(jgroups_py.__file__).parent
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
+        for place, folders, names in os.walk(root, followlinks=True):
+            folders[:] = sorted(name for name in folders if name not in _LEFT_OUT)
+            for name in sorted(names):
+                file = Path(place, name)
+                archive.write(file, Path("jgroups_py", file.relative_to(root)))
+    return target
 
 
 def check_java() -> None:
@@ -24,17 +46,21 @@ def check_java() -> None:
 
 @contextmanager
 def open_session(
-    master: str = "local[2]",
+    master: str = LOCAL,
     *,
     app: str = "jgroups-py",
     memory: str = "1g",
     config: Mapping[str, str] | None = None,
+    ship: bool = False,
 ) -> Iterator[Any]:
     """A session for as long as the block lasts; one that is there already is used, and not stopped.
 
     Args:
+        master: by default local, with tasks that are tried again.
         memory: of the driver's Java process; in local mode it does all the work.
         config: Spark's own settings, over ours.
+        ship: sends this package to the executors, which else have it installed. They need Python with
+            pyarrow, msgspec and pandas in any case.
 
     Raises:
         ConfigError: there is no Java.
@@ -50,12 +76,13 @@ def open_session(
         return
     check_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # else "python3" of the PATH
-    if master.startswith("local"):
+    here = {}
+    if master.startswith(("local", "spark://127.", "spark://localhost")):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # else Spark picks another interface
+        here = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
     settings = {
         "spark.driver.memory": memory,
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.host": "127.0.0.1",
+        **here,
         "spark.ui.enabled": "false",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": "4",
@@ -64,10 +91,12 @@ def open_session(
     builder = SparkSession.builder.master(master).appName(app)
     for name, value in settings.items():
         builder = builder.config(name, value)
-    session = builder.getOrCreate()
-    try:
+    with ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="jgroups-py-ship-"))
+        session = builder.getOrCreate()
+        stack.callback(session.stop)
         session.sparkContext.setLogLevel("ERROR")
+        if ship:
+            session.sparkContext.addPyFile(str(package_archive(Path(folder))))
         register(session)
         yield session
-    finally:
-        session.stop()

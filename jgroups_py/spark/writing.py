@@ -78,7 +78,12 @@ class Writing:
         options = replace(self._options, members=(member,))
         with options.connect() as client:
             for said in client.commit(
-                self._map, job, parts, replace=options.replace, marker=marker
+                self._map,
+                job,
+                parts,
+                replace=options.replace,
+                marker=marker,
+                skip_equal=options.skip_equal,
             ):
                 last = said
         assert isinstance(last, Committed)

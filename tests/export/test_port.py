@@ -360,6 +360,26 @@ async def test_a_commit_goes_on_without_its_client_and_is_joined() -> None:
         assert port.sources["cache"].log.end == 500 and len(tree_of(cache)) == 500
 
 
+@pytest.mark.parametrize("replace", [False, True])
+async def test_what_is_there_already_is_not_written_again(replace: bool) -> None:
+    """A load that is done again at another member, where a part of it has arrived."""
+    async with exported() as (cache, port), client_of(port) as client:
+        await cache.put_node("/n/1", {"v": 1, "w": 2})
+        await cache.put_node("/n/2", {"v": 1})
+        begin = (await in_thread(client.find_offset, "cache")).offset
+        rows = [write(number) for number in (1, 2, 3)]  # the value is 1
+        rows.append(Write("/n/2/gone", True, b""))
+
+        def load() -> Committed:
+            parts = [stage(client, f"j{replace}", 0, 0, rows)]
+            return commit(client, f"j{replace}", parts, skip_equal=True, replace=replace)
+
+        assert (await in_thread(load)).rows == 4
+        end = (await in_thread(client.find_offset, "cache")).offset
+        told = [row[3] for row in await in_thread(changes_of, client, begin, end)]
+        assert told == (["/n/1", "/n/3"] if replace else ["/n/3"])
+
+
 @pytest.mark.parametrize("atomic", [1000, 10])
 async def test_a_marked_batch_is_written_once(atomic: int) -> None:
     limits = {"atomic_nodes": atomic, "write_nodes": 30}

@@ -1,4 +1,5 @@
-"""One Spark session for all tests; skipped, with a word, where Spark or Java is missing."""
+"""One local Spark session for most tests, then one on a standalone cluster; skipped, with a word, where Spark
+or Java is missing."""
 
 from __future__ import annotations
 
@@ -11,31 +12,71 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
+QUICK = {
+    # Many small queries: what compiles least is fastest.
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.ui.showConsoleProgress": "false",
+}
 
 
-@pytest.fixture(scope="session")
-def spark() -> Iterator[Any]:
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """A process has one Spark at a time: those with the cluster's come last."""
+    items.sort(key=lambda item: "shipped" in getattr(item, "fixturenames", ()))
+
+
+def _check() -> None:
     pytest.importorskip("pyspark", reason="Spark is not installed: pip install -e '.[spark]'")
     pytest.importorskip("pyarrow", reason="pyarrow is not installed: pip install -e '.[spark]'")
     from jgroups_py.errors import ConfigError
-    from jgroups_py.spark import open_session
     from jgroups_py.spark.session import check_java
 
     try:
         check_java()
     except ConfigError as error:
         pytest.skip(str(error))
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[Any]:
+    _check()
+    from jgroups_py.spark import open_session
+
     # Workers import this checkout, and this file's folder for nothing else.
     os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    settings = {
-        "spark.sql.python.filterPushdown.enabled": "true",
-        # Many small queries: what compiles least is fastest.
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-        "spark.sql.codegen.wholeStage": "false",
-        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-        "spark.sql.adaptive.enabled": "false",
-        "spark.sql.shuffle.partitions": "2",
+    config = {**QUICK, "spark.sql.python.filterPushdown.enabled": "true"}
+    with open_session(memory="1g", config=config) as session:
+        yield session
+
+
+@pytest.fixture(scope="session")
+def standalone() -> Iterator[Any]:
+    _check()
+    from jgroups_py.spark.standalone import open_standalone
+
+    with open_standalone(environment={"PYTHONPATH": ""}) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="session")
+def shipped(standalone: Any) -> Iterator[Any]:
+    """A session on it; this package is sent to the executors. The local session ends."""
+    from pyspark.sql import SparkSession
+
+    from jgroups_py.spark import open_session
+
+    local = SparkSession.getActiveSession()
+    if local is not None:
+        local.stop()
+    config = {
+        **QUICK,
+        "spark.executor.memory": "512m",
+        "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     }
-    with open_session("local[2,4]", memory="1g", config=settings) as session:
+    with open_session(standalone.master, config=config, ship=True) as session:
         yield session

@@ -1,0 +1,70 @@
+"""again_elsewhere: a job whose member goes is done again with another one."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from typing import Final, TypeVar
+
+from jgroups_py.export import ExportClient, NoMember
+from jgroups_py.export.client import Address
+from jgroups_py.spark.errors import is_lost_member, problem_of
+from jgroups_py.spark.options import Options
+
+A = TypeVar("A")
+ATTEMPTS: Final = 3
+"""How often a job is begun at most."""
+SETTLE_SECONDS: Final = 60.0
+"""How long the next attempt waits at most, until the others have noticed that a member is gone: what it had
+sent before has arrived by then."""
+SETTLE_EVERY: Final = 0.25
+
+_log = logging.getLogger("jgroups_py.spark")
+
+
+def again_elsewhere(options: Options, job: Callable[[int], A], attempts: int = ATTEMPTS) -> A:
+    """``job`` is given the number of the attempt, from 0.
+
+    Raises:
+        Whatever the last attempt does, or one that failed for another reason than a lost member.
+    """
+    names = _present(options)
+    for number in range(attempts):
+        try:
+            return job(number)
+        except Exception as error:
+            if number == attempts - 1 or len(options.members) < 2 or not is_lost_member(error):
+                raise
+            _log.warning("%s: done again at another member", problem_of(error))
+            _settled(options, names)
+    raise AssertionError("unreachable")
+
+
+def _present(options: Options) -> dict[Address, str]:
+    """Names of the members that can be reached. WrongToken: one refuses us."""
+    found: dict[Address, str] = {}
+    for address in options.members:
+        try:
+            with ExportClient(address, options.token) as client:
+                found[address] = client.member
+        except NoMember:
+            continue
+    return found
+
+
+def _settled(options: Options, before: dict[Address, str]) -> None:
+    """Returns when those who are left have a view without those who went."""
+    end = time.monotonic() + SETTLE_SECONDS
+    while time.monotonic() < end:
+        gone = set(before.values()) - set(_present(options).values())
+        try:
+            with options.connect() as client:
+                said = client.describe(options.map, options.kind)
+        except NoMember:
+            if gone == set(before.values()):
+                return  # nobody is left: the next attempt says so
+        else:
+            if not gone & set(said.members):
+                return
+        time.sleep(SETTLE_EVERY)

@@ -1,0 +1,312 @@
+"""A standalone master with two workers: executors are processes of their own, which get this package as a file.
+In the middle of each job Python workers, an executor and members are killed (SIGKILL)."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Self
+
+import pytest
+
+pytest.importorskip("pyspark")
+
+from jgroups_py.export import connect
+from jgroups_py.export.client import parse_members
+from jgroups_py.spark.demo import CHANGES, Member, Traffic
+from jgroups_py.spark.jobs import follow, load, offset_of, reconcile, snapshot
+from jgroups_py.spark.standalone import Standalone
+
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.filterwarnings("default"),  # Spark's own
+    pytest.mark.timeout(600),
+]
+PATIENCE = 120.0
+"""Seconds for what comes soon on a machine with nothing else to do."""
+ROWS = 40_000
+TASKS = 16
+USER = "path string, visits bigint"
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Callable[[int], list[Member]]]:
+    """Makes a cluster of so many members in processes of their own."""
+    with ExitStack() as stack:
+
+        def made(count: int) -> list[Member]:
+            name = f"standalone-{tmp_path.name}-{time.monotonic_ns()}"
+            members = []
+            for letter in "ABCD"[:count]:
+                members.append(Member(letter, name, tmp_path))
+                stack.callback(members[-1].stop)
+            return members
+
+        yield made
+
+
+def cluster_of(members: list[Member], folder: Path, **more: str) -> dict[str, str]:
+    places = ",".join(member.place for member in members)
+    return {"members": places, "tokenfile": str(folder / "token"), **more}
+
+
+def until(condition: Callable[[], Any]) -> Any:
+    """Polls; what it says in the end."""
+    end = time.monotonic() + PATIENCE
+    while not (found := condition()):
+        assert time.monotonic() < end, "it did not come"
+        time.sleep(0.01)
+    return found
+
+
+class Watched:
+    """The stages of one job, seen from another thread."""
+
+    def __init__(self, spark: Any) -> None:
+        self._tracker = spark.sparkContext.statusTracker()
+        self._old = set(self._stages())
+
+    def _stages(self) -> list[int]:
+        jobs = self._tracker.getJobIdsForGroup(None)
+        infos = [info for job in jobs if (info := self._tracker.getJobInfo(job))]
+        return [stage for info in infos for stage in info.stageIds]
+
+    def _infos(self) -> list[Any]:
+        stages = set(self._stages()) - self._old
+        return [info for stage in stages if (info := self._tracker.getStageInfo(stage))]
+
+    def done(self) -> int:
+        """Tasks of the newest stage that is large."""
+        infos = [info for info in self._infos() if info.numTasks >= TASKS]
+        newest = max(infos, key=lambda info: info.stageId, default=None)
+        return newest.numCompletedTasks if newest and newest.numActiveTasks else 0
+
+    def failed(self) -> int:
+        return sum(info.numFailedTasks for info in self._infos())
+
+
+class Killer(threading.Thread):
+    """Runs steps beside a job; what went wrong in them is raised at the end of the block."""
+
+    def __init__(self, steps: Callable[[], None]) -> None:
+        super().__init__(daemon=True)
+        self._steps = steps
+        self._error: BaseException | None = None
+
+    def run(self) -> None:
+        try:
+            self._steps()
+        except BaseException as error:
+            self._error = error
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        self.join(PATIENCE)
+        if self._error is not None:
+            raise self._error
+
+
+def kill_python_workers(standalone: Standalone) -> None:
+    killed = standalone.python_workers()
+    assert killed, "no Python worker to kill"
+    for process in killed:
+        process.kill()
+
+
+def kill_executor(standalone: Standalone) -> None:
+    standalone.executors()[0].kill()
+
+
+def state(spark: Any, cluster: dict[str, str], schema: str = USER) -> dict[str, Any]:
+    reader = spark.read.format("jgroups").options(**{**cluster, "partitions": "2"})
+    rows = reader.schema(schema).load().collect()
+    found = {row[0]: row[1] for row in rows}
+    assert len(found) == len(rows), "a path twice"
+    return found
+
+
+def changes(spark: Any, cluster: dict[str, str]) -> list[Any]:
+    """All that the log of the first member that is left has, in its order (one origin's at a time)."""
+    reader = spark.read.format("jgroups").options(
+        **cluster, rows="changes", startingoffset="earliest"
+    )
+    return list(reader.schema(CHANGES).load().collect())
+
+
+def test_the_package_reaches_executors_as_a_file(shipped: Any) -> None:
+    """They have nothing on their path but what they were sent."""
+
+    def where(_: Any) -> Iterator[tuple[str, str]]:
+        import os
+
+        import jgroups_py.spark.source
+
+        yield jgroups_py.spark.source.__file__, os.environ.get("PYTHONPATH", "")
+
+    context = shipped.sparkContext
+    found = context.parallelize(range(4), 4).mapPartitions(where).collect()
+    assert all("jgroups_py.zip/jgroups_py/spark/source.py" in file for file, _ in found), found
+
+
+def test_load_while_workers_executors_and_two_members_are_killed(
+    shipped: Any, standalone: Standalone, site: Callable[[int], list[Member]], tmp_path: Path
+) -> None:
+    """The member that stages is killed while rows are staged, the next while they are written."""
+    source = str(tmp_path / "users.parquet")
+    frame = shipped.range(0, ROWS, 1, TASKS).selectExpr("id", "id * 7 as visits")
+    frame.write.parquet(source)
+    size = max(file.stat().st_size for file in Path(source).glob("*.parquet"))
+    shipped.conf.set("spark.sql.files.maxPartitionBytes", str(size + 1))  # a task for each file
+    shipped.conf.set("spark.sql.files.openCostInBytes", "0")
+    a, b, c = members = site(3)
+    cluster = cluster_of(members, tmp_path)
+    token = Path(cluster["tokenfile"]).read_text().strip()
+    watched = Watched(shipped)
+
+    def rows_at(member: Member) -> int:
+        with connect(parse_members(member.place), token) as client:
+            return client.describe().rows
+
+    def steps() -> None:
+        until(lambda: watched.done() >= 2)
+        kill_python_workers(standalone)
+        until(lambda: watched.failed() > 0)
+        until(lambda: watched.done() >= 5)
+        kill_executor(standalone)
+        until(lambda: watched.done() >= 9)
+        assert rows_at(b) == 0, "all is staged, nothing written"
+        a.kill()
+        written = until(lambda: rows_at(c))
+        b.kill()
+        assert written < ROWS
+
+    with Killer(steps):
+        assert load(shipped, cluster, source, "/users/{id}") == ROWS
+    assert state(shipped, cluster) == {f"/users/{n}": 7 * n for n in range(ROWS)}
+    paths = [row.path for row in changes(shipped, cluster)]
+    assert len(paths) == len(set(paths)) == ROWS, "nothing was written twice"
+
+
+def test_snapshot_and_follow_while_everything_is_killed(
+    shipped: Any, standalone: Standalone, site: Callable[[int], list[Member]], tmp_path: Path
+) -> None:
+    """Under traffic. The snapshot is the state at its place; the table has each change once."""
+    a, b, c = members = site(3)
+    cluster = cluster_of(members, tmp_path, partitions=str(TASKS))
+    source = str(tmp_path / "users.parquet")
+    shipped.range(0, ROWS // 2, 1, 2).selectExpr("id", "-1 as visits").write.parquet(source)
+    load(shipped, cluster, source, "/users/{id}")
+    token = Path(cluster["tokenfile"]).read_text().strip()
+    traffic = Traffic(f"{c.place}", token)
+    traffic.start()
+    picture, table = str(tmp_path / "picture"), str(tmp_path / "changes")
+    watched = Watched(shipped)
+
+    def killed_in_snapshot() -> None:
+        until(lambda: watched.done() >= 2)
+        kill_python_workers(standalone)
+        until(lambda: watched.failed() > 0)
+        until(lambda: watched.done() >= 5)
+        kill_executor(standalone)
+        until(lambda: watched.done() >= 9)
+        a.kill()  # which keeps the snapshot
+
+    with Killer(killed_in_snapshot):
+        taken = snapshot(shipped, cluster, picture, schema=USER)
+    assert taken.rows == ROWS // 2
+
+    batches: list[int] = []
+
+    def more(count: int) -> Callable[[], bool]:
+        wanted = len(batches) + count
+        return lambda: len(batches) >= wanted
+
+    def killed_in_follow() -> None:
+        try:
+            until(more(1))
+            for _ in range(3):
+                until(standalone.python_workers)
+                kill_python_workers(standalone)
+                until(more(1))
+            kill_executor(standalone)
+            until(more(1))
+            b.kill()
+            until(more(2))
+        finally:
+            traffic.stop()
+            for query in shipped.streams.active:
+                query.stop()
+
+    begin = offset_of(picture)
+    with Killer(killed_in_follow):
+        rows = follow(
+            shipped, cluster, table, every="0 seconds",
+            progress=lambda said: batches.append(said["batchId"]), starting=begin, schema=CHANGES,
+        )  # fmt: skip
+    assert traffic.problem is None and traffic.retried == 0
+    rows += follow(shipped, cluster, table, once=True, starting=begin, schema=CHANGES)
+
+    log = changes(shipped, cluster)
+    place = taken.offset.origins
+    before = [row for row in log if row.number <= place.get(row.origin, 0)]
+    after = [row for row in log if row.number > place.get(row.origin, 0)]
+    kept = {row.path: row.visits for row in shipped.read.parquet(picture).collect()}
+    assert kept == played({}, before), "the state at its place"
+    told = shipped.read.parquet(table).collect()
+    keys = [(row.origin, row.number, row.path) for row in told]
+    assert len(keys) == rows and len(set(keys)) == len(keys), "nothing twice"
+    assert set(keys) == {(row.origin, row.number, row.path) for row in after}
+    assert played(kept, told) == state(shipped, cluster) == played({}, log)
+    assert max(row.visits for row in log) == traffic.acknowledged - 1
+
+
+def played(tree: dict[str, Any], rows: list[Any]) -> dict[str, Any]:
+    """After changes: of each path the last one of the origin that writes it."""
+    found = dict(tree)
+    for row in sorted(rows, key=lambda row: row.number if row.visits < 0 else 10**9 + row.visits):
+        found[row.path] = row.visits
+    return found
+
+
+def test_reconcile_and_commands_on_a_cluster(
+    shipped: Any,
+    standalone: Standalone,
+    site: Callable[[int], list[Member]],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A stream into the cache, too; the command is given the master."""
+    from jgroups_py.tools.cli import run
+
+    (one,), (other,) = site(1), site(1)
+    left, right = cluster_of([one], tmp_path), cluster_of([other], tmp_path)
+    (tmp_path / "in").mkdir()
+    shipped.range(0, 900, 1, 3).selectExpr(
+        "concat('/n/', id) as path", "id as visits"
+    ).write.parquet(str(tmp_path / "in"), mode="append")
+    stream = shipped.readStream.schema(USER).option("maxFilesPerTrigger", "1")
+    query = (
+        stream.parquet(str(tmp_path / "in"))
+        .writeStream.format("jgroups")
+        .options(**left, query="q", checkpointLocation=str(tmp_path / "checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+    assert state(shipped, left) == {f"/n/{n}": n for n in range(900)}
+    where = ["--members", one.place, "--token-file", left["tokenfile"]]
+    where += ["--master", standalone.master]
+    code = run(["spark", "reconcile", *where, "--other-members", other.place, "--repair"])
+    assert code == 0
+    said = json.loads(capsys.readouterr().out.strip().splitlines()[-1])
+    assert said == {"missing": 900, "surplus": 0, "different": 0, "repaired": True}
+    assert state(shipped, right) == state(shipped, left)
+    found = reconcile(shipped, left, right)
+    assert (found.left, found.right, found.both) == (0, 0, 0)
