@@ -14,7 +14,7 @@ import dataclasses
 import operator
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +29,10 @@ class Header:
         name = self.sequence
         if name is None or index == 0:
             return self
-        values = {n: getattr(self, n) for n in _others(type(self))[0]}
-        values[name] = getattr(self, name) + index
-        return type(self)(**values)
+        cls: Callable[..., Self] = type(self)
+        place, getter, _ = _fields(type(self))
+        values = getter(self)
+        return cls(*values[:place], values[place] + index, *values[place + 1 :])
 
     def is_followed_by(self, other: Header, distance: int = 1) -> bool:
         """True when ``other == self.at(distance)``, faster."""
@@ -42,19 +43,28 @@ class Header:
             return self == other
         if getattr(other, name) != getattr(self, name) + distance:
             return False
-        rest = _others(cls)[1]
+        _, _, rest = _fields(cls)
         return bool(rest(self) == rest(other))
 
 
-_OTHERS: dict[type, tuple[tuple[str, ...], Callable[[Header], object]]] = {}
+_Getter = Callable[[Header], Any]
+_FIELDS: dict[type, tuple[int, _Getter, _Getter]] = {}
 
 
-def _others(cls: type[Header]) -> tuple[tuple[str, ...], Callable[[Header], object]]:
-    """The fields besides the one that advances: their names, and a getter for all of them."""
-    found = _OTHERS.get(cls)
+def _fields(cls: type[Header]) -> tuple[int, _Getter, _Getter]:
+    """Which field advances; getters for all fields, as a tuple, and for all besides that one."""
+    found = _FIELDS.get(cls)
     if found is not None:
         return found
-    names = tuple([f.name for f in dataclasses.fields(cls) if f.name != cls.sequence])
-    found = names, operator.attrgetter(*names) if names else (lambda header: None)
-    _OTHERS[cls] = found
+    names = [f.name for f in dataclasses.fields(cls)]
+    place = names.index(cls.sequence or "")
+    others = names[:place] + names[place + 1 :]
+    found = place, _getter(names), _getter(others)
+    _FIELDS[cls] = found
     return found
+
+
+def _getter(names: list[str]) -> _Getter:
+    if len(names) > 1:
+        return operator.attrgetter(*names)
+    return lambda header: tuple([getattr(header, name) for name in names])

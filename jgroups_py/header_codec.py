@@ -43,9 +43,10 @@ def read_header(r: Reader) -> tuple[int, Header]:
 
 
 def write_header(w: Writer, protocol_id: int, header: Header) -> None:
+    magic = header.magic_id
     w.i16(protocol_id)
-    w.i16(header.magic_id)
-    _WRITE[header.magic_id](w, header)
+    w.i16(magic)
+    _WRITE[magic](w, header)
 
 
 def read_headers(r: Reader) -> list[tuple[int, Header]]:
@@ -177,15 +178,19 @@ def _read_unicast(cls: Callable[..., Header]) -> Callable[[Reader], Header]:
 
 
 def _write_unicast(w: Writer, x: h.UnicastHeader3) -> None:
-    w.i8(x.type)
-    if x.type in (h.UnicastType.DATA, h.UnicastType.ACK):
+    kind = x.type
+    w.i8(kind)
+    if kind == h.UnicastType.DATA:
         w.lz64(x.seqno)
         w.i16(x.conn_id)
-    elif x.type == h.UnicastType.CLOSE:
-        w.i16(x.conn_id)
-    if x.type == h.UnicastType.DATA:
         w.flag(x.first)
-    elif x.type in (h.UnicastType.ACK, h.UnicastType.SEND_FIRST_SEQNO):
+    elif kind == h.UnicastType.ACK:
+        w.lz64(x.seqno)
+        w.i16(x.conn_id)
+        w.lz32(x.timestamp)
+    elif kind == h.UnicastType.CLOSE:
+        w.i16(x.conn_id)
+    elif kind == h.UnicastType.SEND_FIRST_SEQNO:
         w.lz32(x.timestamp)
 
 

@@ -22,7 +22,7 @@ from jgroups_py.message import Flag, MessageType, Transient
 
 Payload = bytes | bytearray | memoryview
 
-_KNOWN_FLAGS = sum(Flag)
+_UNKNOWN_FLAGS = ~int(sum(Flag))
 
 
 @dataclass(slots=True)
@@ -182,8 +182,9 @@ class Outbox:
         """The run to append to, a new one where the last of that destination differs."""
         if self.error is not None:
             raise self.error
-        if flags & ~_KNOWN_FLAGS:
-            raise LocalProtocolError(f"unknown flags {flags & ~_KNOWN_FLAGS:#x}")
+        flags = int(flags)  # arithmetic with members of Flag is slow, and every layer looks at them
+        if flags & _UNKNOWN_FLAGS:
+            raise LocalProtocolError(f"unknown flags {flags & _UNKNOWN_FLAGS:#x}")
         transient = 0 if loopback else int(Transient.DONT_LOOPBACK)
         runs = self._runs.setdefault(to, [])
         last = runs[-1] if runs else None

@@ -14,6 +14,7 @@ MPING.
 
 from __future__ import annotations
 
+import functools
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -25,7 +26,7 @@ from jgroups_py.address import Address, IpAddress
 from jgroups_py.batch import Batch
 from jgroups_py.errors import LocalProtocolError, RemoteProtocolError
 from jgroups_py.header import Header
-from jgroups_py.header_codec import encode_header, sequence_offset
+from jgroups_py.header_codec import encode_header, sequence_offset, write_header
 from jgroups_py.headers import TP_ID, FdHeader, TpHeader
 from jgroups_py.message import MessageType
 from jgroups_py.message_codec import (
@@ -51,6 +52,8 @@ MAX_SIZE: Final = 64_000
 
 _LENGTH: Final = Struct(">i")
 _MESSAGE_START: Final = Struct(">hbhh")  # type, leading, flags, number of headers
+_ALONE_START: Final = Struct(">HBhBh")  # version, flags of the packet, type, leading, flags
+_NO_SENDER: Final = "a batch without sender cannot be sent"
 _COLUMN: Final = bytes(range(256)) * 2
 _UNLIMITED: Final = 1 << 30
 _PROBE: Final = 8
@@ -144,16 +147,41 @@ def _mixed_run(template: _Template, payloads: Sequence[Any], sizes: Sequence[int
     return b"".join(parts)
 
 
+@functools.lru_cache(maxsize=16)
+def _tp(cluster: str, version: int) -> bytes:
+    return encode_header(TP_ID, TpHeader(cluster), version)
+
+
+def _alone(batch: Batch, cluster: str, version: int) -> bytes:
+    """A packet of one message."""
+    dest, src = batch.dest, batch.src
+    if src is None:
+        raise LocalProtocolError(_NO_SENDER)
+    writer = Writer(version)
+    leading = SRC_SET if dest is None else SRC_SET | DEST_SET
+    packet_flags = MULTICAST if dest is None else 0
+    writer.data += _ALONE_START.pack(version, packet_flags, batch.type, leading, batch.flags)
+    if dest is not None:
+        writer.addr(dest)
+    writer.addr(src)
+    writer.i16(len(batch.headers) + 1)
+    for protocol_id, header in batch.headers.items():
+        write_header(writer, protocol_id, header)
+    writer.data += _tp(cluster, version)
+    write_payload(writer, batch.type, _wire_payload(batch, batch.payloads[0], version))
+    return writer.done()
+
+
 class _Packer:
     """Collects encoded messages (in the form without addresses) into packets."""
 
     def __init__(self, first: Batch, cluster: str, version: int, max_size: int) -> None:
         if first.src is None:
-            raise LocalProtocolError("a batch without sender cannot be sent")
+            raise LocalProtocolError(_NO_SENDER)
         self.dest, self.src = first.dest, first.src
         self.version = version
         self.max_size = max_size
-        self.tp = encode_header(TP_ID, TpHeader(cluster), version)
+        self.tp = _tp(cluster, version)
         writer = Writer(version)
         writer.u16(version)
         writer.u8(LIST | (MULTICAST if self.dest is None else 0))
@@ -248,7 +276,10 @@ def encode_packets(
     LocalProtocolError for what cannot be encoded or has another sender or destination.
     """
     packer: _Packer | None = None
-    for batch in _joined(batches):
+    queue = list(batches)
+    if len(queue) == 1 and len(queue[0].payloads) == 1:
+        return [_alone(queue[0], cluster, version)]
+    for batch in _joined(queue):
         if packer is None:
             packer = _Packer(batch, cluster, version, max_size)
         elif batch.dest != packer.dest or batch.src != packer.src:
@@ -350,6 +381,16 @@ def decode_packet(data: bytes, *, version: int | None = None, fast: bool = True)
     if batch.src is None:
         r.fail("a message without sender")
     return Packet(r.version, flags, batch.dest, batch.src, cluster, [batch])
+
+
+def header_marks(data: bytes) -> list[int]:
+    """Where the headers of a packet of one message begin; RemoteProtocolError as ``decode_packet``."""
+    r = Reader(data)
+    r.version = r.u16()
+    r.u8()
+    r.marks = []
+    read_typed_message(r)
+    return r.marks
 
 
 def _decode_list(r: Reader, data: bytes, flags: int, fast: bool) -> Packet:

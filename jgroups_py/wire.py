@@ -391,7 +391,9 @@ class Writer:
         self.data.append(1 if value else 0)
 
     def i16(self, value: int) -> None:
-        self._pack(_I16, value)
+        if not -0x8000 <= value <= 0x7FFF:
+            raise LocalProtocolError(f"{value!r} does not fit into 16 bits")
+        self.data += _I16.pack(value)
 
     def u16(self, value: int) -> None:
         self._pack(_U16, value)

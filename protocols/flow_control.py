@@ -408,13 +408,19 @@ class FlowControl(Protocol):
         self._say(to, FcType.REPLENISH, amount)
 
     def event_down(self, event: Event) -> None:
-        if isinstance(event, Consumed):
+        if type(event) is Consumed:
             amounts: dict[Address, int] = {}
+            others: list[Credit] = []
             for credit in event.credits:
                 if credit.multicast == self.multicast:
                     amounts[credit.sender] = amounts.get(credit.sender, 0) + credit.amount
+                else:
+                    others.append(credit)
             for sender, amount in amounts.items():
                 self._on_consumed(sender, amount)
+            if not others:
+                return
+            event = Consumed(tuple(others))
         self.pass_event_down(event)
 
     def _on_consumed(self, sender: Address, amount: int) -> None:

@@ -27,7 +27,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from jgroups_py.address import Address, IpAddress, is_numeric_host
 from jgroups_py.batch import Batch
@@ -49,12 +49,15 @@ from jgroups_py.events import (
 )
 from jgroups_py.headers import TP_ID
 from jgroups_py.message import Flag, Transient
-from jgroups_py.packets import Packet, decode_packet, encode_packets
+from jgroups_py.packet_memory import PacketReader
+from jgroups_py.packets import Packet, encode_packets
 from jgroups_py.protocol import Protocol
 from jgroups_py.wire import DEFAULT_VERSION, format_version, make_version, parse_version, same_minor
 
 OLDEST, NEWEST = make_version(5, 3), make_version(5, 6)
 """Minor versions that may be adopted."""
+_DONT_BUNDLE: Final = int(Flag.DONT_BUNDLE)
+_DONT_LOOPBACK: Final = int(Transient.DONT_LOOPBACK)
 NAME_MAX = 255
 """Characters of a logical name that are remembered."""
 
@@ -170,7 +173,7 @@ class TP(Protocol):
 
     def __init__(self, config: ConfigBase | None = None, **attributes: Any) -> None:
         super().__init__(config, **attributes)
-        self.decode: Callable[[bytes], Packet] = decode_packet
+        self.decode: Callable[[bytes], Packet] = PacketReader().decode
         """The simulator puts a cache in front of it: there many members are handed the same bytes,
         and nobody changes a packet."""
 
@@ -229,7 +232,7 @@ class TP(Protocol):
             batch.src = self.local_address
         dest = batch.dest
         if dest is None:
-            if not batch.transient & Transient.DONT_LOOPBACK:
+            if not batch.transient & _DONT_LOOPBACK:
                 self._loop_back(batch)
         elif dest == self.local_address or dest == self.physical:
             self._loop_back(batch)
@@ -541,9 +544,12 @@ class TP(Protocol):
 
 def _bundles(batches: Sequence[Batch]) -> Iterator[Sequence[Batch]]:
     """Cuts where a packet must end: DONT_BUNDLE stands alone, and a packet has one sender."""
+    if len(batches) == 1 == len(batches[0].payloads):
+        yield batches
+        return
     start = 0
     for index, batch in enumerate(batches):
-        if batch.flags & Flag.DONT_BUNDLE:
+        if batch.flags & _DONT_BUNDLE:
             if start < index:
                 yield batches[start:index]
             for position in range(len(batch)):

@@ -78,6 +78,7 @@ class Driver:
         self.turns = 0
         self._inputs: list[In] = []
         self._woken = False
+        self._in_turn = False
         self._parked: trio.lowlevel.Task | None = None
         self._due = math.inf
         self._fired = -math.inf
@@ -105,7 +106,7 @@ class Driver:
     def wake(self) -> None:
         """A turn is wanted soon. Cheap; any number of calls before the turn make one turn."""
         self._woken = True
-        if self._parked is not None:
+        if self._parked is not None and not self._in_turn:  # else: looked at when that ends
             task, self._parked = self._parked, None
             trio.lowlevel.reschedule(task)
 
@@ -123,18 +124,23 @@ class Driver:
         now = trio.current_time()
         self._notice(now)
         machine.now = max(machine.now, now)
-        self._woken = False
+        self._woken, self._in_turn = False, True
         self.turns += 1
-        for hook in self.before_flush:
-            hook()
-        for _ in range(self.limits.rounds_max):
-            if not (machine.has_outgoing or self._inputs):
-                break
-            self.execute(machine.take_outgoing())
-            if self._inputs:
-                inputs, self._inputs = self._inputs, []
-                machine.handle(inputs, trio.current_time())
-        else:
+        try:
+            for hook in self.before_flush:
+                hook()
+            for _ in range(self.limits.rounds_max):
+                if not (machine.has_outgoing or self._inputs):
+                    break
+                self.execute(machine.take_outgoing())
+                if self._inputs:
+                    inputs, self._inputs = self._inputs, []
+                    machine.handle(inputs, trio.current_time())
+            else:
+                self._woken = True
+        finally:
+            self._in_turn = False
+        if self._woken:
             self.wake()
         self._rearm()
 
@@ -142,7 +148,11 @@ class Driver:
         """Things happened: hands them in, and runs a turn."""
         now = trio.current_time()
         self._notice(now)
-        self.machine.handle(inputs, now)
+        self._in_turn = True
+        try:
+            self.machine.handle(inputs, now)
+        finally:
+            self._in_turn = False
         self.turn()
 
     # --- what subclasses do

@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 log = logging.getLogger("jgroups_py.driver")
 
 _PIECES = 64  # buffers given to one sendmsg
+_SMALL_READ = (
+    65_536  # bytes asked for until they are filled: a larger buffer is mapped anew each time
+)
 _ASK_AGAIN = 0.01  # seconds between looks at what nobody tells us of: fault filters, lingering
 _OUT_OF_HANDLES = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 
@@ -188,7 +191,8 @@ class Connection:
     async def run_read(self) -> None:
         sock, driver, handle = self.sock, self.driver, self.handle
         assert sock is not None
-        size, most = driver.limits.read_size, driver.limits.reads_per_drain
+        most, large = driver.limits.reads_per_drain, driver.limits.read_size
+        size = small = min(large, _SMALL_READ)
         while not self._gone:
             try:
                 await trio.lowlevel.wait_readable(sock)
@@ -207,7 +211,9 @@ class Connection:
                         end = False
                         break
                     inputs.append(Received(handle, data))
-                    if len(data) < size:
+                    full = len(data) == size
+                    size = large if len(data) >= small else small
+                    if not full:
                         break
             except BlockingIOError:
                 pass

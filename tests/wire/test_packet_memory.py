@@ -1,0 +1,127 @@
+"""Reading by comparing with an earlier packet gives what reading from the start gives."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from jgroups_py import packet_memory
+from jgroups_py.address import UUID
+from jgroups_py.batch import Batch
+from jgroups_py.errors import RemoteProtocolError
+from jgroups_py.header import Header
+from jgroups_py.headers import (
+    PROTOCOL_IDS,
+    CorrelatorHeader,
+    CorrelatorType,
+    FcHeader,
+    FcType,
+    FragHeader,
+    NakAckHeader2,
+    NakAckType,
+    RelayHeader,
+    RelayType,
+    UnicastHeader3,
+    UnicastType,
+)
+from jgroups_py.message import Flag
+from jgroups_py.packet_memory import PacketReader
+from jgroups_py.packets import decode_packet, encode_packets
+
+A = UUID.make(random.Random(1))
+B = UUID.make(random.Random(2))
+UNICAST, CALLS = PROTOCOL_IDS["UNICAST3"], PROTOCOL_IDS["REQUEST_CORRELATOR"]
+
+numbers = st.one_of(
+    st.integers(0, 600), st.sampled_from([255, 256, 65_535, 65_536, 2**56 - 1, 2**56, 2**62])
+)
+
+
+@st.composite
+def messages(draw: st.DrawFn) -> Batch:
+    """Of few kinds, so that they resemble each other often."""
+    headers: dict[int, Header] = {}
+    if draw(st.booleans()):
+        headers[CALLS] = CorrelatorHeader(draw(st.sampled_from(CorrelatorType)), draw(numbers))
+    match draw(st.sampled_from(["data", "data", "ack", "fragment", "credit", "relay", "nothing"])):
+        case "data":
+            first = draw(st.booleans())
+            headers[UNICAST] = UnicastHeader3(UnicastType.DATA, draw(numbers), 1, first)
+        case "ack":
+            ack = UnicastHeader3(
+                UnicastType.ACK, draw(numbers), 1, timestamp=draw(st.integers(0, 300))
+            )
+            headers[UNICAST] = ack
+        case "fragment":
+            headers[PROTOCOL_IDS["FRAG2"]] = FragHeader(draw(numbers), draw(st.integers(0, 2)), 3)
+        case "credit":
+            headers[PROTOCOL_IDS["UFC"]] = FcHeader(draw(st.sampled_from(FcType)))
+        case "relay":
+            inner = ((41, NakAckHeader2(NakAckType.MSG, draw(numbers))),)
+            headers[PROTOCOL_IDS["RELAY2"]] = RelayHeader(RelayType.DATA, original_headers=inner)
+    payload = draw(st.one_of(st.none(), st.binary(max_size=20)))
+    src, dest = draw(st.sampled_from([(A, B), (B, A), (A, None)]))
+    return Batch(dest, [payload], headers, src, draw(st.sampled_from([0, int(Flag.OOB)])))
+
+
+def outcome(decode: object, data: bytes) -> object:
+    assert callable(decode)
+    try:
+        return decode(data)
+    except RemoteProtocolError as error:
+        return str(error)
+
+
+@given(st.lists(messages(), min_size=2, max_size=12), st.data())
+@settings(max_examples=150, deadline=None)
+def test_both_ways_agree_on_good_and_damaged_packets(
+    sent: list[Batch], data: st.DataObject
+) -> None:
+    reader = PacketReader()
+    for message in sent:
+        (packet,) = encode_packets([message], "demo")
+        assert reader.decode(packet) == decode_packet(packet)
+        damaged = bytearray(packet)
+        place = data.draw(st.integers(0, len(packet) - 1))
+        damaged[place] = data.draw(st.integers(0, 255))
+        for wrong in (bytes(damaged), packet[:place], packet + b"\0"):
+            assert outcome(reader.decode, wrong) == outcome(decode_packet, wrong)
+
+
+def test_the_second_call_of_a_member_is_read_by_comparing(monkeypatch: pytest.MonkeyPatch) -> None:
+    reader = PacketReader()
+    headers: dict[int, Header] = {
+        CALLS: CorrelatorHeader(CorrelatorType.REQ, 700),
+        UNICAST: UnicastHeader3(UnicastType.DATA, 900, 3),
+    }
+    call = Batch(B, [b"add 1 2"], headers, A)
+    reader.decode(encode_packets([call], "demo")[0])
+
+    def general(data: bytes) -> None:
+        raise AssertionError("the general way")
+
+    monkeypatch.setattr(packet_memory, "decode_packet", general)
+    later = replace(
+        call,
+        payloads=[b"multiply 31 32"],
+        headers={CALLS: headers[CALLS].at(5), UNICAST: headers[UNICAST].at(9)},
+    )
+    packet = reader.decode(encode_packets([later], "demo")[0])
+    assert packet.batches == [later]
+    assert packet.cluster == "demo"
+    with pytest.raises(AssertionError, match="general"):
+        reader.decode(encode_packets([later], "other")[0])
+
+
+def test_what_is_remembered_is_bounded() -> None:
+    reader = PacketReader()
+    drawn = random.Random(3)
+    for _ in range(1000):
+        header = UnicastHeader3(UnicastType.DATA, 5, 0)
+        stranger = Batch(B, [b"x"], {UNICAST: header}, UUID.make(drawn))
+        reader.decode(encode_packets([stranger], "demo")[0])
+        assert 0 < len(reader) <= 256
