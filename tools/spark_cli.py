@@ -20,7 +20,7 @@ DIFFERENT = 1
 @click.group()
 def spark() -> None:
     """Load, snapshot, follow, reconcile: Spark reads and writes at export ports (jgroups-py export).
-    Explore: simulated drills, one for each seed.
+    Explore: simulated drills, one for each seed. Drill-report: what their logs say.
 
     Needs jgroups_py[spark] and Java 17.
     """
@@ -186,6 +186,26 @@ def explore(
         )
     )
     return 2 if found.broken else 1 if found.failed else 0
+
+
+@spark.command("drill-report")
+@click.argument("drill")
+@click.argument("logs", nargs=-1, required=True)
+@click.option(
+    "--to", "target", help="Write report.json, report.svg, findings.parquet to this folder."
+)
+@session_options
+def drill_report(drill: str, logs: tuple[str, ...], target: str | None, **which: Any) -> int:
+    """Analyse LOGS (files of drill --log, or folders of *.jsonl) of the drill file DRILL: loss, duplicates,
+    order, take-over, how long deliveries took. Exit 1 if one does not hold what the file expects."""
+    with _spark(which) as session:
+        from jgroups_py.spark.drill_report import drill_report as run
+
+        found = run(session, drill, logs, target)
+    failed = [one["log"] for one in found.runs if one["verdict"] != "pass"]
+    said = {"events": found.events, "runs": len(found.runs), "failed": failed}
+    click.echo(json.dumps({**said, "lags": [lag for lag in found.lags if lag["origin"] is None]}))
+    return 1 if failed else 0
 
 
 @contextmanager
