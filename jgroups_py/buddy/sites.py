@@ -175,12 +175,15 @@ class Sites:
         return not self._cleared
 
     def missing(self, site: str) -> dict[Path, int]:
-        """What of ours has not been acknowledged there, with its number: lost to that site if this one
-        is."""
+        """What has not been acknowledged there, with its number: of ours, what is on its way to another
+        owner too, and of those who are gone what nobody has adopted. Of all members together: what is
+        lost to that site if this one is."""
+        machine = self.machine
+        orphans = [b.nodes for o, b in machine.backups.of.items() if o not in machine.members]
         return {
             path: n
-            for path, node in self.machine.own.items()
-            if node.to is None
+            for nodes in (*orphans, machine.own)
+            for path, node in nodes.items()
             for name, n in node.unsent
             if name == site
         }

@@ -374,10 +374,12 @@ class BuddyManager:
                 ours = site == self.machine.config.site
                 member = self.machine.me if ours else stamp.owner
                 self._discarded(Discarded(path, stamp, member, member))
-            case "out_of_sync" | "in_sync" | "bootstrap_complete" | "reconcile_complete":
-                self._warn("site %s: %s", detail, kind.replace("_", " "))
+            case "out_of_sync":
+                self._warn("site %s: out of sync", detail)
+            case "in_sync" | "bootstrap_complete" | "reconcile_complete":
+                self._tell("site %s: %s", detail, kind.replace("_", " "))
             case "promoted":
-                self._warn("this site is the first one, epoch %s", detail)
+                self._tell("this site is the first one, epoch %s", detail)
             case "complaint":
                 self._warn("%s", detail)
 
@@ -413,6 +415,9 @@ class BuddyManager:
             self._pushing.set()
 
     def _warn(self, text: str, *values: object) -> None:
+        self._tell(text, *values, level=logging.WARNING)
+
+    def _tell(self, text: str, *values: object, level: int = logging.INFO) -> None:
         channel = self._channel
         extra = {"member": channel.name, "cluster": channel.cluster}
-        _log.warning(f"%s/%s: {text}", channel.name, channel.cluster, *values, extra=extra)
+        _log.log(level, f"%s/%s: {text}", channel.name, channel.cluster, *values, extra=extra)

@@ -24,6 +24,8 @@ def buddy_config(config: BuddyReplicationConfig, hosts: Sequence[str]) -> BuddyC
         hosts=tuple(hosts),
         communication_timeout=config.buddy_communication_timeout,
         leave_timeout=config.leave_timeout,
+        removed_max=config.unsent_removals_max,
+        tombstone_time=config.tombstone_time,
         partition=config.partition,
         search_backup_trees=config.data_gravitation_search_backup_trees,
     )

@@ -101,9 +101,10 @@ class CacheSites:
 
     def unsent(self, site: str) -> Mapping[Fqn, int]:
         """Nodes of this member's whose value (or removal) ``site`` has not acknowledged, with the number
-        of its event here. Together with those of the other members: what ``site`` lacks if this one is
-        lost now. Acknowledged writes below are not lost there: see "Across sites" in
-        design/buddy-replication.md."""
+        of its event; those that move to another owner and those of members that are gone, too, until
+        somebody else has them. Together with those of the other members: what ``site`` lacks if this
+        one is lost now (but for members that fell and are in the view still: nobody asks them). See
+        "Across sites" in design/buddy-replication.md."""
         self._check(site)
         return {Fqn(path): n for path, n in self.machine.sites.missing(site).items()}
 

@@ -4,7 +4,7 @@ A field ``buddy_pool_name`` is ``buddyPoolName`` in a file, whatever the case. R
 settings_file.py's part; here are meaning, defaults and what is refused.
 
 Source: JBoss Cache 1.4 documentation, "Buddy Replication", "Configuration"; the design note.
-Differs: zone, partition, leaveTimeout, maxBytes, maxValueSize, maxCallNodes and StoreBehindMax are ours; REPL modes and
+Differs: zone, partition, leaveTimeout, unsentRemovalsMax, tombstoneTime, maxBytes, maxValueSize, maxCallNodes and StoreBehindMax are ours; REPL modes and
          LOCAL only, no INVALIDATION modes.
 """
 
@@ -51,11 +51,19 @@ class BuddyReplicationConfig(ConfigBase):
     what the merge might discard."""
     leave_timeout: Seconds = 30.0
     """How long closing the cache hands its nodes over; what is left then is for its buddies."""
+    unsent_removals_max: int = 100_000
+    """Removals of one owner that are kept for a site which has not acknowledged them; with more it is out
+    of sync, and all nodes are compared when it can be reached."""
+    tombstone_time: Seconds = 1200.0
+    """How long a removed node is remembered after a member was lost; longer than RELAY's ``max_age``."""
 
     def __post_init__(self) -> None:
         for name in ("buddy_communication_timeout", "leave_timeout"):
             if getattr(self, name) <= 0:
                 raise ConfigError(f"{name} must be > 0 s, got {getattr(self, name):g}")
+        for name in ("unsent_removals_max", "tombstone_time"):
+            if getattr(self, name) < 0:
+                raise ConfigError(f"{name} must not be negative, got {getattr(self, name):g}")
         if self.partition not in ("all", "majority"):
             raise ConfigError(f'partition is "{self.partition}" (all or majority)')
         if self.buddy_locator_class == NEXT_MEMBER:

@@ -1,11 +1,18 @@
 """The verdict on a drill of caches, key by key, from what applications were told.
 
-    acknowledged  writes that returned without an error
-    present       a value was found at the end
-    lost          at the end nothing is found, or a value that was surely written before one that was
-                  acknowledged: w1 was acknowledged before w2 began, w2 was acknowledged, w1 is found
-    stale         reads that got such a value, or nothing, though w2 was acknowledged before they began
+    acknowledged  writes of a site that returned without an error
+    present       a value was found there at the end
+    lost          at the end nothing is found there, or a value that is surely older than an acknowledged
+                  write which had to be there: w1 was acknowledged before w2 began, w2 was
+                  acknowledged, w1 is found
+    stale         reads that got such a value, or nothing, though w2 was acknowledged in that site before
+                  they began; what a write said it replaces is a read, too
     doubly owned  at the end two members of one view say that they own it
+    diverged      at the end two sites that reach each other have different values
+
+Of an acknowledged write, that its own site must have it, and every other site, unless (``cache_sites``)
+it is named: the members of the site that wrote it say which keys a site has not acknowledged, just before
+they fall and at the end. After a site failure ``unrelayed`` is what the others did not have.
 
 A write without an answer, or with one that says "may have happened", may come true at any time later:
 neither it nor its absence is held against the cache. Writes whose outcome overlaps in time may take
@@ -13,40 +20,24 @@ effect in any order. What is found that nobody wrote, or whose writer was told t
 changed, is stale as well.
 
 ``unprotected``: from a crash until every survivor's view lacks who fell and says that all it owns has its
-copies. That, and which members are there at the end, is what caches say of themselves.
+copies. That, the keys that are named, when a bootstrap is complete and which members are there at the
+end, is what caches say of themselves.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
+from jgroups_py.drill import cache_sites
 from jgroups_py.drill import judge as messages
+from jgroups_py.drill.cache_history import History, Order, Read, Version, Write
+from jgroups_py.drill.cache_sites import Sites, Unrelayed, version_of
 from jgroups_py.drill.evidence import NEVER, Evidence, Who
 from jgroups_py.drill.judge import Judged, Measured
 from jgroups_py.drill.log import Record
 from jgroups_py.drill.model import Expectation
-
-Version = tuple[str, int]
-"""Who wrote a value (``NAME#incarnation``), and its number of that writer."""
-
-
-@dataclass
-class Write:
-    began: float
-    acked: float = NEVER
-    refused: bool = False
-    """Its writer was told that certainly nothing was changed."""
-
-
-class Read(NamedTuple):
-    t: float
-    began: float
-    who: str
-    version: Version | None
-    last: bool
 
 
 @dataclass
@@ -60,12 +51,14 @@ class Key:
     lost: int = 0
     """Acknowledged writes that are later than what was found; 0: it is not lost."""
     found: str | None = None
-    """``A#1/17``: what was found at the end."""
+    """``A#1/17``: what was found at the end; another site's is ``SFO.A#1/17``."""
     missing: str | None = None
     """The last acknowledged write, if the key is lost."""
     stale: int = 0
     """Reads that got an older value than they had to."""
     owners: tuple[str, ...] = ()
+    diverged: tuple[str, ...] = ()
+    """Sites that have something else."""
 
     @property
     def doubly_owned(self) -> bool:
@@ -73,7 +66,7 @@ class Key:
 
     @property
     def bad(self) -> bool:
-        return bool(self.lost or self.stale or self.doubly_owned)
+        return bool(self.lost or self.stale or self.doubly_owned or self.diverged)
 
 
 @dataclass
@@ -87,6 +80,9 @@ class SiteNumbers:
     lost: int = 0
     stale: int = 0
     doubly_owned: int = 0
+    diverged: int = 0
+    unrelayed: int = 0
+    """Keys of which another site had not everything when this one failed."""
     views: int = 0
 
 
@@ -96,6 +92,10 @@ class CacheVerdict:
     keys: list[Key] = field(default_factory=list)
     detections: list[Measured] = field(default_factory=list)
     unprotected: list[Measured] = field(default_factory=list)
+    bootstraps: list[Measured] = field(default_factory=list)
+    unrelayed: list[Unrelayed] = field(default_factory=list)
+    rpo: float | None = None
+    """Age of the oldest unrelayed write when a site failed; None: none failed."""
     expectations: list[Judged] = field(default_factory=list)
 
     @property
@@ -103,67 +103,88 @@ class CacheVerdict:
         return all(judged.holds for judged in self.expectations)
 
 
-class _History:
-    """All that happened to one key of one site."""
-
-    def __init__(self) -> None:
-        self.writes: dict[Version, Write] = {}
-        self.reads: list[Read] = []
-        self.owners: dict[str, Version] = {}
-        """At the end, by ``NAME#incarnation``, of members of the view that most hold."""
-
-    def judged(self, site: str, key: int) -> Key:
-        acked = sorted((w.acked, w.began) for w in self.writes.values() if w.acked < NEVER)
-        ends = [end for end, _ in acked]
-        latest: list[float] = []
-        """The latest beginning among the first n acknowledged writes."""
-        for _, began in acked:
-            latest.append(max(began, latest[-1]) if latest else began)
-
-        def outdated(version: Version | None, by: float) -> bool:
-            """Was it surely replaced by a write acknowledged before ``by``?"""
-            count = bisect_left(ends, by)
-            if version is None:
-                return count > 0
-            write = self.writes.get(version)
-            if write is None or write.refused:
-                return True
-            return count > 0 and latest[count - 1] > write.acked
-
-        found = Key(site, key, acknowledged=len(acked), owners=tuple(self.owners))
-        found.stale = sum(outdated(r.version, r.began) for r in self.reads if not r.last)
-        seen = [r.version for r in self.reads if r.last] + list(self.owners.values())
-        there = [version for version in seen if version is not None]
-        found.present = bool(there)
-        last = there[0] if there else None
-        found.found = None if last is None else f"{last[0]}/{last[1]}"
-        if any(outdated(version, NEVER) for version in seen or [None]):
-            worst = next(version for version in seen or [None] if outdated(version, NEVER))
-            write = None if worst is None else self.writes.get(worst)
-            since = -NEVER if write is None or write.refused else write.acked
-            found.lost = max(1, sum(began > since for _, began in acked))
-            newest = max(
-                ((w.began, version) for version, w in self.writes.items() if w.acked < NEVER),
-                default=None,
-            )
-            found.missing = None if newest is None else "/".join(map(str, newest[1]))
-        return found
-
-
 def judge(evidence: Evidence, *, expect: Sequence[Expectation] = ()) -> CacheVerdict:
     """Everything a drill of caches reports."""
     verdict = CacheVerdict(sites={site: SiteNumbers() for site in evidence.sites})
-    histories = _histories(evidence)
-    verdict.keys = [history.judged(site, key) for (site, key), history in sorted(histories.items())]
+    sites = Sites(evidence)
+    for key, history in sorted(_histories(evidence).items()):
+        order = Order(history, sites.failures)
+        found = [_judged(site, key, history, order, sites) for site in evidence.sites]
+        there = [each for each in found if each is not None]
+        _compare(there, sites)
+        verdict.keys += there
+        verdict.unrelayed += sites.unrelayed(key, history, order)
+    verdict.keys.sort(key=lambda each: (evidence.sites.index(each.site), each.key))
+    if any(sites.failures.values()) and len(evidence.sites) > 1:
+        verdict.rpo = max((entry.age for entry in verdict.unrelayed), default=0.0)
     _count(evidence, verdict)
     verdict.detections = messages.judge(evidence, primary=None, grace=0.0).detections
     verdict.unprotected = _unprotected(evidence)
+    verdict.bootstraps = cache_sites.bootstraps(evidence)
     verdict.expectations = [_expectation(e, verdict) for e in expect]
     return verdict
 
 
-def _histories(evidence: Evidence) -> dict[tuple[str, int], _History]:
-    histories: dict[tuple[str, int], _History] = {}
+def _judged(site: str, key: int, history: History, order: Order, sites: Sites) -> Key | None:
+    """None: the site has ended, or never had to do with it."""
+    owners, reads = history.owners.get(site, {}), history.reads.get(site, [])
+    own = order.done(site, NEVER)
+    if not sites.there(site) or not (own or reads or owners or sites.several):
+        return None
+    found = Key(site, key, owners=tuple(owners))
+    found.acknowledged = sum(w.acked < NEVER for v, w in history.writes.items() if v[0] == site)
+
+    def outdated(version: Version | None, by: float, among: Sequence[Version]) -> list[Version]:
+        """Acknowledged writes that it surely lacks."""
+        if not order.known(version):
+            return list(among)
+        return order.later(version, among, by)
+
+    for read in reads:
+        if not read.last and (
+            not order.known(read.version)
+            or outdated(read.version, read.t, order.done(site, read.began))
+        ):
+            found.stale += 1
+    seen = [r.version for r in reads if r.last] + list(owners.values())
+    there = [version for version in seen if version is not None]
+    found.present = bool(there)
+    found.found = _text(there[0], site) if there else None
+    owed = [*own, *sites.owed(key, site, order)]
+    bad = [v for v in seen or [None] if not order.known(v) or outdated(v, NEVER, owed)]
+    if bad:
+        lacking = outdated(bad[0], NEVER, owed)
+        found.lost = max(1, len(lacking))
+        newest = max(owed, key=lambda v: order.writes[v].began, default=None)
+        found.missing = None if newest is None else _text(newest, site)
+    return found
+
+
+def _compare(keys: Sequence[Key], sites: Sites) -> None:
+    """Of one key."""
+    for one in keys:
+        one.diverged = tuple(
+            other.site
+            for other in keys
+            if other is not one
+            and sites.same(one.site, other.site)
+            and _whole(one) != _whole(other)
+        )
+
+
+def _whole(key: Key) -> str | None:
+    """What was found, with its site."""
+    found = key.found
+    return found if found is None or "." in found else f"{key.site}.{found}"
+
+
+def _text(version: Version, site: str) -> str:
+    text = f"{version[1]}/{version[2]}"
+    return text if version[0] == site else f"{version[0]}.{text}"
+
+
+def _histories(evidence: Evidence) -> dict[int, History]:
+    histories: dict[int, History] = {}
     main = _main_views(evidence)
     for record in evidence.marks:
         detail = record.detail or {}
@@ -171,37 +192,46 @@ def _histories(evidence: Evidence) -> dict[tuple[str, int], _History]:
         if record.event == "census":
             if tuple(detail["members"]) != main.get(str(record.site)):
                 continue
-            for key, (origin, seqno) in detail["owned"].items():
-                history = histories.setdefault((str(record.site), int(key)), _History())
-                history.owners[_origin(record)] = (origin, seqno)
+            for key, owned in detail["owned"].items():
+                history = histories.setdefault(int(key), History())
+                owners = history.owners.setdefault(str(record.site), {})
+                owners[_origin(record)] = version_of(owned, record)
         elif record.event in _EVENTS:
-            history = histories.setdefault((str(record.site), detail["key"]), _History())
+            history = histories.setdefault(detail["key"], History())
             _add(history, record, detail, main.get(str(record.site)))
     return histories
 
 
-_EVENTS = ("put", "acked", "failed", "got")
+_EVENTS = ("put", "acked", "failed", "got", "over")
 
 
 def _add(
-    history: _History, record: Record, detail: dict[str, Any], main: tuple[str, ...] | None
+    history: History, record: Record, detail: dict[str, Any], main: tuple[str, ...] | None
 ) -> None:
-    version = None
+    site, who, version = str(record.site), _origin(record), None
     if record.origin is not None and record.seqno is not None:
-        version = (record.origin, record.seqno)
+        version = (detail.get("from", site), record.origin, record.seqno)
     match record.event:
         case "put":
             assert version is not None
-            history.writes[version] = Write(record.t)
+            history.writes[version] = Write(record.t, removed=bool(detail.get("removed")))
         case "acked":
             assert version is not None
             history.writes[version].acked = record.t
         case "failed" if version is not None:
             history.writes[version].refused = bool(detail.get("definite"))
+        case "over":
+            assert version is not None
+            write, over = history.writes[version], detail["over"]
+            write.looked = record.t
+            write.over = None if over is None else version_of(over, record)
+            reads = history.reads.setdefault(site, [])
+            reads.append(Read(record.t, write.began, who, write.over, False))
         case "got":
-            who, last = _origin(record), bool(detail.get("last"))
+            last = bool(detail.get("last"))
             if not last or (main is not None and who in main):
-                history.reads.append(Read(record.t, record.t - detail["took"], who, version, last))
+                read = Read(record.t, record.t - detail["took"], who, version, last)
+                history.reads.setdefault(site, []).append(read)
 
 
 def _main_views(evidence: Evidence) -> dict[str, tuple[str, ...]]:
@@ -245,38 +275,33 @@ def _count(evidence: Evidence, verdict: CacheVerdict) -> None:
         numbers.lost += key.lost > 0
         numbers.stale += key.stale > 0
         numbers.doubly_owned += key.doubly_owned
+        numbers.diverged += bool(key.diverged)
     for site, numbers in verdict.sites.items():
+        numbers.unrelayed = len({entry.key for entry in verdict.unrelayed if entry.site == site})
         seen = {v.key for who, vs in evidence.views.items() if who.site == site for v in vs}
         numbers.views = len(seen)
 
 
 def _unprotected(evidence: Evidence) -> list[Measured]:
-    told: dict[Who, list[tuple[float, bool, list[str]]]] = {}
-    for record in evidence.marks:
-        if record.event == "buddies" and record.site is not None:
-            detail = record.detail or {}
-            who = Who(record.site, str(record.member), record.incarnation)
-            told.setdefault(who, []).append((record.t, detail["protected"], detail["members"]))
+    told = cache_sites.told(evidence)
     found = []
     for fault in evidence.faults:
         victim = fault.who
         if victim is None or fault.event not in ("crash", "vanish"):
+            continue
+        if fault.detail.get("by") == "fail_site":
             continue
         took: list[float | None] = []
         for who, said in told.items():
             if who.site != victim.site or evidence.ended(who) < NEVER:
                 continue
             if evidence.born.get(who, 0.0) <= fault.t:
-                took.append(_since(fault.t, victim.origin, said))
+                took.append(cache_sites.safe_after(fault.t, victim.origin, said))
         seconds = None if None in took else max((t for t in took if t is not None), default=None)
         found.append(
             Measured(fault.t, fault.event, victim, victim.site, seconds, required=bool(took))
         )
     return found
-
-
-def _since(t: float, victim: str, said: Sequence[tuple[float, bool, list[str]]]) -> float | None:
-    return next((at - t for at, ok, view in said if at >= t and ok and victim not in view), None)
 
 
 def _expectation(expectation: Expectation, verdict: CacheVerdict) -> Judged:
@@ -288,91 +313,14 @@ def _expectation(expectation: Expectation, verdict: CacheVerdict) -> Judged:
             measured = sum(key.stale > 0 for key in verdict.keys)
         case "doubly_owned":
             measured = sum(key.doubly_owned for key in verdict.keys)
+        case "diverged":
+            measured = len({key.key for key in verdict.keys if key.diverged})
         case "detection":
             measured = messages.largest(verdict.detections)
+        case "bootstrap":
+            measured = messages.largest(verdict.bootstraps)
+        case "unrelayed_at_site_failure":
+            measured = verdict.rpo
         case _:
             measured = messages.largest(verdict.unprotected)
     return Judged(expectation, measured, expectation.holds(measured))
-
-
-def result(
-    verdict: CacheVerdict,
-    *,
-    name: str,
-    mode: str,
-    seed: int,
-    virtual_s: float | None,
-    wall_s: float,
-) -> dict[str, Any]:
-    """The object that ``--json`` prints."""
-
-    def seconds(value: float | None) -> float | None:
-        return None if value is None else round(value, 6)
-
-    keys = [_shown(key) for key in verdict.keys]
-    return {
-        "name": name,
-        "mode": mode,
-        "workload": "cache",
-        "seed": seed,
-        "verdict": "pass" if verdict.passed else "fail",
-        "expectations": [
-            {
-                "name": judged.expectation.name,
-                "limit": judged.expectation.text,
-                "measured": seconds(judged.measured),
-                "holds": judged.holds,
-            }
-            for judged in verdict.expectations
-        ],
-        "sites": {site: vars(numbers).copy() for site, numbers in verdict.sites.items()},
-        "keys": keys,
-        "lost": [
-            {
-                "site": key.site,
-                "key": key.key,
-                "origin": _part(key.missing, 0),
-                "seqno": _part(key.missing, 1),
-                "found": key.found,
-                "writes": key.lost,
-            }
-            for key in verdict.keys
-            if key.lost
-        ],
-        "stale": [
-            {"site": key.site, "key": key.key, "reads": key.stale}
-            for key in verdict.keys
-            if key.stale
-        ],
-        "doubly_owned": [
-            {"site": key.site, "key": key.key, "owners": list(key.owners)}
-            for key in verdict.keys
-            if key.doubly_owned
-        ],
-        "detection_s": [seconds(m.seconds) for m in verdict.detections],
-        "unprotected_s": [seconds(m.seconds) for m in verdict.unprotected],
-        "takeover_s": [],
-        "rpo_s": None,
-        "virtual_s": seconds(virtual_s),
-        "wall_s": round(wall_s, 3),
-    }
-
-
-def _shown(key: Key) -> dict[str, Any]:
-    return {
-        "site": key.site,
-        "key": key.key,
-        "acknowledged": key.acknowledged,
-        "present": key.present,
-        "lost": key.lost,
-        "stale": key.stale,
-        "doubly_owned": key.doubly_owned,
-        "owners": list(key.owners),
-    }
-
-
-def _part(version: str | None, at: int) -> str | int | None:
-    if version is None:
-        return None
-    origin, _, seqno = version.partition("/")
-    return origin if at == 0 else int(seqno)

@@ -41,6 +41,7 @@ def value_size(text: str) -> int:
 READERS: Final[dict[str, Callable[[str], Any]]] = {
     "keys": keys,
     "read_ratio": part,
+    "remove_ratio": part,
     "stickiness": part,
     "value_size": value_size,
 }

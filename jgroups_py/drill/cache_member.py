@@ -2,8 +2,9 @@
 
     python -m jgroups_py.drill.cache_member    as jgroups_py.drill.member
 
-More commands: ``census`` (with ``keys``), ``look`` (with the ``keys`` to read). It tells ``protected``
-when that changes, and ``looked`` when one of the commands is done.
+More commands: ``census`` (with ``keys``), ``look`` (with the ``keys`` to read), ``holds`` (with ``keys`` and
+the site that ``failed``), ``unsent``, ``bootstrap`` (with ``site``). It tells ``protected`` when that, or what
+it knows of other sites, changes, and ``looked`` when ``census``, ``look`` or ``unsent`` is done.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ class CacheDrillMember(DrillMember):
     """See the module's docstring."""
 
     user: CacheUser | None = None
+    cache: TreeCache | None = None
 
     async def run(self, commands: _Lines) -> None:
         self.tell("ready")
@@ -52,14 +54,17 @@ class CacheDrillMember(DrillMember):
 
     async def _use(self, cache: TreeCache) -> None:
         task, channel = self.task, cache.buddies.channel
-        self.channel = channel
+        self.cache, self.channel = cache, channel
         channel.driver.machine.trace = self._on_trace
+        channel.driver.before_flush.append(self._watch_bridge)
         self.tell("joined", address=bytes(channel.address).hex())
         self.log.write([self.record("join", incarnation=task.incarnation)])
         self._on_view(cache.buddies.view)
         cache.buddies.on_view = self._on_view
         origin = f"{task.name}#{task.incarnation}"
-        self.user = CacheUser(cache, origin, random.Random(f"{task.seed}:requests"), self._write)
+        others = [site for site in task.site_names if site != task.site]
+        chance = random.Random(f"{task.seed}:requests")
+        self.user = CacheUser(cache, task.site, origin, chance, self._write, others)
         async with trio.open_nursery() as inner:
             inner.start_soon(self.user.watch)
             for traffic in task.traffic:
@@ -71,7 +76,8 @@ class CacheDrillMember(DrillMember):
     ) -> None:
         self.log.write([self.record(event, origin, seqno, **detail)])
         if event == "buddies":
-            self.tell("protected", protected=detail["protected"])
+            linked = len(detail.get("reachable", ())) == len(self.task.site_names) - 1
+            self.tell("protected", protected=detail["protected"] and linked)
 
     async def _requests(self, user: CacheUser, traffic: Traffic) -> None:
         await self._started.wait()
@@ -81,14 +87,32 @@ class CacheDrillMember(DrillMember):
         await user.requests(traffic.cache, traffic.rate, start, traffic.stop, zero)
 
     async def obey(self, command: dict[str, Any]) -> None:
-        assert self.user is not None, "a look before joining"
+        if self.user is None:  # it joins still
+            self.tell("looked")
+            return
         match command["do"]:
+            case "unsent":
+                self.user.name_unsent()
+                self.tell("looked")
+            case "holds":
+                await self.user.holds(command["keys"], command["failed"])
+            case "bootstrap":
+                assert self.cache is not None
+                self.cache.buddies.sites.bootstrap(command["site"])
             case "census":
                 await self.user.census(command["keys"])
                 self.tell("looked")
             case "look":
                 await self.user.last_look(command["keys"])
                 self.tell("looked")
+
+    def before_end(self) -> None:
+        if self.user is not None:
+            self.user.name_unsent()
+
+    def promote(self) -> None:
+        assert self.cache is not None, "promote before joining"
+        self.cache.buddies.sites.promote()
 
 
 if __name__ == "__main__":

@@ -14,6 +14,8 @@ from jgroups_py.drill.runner import Progress, RunLog
 
 LOOK_SECONDS = 30.0
 """For all members together to say what they own, and again to read every key."""
+LAST_WORDS_SECONDS = 0.5
+"""For one that is about to be killed, to say what other sites have not acknowledged."""
 
 
 def run_cache_real(plan: Plan, progress: Progress) -> RunLog:
@@ -42,6 +44,19 @@ class CacheRealDrill(RealDrill):
 
     def _settled(self) -> bool:
         return all(self._protected.get(member, False) for member in self._everybody)
+
+    async def _before_crash(self, member: Process) -> None:
+        if len(self.plan.sites) > 1 and not member.paused:
+            self._looked.pop(member, None)
+            await self._tell(member, do="unsent")
+            with trio.move_on_after(LAST_WORDS_SECONDS):
+                await self._until(lambda: member in self._looked)
+
+    async def _after_failure(self, site: str) -> None:
+        await trio.sleep(self.plan.grace)
+        for member in list(self._members.values()):
+            if not (member.gone or member.paused or member.site == site):
+                await self._tell(member, do="holds", keys=keys_of(self.plan), failed=site)
 
     async def _last_look(self) -> None:
         """Who owns what; then each key is read once more, each by one of its site."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from jgroups_py.cache import CacheSettings
 from jgroups_py.cache.settings_file import load_cache_settings
 from jgroups_py.drill.plan import Plan
-from jgroups_py.drill.stacks import Settings
+from jgroups_py.drill.stacks import Settings, has_relay
 from jgroups_py.errors import ConfigError
 from jgroups_py.stackfile import load_stack
 from jgroups_py.stackmodel import with_attributes
@@ -44,9 +44,15 @@ def load(plan: Plan, site: str) -> CacheSettings:
 
 
 def check(plan: Plan) -> None:
-    """Raises ``ConfigError`` for cache files with which no member could start."""
+    """Raises ``ConfigError`` for files with which no member could start, or reach another site."""
     for site in plan.sites:
         load(plan, site.name)
+        if len(plan.sites) > 1:
+            known = {"relay.site": site.name, "relay.bridge": "bridge.xml"}
+            if not has_relay(load_stack(site.stack, known)):
+                raise ConfigError(
+                    "no RELAY: caches at several sites need it (relay-udp.xml)", file=site.stack
+                )
 
 
 def keys_of(plan: Plan) -> int:

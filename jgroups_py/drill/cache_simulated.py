@@ -9,7 +9,6 @@ from __future__ import annotations
 import random
 import tempfile
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -19,14 +18,16 @@ import trio
 from trio._core import _run as trio_run
 from trio.testing import MockClock
 
+from jgroups_py.address import Address
 from jgroups_py.cache import CacheSettings, TreeCache, open_tree_cache
 from jgroups_py.drill import stacks
 from jgroups_py.drill.cache_settings import keys_of, settings_of
 from jgroups_py.drill.cache_user import CacheUser
+from jgroups_py.drill.course import Course
 from jgroups_py.drill.faulty_network import FaultyDriver, FaultyNetwork, MemberNetwork
 from jgroups_py.drill.log import Record
-from jgroups_py.drill.plan import START_SECONDS_MAX, Figures, Plan, PlannedEvent
-from jgroups_py.drill.resolve import DrillError, groups, resolve
+from jgroups_py.drill.plan import START_SECONDS_MAX, Figures, Plan
+from jgroups_py.drill.resolve import DrillError
 from jgroups_py.drill.runner import Progress, RunLog
 from jgroups_py.errors import Expelled, JGroupsError
 from jgroups_py.machine import Machine
@@ -36,8 +37,7 @@ from jgroups_py.view import View
 INSIDE = Figures(latency=0.0002)
 BETWEEN = Figures(latency=0.04)
 """Where the drill names none."""
-PORT, BRIDGE_PORT = 7800, 8000
-POLL = 0.01
+PORT, BRIDGE_PORT, MCAST_PORT = 7800, 8000, 45_000
 SLICE_SECONDS = 0.25
 """Virtual time between two looks of ``progress``."""
 
@@ -93,10 +93,18 @@ class Member:
     cache: TreeCache | None = None
     user: CacheUser | None = None
     traffic: trio.CancelScope | None = None
+    bridge: View | None = None
+    """The newest one, while it is relay."""
 
     @property
     def origin(self) -> str:
         return f"{self.name}#{self.incarnation}"
+
+    def linked(self, plan: Plan) -> bool:
+        """Can the site's relay reach all other sites, as far as this member knows?"""
+        if self.cache is None or len(plan.sites) == 1:
+            return self.cache is not None
+        return len(self.cache.buddies.sites.status.reachable) == len(plan.sites) - 1
 
     @property
     def view(self) -> tuple[str, ...]:
@@ -104,19 +112,17 @@ class Member:
         return () if self.user is None else tuple(self.user.members)
 
 
-class CacheSimulation:
-    """One run. ``members``: the newest incarnations, for tests that want to plant a fault."""
+class CacheSimulation(Course[Member]):
+    """One run."""
 
     def __init__(self, plan: Plan, progress: Progress, folder: Path) -> None:
-        self.plan = plan
-        self.progress = progress
+        super().__init__(plan, progress)
         self.records: list[Record] = []
-        self.notes: list[str] = []
         self.ended = 0.0
-        self.members: dict[tuple[str, str], Member] = {}
         self._folder = folder
         self._zero = 0.0
-        self._cuts: list[list[list[tuple[str, str]]]] = []
+        self._bridge: dict[Address, Member] = {}
+        self._index = {site.name: number for number, site in enumerate(plan.sites)}
         self._hosts = {
             (site.name, name): f"10.{s + 1}.{m // 250}.{m % 250 + 1}"
             for s, site in enumerate(plan.sites)
@@ -124,7 +130,6 @@ class CacheSimulation:
         }
         self._settings = {who: self._make_settings(*who) for who in plan.members}
         self._network: FaultyNetwork
-        self._nursery: trio.Nursery
 
     def _make_settings(self, site: str, name: str) -> CacheSettings:
         hosts = self._hosts
@@ -144,6 +149,7 @@ class CacheSimulation:
             bridge_file=file,
             properties={
                 "jgroups.bind_port": str(PORT),
+                "jgroups.udp.mcast_port": str(MCAST_PORT + self._index[site]),
                 "jgroups.tcpping.initial_hosts": ",".join(f"{h}[{PORT}]" for h in own),
             },
         )
@@ -164,7 +170,7 @@ class CacheSimulation:
             await self._start_all()
             self._zero = trio.current_time()
             self.records = [r._replace(t=r.t - self._zero) for r in self.records]
-            for member in self.members.values():
+            for member in self._members.values():
                 self._begin(member)
             for event in self.plan.events:
                 nursery.start_soon(self._at, event.at, self._fire, event)
@@ -186,29 +192,21 @@ class CacheSimulation:
         except trio.TooSlowError:
             raise DrillError(
                 f"{self.plan.file}: after {START_SECONDS_MAX:.0f} s not every member has its full"
-                " view and its buddies"
+                " view, its buddies and its way to the other sites"
             ) from None
 
     def _protected(self) -> bool:
-        for member in self.members.values():
+        for member in self._members.values():
             names = self.plan.site(member.site).members
             if member.cache is None or sorted(member.view) != sorted(names):
                 return False
-            if not member.cache.buddies.protected:
+            if not member.cache.buddies.protected or not member.linked(self.plan):
                 return False
         return True
 
-    async def _until(self, condition: Callable[[], bool]) -> None:
-        while not condition():  # noqa: ASYNC110 - virtual time
-            await trio.sleep(POLL)
-
-    async def _at(self, t: float, action: Callable[..., Any], *args: Any) -> None:
-        await trio.sleep_until(self._zero + t)
-        await action(*args)
-
     async def _last_look(self) -> None:
         """Who owns what; then each key is read once more, where it is at home."""
-        there = [m for m in self.members.values() if not (m.gone or m.paused)]
+        there = [m for m in self._members.values() if not (m.gone or m.paused)]
         keys = keys_of(self.plan)
         for member in there:
             assert member.user is not None
@@ -230,7 +228,7 @@ class CacheSimulation:
 
         network = self._network.of((site, name), prepare)
         member = Member(site, name, incarnation, network, trio.CancelScope(), trio.Event())
-        self.members[site, name] = member
+        self._members[site, name] = member
         await self._nursery.start(self._live, member, random.Random(f"{stream}:requests"))
         return member
 
@@ -248,10 +246,14 @@ class CacheSimulation:
                 ) as cache:
                     member.cache = cache
                     log = partial(self._log, member)
-                    member.user = CacheUser(cache, member.origin, chance, log)
+                    member.user = CacheUser(
+                        cache, member.site, member.origin, chance, log, self._others(member.site)
+                    )
                     log("join", incarnation=member.incarnation)
                     self._on_view(member, cache.buddies.view)
                     cache.buddies.on_view = partial(self._on_view, member)
+                    channel = cache.buddies.channel
+                    channel.driver.before_flush.append(partial(self._watch_bridge, member))
                     task_status.started()
                     started = True
                     async with trio.open_nursery() as nursery:
@@ -268,6 +270,9 @@ class CacheSimulation:
             member.ended = True
             if not started:
                 member.gone = True
+
+    def _others(self, site: str) -> tuple[str, ...]:
+        return tuple(other.name for other in self.plan.sites if other.name != site)
 
     def _begin(self, member: Member) -> None:
         self._nursery.start_soon(self._traffic, member)
@@ -329,6 +334,22 @@ class CacheSimulation:
             members=[name(address) for address in view.members],
         )
 
+    def _watch_bridge(self, member: Member) -> None:
+        """Whom the relays see, as in a drill of messages."""
+        if member.cache is None or member.gone:
+            return
+        channel = member.cache.buddies.channel
+        child = stacks.bridge_stack(channel.driver.machine, channel.stack)
+        view = None if child is None else stacks.bridge_view(child)
+        if child is None or view is None or view is member.bridge:
+            return
+        member.bridge = view
+        self._bridge[child.address] = member
+        peers = [self._bridge[a] for a in view.members if a in self._bridge]
+        names = [f"{peer.site}.{peer.origin}" for peer in peers]
+        sites = [peer.site for peer in peers]
+        self._log(member, "view", id=str(view.view_id), members=names, bridge=True, sites=sites)
+
     def _on_trace(
         self, who: Member, _t: float, _name: str, protocol: str, what: str, details: dict[str, Any]
     ) -> None:
@@ -354,114 +375,69 @@ class CacheSimulation:
                 return True
         return False
 
+    async def _cuts_changed(self) -> None:
+        self._network.healed()
+
     # --- faults
 
-    def _living(self) -> dict[str, list[str]]:
-        return {
-            site.name: [n for n in site.members if not self.members[site.name, n].gone]
-            for site in self.plan.sites
-        }
+    def _names(self, member: Member) -> tuple[str, ...]:
+        return member.view
 
-    def _views(self) -> dict[str, dict[str, tuple[str, ...]]]:
-        return {
-            site: {name: self.members[site, name].view for name in names}
-            for site, names in self._living().items()
-        }
+    def _fault(self, event: str, member: Member, **detail: Any) -> None:
+        self._log(member, event, **detail)
 
-    async def _fire(self, event: PlannedEvent) -> None:
-        if event.fault == "partition":
-            await self._partition(event)
-        elif event.fault == "promote":
-            raise DrillError(f"{event.place}: promote: caches at several sites are not there yet")
-        elif event.fault == "fail_site":
-            for i, target in enumerate(event.targets):
-                self._nursery.start_soon(
-                    self._at, event.at + i * event.gap, self._fail_site, event, target.site
-                )
-        else:
-            living = self._living()
-            gone = {
-                site.name: [n for n in site.members if n not in living[site.name]]
-                for site in self.plan.sites
-            }
-            hit = resolve(event, living, self._views(), gone)
-            start = self.now
-            for i, (site, name) in enumerate(hit):
-                self._nursery.start_soon(
-                    self._at, start + i * event.gap, self._hit, event, site, name
-                )
-
-    async def _hit(self, event: PlannedEvent, site: str, name: str) -> None:
-        member = self.members[site, name]
-        if event.fault == "restart":
-            await self._until(lambda: member.ended)
-            self.progress.say(self.now, f"restart {site}.{name}")
-            self.records.append(
-                Record(self.now, site, name, "restart", incarnation=member.incarnation + 1)
-            )
-            self._begin(await self._start(site, name, member.incarnation + 1))
-            return
-        if member.gone:
-            raise DrillError(
-                f"{event.place}: {event.fault} {site}.{name}: it is not there any more"
-            )
-        self.progress.say(self.now, f"{event.fault} {site}.{name}")
-        match event.fault:
-            case "crash" | "vanish":
-                self._end(member, event.fault)
-            case "leave":
-                self._log(member, "leave")
-                member.gone = True
-                if member.traffic is not None:
-                    member.traffic.cancel()
-                member.closing.set()
-            case "pause":
-                self._log(member, "pause")
-                self._sleep(member, True)
-                if event.duration is not None:
-                    await trio.sleep(event.duration)
-                    if member.paused:
-                        self.progress.say(self.now, f"resume {site}.{name}")
-                        self._log(member, "resume")
-                        self._sleep(member, False)
-
-    def _sleep(self, member: Member, paused: bool) -> None:
-        assert member.user is not None
-        member.paused = paused
-        member.user.awake = not paused
-        for driver in member.network.drivers:
-            driver.pause() if paused else driver.resume()
-
-    def _end(self, member: Member, how: str, **detail: Any) -> None:
+    async def _end(self, member: Member, how: str, **detail: Any) -> None:
+        if member.user is not None:
+            member.user.name_unsent()
         self._log(member, how, **detail)
         member.gone = True
         if member.paused:
-            self._sleep(member, False)
+            member.paused = False
+            self._wake_up(member)
         for driver in member.network.drivers:
             driver.kill() if how == "crash" else driver.vanish()
         if member.traffic is not None:
             member.traffic.cancel()
         member.scope.cancel()
 
-    async def _fail_site(self, event: PlannedEvent, site: str) -> None:
-        names = self._living()[site]
-        if not names:
-            raise DrillError(f"{event.place}: fail_site {site}: nobody is left there")
-        self.progress.say(self.now, f"fail_site {site}")
-        self._note("fail_site", site, how=event.how)
-        for name in names:
-            self._end(self.members[site, name], event.how, by="fail_site")
+    async def _leave(self, member: Member) -> None:
+        if member.traffic is not None:
+            member.traffic.cancel()
+        member.closing.set()
 
-    async def _partition(self, event: PlannedEvent) -> None:
-        members = {site.name: site.members for site in self.plan.sites}
-        sides = groups(event, self._living(), self._views(), members)
-        named = [[f"{site}.{name}" for site, name in side] for side in sides]
-        self.progress.say(self.now, str(event))
-        self._note("partition", groups=named)
-        self._cuts.append(sides)
-        if event.duration is not None:
-            await trio.sleep(event.duration)
-            self._cuts.remove(sides)
-            self.progress.say(self.now, "heal")
-            self._note("heal", groups=named)
-            self._network.healed()
+    def _sleep(self, member: Member) -> None:
+        assert member.user is not None
+        member.user.awake = False
+        for driver in member.network.drivers:
+            driver.pause()
+
+    def _wake_up(self, member: Member) -> None:
+        assert member.user is not None
+        member.user.awake = True
+        for driver in member.network.drivers:
+            driver.resume()
+
+    async def _restart(self, site: str, name: str) -> None:
+        former = self._members[site, name]
+        await self._until(lambda: former.ended)
+        for driver in former.network.drivers:
+            driver.unbind()
+        self.progress.say(self.now, f"restart {site}.{name}")
+        number = former.incarnation + 1
+        self.records.append(Record(self.now, site, name, "restart", incarnation=number))
+        self._begin(await self._start(site, name, number))
+
+    async def _after_failure(self, site: str) -> None:
+        await trio.sleep(self.plan.grace)
+        there = [m for m in self._members.values() if not (m.gone or m.paused or m.site == site)]
+        for member in there:
+            if member.user is not None and not member.gone:
+                await member.user.holds(keys_of(self.plan), site)
+
+    async def _tell_relay(self, relay: Member, what: str, site: str) -> None:
+        assert relay.cache is not None
+        sites = relay.cache.buddies.sites
+        if what == "promote":
+            sites.promote()
+        else:
+            sites.bootstrap(site)

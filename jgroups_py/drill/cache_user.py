@@ -1,7 +1,9 @@
 """The application of a cache drill: requests at a rate, and what came of each, logged.
 
 A value says who wrote it and with which number, so that a reader can tell whose it is:
-``["A#1", 17, padding]``. Requests do not wait for each other, as those of many clients.
+``["NYC", "A#1", 17, padding]``. Requests do not wait for each other, as those of many clients. Half of the
+writes are batches that look first, and say what they replace: so a write that was lost shows though
+nobody read before the next one.
 """
 
 from __future__ import annotations
@@ -22,6 +24,11 @@ TELL_SECONDS = 1.0
 """After which they are logged though nothing changed."""
 UNDER_WAY_MAX = 1000
 """Requests of one member that have no answer yet; further ones are counted as failed."""
+LOOKING = 0.5
+"""The part of writes that say what they replace."""
+
+Version = tuple[str, str, int]
+"""Site, ``NAME#incarnation`` and number of who wrote a value."""
 
 
 class Log(Protocol):
@@ -33,10 +40,21 @@ class Log(Protocol):
 
 
 class CacheUser:
-    """One member's requests. ``origin``: ``NAME#incarnation``. ``awake``: does the process run?"""
+    """One member's requests. ``origin``: ``NAME#incarnation``. ``others``: other sites. ``awake``: does
+    the process run?"""
 
-    def __init__(self, cache: TreeCache, origin: str, chance: random.Random, log: Log) -> None:
+    def __init__(
+        self,
+        cache: TreeCache,
+        site: str,
+        origin: str,
+        chance: random.Random,
+        log: Log,
+        others: Sequence[str] = (),
+    ) -> None:
         self._cache = cache
+        self._site = site
+        self._others = others
         self._origin = origin
         self._name = origin.partition("#")[0]
         self._chance = chance
@@ -75,7 +93,7 @@ class CacheUser:
             if request.read:
                 await self.read(request.key)
             else:
-                await self._write(request.key, load.value_size)
+                await self._write(request.key, load)
         finally:
             self._under_way -= 1
 
@@ -88,27 +106,74 @@ class CacheUser:
             self._log("failed", key=key, why=str(error), **detail)
         else:
             took = trio.current_time() - began
-            self._log("got", *_whose(value), key=key, took=round(took, 6), **detail)
+            origin, seqno, more = self._named(_whose(value))
+            self._log("got", origin, seqno, key=key, took=round(took, 6), **more, **detail)
 
-    async def _write(self, key: int, size: int) -> None:
+    async def _write(self, key: int, load: Load) -> None:
         self._seqno += 1
-        seqno = self._seqno
-        value = [self._origin, seqno, bytes(max(0, size - len(self._origin) - 12))]
-        self._log("put", self._origin, seqno, key=key)
+        seqno, path = self._seqno, _path(key)
+        looking = self._chance.random() < LOOKING
+        value = None
+        if self._chance.random() >= load.remove_ratio:
+            padding = bytes(max(0, load.value_size - len(self._site) - len(self._origin) - 12))
+            value = [self._site, self._origin, seqno, padding]
+        more = {"removed": True} if value is None else {}
+        self._log("put", self._origin, seqno, key=key, **more)
         try:
-            await self._cache.put(_path(key), "v", value)
+            if looking:
+                await self._look_and_write(key, seqno, value)
+            elif value is None:
+                await self._cache.remove_node(path)
+            else:
+                await self._cache.put(path, "v", value)
         except CacheError as error:
             why, definite = str(error), error.definite
             self._log("failed", self._origin, seqno, key=key, why=why, definite=definite)
         else:
             self._log("acked", self._origin, seqno, key=key)
 
+    async def _look_and_write(self, key: int, seqno: int, value: list[Any] | None) -> None:
+        path = _path(key)
+        async with self._cache.batch() as batch:
+            replaced = _whose(await batch.get(path, "v"))
+            over = None if replaced is None else [replaced[1], replaced[2], replaced[0]]
+            self._log("over", self._origin, seqno, key=key, over=over)
+            if value is None:
+                batch.remove_node(path)
+            else:
+                batch.put(path, "v", value)
+
+    def _named(self, version: Version | None) -> tuple[str | None, int | None, dict[str, Any]]:
+        """As a record has it: origin, number, and ``from`` where it is of another site."""
+        if version is None:
+            return None, None, {}
+        site, origin, seqno = version
+        return origin, seqno, {} if site == self._site else {"from": site}
+
+    def name_unsent(self) -> None:
+        """Logs the keys of this member's that another site has not acknowledged."""
+        for site in self._others:
+            unsent = self._cache.buddies.sites.unsent(site)
+            keys = {path[-1]: n for path, n in unsent.items() if len(path) == 2}
+            self._log("unsent", to=site, keys=keys)
+
+    def _sites(self) -> dict[str, Any]:
+        """What this member knows of other sites, for the log."""
+        if not self._others:
+            return {}
+        status = self._cache.buddies.sites.status
+        return {
+            "reachable": list(status.reachable),
+            "out_of_sync": list(status.out_of_sync),
+            "under_way": dict(status.under_way),
+        }
+
     async def watch(self) -> None:
         """Logs what the buddies say when it changes."""
         cache, told, at = self._cache, None, 0.0
         while True:
             members = [cache.name_of(member) for member in cache.buddies.members]
-            now = (cache.buddies.protected, members)
+            now = (cache.buddies.protected, members, sites := self._sites())
             if now != told or trio.current_time() - at >= TELL_SECONDS:
                 told, at = now, trio.current_time()
                 counters = cache.statistics().counters
@@ -119,11 +184,23 @@ class CacheUser:
                     owned=len(cache.buddies.entries),
                     gravitations=counters.get("buddy_gravitations", 0),
                     adopted=counters.get("nodes_adopted", 0),
+                    **sites,
                 )
             await trio.sleep(WATCH_SECONDS)
 
     async def census(self, keys: int) -> None:
-        """Logs which keys are owned here, with what value; nothing moves."""
+        """At the end: logs which keys are owned here, with what value, and what other sites lack."""
+        owned = await self._owned(keys)
+        members = [self._cache.name_of(member) for member in self._cache.buddies.members]
+        self._log("census", members=members, owned=owned)
+        self.name_unsent()
+
+    async def holds(self, keys: int, failed: str) -> None:
+        """The same when another site has ``failed``: what is there of it?"""
+        self._log("holds", failed=failed, owned=await self._owned(keys))
+
+    async def _owned(self, keys: int) -> dict[str, Any]:
+        """Nothing moves."""
         owned: dict[str, Any] = {}
         for key in range(keys):
             try:
@@ -131,10 +208,10 @@ class CacheUser:
             except CacheError as error:  # a request that still waits has it locked
                 self._log("failed", key=key, why=str(error), last=True)
                 continue
-            if value is not None:
-                owned[str(key)] = list(_whose(value))
-        members = [self._cache.name_of(member) for member in self._cache.buddies.members]
-        self._log("census", members=members, owned=owned)
+            version = _whose(value)
+            if version is not None:
+                owned[str(key)] = [version[1], version[2], version[0]]
+        return owned
 
     async def last_look(self, keys: Sequence[int]) -> None:
         """Reads each key once more, when all is at rest."""
@@ -146,5 +223,5 @@ def _path(key: int) -> str:
     return f"/drill/{key}"
 
 
-def _whose(value: Any) -> tuple[str | None, int | None]:
-    return (None, None) if value is None else (value[0], value[1])
+def _whose(value: Any) -> Version | None:
+    return None if value is None else (value[0], value[1], value[2])

@@ -22,7 +22,7 @@ from typing import Any, TextIO
 
 import click
 
-from jgroups_py.drill import cache_judge, judge, log, stacks, table
+from jgroups_py.drill import cache_judge, cache_result, judge, log, stacks, table
 from jgroups_py.drill import loader as drill_loader
 from jgroups_py.drill import plan as plans
 from jgroups_py.drill.cache_judge import CacheVerdict
@@ -132,7 +132,7 @@ def run(plan: Plan, how: Runner, progress: Progress) -> Outcome:
     verdict: Verdict | CacheVerdict
     if plan.workload == "cache":
         verdict = cache_judge.judge(evidence, expect=plan.expect)
-        result = cache_judge.result(verdict, **said)
+        result = cache_result.result(verdict, **said)
     else:
         verdict = judge.judge(evidence, primary=plan.primary, grace=plan.grace, expect=plan.expect)
         result = judge.result(verdict, **said)
@@ -354,6 +354,7 @@ def _tell_many(
         ("detection_s", "detection"),
         ("takeover_s", "take-over"),
         ("unprotected_s", "unprotected"),
+        ("bootstrap_s", "bootstrap"),
         ("rpo_s", "rpo"),
     ):
         found = [r[key] for r in runs if key in r]

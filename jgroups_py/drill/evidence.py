@@ -124,6 +124,8 @@ class Told:
 
 _LIFE = ("crash", "vanish", "leave", "fail_site")
 _FAULTS = (*_LIFE, "pause", "resume", "restart", "partition", "heal", "promote")
+_ASKED = (*_FAULTS, "unsent")
+"""What the runner does, and what it asks of who is about to fall."""
 
 
 class Evidence:
@@ -164,7 +166,7 @@ class Evidence:
         if site is not None and site not in self.sites:
             self.sites.append(site)
         who = None if site is None or member is None else Who(site, member, incarnation)
-        if self._silent and who in self._silent and event not in _FAULTS:
+        if self._silent and who in self._silent and event not in _ASKED:
             return  # nobody hears of what a vanished host still does by itself
         if event == "deliver":
             assert who is not None and origin is not None and seqno is not None

@@ -19,7 +19,16 @@ from jgroups_py.drill.plan import Figures
 from jgroups_py.drill.port_faults import REORDER_SECONDS, RESEND_SECONDS
 from jgroups_py.driver.memory import MemoryDriver, MemoryNetwork
 from jgroups_py.machine import Machine
-from jgroups_py.ports import Closed, Connect, Datagram, In, Out
+from jgroups_py.ports import (
+    Close,
+    Closed,
+    Connect,
+    ConnectFailed,
+    Datagram,
+    Handle,
+    In,
+    Out,
+)
 
 Link = Callable[["FaultyDriver", "FaultyDriver"], Figures]
 QUEUE_MAX = 1_000_000
@@ -69,6 +78,10 @@ class FaultyNetwork(MemoryNetwork):
             at = now + delay + (RESEND_SECONDS if lost else 0.0)
             at = self._streams[src, dst] = max(at, self._streams.get((src, dst), 0.0))
             self._push(at, dst, item)
+
+    def later(self, seconds: float, dst: FaultyDriver, item: In) -> None:
+        """What a host tells itself."""
+        self._push(trio.current_time() + seconds, dst, item)
 
     def healed(self) -> None:
         """``cut`` has changed: what waited for it goes on its way."""
@@ -125,6 +138,7 @@ class FaultyDriver(MemoryDriver):
         self.silent = False
         self._paused = False
         self._waiting: list[In] = []
+        self._unanswered: dict[Handle, None] = {}
 
     # --- what the network does
 
@@ -136,6 +150,10 @@ class FaultyDriver(MemoryDriver):
             self.network.carry_item(sender, self, item)
 
     def arrived(self, item: In) -> None:
+        if isinstance(item, ConnectFailed) and not item.refused:
+            if item.handle not in self._unanswered:
+                return
+            del self._unanswered[item.handle]
         if self._paused:
             self._waiting.append(item)
         elif not self.silent:
@@ -152,9 +170,17 @@ class FaultyDriver(MemoryDriver):
             self.network.sender = before
 
     def _in_vain(self, out: Out) -> bool:
-        """A connection to who does not answer: neither made nor refused."""
-        if not isinstance(out, Connect):
+        """A connection to who does not answer: neither made nor refused, until it is given up."""
+        if isinstance(out, Close):
+            self._unanswered.pop(out.handle, None)
+        if not isinstance(out, Connect) or not self._silence(out):
             return False
+        self._unanswered[out.handle] = None
+        problem = f"no answer within {out.timeout:g} s"
+        self.network.later(out.timeout, self, ConnectFailed(out.handle, False, problem))
+        return True
+
+    def _silence(self, out: Connect) -> bool:
         target = self.network.listeners.get(out.dest)
         if target is None:
             return False
@@ -175,16 +201,21 @@ class FaultyDriver(MemoryDriver):
             if driver is self and peer[0] is not self and isinstance(peer[0], FaultyDriver):
                 network.carry_item(self, peer[0], Closed(peer[1], True))
         self.silent = True
+        self.unbind()
+        for ours in [place for place in network.peers if place[0] is self]:
+            theirs = network.peers.pop(ours)
+            network.peers.pop(theirs, None)
+        self.local.clear()
+
+    def unbind(self) -> None:
+        """Its addresses are free: it is dead, or another process begins at the host that vanished."""
+        network = self.network
         for table in (network.udp, network.listeners):
             for endpoint in [e for e, place in table.items() if place[0] is self]:
                 del table[endpoint]
         for group in network.groups.values():
             for place in [place for place in group if place[0] is self]:
                 del group[place]
-        for ours in [place for place in network.peers if place[0] is self]:
-            theirs = network.peers.pop(ours)
-            network.peers.pop(theirs, None)
-        self.local.clear()
 
     def close_all(self) -> None:
         if not self.silent:

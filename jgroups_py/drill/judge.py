@@ -118,7 +118,7 @@ class _Obliged:
 
     def __init__(self, evidence: Evidence) -> None:
         self._evidence = evidence
-        self._walls = _unhealed(evidence)
+        self._walls = unhealed(evidence)
         self.since: dict[Who, float] = {}
         for site in evidence.sites:
             self._follow(site)
@@ -197,7 +197,7 @@ def _most_held(held: dict[Who, ViewSeen], current: ViewSeen | None) -> ViewSeen 
     return next(view for view in held.values() if counts[view.key] == most)
 
 
-def _unhealed(evidence: Evidence) -> list[list[list[str]]]:
+def unhealed(evidence: Evidence) -> list[list[list[str]]]:
     walls: dict[str, list[list[str]]] = {}
     for fault in evidence.faults:
         if fault.event == "partition":
@@ -222,7 +222,7 @@ class _Judge:
         self._evidence = evidence
         self._grace = grace
         self._obliged = _Obliged(evidence)
-        self._failures = {site: _failures(evidence, site) for site in evidence.sites}
+        self._failures = {site: failures(evidence, site) for site in evidence.sites}
         self._reigns = _reigns(evidence, primary, grace)
         origins: dict[Who, None] = dict.fromkeys(evidence.sent)
         for of in evidence.delivered.values():
@@ -564,7 +564,7 @@ def largest(measured: Sequence[Measured]) -> float | None:
     return max(m.seconds for m in required if m.seconds is not None)
 
 
-def _failures(evidence: Evidence, site: str) -> list[float]:
+def failures(evidence: Evidence, site: str) -> list[float]:
     """When the site as a whole failed: by decree, or with its last living member."""
     times = [f.t for f in evidence.faults if f.event == "fail_site" and f.site == site]
     members = evidence.members(site)

@@ -22,6 +22,7 @@ from jgroups_py.drill import cache_keys, values
 from jgroups_py.drill.log import PAYLOAD_MIN
 from jgroups_py.drill.model import (
     CACHE_COUNTS,
+    CACHE_FAULTS,
     CACHE_TIMES,
     COUNTS,
     FAULTS,
@@ -268,7 +269,9 @@ class _Reader:
 
     def _read_sites(self, node: yaml.Node) -> tuple[Site, ...]:
         sites = []
-        for key, value in self._mapping(node, "sites", None).values():
+        named = self._mapping(node, "sites", None)
+        alone = self._workload == "cache" and len(named) == 1
+        for key, value in named.values():
             name = self._name(key, "sites")
             if name in ("all", "bridge"):
                 raise self._error(key, "sites", f"{name!r} is reserved")
@@ -296,7 +299,7 @@ class _Reader:
                     tuple(members),
                     self._text(found["stack"][1], f"{where}.stack")
                     if "stack" in found
-                    else (DEFAULT_CACHE_STACK if self._workload == "cache" else DEFAULT_STACK),
+                    else (DEFAULT_CACHE_STACK if alone else DEFAULT_STACK),
                     self._overrides(found["set"][1], f"{where}.set") if "set" in found else (),
                     self._place(found["stack"][1] if "stack" in found else key),
                     self._cache(found, where) if self._workload == "cache" else "",
@@ -307,8 +310,6 @@ class _Reader:
             )
         if not sites:
             raise self._error(node, "sites", "no site is named")
-        if self._workload == "cache" and len(sites) > 1:
-            raise self._error(node, "sites", "a drill of caches has one site")
         return tuple(sites)
 
     def _cache(self, found: dict[str, tuple[yaml.Node, yaml.Node]], where: str) -> str:
@@ -437,11 +438,12 @@ class _Reader:
         )
 
     def _event(self, node: yaml.Node, where: str) -> Event:
-        found = self._mapping(node, where, ("at", *FAULTS, "for", "gap", "order", "how"))
-        faults = [name for name in found if name in FAULTS]
+        known = CACHE_FAULTS if self._workload == "cache" else FAULTS
+        found = self._mapping(node, where, ("at", *known, "for", "gap", "order", "how"))
+        faults = [name for name in found if name in known]
         if len(faults) != 1:
             raise self._error(
-                node, where, f"exactly one of {', '.join(FAULTS)} expected, found {len(faults)}"
+                node, where, f"exactly one of {', '.join(known)} expected, found {len(faults)}"
             )
         (fault,) = faults
         if "at" not in found:
@@ -462,13 +464,15 @@ class _Reader:
         targets: tuple[Selector, ...] = ()
         if fault == "partition":
             groups = self._groups(target, inside)
-        elif fault in ("fail_site", "promote"):
+        elif fault in ("fail_site", "promote", "bootstrap"):
             targets = tuple(
                 Selector(self._site(item, inside), None, self._place(item))
                 for item in self._items(target)
             )
-            if fault == "promote" and len(targets) != 1:
+            if fault != "fail_site" and len(targets) != 1:
                 raise self._error(target, inside, "one site expected")
+            if fault == "bootstrap" and len(self._sites) == 1:
+                raise self._error(target, inside, f"no other site could send to {targets[0]}")
         else:
             targets = tuple(self._member(item, inside, fault) for item in self._items(target))
         if fault != "partition" and not targets:

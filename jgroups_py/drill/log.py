@@ -14,11 +14,18 @@ A record on disk is one JSON object a line, ``{"t", "site", "member", "event", "
     buffer             a sample: messages, bytes, and running totals relayed, replayed,
                        duplicates_dropped, gaps
     fail_site          how; the crash or vanish records of its members carry by: fail_site
-    put, acked         of caches: key; `origin` and `seqno` are the value's. A write begins, is done
+    put, acked         of caches: key; `origin` and `seqno` are the value's. A write begins, is done.
+                       removed: true for one that removes
+    over               key, over: what that write is about to replace ([origin, seqno, site], or null)
     failed             key, why, definite (certainly nothing was changed); without origin: a read
     got                key, took (seconds), last: true at the end; origin null: there is no such key
-    buddies            protected, members, owned, gravitations (running total), adopted
-    census             at the end: members of the view, owned (key -> [origin, seqno])
+    buddies            protected, members, owned, gravitations (running total), adopted; with several
+                       sites reachable, out_of_sync, under_way (site -> bootstrap or reconcile)
+    census             at the end: members of the view, owned (key -> [origin, seqno, site])
+    unsent             to (site), keys (key -> number of the event): what that site has not
+                       acknowledged; before the member falls, and at the end
+    holds              `grace` after a site failed: failed (that site), owned as above
+    bootstrap          everything is sent to `site`
     partition, heal    groups (lists of "SITE.NAME")
 
 A member's own file holds runs instead of single messages: that is what a process can write before
@@ -61,6 +68,10 @@ EVENTS = [
     "got",
     "buddies",
     "census",
+    "over",
+    "unsent",
+    "holds",
+    "bootstrap",
 ]
 
 RUNS = ("send", "deliver", "relay", "replay")

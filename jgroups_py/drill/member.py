@@ -178,14 +178,13 @@ class DrillMember:
                     self.faults.cut = dict.fromkeys(command["ports"])
                 case "vanish":
                     assert self.faults is not None, "vanishing needs faults"
+                    self.before_end()
                     self.faults.vanish()
                     detail = {"by": command["by"]} if command.get("by") else {}
                     self.log.write([self.record("vanish", **detail)])
                     self.tell("vanished")
                 case "promote":
-                    assert self.channel is not None, "promote before joining"
-                    stacks.promote(self.channel.stack)
-                    self.channel.driver.wake()
+                    self.promote()
                 case "reconcile":
                     if self.channel is not None:
                         stacks.reconcile(self.channel.stack, self.task.site_names)
@@ -199,6 +198,14 @@ class DrillMember:
 
     async def obey(self, command: dict[str, Any]) -> None:
         """What only some kinds of members know."""
+
+    def before_end(self) -> None:
+        """The last words of one that vanishes."""
+
+    def promote(self) -> None:
+        assert self.channel is not None, "promote before joining"
+        stacks.promote(self.channel.stack)
+        self.channel.driver.wake()
 
     # reading
 

@@ -21,8 +21,10 @@ TIMES = ("detection", "takeover", "unrelayed_at_site_failure")
 """What may be expected: numbers of messages, and times."""
 
 WORKLOADS = ("messages", "cache")
-CACHE_COUNTS = ("lost", "stale", "doubly_owned")
-CACHE_TIMES = ("detection", "unprotected")
+CACHE_FAULTS = (*FAULTS, "bootstrap")
+"""Of caches also: everything is sent to a site."""
+CACHE_COUNTS = ("lost", "stale", "doubly_owned", "diverged")
+CACHE_TIMES = ("detection", "unprotected", "bootstrap", "unrelayed_at_site_failure")
 """What may be expected of caches: numbers of keys, and times."""
 
 
@@ -116,7 +118,7 @@ class Selector:
 class Event:
     at: Span
     fault: str
-    """One of ``FAULTS``."""
+    """One of ``FAULTS``, of caches ``CACHE_FAULTS``."""
     targets: tuple[Selector, ...]
     groups: tuple[tuple[Selector, ...], ...]
     """Of a partition; ``targets`` is empty then."""

@@ -315,7 +315,7 @@ def _check_who_is_there(drill: Drill, events: Sequence[PlannedEvent]) -> None:
         needed: dict[str, int] = {}
         for target in event.targets:
             site = sites[target.site]
-            if event.fault == "promote":
+            if event.fault in ("promote", "bootstrap"):
                 continue
             if event.fault == "restart":
                 _check_restart(event, target, site)

@@ -27,10 +27,11 @@ import msgspec
 import trio
 
 from jgroups_py.drill import stacks
+from jgroups_py.drill.course import Course
 from jgroups_py.drill.log import Record, read_log
 from jgroups_py.drill.member import SAMPLE_SECONDS, Task, Traffic
-from jgroups_py.drill.plan import START_SECONDS_MAX, Plan, PlannedEvent
-from jgroups_py.drill.resolve import DrillError, groups, resolve
+from jgroups_py.drill.plan import START_SECONDS_MAX, Plan
+from jgroups_py.drill.resolve import DrillError
 from jgroups_py.drill.runner import Progress, RunLog
 from jgroups_py.driver.multicast import probe_multicast
 from jgroups_py.stackfile import load_stack
@@ -111,7 +112,7 @@ class Process:
         return f"{self.site}.{self.name}"
 
 
-class RealDrill:
+class RealDrill(Course[Process]):
     """One run."""
 
     start_seconds = START_SECONDS_MAX
@@ -121,19 +122,15 @@ class RealDrill:
     """What a member's process runs."""
 
     def __init__(self, plan: Plan, progress: Progress, folder: Path) -> None:
-        self.plan = plan
-        self.progress = progress
-        self.notes: list[str] = []
+        super().__init__(plan, progress)
         self._folder = folder
         self._zero = 0.0
         self._records: list[Record] = []
         self._bridge_records: list[tuple[float, Process, str, list[str]]] = []
         self._everybody: list[Process] = []
-        self._members: dict[tuple[str, str], Process] = {}
         self._address: dict[str, Process] = {}
         self._bridge_address: dict[str, Process] = {}
         self._index = {who: i for i, who in enumerate(plan.members)}
-        self._cuts: list[list[list[tuple[str, str]]]] = []
         self._bridged = len(plan.sites) > 1
         self._base = _free_base(len(plan.members))
         chance = random.Random(os.urandom(8))
@@ -152,7 +149,6 @@ class RealDrill:
         )
         self._settings = {who: self._make_settings(*who) for who in plan.members}
         self._relays = any("RELAY.site" in s.attributes for s in self._settings.values())
-        self._nursery: trio.Nursery
 
     # before the start
 
@@ -371,7 +367,7 @@ class RealDrill:
         self._zero = time.monotonic()
         for member in self._everybody:
             await self._tell(member, do="start", zero=self._zero)
-        for at, action, what in self._course():
+        for at, action, what in self._todo():
             nursery.start_soon(self._at, at, action, what)
         while self.now < plan.end:
             self.progress.at(self.now)
@@ -381,14 +377,10 @@ class RealDrill:
     async def _last_look(self) -> None:
         """When the drill is over, before it is judged."""
 
-    def _course(self) -> Iterator[tuple[float, Callable[[Any], Any], Any]]:
+    def _todo(self) -> Iterator[tuple[float, Callable[[Any], Any], Any]]:
         """When what is done, and to what."""
         for event in self.plan.events:
             yield event.at, self._fire, event
-
-    async def _until(self, condition: Callable[[], bool]) -> None:
-        while not condition():  # noqa: ASYNC110 - a few times a drill, over many processes
-            await trio.sleep(0.01)
 
     async def _join_all(self) -> None:
         for i in range(max(len(site.members) for site in self.plan.sites)):
@@ -448,84 +440,30 @@ class RealDrill:
             Record(time.monotonic(), site, None, event, None, None, detail or None)
         )
 
-    async def _at(self, t: float, action: Callable[..., Any], *args: Any) -> None:
-        await trio.sleep(max(0.0, t - self.now))
-        await action(*args)
-
-    def _living(self) -> dict[str, list[str]]:
-        return {
-            site.name: [n for n in site.members if not self._members[site.name, n].gone]
-            for site in self.plan.sites
-        }
-
-    def _views(self) -> dict[str, dict[str, tuple[str, ...]]]:
-        return {
-            site: {name: self._names(self._members[site, name]) for name in names}
-            for site, names in self._living().items()
-        }
-
-    async def _fire(self, event: PlannedEvent) -> None:
-        if event.fault == "partition":
-            await self._partition(event)
-        elif event.fault == "promote":
-            await self._promote(event)
-        elif event.fault == "fail_site":
-            for i, target in enumerate(event.targets):
-                self._nursery.start_soon(
-                    self._at, event.at + i * event.gap, self._fail_site, event, target.site
-                )
-        else:
-            living = self._living()
-            gone = {
-                site.name: [n for n in site.members if n not in living[site.name]]
-                for site in self.plan.sites
-            }
-            hit = resolve(event, living, self._views(), gone)
-            start = self.now
-            for i, (site, name) in enumerate(hit):
-                self._nursery.start_soon(
-                    self._at, start + i * event.gap, self._hit, event, site, name
-                )
-
-    async def _hit(self, event: PlannedEvent, site: str, name: str) -> None:
-        if event.fault == "restart":
-            await self._restart(site, name)
-            return
-        member = self._members[site, name]
-        if member.gone:
-            raise DrillError(f"{event.place}: {event.fault} {member}: it is not there any more")
-        self.progress.say(self.now, f"{event.fault} {member}")
-        match event.fault:
-            case "crash" | "vanish":
-                await self._end(member, event.fault)
-            case "leave":
-                member.gone = True
-                self._fault("leave", member)
-                await self._tell(member, do="leave")
-            case "pause":
-                self._fault("pause", member)
-                member.paused = True
-                os.kill(member.process.pid, signal.SIGSTOP)
-                if event.duration is not None:
-                    await trio.sleep(event.duration)
-                    self._resume(member)
-
-    def _resume(self, member: Process) -> None:
-        if member.paused and member.process.poll() is None:
-            self.progress.say(self.now, f"resume {member}")
-            self._fault("resume", member)
-            member.paused = False
-            os.kill(member.process.pid, signal.SIGCONT)
-
     async def _end(self, member: Process, how: str, **detail: Any) -> None:
         member.gone = True
         if how == "crash":
+            await self._before_crash(member)
+            member.paused = False
             self._fault(how, member, **detail)
             os.kill(member.process.pid, signal.SIGKILL)
         else:
             member.vanished = True
             self._resume(member)  # one that is stopped does not listen
             await self._tell(member, do="vanish", **detail)
+
+    async def _before_crash(self, member: Process) -> None:
+        """What must be known of it first."""
+
+    async def _leave(self, member: Process) -> None:
+        await self._tell(member, do="leave")
+
+    def _sleep(self, member: Process) -> None:
+        os.kill(member.process.pid, signal.SIGSTOP)
+
+    def _wake_up(self, member: Process) -> None:
+        if member.process.poll() is None:
+            os.kill(member.process.pid, signal.SIGCONT)
 
     async def _restart(self, site: str, name: str) -> None:
         former = self._members[site, name]
@@ -536,35 +474,11 @@ class RealDrill:
         member = await self._spawn(site, name, former.incarnation + 1)
         self._fault("restart", member)
         await self._until(lambda: member.ready)
-        await self._tell_cuts()
+        await self._cuts_changed()
         await self._tell(member, do="join")
         await self._tell(member, do="start", zero=self._zero)
 
-    async def _fail_site(self, event: PlannedEvent, site: str) -> None:
-        names = self._living()[site]
-        if not names:
-            raise DrillError(f"{event.place}: fail_site {site}: nobody is left there")
-        self.progress.say(self.now, f"fail_site {site}")
-        self._note("fail_site", site, how=event.how)
-        for name in names:
-            await self._end(self._members[site, name], event.how, by="fail_site")
-
-    async def _partition(self, event: PlannedEvent) -> None:
-        members = {site.name: site.members for site in self.plan.sites}
-        sides = groups(event, self._living(), self._views(), members)
-        named = [[f"{site}.{name}" for site, name in side] for side in sides]
-        self.progress.say(self.now, str(event))
-        self._note("partition", groups=named)
-        self._cuts.append(sides)
-        await self._tell_cuts()
-        if event.duration is not None:
-            await trio.sleep(event.duration)
-            self._cuts.remove(sides)
-            self.progress.say(self.now, "heal")
-            await self._tell_cuts()
-            self._note("heal", groups=named)
-
-    async def _tell_cuts(self) -> None:
+    async def _cuts_changed(self) -> None:
         """To every member, the ports it cannot reach now."""
         for who, member in self._members.items():
             far = [
@@ -580,15 +494,8 @@ class RealDrill:
                 ports = [port for other in far for port in self._ports(*other)]
                 await self._tell(member, do="cut", ports=ports)
 
-    async def _promote(self, event: PlannedEvent) -> None:
-        site = event.targets[0].site
-        views = self._views()[site]
-        relay = next((name for name, view in views.items() if view[:1] == (name,)), None)
-        if relay is None:
-            raise DrillError(f"{event.place}: promote {site}: no relay there")
-        self.progress.say(self.now, f"promote {site}")
-        self._note("promote", site)
-        await self._tell(self._members[site, relay], do="promote")
+    async def _tell_relay(self, relay: Process, what: str, site: str) -> None:
+        await self._tell(relay, do=what, site=site)
 
     # what is logged
 

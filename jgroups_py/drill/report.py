@@ -13,7 +13,13 @@ from jgroups_py.drill.evidence import Evidence
 from jgroups_py.drill.judge import Verdict
 from jgroups_py.drill.picture import draw
 from jgroups_py.drill.plan import Plan
-from jgroups_py.drill.table import event_text, judged_text, seconds
+from jgroups_py.drill.table import (
+    cache_columns,
+    event_text,
+    judged_text,
+    seconds,
+    unrelayed_text,
+)
 
 FINDINGS_SHOWN_MAX = 200
 
@@ -37,10 +43,14 @@ def page(
     )
     keys: list[Key] = []
     findings: list[tuple[str, str, int, str]] = []
+    unrelayed: list[tuple[str, ...]] = []
+    columns = list(next(iter(result["sites"].values()))) if result["sites"] else []
     if isinstance(verdict, CacheVerdict):
         then, ends = "unprotected for", verdict.unprotected
         keys = sorted(verdict.keys, key=lambda key: (not key.bad, key.site, key.key))
         drawn = Verdict(detections=verdict.detections)
+        columns = cache_columns(verdict)
+        unrelayed = [unrelayed_text(entry) for entry in verdict.unrelayed]
     else:
         then, ends, drawn = "take-over", verdict.takeovers, verdict
         findings = [
@@ -54,7 +64,7 @@ def page(
         verdict=verdict,
         result=result,
         picture=Markup(draw(evidence, drawn, plan.end)),
-        columns=list(next(iter(result["sites"].values()))) if result["sites"] else [],
+        columns=columns,
         events=[(f"{event.at:.3f} s", str(event), event.place.line) for event in plan.events],
         measured=[
             (
@@ -67,7 +77,12 @@ def page(
         judged=[(*judged_text(j), j.holds) for j in verdict.expectations],
         findings=findings[:FINDINGS_SHOWN_MAX],
         more_findings=max(0, len(findings) - FINDINGS_SHOWN_MAX),
-        rpo=seconds(drawn.rpo),
+        rpo=seconds(verdict.rpo),
+        unrelayed=unrelayed[:FINDINGS_SHOWN_MAX],
+        more_unrelayed=max(0, len(unrelayed) - FINDINGS_SHOWN_MAX),
+        bootstraps=[
+            (event_text(m), seconds(m.seconds)) for m in getattr(verdict, "bootstraps", ())
+        ],
         then=then,
         keys=keys[:FINDINGS_SHOWN_MAX],
         more_keys=max(0, len(keys) - FINDINGS_SHOWN_MAX),

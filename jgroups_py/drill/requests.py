@@ -22,12 +22,13 @@ HOMES_KEPT_MAX = 4
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """``read_ratio``, ``stickiness``: fractions. ``value_size``: bytes."""
+    """``read_ratio``, ``stickiness``: fractions; ``remove_ratio``: of the writes. ``value_size``: bytes."""
 
     keys: int = 100
     read_ratio: float = 0.8
     stickiness: float = 0.95
     value_size: int = 1000
+    remove_ratio: float = 0.0
 
 
 class Request(NamedTuple):

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from jgroups_py.drill.cache_judge import CacheVerdict
+from jgroups_py.drill.cache_sites import Unrelayed
 from jgroups_py.drill.judge import Judged, Measured, Verdict
 from jgroups_py.drill.model import CACHE_TIMES, TIMES
 
@@ -47,6 +48,13 @@ def judged_text(judged: Judged) -> tuple[str, str, str]:
 
 
 KEYS_SHOWN_MAX = 20
+HEADINGS = {
+    "acknowledged": "acknow-\nledged",
+    "gravitations": "gravi-\ntations",
+    "diverged": "di-\nverged",
+    "unrelayed": "unre-\nlayed",
+}
+"""Of columns that would be too wide."""
 
 
 def show(
@@ -61,18 +69,21 @@ def show(
 
 
 def _show_caches(out: Console, title: str, verdict: CacheVerdict) -> None:
-    numbers = Table(title=title, title_justify="left")
+    numbers = Table(title=title, title_justify="left", collapse_padding=True)
     numbers.add_column("site")
-    columns = list(vars(next(iter(verdict.sites.values()))))
+    columns = cache_columns(verdict)
     for column in columns:
-        numbers.add_column(column.replace("_", "\n"), justify="right")
+        numbers.add_column(HEADINGS.get(column, column.replace("_", "\n")), justify="right")
     for site, row in verdict.sites.items():
         numbers.add_row(site, *(str(getattr(row, column)) for column in columns))
     out.print(numbers)
     bad = [key for key in verdict.keys if key.bad]
     if bad:
         keys = Table(title=f"keys with something wrong ({len(bad)} of {len(verdict.keys)})")
-        for column in ("key", "acknowledged", "present", "lost", "stale", "owners"):
+        names = ["key", "acknowledged", "present", "lost", "stale", "owners"]
+        if len(verdict.sites) > 1:
+            names.append("differs from")
+        for column in names:
             keys.add_column(column, justify="right")
         for key in bad[:KEYS_SHOWN_MAX]:
             keys.add_row(
@@ -82,8 +93,10 @@ def _show_caches(out: Console, title: str, verdict: CacheVerdict) -> None:
                 f"{key.lost} writes: {key.missing}, found {key.found}" if key.lost else "",
                 f"{key.stale} reads" if key.stale else "",
                 ", ".join(key.owners),
+                *([", ".join(key.diverged)] if len(verdict.sites) > 1 else []),
             )
         out.print(keys)
+    _show_unrelayed(out, verdict)
     if verdict.detections or verdict.unprotected:
         safe = {(m.t, m.who): m.seconds for m in verdict.unprotected}
         events = Table()
@@ -98,6 +111,38 @@ def _show_caches(out: Console, title: str, verdict: CacheVerdict) -> None:
                 seconds(safe[at]) if at in safe else "",
             )
         out.print(events)
+    for measured in verdict.bootstraps:
+        out.print(f"{event_text(measured)}: complete after {seconds(measured.seconds)}")
+
+
+def cache_columns(verdict: CacheVerdict) -> list[str]:
+    """Of the table of sites; some say something only where there are several."""
+    columns = list(vars(next(iter(verdict.sites.values()))))
+    if len(verdict.sites) == 1:
+        columns = [column for column in columns if column not in ("diverged", "unrelayed")]
+    return columns
+
+
+def _show_unrelayed(out: Console, verdict: CacheVerdict) -> None:
+    if verdict.rpo is None:
+        return
+    out.print(
+        f"what other sites had not when a site failed: {len(verdict.unrelayed)} keys,"
+        f" the oldest write {seconds(verdict.rpo)} old"
+    )
+    if verdict.unrelayed:
+        table = Table()
+        for column in ("key", "not at", "writes", "the last one", "oldest"):
+            table.add_column(column, justify="right")
+        for entry in verdict.unrelayed[:KEYS_SHOWN_MAX]:
+            table.add_row(*unrelayed_text(entry))
+        out.print(table)
+
+
+def unrelayed_text(entry: Unrelayed) -> tuple[str, str, str, str, str]:
+    """Key, site without it, how many writes, the last one, age of the oldest."""
+    last = f"{entry.last[1]}/{entry.last[2]}"
+    return f"{entry.site} {entry.key}", entry.at, str(entry.writes), last, seconds(entry.age)
 
 
 def _show_messages(out: Console, title: str, verdict: Verdict) -> None:

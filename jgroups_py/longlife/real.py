@@ -80,7 +80,7 @@ class LongDrill(RealDrill):
         self._returning: dict[tuple[str, str], None] = {}
         self._told: dict[Process, dict[str, Any]] = {}
 
-    def _course(self) -> Iterator[tuple[float, Callable[[Any], Any], Any]]:
+    def _todo(self) -> Iterator[tuple[float, Callable[[Any], Any], Any]]:
         for cycle in self.cycles:
             for event in cycle.events:
                 yield event.at, self._strike, event

@@ -4,7 +4,7 @@ from buddy_schedules import schedule
 from buddy_script import address
 from site_script import TwoScript
 
-from jgroups_py.buddy.messages import Claim, Op, ToSite
+from jgroups_py.buddy.messages import Answer, Claim, Op, Settle, ToSite
 
 
 @schedule
@@ -161,3 +161,43 @@ def overflow_removals_that_could_not_be_kept_are_found_and_done() -> None:
     t.rest()
     assert t.value(t.s, "a") is None and t.value(t.s, "d") is not None
     assert not t.n.machine("C").sites.out_of_sync
+
+
+def _missing(t: TwoScript) -> set[str]:
+    """What the first site says the second one lacks."""
+    machines = t.n.world.machines.values()
+    return {path[0] for machine in machines for path in machine.sites.missing("S")}
+
+
+@schedule
+def unsent_names_what_is_on_its_way_to_another_owner() -> None:
+    t = TwoScript(here=3)
+    t.step("cut", 0)
+    t.n.write("B", "x")
+    t.run()
+    t.n.hold("B", "C", Answer)
+    t.n.call("C", "read", "x")
+    t.run()
+    assert _missing(t) == {"x"}
+    t.n.free("B", "C")
+    t.run()
+    assert t.n.owner("x") == "C" and _missing(t) == {"x"}
+    t.step("link")
+    t.rest()
+    assert _missing(t) == set()
+
+
+@schedule
+def unsent_names_what_nobody_has_adopted_yet() -> None:
+    t = TwoScript(here=3)
+    t.step("cut", 0)
+    t.n.write("B", "x")
+    t.run()
+    t.n.hold("A", "C", Settle)
+    t.n.crash("B")
+    t.run()
+    assert t.n.owner("x") == "" and _missing(t) == {"x"}
+    t.n.free("A", "C")
+    t.step("link")
+    t.rest()
+    assert _missing(t) == set() and t.value(t.s, "x") == 1

@@ -300,6 +300,14 @@ MISTAKES = [
         " s, got 0",
     ),
     (
+        buddy("<unsentRemovalsMax>-1</unsentRemovalsMax>"),
+        "BuddyReplicationConfig.unsentRemovalsMax: unsentRemovalsMax must not be negative, got -1",
+    ),
+    (
+        buddy("<tombstoneTime>soon</tombstoneTime>"),
+        'BuddyReplicationConfig.tombstoneTime: not a time: "soon"',
+    ),
+    (
         buddy("<buddyCommunicationTimeout>soon</buddyCommunicationTimeout>"),
         'not a time: "soon" (a time such as 500ms',
     ),

@@ -23,7 +23,7 @@ sites:
 set: {{FD_ALL3.timeout: 1s, FD_ALL3.interval: 200ms, VERIFY_SUSPECT2.timeout: 300ms}}
 network: {{latency: 0.3ms, jitter: 0.2ms, loss: {loss}}}
 traffic:
-  - {{site: NYC, rate: 15/s, keys: 20, read_ratio: 60%, stickiness: 0.8, value_size: 100B, stop: {stop}}}
+  - {{site: NYC, rate: 15/s, keys: 20, read_ratio: 60%, remove_ratio: 0%, stickiness: 0.8, value_size: 100B, stop: {stop}}}
 timeline:
 {timeline}
 settle: 2s
@@ -168,12 +168,8 @@ def test_many_seeds(tmp_path: Path, capsys: pytest.CaptureFixture[str], drill: A
         ("value_size: 100B", "size: 100B", 8, "unknown key 'size'; nearest: 'site'"),
         ("lost: 0", "takeover: 0s", 12, "unknown key 'takeover'"),
         ("value_size: 100B", "workload: messages", 8, "messages, but the drill has cache"),
-        (
-            "set: {FD_ALL3",
-            "  SFO: {members: [X]}\nset: {FD_ALL3",
-            4,
-            "a drill of caches has one site",
-        ),
+        ("  - {at: 1.5s, crash: NYC.B}", "  - {at: 1s, bootstrap: NYC}", 10, "no other site"),
+        ("remove_ratio: 0%", "remove_ratio: 2", 8, "'2' is not a part such as 80% or 0.8"),
     ],
 )
 def test_mistakes_name_file_line_and_key(line: str, instead: str, place: int, words: str) -> None:

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from jgroups_py.drill.cache_judge import Key, judge, result
+from jgroups_py.drill.cache_judge import Key, judge
+from jgroups_py.drill.cache_result import result
 from jgroups_py.drill.evidence import Evidence
 from jgroups_py.drill.log import Record
 from jgroups_py.drill.model import Expectation, Place
