@@ -408,7 +408,7 @@ class BuddyMachine:
         return (
             self.settled
             and not self.unmerged
-            and self.log.open == 0
+            and self.log.seq == self.log.acked
             and self.buddies.complete
             and not self.backups.orphans()
             and self.own.moving == 0

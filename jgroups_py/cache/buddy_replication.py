@@ -48,13 +48,17 @@ Having = tuple[Address, tuple[Address, ...]]
 
 @dataclass(slots=True, eq=False)
 class _Ticket:
-    """A call at the machine. ``completed``: how it ended there; ``task``: who waits for it."""
+    """A call at the machine. ``completed``: how it ended there; ``task``: who waits for it, until ``due``
+    at the latest; ``abandon``: then it is taken back."""
 
     id: int
     call: Call | None
     """None: one that has no body."""
     completed: Completed | None = None
     task: trio.lowlevel.Task | None = None
+    due: float = 0.0
+    abandon: bool = False
+    late: bool = False
 
     def wake(self) -> None:
         task, self.task = self.task, None
@@ -92,9 +96,11 @@ class BuddyReplication(Replication):
         self._left: dict[Path, Node] = {}
         """Nodes that this member had before this step of the machine, and has no longer."""
         self._tickets: dict[int, _Ticket] = {}
+        self._waiting: dict[_Ticket, None] = {}
+        """In the order in which they are due."""
         self._ids = count(1)
-        self._written: set[Path] = set()
-        """Paths that calls here have changed in this step of the machine."""
+        self._written: dict[Path, Node | None] = {}
+        """What calls here have changed in this step of the machine."""
 
     def statistics(self) -> Mapping[str, int]:
         nodes, size = self.container.backup_size()
@@ -201,11 +207,32 @@ class BuddyReplication(Replication):
                 self.manager.cancel(ticket.id)
             return trio.lowlevel.Abort.SUCCEEDED
 
-        with trio.move_on_after(self._timeout):
-            ticket.task = trio.lowlevel.current_task()
+        ticket.task = trio.lowlevel.current_task()
+        ticket.due, ticket.abandon = trio.current_time() + self._timeout, abandon
+        self._waiting[ticket] = None
+        try:
             await trio.lowlevel.wait_task_rescheduled(abort)
-            return True
-        return False
+        finally:
+            del self._waiting[ticket]
+        return not ticket.late
+
+    async def end_waits(self) -> None:
+        """Ends what waits for too long. One timer for all: the time-out is the same, so who waits longest
+        is due first."""
+        while True:
+            oldest = next(iter(self._waiting), None)
+            now = trio.current_time()
+            if oldest is None:
+                await trio.sleep(self._timeout)  # who begins to wait meanwhile is due later
+            elif oldest.due > now:
+                await trio.sleep_until(oldest.due)
+            else:
+                for ticket in [t for t in self._waiting if t.due <= now and t.task is not None]:
+                    ticket.late = True
+                    if ticket.abandon:
+                        self.manager.cancel(ticket.id)
+                    ticket.wake()
+                await trio.lowlevel.checkpoint()
 
     # --- in a step of the machine
 
@@ -214,15 +241,18 @@ class BuddyReplication(Replication):
         self._mirror()
         compute(call, self.container)
         entries, stable = self.manager.entries, self.manager.machine.log.stable
-        new: dict[Path, Any] = {tuple(c.path): _value(c) for c in call.changes}
-        self._written.update(new)
+        new: dict[Path, Any] = {}
+        for change in call.changes:
+            path = tuple(change.path)
+            self._written[path] = change.after
+            new[path] = None if change.after is None else change.after.attributes
         # Changed already, by a call not yet acknowledged: this one must wait for that, too.
         for modification in call.modifications:
-            path = modification.path
+            below = tuple(modification.path)
             if isinstance(modification, RemoveTree):
-                again = [p for p in entries if p[: len(path)] == path]
+                again = [p for p in entries if p[: len(below)] == below]
             else:
-                again = [tuple(path)]
+                again = [below]
             for p in again:
                 if p not in new and p in entries and not stable(p):
                     new[p] = None if entries[p].removed else entries[p].value
@@ -240,9 +270,9 @@ class BuddyReplication(Replication):
         moved: list[Change] = []
         arrived: list[Change] = []
         for path, was in touched.items():
-            fqn = Fqn(path)
+            fqn = Fqn.of_checked(path)
             entry = entries.get(path)
-            before, after = self.container.owned(fqn), shown(entry)
+            before, after = self.container.owned(fqn), shown(entry, self._written.get(path))
             if path in self.passive.paths:
                 if entry is not None and entry.passive:
                     continue
@@ -292,10 +322,6 @@ class BuddyReplication(Replication):
             computed = ticket.call is not None and ticket.call.computed
             outcome = Outcome.UNKNOWN if computed else Outcome.FAILED
             self._told(Completed(ticket.id, outcome, None, error))
-
-
-def _value(change: Change) -> dict[str, bytes] | None:
-    return None if change.after is None else dict(change.after.attributes)
 
 
 def _problem(completed: Completed) -> Exception:

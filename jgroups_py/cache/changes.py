@@ -8,14 +8,14 @@ changes of one batch take effect together. Pure functions; nothing is applied he
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from jgroups_py.cache.fqn import Fqn
 from jgroups_py.cache.node import EMPTY, Node
 
 
-@dataclass(frozen=True, slots=True)
-class Put:
+class Put(msgspec.Struct, frozen=True):
     """Set attributes; the node is made if it is not there. ``replace``: it has no others after."""
 
     path: Fqn
@@ -23,23 +23,20 @@ class Put:
     replace: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Drop:
+class Drop(msgspec.Struct, frozen=True):
     """Remove attributes; the node stays, even without any."""
 
     path: Fqn
     keys: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Remove:
+class Remove(msgspec.Struct, frozen=True):
     """Remove one node; those below it stay."""
 
     path: Fqn
 
 
-@dataclass(frozen=True, slots=True)
-class RemoveTree:
+class RemoveTree(msgspec.Struct, frozen=True):
     """Remove a node, if it is one, and all below it."""
 
     path: Fqn
@@ -48,8 +45,7 @@ class RemoveTree:
 Modification = Put | Drop | Remove | RemoveTree
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(msgspec.Struct, frozen=True):
     """One node before and after a batch; None: not there. A put of what was there is a change."""
 
     path: Fqn

@@ -37,10 +37,18 @@ class Fqn(tuple[str, ...]):
             raise CacheRefused(f"a path has at most {MAX_DEPTH} parts, got {len(self)}")
         total = 0
         for part in self:
-            total += _length(part)
+            if type(part) is str and part.isascii() and 0 < len(part) <= MAX_PART_BYTES:
+                total += len(part)
+            else:
+                total += _length(part)
         if total > MAX_PATH_BYTES:
             raise CacheRefused(f"a path has at most {MAX_PATH_BYTES} bytes, got {total}")
         return self
+
+    @classmethod
+    def of_checked(cls, parts: tuple[str, ...]) -> Self:
+        """Of parts that were those of an Fqn, or were checked otherwise: no second look."""
+        return super().__new__(cls, parts)
 
     @classmethod
     def parse(cls, text: str) -> Self:
@@ -64,7 +72,7 @@ class Fqn(tuple[str, ...]):
     @property
     def parent(self) -> Fqn:
         """The path without its last part; the root's parent is the root."""
-        return _trusted(self[:-1])
+        return Fqn.of_checked(self[:-1])
 
     @property
     def name(self) -> str:
@@ -74,7 +82,7 @@ class Fqn(tuple[str, ...]):
     @property
     def ancestors(self) -> tuple[Fqn, ...]:
         """Every shorter prefix, longest first, the root last."""
-        return tuple(_trusted(self[:n]) for n in range(len(self) - 1, -1, -1))
+        return tuple(Fqn.of_checked(self[:n]) for n in range(len(self) - 1, -1, -1))
 
     def child(self, name: str) -> Fqn:
         """The path one part longer."""
@@ -103,11 +111,6 @@ def as_fqn(path: AnyPath) -> Fqn:
         return Fqn(path)
     except TypeError:
         raise CacheRefused(f"not a path: {_short(path)} (write /a/b, or give the parts)") from None
-
-
-def _trusted(parts: tuple[str, ...]) -> Fqn:
-    """A prefix of an Fqn needs no second look."""
-    return tuple.__new__(Fqn, parts)
 
 
 def _length(part: object) -> int:

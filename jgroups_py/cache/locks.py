@@ -12,16 +12,15 @@ Cost: the depth of the paths for a shallow request; a deep one looks at all requ
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
+import msgspec
 import trio
 
 from jgroups_py.cache.fqn import Fqn
 from jgroups_py.errors import LockTimeout
 
 
-@dataclass(frozen=True, slots=True)
-class Scope:
+class Scope(msgspec.Struct, frozen=True):
     """A part of the tree that a call touches: a node, or with ``deep`` all below it as well."""
 
     path: Fqn

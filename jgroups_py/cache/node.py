@@ -26,7 +26,9 @@ class Node:
     size: int = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
-        size = sum(key_size(key) + len(value) for key, value in self.attributes.items())
+        size = 0
+        for key, value in self.attributes.items():
+            size += len(value) + (len(key) if key.isascii() else len(key.encode()))
         object.__setattr__(self, "size", size)
 
     def with_attributes(self, more: Mapping[str, bytes]) -> Node:

@@ -144,6 +144,7 @@ async def _open_with_buddies(
         try:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(buddy.manager.run)
+                nursery.start_soon(buddy.end_waits)
                 nursery.start_soon(buddy.passive.restore)
                 await buddy.manager.ready.wait()
                 try:

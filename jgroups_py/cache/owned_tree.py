@@ -45,11 +45,13 @@ class Entries(Owned):
         return super().pop(path, *default)
 
 
-def shown(entry: Entry | None) -> Node | None:
+def shown(entry: Entry | None, written: Node | None = None) -> Node | None:
     """The node of an entry, for who owns it: None when it is removed, not in memory, or somebody else's
-    by now."""
+    by now. ``written``: it, if the entry has these attributes."""
     if entry is None or entry.removed or entry.passive or entry.to is not None:
         return None
+    if written is not None and written.attributes is entry.value:
+        return written
     return Node(entry.value)
 
 
@@ -154,4 +156,4 @@ class OwnedTree(Container):
 
 def _below(root: Fqn, path: Path) -> Fqn:
     """Deeper than an application's path may be, so not checked again."""
-    return tuple.__new__(Fqn, (*root, *path))
+    return Fqn.of_checked((*root, *path))
