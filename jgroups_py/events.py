@@ -35,10 +35,10 @@ Who says what:
     Lag                 down  machine -> failure detectors     this process was late by so much
 
 Survivors agree (RELAY.md): before a view without `departed` goes out, its coordinator asks every
-survivor to freeze: GMS sends ``Freeze`` down, NAKACK2 takes nothing more from the departed, and
-``GetDigest(departed)`` tells how far it is. The coordinator answers with the goal per departed
-member and who has it: ``Fetch`` down; NAKACK2 asks the holders and says ``Fetched`` up when it
-is there. ``ViewChange`` ends it; ``Thaw`` takes it back.
+survivor to freeze: GMS sends ``Freeze`` down, NAKACK2 takes nothing more from the departed, hands
+out nothing more of anybody, and ``GetDigest`` tells how far it is. The coordinator answers with the
+goal per sender and who has it: ``Fetch`` down; NAKACK2 asks the holders and says ``Fetched`` up when
+it is there. ``ViewChange`` ends it; ``Thaw`` and ``Release`` take it back.
 """
 
 from __future__ import annotations
@@ -189,7 +189,8 @@ class Silent(Event):
 
 @dataclass(frozen=True, slots=True)
 class Freeze(Event):
-    """Take nothing more from ``departed`` (the whole set; later ones add to it)."""
+    """Take nothing more from ``departed`` (the whole set; later ones add to it), and hold what the
+    others multicast: it is taken, and handed out after the view."""
 
     departed: tuple[Address, ...]
 
@@ -202,8 +203,13 @@ class Thaw(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class Release(Event):
+    """The round was given up, or lasts too long: hand out what is held."""
+
+
+@dataclass(frozen=True, slots=True)
 class Fetch(Event):
-    """Frozen senders: have everything up to ``goals[sender] = (seqno, holder)``, and deliver it."""
+    """Have everything up to ``goals[sender] = (seqno, holder)``, and hand it out."""
 
     goals: Mapping[Address, tuple[int, Address]]
 

@@ -229,7 +229,8 @@ class ReceiveWindow:
 
     @property
     def has_gap(self) -> bool:
-        return self.delivered < self.known
+        """Something that is known to exist has not come."""
+        return self.delivered + self.pending.count < self.known
 
     def add(self, first: int, run: Batch) -> list[tuple[int, Batch]]:
         """Takes a run in and returns what is new of it; ``next`` hands out what is in order.

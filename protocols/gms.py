@@ -186,6 +186,8 @@ class GMS(Protocol):
         self.agreements = 0
         """Rounds in which survivors agreed."""
         self.agreements_timed_out = 0
+        self.holds_expired = 0
+        """Rounds in which the view did not come while this member held messages for it."""
         self.agreements_restarted = 0
         self.merges = 0
         """Merge views installed."""
@@ -411,6 +413,8 @@ class GMS(Protocol):
             flags=_MERGE_VIEW_FLAGS if merging else _VIEW_FLAGS,
             transient=int(Transient.DONT_LOOPBACK),
         )
+        if merging or any(m not in view for m in old):
+            self.agreement.hand_over(view, payload)
 
     @property
     def awaits_acks(self) -> bool:

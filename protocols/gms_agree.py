@@ -1,23 +1,25 @@
-"""GMS, survivors agree on a departed member's messages before a view without it goes out.
+"""GMS, survivors agree on all messages of a view before one without somebody goes out.
 
-A crash can leave a message at some members only. So the acting coordinator runs a round with those
-survivors that are members of ours (a Java member would not understand it):
+A crash can leave a message at some members only, and a member that lacks a message of one who lives can
+fall before it is repeated. So the acting coordinator runs a round with those survivors that are
+members of ours (a Java member would not understand it):
 
-    FREEZE    ->   every survivor takes nothing more from any sender that is not in the new view,
-                   and reports how far it has delivered each of them
-    REPORT    <-   the goal per departed member is the highest number anybody has delivered;
-                   when all have that, the view goes out at once
+    FREEZE    ->   every survivor takes nothing more from any sender that is not in the new view, hands
+                   out nothing more of those that are, and reports how far it has delivered each
+    REPORT    <-   the goal per sender is the highest number anybody has delivered; when all have that,
+                   the view goes out at once
     FETCH     ->   who lacks something is told the goals, and who has them
     DECIDED   ->   everybody else is told the goals
     DONE      <-   it has delivered up to the goals; when all have, the view goes out
+    VIEW      ->   the view itself for those who hold: its multicast would wait for it
     THAW      ->   nobody departs after all; what it overtakes is not heeded any more
 
-Four rules without which it does not hold. *Freeze*: who has reported takes nothing more from the
-departed except what the round agreed. *All departed*: the round covers every sender not in the
+Four rules without which it does not hold. *Freeze*: who has reported hands out nothing more except
+what the round agreed, until it has the view. *All departed*: the round covers every sender not in the
 new view, because a survivor may not have installed the one before. *Restart*: when one more departs,
 a new round begins, since it may be the one who had the missing message. *Decided first*: a view
 without somebody, which can overtake the goals, is put off until they are there and reached. Who has
-delivered more than the goals never installs it.
+delivered more of a departed sender than the goals never installs it; of one who stays it may.
 
 A round belongs to its coordinator's address and counter; a survivor follows the latest one and
 answers only members of its view. A survivor whose view is as new as the proposed one does not
@@ -30,12 +32,16 @@ Bounded by agree_timeout, twice. Who has not reported by then is silent: the rou
 it, and it is told the goals all the same. Who has not fetched by then is not waited for; if that is
 the coordinator itself, what it has is the goal. Both are counted. So one that merely stood still loses
 nothing. Who waits in vain or is beyond the goals stays in its old view, which is counted, too, and
-comes back with a merge; only a merge view waits for no longer than agree_timeout.
+comes back with a merge; only a merge view waits for no longer than agree_timeout. Who holds and gets
+no view, since its coordinator is gone or cut off, goes on after ``_HOLDS`` times agree_timeout.
+
+Views that only add members need no round: who lacks something gets it from its sender.
 
 On the wire: FragHeader (a class every Java member can parse) under protocol id 1026, index = kind,
-id = counter; payloads below. UNICAST3 makes it reliable.
+id = counter; payloads below. UNICAST3 makes it reliable and keeps a coordinator's word in order.
 
-Source: RELAY.md of the design, "Survivors agree"; not in JGroups.
+Source: RELAY.md of the design, "Survivors agree"; virtual synchrony (Birman and Joseph 1987; JGroups
+FLUSH stops senders, here receivers hold). Not in JGroups without FLUSH.
 """
 
 from __future__ import annotations
@@ -46,10 +52,10 @@ from typing import TYPE_CHECKING, Any, Final
 from jgroups_py.address import UUID, Address
 from jgroups_py.batch import Batch
 from jgroups_py.errors import RemoteProtocolError
-from jgroups_py.events import Fetch, Freeze, GetDigest, Thaw
+from jgroups_py.events import Fetch, Freeze, GetDigest, Release, Thaw
 from jgroups_py.headers import FragHeader
 from jgroups_py.message import Flag
-from jgroups_py.structures import read_digest, write_digest
+from jgroups_py.structures import read_digest, read_view_digest, write_digest
 from jgroups_py.values import ViewDigest
 from jgroups_py.view import Digest, MergeView, View
 from jgroups_py.wire import Reader, Writer, decode_whole
@@ -61,12 +67,15 @@ AGREE_ID: Final = 1026
 """Protocol id of the rounds."""
 
 Goals = dict[Address, tuple[int, Address]]
-"""Departed member -> (highest number to deliver, who has it)."""
+"""Sender -> (highest number to deliver, who has it)."""
 
 MAX_VIEW_ID: Final = 2**62
 """No group has that many views; higher numbers are garbage, and would use up the numbers."""
 
-_FLAGS = int(Flag.OOB | Flag.NO_FC)
+_FLAGS = int(Flag.NO_FC)
+_HOLDS: Final = 3
+"""Times agree_timeout: for so long a survivor hands out nothing while it waits for the view. A round
+may last twice agree_timeout."""
 
 
 class Kind(IntEnum):
@@ -76,6 +85,7 @@ class Kind(IntEnum):
     DONE = 4
     THAW = 5
     DECIDED = 6
+    VIEW = 7
 
 
 class _Round:
@@ -123,6 +133,8 @@ class Agreement:
         self._frozen: dict[Address, None] = {}
         self._put_off: tuple[Address, View, Digest | None] | None = None
         self._patience = gms.timer(self._on_patience, "_on_agree_patience")
+        self._hold = gms.timer(self._on_hold, "_on_agree_hold")
+        """Runs while nothing is handed out here."""
 
     def stop(self) -> None:
         self._round = None
@@ -182,6 +194,7 @@ class Agreement:
         self._ended = {m: number for m, number in self._ended.items() if m in members}
         self._put_off = None
         self._patience.cancel()
+        self._hold.cancel()
         self._frozen.clear()
 
     def _follow(self, round: tuple[Address, int] | None) -> None:
@@ -224,6 +237,7 @@ class Agreement:
             self.gms.trace("agree", step="given up")
             self.abandon()
             self._thaw(tuple(self._frozen))
+            self._release()
 
     def _start(self, departing: tuple[Address, ...]) -> None:
         gms = self.gms
@@ -346,6 +360,16 @@ class Agreement:
         self.gms.trace("agree", step="done", departing=round.departing)
         self.gms.changes.make_view(round.departing)
 
+    def hand_over(self, view: View, payload: bytes) -> None:
+        """To those who hold, the multicast comes too late."""
+        gms = self.gms
+        assert gms.view is not None
+        if gms.config.agree_timeout and self._all_known() is not None:
+            for member in gms.view:
+                ours = isinstance(member, UUID) and member.is_ours
+                if ours and member in view and member != gms.local_address:
+                    self._send(member, Kind.VIEW, 0, payload)
+
     # --- survivor
 
     def take(self, batch: Batch) -> None:
@@ -386,6 +410,9 @@ class Agreement:
                     self._done(round, src)
             case Kind.THAW:
                 self._thaw_wanted(src, header.id)
+            case Kind.VIEW:
+                if self._hold.armed:  # else the multicast is in its right place
+                    self.gms.view_received(src, decode_whole(read_view_digest, payload))
             case _:
                 raise RemoteProtocolError(f"no kind of message in a round: {header.index}")
 
@@ -419,6 +446,7 @@ class Agreement:
             self._follow(None)
             self._take_put_off()
             self._thaw(tuple(self._frozen))
+            self._release()
 
     def _is_for_us(
         self, round: tuple[Address, int], proposed: int, staying: tuple[Address, ...]
@@ -440,10 +468,10 @@ class Agreement:
 
     def _goals_set(self, goals: Goals, answer: bool) -> None:
         assert self._decided is not None
-        known = self._known(self._decided[1]) or Digest()
-        more = [known.delivered(m) - goal[0] for m, goal in goals.items() if m in known]
-        behind = any(n < 0 for n in more)
-        self._ahead = any(n > 0 for n in more)
+        known, staying = self._all_known() or Digest(), self._decided[1]
+        more = {m: known.delivered(m) - goal[0] for m, goal in goals.items() if m in known}
+        behind = any(n < 0 for n in more.values())
+        self._ahead = any(n > 0 and m not in staying for m, n in more.items())
         self._owes_done = answer
         self._fetching = answer or behind
         if self._ahead:
@@ -476,10 +504,15 @@ class Agreement:
 
     def _known(self, staying: tuple[Address, ...]) -> Digest | None:
         """How far senders not in ``staying`` have been delivered; None without NAKACK2."""
-        digest: Digest | None = self.gms.ask_down(GetDigest(None))
+        digest = self._all_known()
         if digest is None:
             return None
         return Digest({m: seqnos for m, seqnos in digest.seqnos.items() if m not in staying})
+
+    def _all_known(self) -> Digest | None:
+        """How far every sender has been delivered; None without NAKACK2."""
+        digest: Digest | None = self.gms.ask_down(GetDigest(None))
+        return digest
 
     def _own_and_known(self, staying: tuple[Address, ...]) -> Digest | None:
         """A leaver's report: it has all that it ever sent, delivered here yet or not."""
@@ -491,7 +524,8 @@ class Agreement:
         return Digest({**known.seqnos, me: (sent, sent)})
 
     def _freeze(self, staying: tuple[Address, ...]) -> Digest | None:
-        """Nothing more from anybody but ``staying``; how far the others have been delivered."""
+        """Nothing more from anybody but ``staying``, and theirs waits for the view; how far everybody
+        has been delivered."""
         view = self.gms.view
         assert view is not None
         known = self._known(staying)
@@ -499,15 +533,30 @@ class Agreement:
         departed.update((m, None) for m in view if m not in staying)
         self._thaw(tuple(m for m in self._frozen if m not in departed))
         self._frozen.update(departed)
-        if departed:
-            self.gms.pass_event_down(Freeze(tuple(departed)))
-        return known
+        report = self._all_known()
+        if report is None:
+            return None
+        self.gms.pass_event_down(Freeze(tuple(departed)))
+        if not self._hold.armed:
+            self._hold.start(self.gms.patience(_HOLDS * self.gms.config.agree_timeout))
+        return report
 
     def _thaw(self, members: tuple[Address, ...]) -> None:
         for member in members:
             self._frozen.pop(member, None)
         if members:
             self.gms.pass_event_down(Thaw(members))
+
+    def _release(self) -> None:
+        if self._hold.armed:
+            self._hold.cancel()
+            self.gms.pass_event_down(Release())
+
+    def _on_hold(self) -> None:
+        """The coordinator is gone or cut off: better go on."""
+        self.gms.holds_expired += 1
+        self.gms.trace("agree", step="held for too long")
+        self.gms.pass_event_down(Release())
 
     def _send(self, dest: Address, kind: Kind, number: int, payload: bytes) -> None:
         header = FragHeader(number, kind, 0)

@@ -12,7 +12,7 @@ Place: above failure detection, below UNICAST3 and STABLE.
     Stable                    forget what everybody has
     SetDigest, MergeDigest    where to start with a sender
     ViewChange                senders that left are closed, new ones begin at 0
-    Freeze, Fetch, Thaw       survivors agree; see events.py
+    Freeze, Fetch, Thaw, Release   survivors agree; see events.py. Held: nothing is handed out
 
 Messages of senders that are not in the view wait (``max_buffered_before_join`` batches): after a
 join their view is on its way. Those who never join are dropped with the next view.
@@ -46,6 +46,7 @@ from jgroups_py.events import (
     GetSeqno,
     MergeDigest,
     Query,
+    Release,
     SetDigest,
     Stable,
     Thaw,
@@ -82,9 +83,9 @@ class _Sender:
         self.purged = delivered
         self.gaps = GapClock(interval)
         self.goal = 0
-        """Frozen: deliver up to here."""
+        """Frozen or held: deliver up to here."""
         self.holder: Address | None = None
-        """Frozen: who has what is missing up to the goal."""
+        """Frozen or held: who has what is missing up to the goal."""
 
 
 class NAKACK2(Protocol):
@@ -168,6 +169,8 @@ class NAKACK2(Protocol):
         self._senders[self.local_address] = self._own
         self._frozen: dict[Address, _Sender] = {}
         self._departed: dict[Address, _Sender] = {}
+        self._held = False
+        """Nothing is handed out until the view comes, of nobody: survivors agree."""
         self._fetching = False
         self._view: View | None = None
         self._digest_set = False
@@ -250,7 +253,11 @@ class NAKACK2(Protocol):
             sender = self._senders.get(batch.src)
             if sender is not None:
                 window = sender.window
-                if first == window.delivered + 1 and not window.pending.firsts:
+                if (
+                    first == window.delivered + 1
+                    and not window.pending.firsts
+                    and not window.closed
+                ):
                     count = len(batch.payloads)
                     window.delivered = last = first + count - 1
                     if last > window.known:
@@ -314,7 +321,9 @@ class NAKACK2(Protocol):
                 self.delivered += len(piece.payloads)
                 self.pass_up(piece)
         self._deliver(sender)
-        if window.has_gap and sender is not self._own and not window.closed:
+        if self._fetching:
+            self._go_on_fetching()
+        if window.has_gap and sender is not self._own and self._senders.get(src) is sender:
             self._saw_gap(src, sender, self._delay)
 
     def _deliver(self, sender: _Sender) -> None:
@@ -395,7 +404,7 @@ class NAKACK2(Protocol):
     def _ask(self, src: Address, sender: _Sender, wanted: SeqnoList) -> None:
         to: Address = src
         tries = sender.gaps.tries
-        if sender.holder is not None:
+        if sender.holder is not None and (src in self._frozen or tries % 2 == 0):
             to = sender.holder
         elif self.config.xmit_from_random_member or (
             tries >= self.config.ask_others_after and tries % 2
@@ -516,6 +525,8 @@ class NAKACK2(Protocol):
                 self._fetch(event)
             case Thaw():
                 self._thaw(event.members)
+            case Release():
+                self._release()
             case _:
                 self.pass_event_down(event)
 
@@ -572,7 +583,8 @@ class NAKACK2(Protocol):
         departed = self._departed.pop(member, None)
         if departed is not None:
             delivered = max(delivered, departed.window.delivered)
-        self._senders[member] = self._new_sender(delivered)
+        sender = self._senders[member] = self._new_sender(delivered)
+        sender.window.closed = self._held
 
     def _move(self, member: Address, sender: _Sender, delivered: int) -> None:
         """Goes on after ``delivered``; messages above it that are here are delivered (again)."""
@@ -583,6 +595,7 @@ class NAKACK2(Protocol):
         self.trace("moved", sender=member, before=window.delivered, after=delivered)
         if delivered < window.delivered:
             window = ReceiveWindow(delivered)
+            window.closed = self._held
             window.known = sender.window.known
             for first, run in sender.kept.between(delivered + 1, sender.kept.last):
                 window.pending.append(first, run)
@@ -624,6 +637,7 @@ class NAKACK2(Protocol):
             elif member not in self._senders:
                 self._begin(member, 0)
         self._fetching = False
+        self._release()
 
     def _take_early(self) -> None:
         """What came before its sender's view."""
@@ -666,16 +680,37 @@ class NAKACK2(Protocol):
             sender.holder = None
             sender.gaps = GapClock(self.config.xmit_interval)
             sender.window.closed = True
+        self._held = True
+        for sender in self._senders.values():
+            sender.goal = 0
+            sender.window.closed = True
+
+    def _release(self) -> None:
+        """Hands out what was held."""
+        if not self._held:
+            return
+        self._held = False
+        for sender in self._senders.values():
+            sender.holder = None
+            sender.window.closed = False
+        self.machine.soon(self._deliver_held)
+
+    def _deliver_held(self) -> None:
+        for member, sender in list(self._senders.items()):
+            if self._senders.get(member) is sender:
+                self._deliver(sender)
+                if sender.window.has_gap and sender is not self._own:
+                    self._saw_gap(member, sender, self._delay)
 
     def _fetch(self, event: Fetch) -> None:
         self._fetching = True
+        for sender in (*self._frozen.values(), *self._senders.values()):
+            sender.goal = 0
         for member, (goal, holder) in event.goals.items():
-            sender = self._frozen.get(member)
-            if sender is None:
-                continue
-            limit = sender.window.delivered + self.config.max_window
-            sender.goal = min(goal, limit)
-            sender.holder = None if holder == self.local_address else holder
+            found = self._frozen.get(member) or self._senders.get(member)
+            if found is not None and found.window.closed:
+                found.goal = min(goal, found.window.delivered + self.config.max_window)
+                found.holder = None if holder == self.local_address else holder
         self.machine.soon(self._go_on_fetching)
 
     def _on_fetched(self, sender: _Sender, batch: Batch, first: int) -> None:
@@ -697,9 +732,9 @@ class NAKACK2(Protocol):
 
     def _go_on_fetching(self) -> None:
         """Delivers what has come up to the goals, asks for the rest, says when all is there."""
-        for member, sender in list(self._frozen.items()):
+        for member, sender in [*self._frozen.items(), *self._senders.items()]:
             window = sender.window
-            if window.delivered >= sender.goal:
+            if window.delivered >= sender.goal or not window.closed:
                 continue
             window.known = max(window.known, sender.goal)
             window.split_at(sender.goal)
@@ -707,13 +742,19 @@ class NAKACK2(Protocol):
             while (run := window.next(sender.goal)) is not None:
                 self.delivered += len(run.payloads)
                 self.pass_up(run)
-                if self._frozen.get(member) is not sender:
+                if not self._held or sender not in (
+                    self._frozen.get(member),
+                    self._senders.get(member),
+                ):
                     return
             window.closed = True
+            if sender is self._own:
+                continue  # it comes back from the transport
             if window.delivered < sender.goal and sender.gaps.deadline is None:
                 sender.gaps.new_at = self.now
                 self._arm_gaps(self.now)
-        if self._fetching and all(s.window.delivered >= s.goal for s in self._frozen.values()):
+        everybody = (*self._frozen.values(), *self._senders.values())
+        if self._fetching and all(s.window.delivered >= s.goal for s in everybody):
             self._fetching = False
             self.trace("fetched", senders=tuple(self._frozen))
             self.pass_event_up(Fetched())
@@ -731,7 +772,7 @@ class NAKACK2(Protocol):
         self._senders[member] = sender
         sender.holder = None
         window = sender.window
-        window.closed = False
+        window.closed = self._held
         sender.gaps = GapClock(self.config.xmit_interval)
 
         def deliver() -> None:
@@ -751,6 +792,7 @@ class NAKACK2(Protocol):
         for member, sender in self._frozen.items():
             self._check_sender(member, sender, False)
         assert not (self._senders.keys() & self._frozen.keys())
+        assert all(s.window.closed == self._held for s in self._senders.values())
         if self._view is not None:
             for member in self._view.members:
                 assert member in self._senders or member in self._frozen

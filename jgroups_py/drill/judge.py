@@ -5,8 +5,7 @@
     lost        counted and missing at somebody obliged
     unrelayed   the same, but delivered at home only within the last `grace`; reported
     lost_inside delivered in a site, missing at another member of it that shared the view in which
-                it was delivered and one after it: survivors must agree. A member that fell within
-                `grace` of the delivery, before its sender did, is no survivor
+                it was delivered and one after it: survivors must agree
     unsent      sent, delivered nowhere; reported
 
 Where the contract of drill files leaves something open:
@@ -365,27 +364,14 @@ class _Judge:
                     sent = self._sent_at(origin, seqno)
                     if any(
                         other != who
-                        and (at := d.at(seqno)) is not None
+                        and d.at(seqno) is not None
                         and shared.with_(other, d.epochs[seqno - 1] - 1, sent)
-                        and not self._fell_meanwhile(who, origin, other, at)
                         for other, d in having.items()
                     ):
                         missing_at.setdefault(seqno, []).append(who)
             for seqno in sorted(missing_at):
                 verdict.lost_inside.append(Finding(origin, seqno, tuple(missing_at[seqno])))
             verdict.sites[site].lost_inside += len(missing_at)
-
-    def _fell_meanwhile(self, who: Who, origin: Who, other: Who, at: float) -> bool:
-        """Whether ``who`` fell within `grace` of the delivery at ``other``, while who multicast the
-        message in the site was still there to repeat it: it did not survive to agree."""
-        evidence = self._evidence
-        views = evidence.views[who]
-        if who not in evidence.gone or evidence.ended(who) - at >= self._grace:
-            return False
-        if origin.site == who.site:
-            return origin.origin in views[-1].members
-        then = [view for view in evidence.views[other] if view.t <= at]
-        return bool(then) and then[-1].members[0] in views[-1].members
 
     def _judge_order(self, verdict: Verdict) -> None:
         for who, of in self._evidence.delivered.items():

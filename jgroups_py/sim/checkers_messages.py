@@ -4,8 +4,8 @@
     duplicate  no message twice
     gap        none is left out, unless the two were apart meanwhile (not in one view; or a state
                came that contains them)
-    agreement  members that share the view before and after a departure delivered the same of who
-               departed
+    agreement  members that share the view before and after a departure delivered the same in between:
+               of who departed always, of who stays unless a round of theirs ran into a time-out
     unicast    the same three, for messages to one member
     state      what follows a state continues it; own messages are never delivered again, so a state
                contains those that its receiver had
@@ -25,6 +25,7 @@ import msgspec
 
 from jgroups_py.address import UUID, Address
 from jgroups_py.batch import Batch
+from jgroups_py.protocols.gms import GMS
 from jgroups_py.view import MergeView, View, ViewId
 
 if TYPE_CHECKING:
@@ -76,6 +77,8 @@ class Messages:
         self._members: dict[Address, Member] = {}
         self._seen: dict[Address, _Seen] = {}
         self._agreed: dict[tuple[ViewId, ViewId, Address], tuple[int, Address]] = {}
+        self._late_at: dict[ViewId, int] = {}
+        """``_late`` of the site when the first member had that view."""
         self.sent: dict[tuple[Address, int, Address | None], int] = {}
         self.total = 0
         self.delivered = 0
@@ -162,9 +165,15 @@ class Messages:
     def on_view(self, member: Member, view: View) -> None:
         seen = self._seen[member.address]
         old, seen.view = seen.view, view
+        self._late_at.setdefault(view.view_id, self._late(member.site))
         if old is None:
             return
         merged = isinstance(view, MergeView)
+        if view.left_since(old) and not merged and self._in_time(member, old):
+            for stays in view:
+                track = seen.tracks.get((stays, MULTICAST))
+                if track is not None and not track.apart:
+                    self._agree(member, old, view, stays, track.last)
         for gone in view.left_since(old):
             track = seen.tracks.get((gone, MULTICAST))
             if track is not None and not track.apart and not merged:
@@ -183,6 +192,21 @@ class Messages:
                 if other != member.address and (mine is None or other not in mine.members):
                     self._part(seen, other)
                     self._lose(other, member)
+
+    def _late(self, site: str) -> int:
+        """Time-outs of rounds in which members of ``site`` agree, so far."""
+        return sum(
+            gms.agreements_timed_out + gms.holds_expired
+            for member in self._members.values()
+            if member.site == site and (gms := member.stack.find(GMS)) is not None
+        )
+
+    def _in_time(self, member: Member, old: View) -> bool:
+        """Survivors agree on everybody's messages at the end of the view ``old``."""
+        gms = member.stack.find(GMS)
+        if gms is None or gms.config.agree_timeout == 0:
+            return False
+        return self._late(member.site) == self._late_at[old.view_id]
 
     def _was_away(self, origin: Address, view: View) -> bool:
         """Had it a group of its own before? Then it comes with numbers that are not the first."""

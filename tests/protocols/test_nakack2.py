@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from jgroups_py.events import (
     GetDigest,
     GetSeqno,
     MergeDigest,
+    Release,
     SetDigest,
     Stable,
     Thaw,
@@ -567,6 +569,7 @@ def test_the_cut_leaves_the_buffers_with_the_view() -> None:
 def test_a_frozen_sender_goes_on_after_thaw() -> None:
     stack = frozen()
     stack.event_down(Thaw((B,)))
+    stack.event_down(Release())
     stack.advance(0)
     assert asked(stack) == [(B, (B, [3, 4]))]
     stack.up(data(B, 3, 4))
@@ -577,9 +580,57 @@ def test_a_round_thawed_in_the_middle_of_fetching_loses_nothing() -> None:
     stack = frozen()
     stack.event_down(Fetch({B: (3, C)}))
     stack.event_down(Thaw((B,)))
+    stack.event_down(Release())
     stack.up(data(B, 3, 8))
     assert got(stack) == [3, 4, 5, 6, 7, 8]
     assert stack.take_up_events(Fetched) == []
+
+
+def test_what_others_send_meanwhile_is_handed_out_after_the_view() -> None:
+    stack = frozen()
+    stack.up(data(C, 1, 2))
+    stack.up(data(C, 5))
+    stack.down(Batch(None, [b"own"], {}))
+    stack.advance(0.1)
+    assert stack.take_up() == []
+    assert asked(stack) == [(C, (C, [3, 4]))], "what is missing is asked for all the same"
+    stack.up(data(C, 3, 4))
+    assert stack.take_up() == [] and delivered(stack, C) == [0]
+    stack.event_down(view_change(2, A, C))
+    stack.advance(0)
+    assert got(stack, C) == [1, 2, 3, 4, 5]
+
+
+def test_what_is_held_and_agreed_on_is_handed_out_before_the_view() -> None:
+    stack = frozen()
+    stack.up(data(C, 1, 2))
+    stack.event_down(Fetch({B: (2, A), C: (3, D)}))
+    stack.advance(0)
+    assert got(stack, C) == [1, 2]
+    assert asked(stack) == [(D, (C, [3]))], "who has it for certain is asked first"
+    stack.up(data(C, 3, 4))
+    assert got(stack, C) == [3]
+    assert stack.take_up_events(Fetched) == [Fetched()]
+    stack.event_down(Release())
+    stack.advance(0)
+    assert got(stack, C) == [4]
+
+
+def test_own_messages_are_held_like_all_others() -> None:
+    """The application has its own message when the others have it, or after the view."""
+    stack = frozen()
+    for payload in (b"1", b"2"):
+        stack.down(Batch(None, [payload], {}))
+    for batch in stack.take_down():
+        stack.up(replace(batch, src=A))
+    assert stack.take_up() == []
+    stack.event_down(Fetch({A: (1, C)}))
+    stack.advance(0)
+    assert [p for b in stack.take_up() for p in b.payloads] == [b"1"]
+    assert stack.take_up_events(Fetched) == [Fetched()]
+    stack.event_down(view_change(2, A, C))
+    stack.advance(0)
+    assert [p for b in stack.take_up() for p in b.payloads] == [b"2"]
 
 
 def test_a_view_that_keeps_a_frozen_member_thaws_it() -> None:

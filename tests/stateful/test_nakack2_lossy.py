@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from jgroups_py.address import UUID, Address
 from jgroups_py.batch import Batch
-from jgroups_py.events import Fetch, Fetched, Freeze, GetDigest, SetDigest, Stable, Thaw, ViewChange
+from jgroups_py.events import Fetch, Fetched, Freeze, GetDigest, Release, SetDigest, Stable, Thaw, ViewChange
 from jgroups_py.headers import NakAckHeader2
 from jgroups_py.message import Flag, Transient
 from jgroups_py.protocols.nakack2 import NAKACK2
@@ -142,6 +142,7 @@ class Lossy(RuleBasedStateMachine):
             if stack.address != MEMBERS[who]:
                 stack.event_down(Freeze((MEMBERS[who],)))
                 stack.event_down(Thaw((MEMBERS[who],)))
+                stack.event_down(Release())
         self.collect()
 
     @precondition(lambda self: len(self.stacks) == 3)
@@ -153,15 +154,15 @@ class Lossy(RuleBasedStateMachine):
         self.alive.remove(gone)
         for stack in self.stacks.values():
             stack.event_down(Freeze((gone,)))
-        reached = {
-            member: stack.protocol.answer(GetDigest((gone,))).delivered(gone)
-            for member, stack in self.stacks.items()
-        }
-        goal, holder = max((seqno, member) for member, seqno in reached.items())
+        goals: dict[Address, tuple[int, Address]] = {}
+        for member, stack in self.stacks.items():
+            for sender, (delivered, _) in stack.protocol.answer(GetDigest(MEMBERS)).seqnos.items():
+                goals[sender] = max(goals.get(sender, (-1, member)), (delivered, member))
+        goal = goals[gone][0]
         waiting = []
         for stack in self.stacks.values():
             stack.take_up_events()
-            stack.event_down(Fetch({gone: (goal, holder)}))
+            stack.event_down(Fetch(goals))
             waiting.append(stack)
         self.collect()
         for _ in range(400):
@@ -173,6 +174,9 @@ class Lossy(RuleBasedStateMachine):
             else:
                 self.wait(0.5)
         assert not waiting, "the round does not end"
+        for stack in self.stacks.values():
+            for sender, (delivered, _) in stack.protocol.answer(GetDigest(MEMBERS)).seqnos.items():
+                assert delivered == goals[sender][0], "survivors differ in the old view"
         old, self.view = self.view, View(ViewId(self.alive[0], 2), tuple(self.alive))
         for stack in self.stacks.values():
             stack.event_down(ViewChange(self.view, old))

@@ -26,6 +26,7 @@ from jgroups_py.events import (
     MembersFound,
     MergeDigest,
     MergeViews,
+    Release,
     SetDigest,
     Suspect,
     Thaw,
@@ -33,8 +34,9 @@ from jgroups_py.events import (
     Unsuspect,
     ViewChange,
 )
-from jgroups_py.headers import GmsHeader
+from jgroups_py.headers import FragHeader, GmsHeader
 from jgroups_py.protocols.gms import GMS
+from jgroups_py.protocols.gms_agree import AGREE_ID, Kind
 from jgroups_py.testing import FakeStack, make_address
 from jgroups_py.view import Digest, View
 
@@ -56,6 +58,8 @@ class Node:
         self.address = self.fake.address
         self.delivered: dict[Address, int] = {}
         self.frozen: set[Address] = set()
+        self.held: list[Batch] | None = None
+        """Multicasts that wait for the view; None: they are handed out at once."""
         self.dead = False
         self.deaf = False
         self.left = False
@@ -187,17 +191,25 @@ class Net:
                 continue
             if batch.dest is None and not self._hears(target, node):
                 continue
-            target.fake.up(
-                Batch(
-                    batch.dest,
-                    batch.payloads,
-                    batch.headers,
-                    node.address,
-                    batch.flags,
-                    0,
-                    batch.type,
-                )
+            copy = Batch(
+                batch.dest,
+                batch.payloads,
+                batch.headers,
+                node.address,
+                batch.flags,
+                0,
+                batch.type,
             )
+            if batch.dest is None and target.held is not None:
+                target.held.append(copy)
+            else:
+                target.fake.up(copy)
+
+    @staticmethod
+    def is_view(batch: Batch) -> bool:
+        """A view on its way, as a multicast or to one who holds multicasts back."""
+        header = batch.header(AGREE_ID, FragHeader)
+        return batch.dest is None or (header is not None and header.index == Kind.VIEW)
 
     def _hears(self, target: Node, source: Node) -> bool:
         """NAKACK2 takes multicasts of members only, and nothing of the frozen."""
@@ -210,6 +222,9 @@ class Net:
                 self._discover(node, requester)
             case Freeze(departed):
                 node.frozen.update(departed)
+                node.held = node.held or []
+            case Release():
+                self._hand_out(node)
             case Thaw(members):
                 node.frozen.difference_update(members)
             case Fetch():
@@ -221,7 +236,13 @@ class Net:
                         node.delivered[member] = delivered
             case ViewChange(view):
                 node.frozen.clear()
+                self._hand_out(node)
                 node.delivered = {m: node.delivered.get(m, 0) for m in view}
+
+    def _hand_out(self, node: Node) -> None:
+        held, node.held = node.held or [], None
+        for batch in held:
+            node.fake.up(batch)
 
     def _fetch(self, node: Node, event: Fetch) -> None:
         for sender, (seqno, holder) in event.goals.items():

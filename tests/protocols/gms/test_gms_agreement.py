@@ -50,8 +50,8 @@ def test_everybody_has_the_departed_members_messages_before_the_view(net: Any) -
     net.run(0.1)
     assert a.view == b.view == c.view == ("A", "B", "C")
     assert seen[-1] == (before, 9), "A had 9 before it handed the view up"
-    assert [f.goals for f in a.fetches] == [{d.address: (9, b.address)}]
-    assert [f.goals for f in c.fetches] == [{d.address: (9, b.address)}]
+    assert [f.goals[d.address] for f in a.fetches] == [(9, b.address)]
+    assert [f.goals[d.address] for f in c.fetches] == [(9, b.address)]
     assert b.fetches == []
     assert a.gms.agreements == 1 and a.gms.agreements_timed_out == 0
 
@@ -69,8 +69,69 @@ def test_where_nothing_is_missing_one_round_trip_does(net: Any) -> None:
         ("C", "A", Kind.REPORT),
         ("A", "B", Kind.DECIDED),
         ("A", "C", Kind.DECIDED),
+        ("A", "B", Kind.VIEW),
+        ("A", "C", Kind.VIEW),
     ]
     assert b.fetches == c.fetches == []
+
+
+def test_everybody_has_what_anybody_delivered_of_those_who_stay_too(net: Any) -> None:
+    """A had a message of B's that C lost; C could crash before B repeats it."""
+    _a, b, c, d = net.group("ABCD")
+    net.delivered("B", A=4, B=3, C=2)
+    d.dead = True
+    net.suspect("A", "D")
+    net.run(0.1)
+    assert c.view == ("A", "B", "C")
+    assert c.fetches[-1].goals[b.address][0] == 4
+    assert b.fetches[-1].goals[b.address][0] == 4, "B's own, which it held back"
+    assert c.delivered[b.address] == b.delivered[b.address] == 4
+
+
+def test_who_is_beyond_the_goal_of_one_who_stays_installs_the_view(net: Any) -> None:
+    """C did not report in time, so it held nothing back. What it has more, the others will have."""
+    a, b, c, d = net.group("ABCD")
+    d.dead = True
+    c.deaf = True
+    net.suspect("A", "D")
+    net.run(a.gms.config.agree_timeout + 0.1)
+    net.delivered("B", A=2, B=2, C=5)
+    c.deaf = False
+    net.suspect("A", "D")
+    net.groups = None
+    goals = {b.address: (2, b.address)}
+    c.gms.agreement._decided = a.gms.view.id + 1, a.gms.view.members
+    c.gms.agreement._goals_set(goals, False)
+    assert not c.gms.agreement._ahead and c.fetches == []
+
+
+def test_a_survivor_that_waits_in_vain_for_the_view_goes_on(net: Any) -> None:
+    """Its coordinator is cut off from it, and not suspected yet."""
+    a, b, _c, d = net.group("ABCD")
+    d.dead = True
+
+    def lose(src: Any, dest: Any, batch: Batch) -> bool:
+        header = batch.header(AGREE_ID, FragHeader)
+        return dest is b and (header is None or header.index != Kind.FREEZE)
+
+    net.lose = lose
+    net.suspect("A", "D")
+    net.run(2 * a.gms.config.agree_timeout)
+    assert b.held is not None, "a round may last so long"
+    net.run(2 * a.gms.config.agree_timeout)
+    assert b.held is None and b.gms.holds_expired == 1
+
+
+def test_what_is_held_is_handed_out_when_the_round_is_given_up(net: Any) -> None:
+    a, b, c, d = net.group("ABCD")
+    net.lose = lambda src, dest, batch: src is c or src is d
+    net.suspect("A", "D")
+    net.pump()
+    assert a.held == b.held == []
+    net.unsuspect("A", "D")
+    net.pump()
+    assert a.held is b.held is None and b.view == ("A", "B", "C", "D")
+    assert not b.gms.agreement._hold.armed and b.frozen == set()
 
 
 def test_joins_do_not_need_a_round(net: Any) -> None:
@@ -92,7 +153,7 @@ def test_the_round_covers_every_sender_that_is_not_in_the_new_view(net: Any) -> 
     """B has D still, since it did not get the view without it."""
     a, b, c, d = net.group("ABCD")
     d.dead = True
-    net.lose = lambda src, dest, batch: dest is b and batch.dest is None
+    net.lose = lambda src, dest, batch: dest is b and net.is_view(batch)
     net.suspect("A", "D")
     net.run(0.05)
     assert a.view == ("A", "B", "C")
@@ -117,7 +178,7 @@ def test_who_has_the_view_already_still_says_what_it_has_of_those_it_left_out(ne
     """B has D still, C has not; but its NAKACK2 remembers D."""
     a, b, c, d, e = net.group("ABCDE")
     d.dead = True
-    net.lose = lambda src, dest, batch: dest is b and batch.dest is None
+    net.lose = lambda src, dest, batch: dest is b and net.is_view(batch)
     net.suspect("A", "D")
     net.run(0.05)
     assert c.view == ("A", "B", "C", "E")
@@ -233,7 +294,7 @@ def test_a_view_that_overtakes_the_decision_waits_for_it(net: Any) -> None:
     kept: list[Any] = []
 
     def later(src: Any, dest: Any, batch: Any) -> bool:
-        """FREEZE and FETCH to C stay behind; the views do not."""
+        """What belongs to the round stays behind on its way to C; the views do not."""
         if dest is c and batch.header(AGREE_ID, FragHeader) is not None:
             kept.append((src, batch))
             return True
@@ -247,8 +308,11 @@ def test_a_view_that_overtakes_the_decision_waits_for_it(net: Any) -> None:
     assert c.view == ("A", "B", "C", "D"), "without word it never installs the view"
     assert c.gms.agreements_timed_out == 1
     net.lose = lambda src, dest, batch: False
-    src, fetch = kept[-1]
-    header, payload = fetch.header(AGREE_ID, FragHeader), fetch.payloads[0]
+    src, header, payload = next(
+        (src, h, batch.payloads[0])
+        for src, batch in kept
+        if (h := batch.header(AGREE_ID, FragHeader)).index == Kind.DECIDED
+    )
     late = Batch.of(c.address, AGREE_ID, header, payload=payload)
     late.src = src.address
     a.delivered[d.address] = 7  # A still keeps what is not stable
@@ -454,8 +518,8 @@ def test_a_leavers_messages_come_to_all_and_it_helps(net: Any) -> None:
     net.leave("C")
     net.run(0.1)
     assert a.view == b.view == ("A", "B") and c.left
-    assert [f.goals for f in a.fetches] == [{c.address: (5, c.address)}]
-    assert [f.goals for f in b.fetches] == [{c.address: (5, c.address)}]
+    assert [f.goals[c.address] for f in a.fetches] == [(5, c.address)]
+    assert [f.goals[c.address] for f in b.fetches] == [(5, c.address)]
 
 
 def test_a_leaver_counts_what_it_has_sent_and_not_delivered_to_itself_yet(net: Any) -> None:

@@ -361,7 +361,7 @@ def test_a_member_leaves(net: Any) -> None:
 
 def test_a_leaver_that_does_not_see_the_view_is_answered(net: Any) -> None:
     _, b, _ = net.group("ABC", leave_timeout=30.0)
-    net.lose = lambda src, dest, batch: dest is b and batch.dest is None
+    net.lose = lambda src, dest, batch: dest is b and net.is_view(batch)
     net.leave("B")
     net.run(0.1)
     assert b.left
@@ -507,7 +507,7 @@ def test_a_view_that_only_some_got_is_overtaken(net: Any) -> None:
     """A removes D, reaches C only, and crashes."""
     a, b, c, d = net.group("ABCD")
     d.dead = True
-    net.lose = lambda src, dest, batch: dest is b and batch.dest is None
+    net.lose = lambda src, dest, batch: dest is b and net.is_view(batch)
     net.suspect("A", "D")
     net.run(0.05)
     assert c.view == ("A", "B", "C") and b.view == ("A", "B", "C", "D")
