@@ -25,7 +25,6 @@ import msgspec
 
 from jgroups_py.address import UUID, Address
 from jgroups_py.batch import Batch
-from jgroups_py.protocols.gms import GMS
 from jgroups_py.view import MergeView, View, ViewId
 
 if TYPE_CHECKING:
@@ -195,16 +194,11 @@ class Messages:
 
     def _late(self, site: str) -> int:
         """Time-outs of rounds in which members of ``site`` agree, so far."""
-        return sum(
-            gms.agreements_timed_out + gms.holds_expired
-            for member in self._members.values()
-            if member.site == site and (gms := member.stack.find(GMS)) is not None
-        )
+        return sum(m.late_rounds or 0 for m in self._members.values() if m.site == site)
 
     def _in_time(self, member: Member, old: View) -> bool:
         """Survivors agree on everybody's messages at the end of the view ``old``."""
-        gms = member.stack.find(GMS)
-        if gms is None or gms.config.agree_timeout == 0:
+        if member.late_rounds is None:
             return False
         return self._late(member.site) == self._late_at[old.view_id]
 

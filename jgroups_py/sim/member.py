@@ -22,6 +22,7 @@ from jgroups_py.events import (
     ViewChange,
 )
 from jgroups_py.message import MessageType
+from jgroups_py.protocols.gms import GMS
 from jgroups_py.stack import Stack
 from jgroups_py.view import View
 
@@ -89,6 +90,15 @@ class Member:
     def payloads(self) -> list[bytes]:
         """Everything delivered, as bytes."""
         return [bytes(p or b"") for batch in self.batches for p in batch.payloads]
+
+    @property
+    def late_rounds(self) -> int | None:
+        """How often survivors did not agree in time, as far as this member knows. None: they do
+        not agree in its stack at all."""
+        gms = self.stack.find(GMS)
+        if gms is None or gms.config.agree_timeout == 0:
+            return None
+        return gms.agreements_timed_out + gms.holds_expired
 
     # --- the application acts
 

@@ -33,6 +33,7 @@ class Stage:
             address=UUID(bytes([number] * 16)),
             incarnation=1,
             site=site,
+            late_rounds=0,
             world=SimpleNamespace(now=1.0),
         )
         self.members[name] = member
@@ -102,6 +103,23 @@ def test_gap(stage: Stage) -> None:
     one, _, three = stage.sends("A", 3)
     stage.gets("B", "A", one, three)
     assert stage.checks == ["gap"]
+
+
+def test_survivors_differ_in_what_one_who_stays_sent(stage: Stage) -> None:
+    one, two = stage.sends("A", 2)
+    stage.gets("A", "A", one, two)
+    stage.gets("B", "A", one)
+    stage.view("AB", 2, "AB")
+    assert stage.checks == ["agreement"]
+
+
+def test_survivors_may_differ_in_it_when_one_could_not_be_waited_for(stage: Stage) -> None:
+    one, two = stage.sends("A", 2)
+    stage.gets("A", "A", one, two)
+    stage.gets("B", "A", one)
+    stage.members["A"].late_rounds += 1
+    stage.view("AB", 2, "AB")
+    assert stage.checks == []
 
 
 def test_the_first_message_of_a_joiner_is_its_first(stage: Stage) -> None:
