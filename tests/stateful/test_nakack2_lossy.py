@@ -11,7 +11,17 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from jgroups_py.address import UUID, Address
 from jgroups_py.batch import Batch
-from jgroups_py.events import Fetch, Fetched, Freeze, GetDigest, Release, SetDigest, Stable, Thaw, ViewChange
+from jgroups_py.events import (
+    Fetch,
+    Fetched,
+    Freeze,
+    GetDigest,
+    Release,
+    SetDigest,
+    Stable,
+    Thaw,
+    ViewChange,
+)
 from jgroups_py.headers import NakAckHeader2
 from jgroups_py.message import Flag, Transient
 from jgroups_py.protocols.nakack2 import NAKACK2
