@@ -566,10 +566,11 @@ def test_the_cut_leaves_the_buffers_with_the_view() -> None:
     assert sent(stack, NakAckType.XMIT_RSP) == [(C, [2])]
 
 
-def test_a_frozen_sender_goes_on_after_thaw() -> None:
+@pytest.mark.parametrize("events", [(Thaw((B,)), Release()), (Release(), Thaw((B,)))])
+def test_a_frozen_sender_goes_on_after_thaw(events: tuple[Event, ...]) -> None:
     stack = frozen()
-    stack.event_down(Thaw((B,)))
-    stack.event_down(Release())
+    for event in events:
+        stack.event_down(event)
     stack.advance(0)
     assert asked(stack) == [(B, (B, [3, 4]))]
     stack.up(data(B, 3, 4))
