@@ -102,6 +102,9 @@ class BuddyReplication(Replication):
         self._written: dict[Path, Node | None] = {}
         """What calls here have changed in this step of the machine."""
 
+    def passive_paths(self) -> Sequence[Path]:
+        return list(self.passive.paths)
+
     def statistics(self) -> Mapping[str, int]:
         nodes, size = self.container.backup_size()
         return {

@@ -33,7 +33,7 @@ class PassiveNodes:
 
     def __init__(self, manager: BuddyManager, mine: MemoryTree, tree: Callable[[], Tree]) -> None:
         self._tree = tree
-        self.paths: set[Path] = set()
+        self.paths: dict[Path, None] = {}
         self.failures = 0
         self._manager = manager
         self._mine = mine
@@ -51,7 +51,7 @@ class PassiveNodes:
         if not self._manager.machine.passive.put(tuple(path)):
             return False
         self._mine.discard(path)
-        self.paths.add(tuple(path))
+        self.paths[tuple(path)] = None
         return True
 
     def take(self, path: Fqn, node: Node) -> bool:
@@ -64,7 +64,7 @@ class PassiveNodes:
     def _back(self, nodes: dict[Path, Node]) -> None:
         for path, node in nodes.items():
             self._mine.load(Fqn(path), node)
-            self.paths.discard(path)
+            self.paths.pop(path, None)
         self._manager.activate({path: dict(node.attributes) for path, node in nodes.items()})
 
     def check(self, path: Fqn) -> None:
@@ -76,7 +76,7 @@ class PassiveNodes:
 
     def gone(self, path: Path) -> None:
         """It was passive, and is not any more: it moved, or a merge dropped it."""
-        self.paths.discard(path)
+        self.paths.pop(path, None)
         self._tree().evictor.stored(Fqn(path))
 
     # --- what others wait for

@@ -10,6 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 
+from jgroups_py.buddy.values import Path
 from jgroups_py.cache.call import Call
 from jgroups_py.cache.container import Container
 from jgroups_py.cache.discarded import DiscardedValues
@@ -64,6 +65,10 @@ class Replication(ABC):
     def position(self) -> Mapping[str, int] | None:
         """What the tree contains: of each origin the number of its last batch. None: nobody numbers."""
         return None
+
+    def passive_paths(self) -> Sequence[Path]:
+        """Nodes of this member whose values are in its store only, where others know that."""
+        return ()
 
     def statistics(self) -> Mapping[str, int]:
         """Counters by name."""

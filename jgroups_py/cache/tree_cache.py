@@ -401,6 +401,12 @@ class TreeCache:
             if node is not None:
                 yield at, node
 
+    def passive_paths(self, path: Fqn) -> list[Fqn]:
+        """Nodes at and below a path that this member owns, whose values have left memory for the store;
+        with buddies only."""
+        found = map(Fqn, self._replication.passive_paths())
+        return [at for at in found if at.is_within(path)]
+
     def path(self, path: AnyPath) -> Fqn:
         """The Fqn of what a caller gave."""
         return as_fqn(path)

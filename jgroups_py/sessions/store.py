@@ -2,7 +2,8 @@
 
     load    reads the node here; with buddies, it comes here from wherever it is, and is owned here
     save    what the request changed, as one change, only if the node is still there
-    sweep   removes what is over, a few nodes with each request; nobody needs to wait for that
+    sweep   removes what is over, a few nodes with each request; nobody needs to wait for that. What left
+            memory is not looked at: it is over at the latest when it has not come back for ``max_idle``
 
 All state is in the cache: any number of stores, in any number of processes, may work on it.
 """
@@ -70,6 +71,11 @@ class SessionStore:
         self._root = Fqn.parse(self.settings.root)
         self._sweeping: Iterator[tuple[Fqn, Node]] = iter(())
         self._swept_at = 0.0
+        self._passive: Iterator[Fqn] = iter(())
+        self._asleep: dict[Fqn, float] = {}
+        """Since when which session has not been in memory, as far as this round has come."""
+        self._before: dict[Fqn, float] = {}
+        """The same of the round before: who is not among them now has come back, or is gone."""
         self._counts: Counter[str] = Counter(
             dict.fromkeys(
                 ("loaded", "unknown", "created", "saved", "renewed", "removed", "expired", "gone"),
@@ -209,9 +215,16 @@ class SessionStore:
             if session.used and self._is_over(session.created, session.used):
                 over.append(path)
         now = self._clock()
+        for path in islice(self._passive, SWEEP_NODES):
+            looked += 1
+            since = self._asleep[path] = self._before.get(path, now)
+            if now - since > self.settings.max_idle:
+                over.append(path)
         if not looked and abs(now - self._swept_at) >= SWEEP_INTERVAL:
             self._swept_at = now
             self._sweeping = cache.local_nodes(self._root)
+            self._passive = iter(cache.passive_paths(self._root))
+            self._before, self._asleep = self._asleep, {}
         if over:
             try:
                 await self._expire(cache, over)

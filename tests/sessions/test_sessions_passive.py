@@ -1,0 +1,55 @@
+"""Sessions whose values have left memory: they are kept, and removed when they are over."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jgroups_py import MemoryNetwork
+from jgroups_py.cache import (
+    BuddyReplicationConfig,
+    CacheSettings,
+    EvictionConfig,
+    LoaderConfig,
+    RegionConfig,
+    StoreConfig,
+    open_tree_cache,
+)
+from jgroups_py.sessions import SessionSettings, SessionStore
+from jgroups_py.sessions.store import SWEEP_INTERVAL, Loaded
+
+SMALL = CacheSettings(
+    cache_mode="REPL_SYNC",
+    stack="sim.xml",
+    cluster_name="test",
+    buddy_replication_config=BuddyReplicationConfig(
+        buddy_replication_enabled=True, auto_data_gravitation=True
+    ),
+    eviction_policy_config=EvictionConfig(regions=(RegionConfig(name="/", max_nodes=3),)),
+    cache_loader_configuration=LoaderConfig(
+        cacheloader=StoreConfig(properties={"location": ":memory:"}),
+        passivation=True,
+        purge_on_startup=True,
+    ),
+)
+
+
+async def test_who_has_slept_for_as_long_as_a_session_may_is_removed_and_nobody_else(
+    autojump_clock: Any,
+) -> None:
+    now = 1000.0
+    store = SessionStore(SessionSettings(max_idle=100.0), clock=lambda: now)
+    async with open_tree_cache(SMALL, name="A", transport=MemoryNetwork()) as cache:
+
+        async def visit(cookie: str = "") -> str:
+            loaded: Loaded = await store.load(cache, f"session={cookie}")
+            loaded.session["seen"] = now
+            return (await store.save(cache, loaded)).partition(";")[0].partition("=")[2]
+
+        cookies = [await visit() for _ in range(10)]
+        assert len(cache.passive_paths(store._root)) >= 7
+        for _ in range(20):  # one visitor comes again and again, the others sleep
+            now += SWEEP_INTERVAL + 1
+            for _ in range(3):
+                await visit(cookies[0])
+        assert store.statistics()["expired"] == 9
+        assert await cache.children("/sessions") == (store._path(cookies[0].partition(".")[0])[-1],)
