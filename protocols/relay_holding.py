@@ -66,6 +66,18 @@ class Holding:
         relay.home.second_look = False
         self.round = Collect(relay.view_key, [m for m in relay.line if m != relay.local_address])
 
+    def collect_again(self) -> None:
+        """What a state contains has not come by here, so nothing of it was kept."""
+        relay = self.relay
+        if not relay.is_holder:
+            return
+        relaying = relay.is_relay and self.complete
+        self.complete = False
+        self.new_round()
+        relay.home.second_look = relaying  # its sessions go on
+        relay.reporting.send()
+        self.ask_round()
+
     def ask_round(self) -> None:
         relay = self.relay
         if self.round is None or relay.joining.joined_with:

@@ -117,6 +117,9 @@ class Joining:
 
     def on_state(self, provider: Address | None) -> None:
         """The state of ``provider`` came, or (None) none."""
+        if provider is not None:
+            # After what was held back: answers to a round that is under way are older.
+            self.relay.machine.soon(self.relay.holding.collect_again)
         mark = None if provider is None else self.state_marks.get(provider)
         if mark is not None:
             self.begin_with_state(mark)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from relay_harness import Member, Net
 
-from jgroups_py.events import FlowBlocked, FlowOpened
+from jgroups_py.events import FlowBlocked, FlowOpened, GetState, StateReceived, StateRequested
 from jgroups_py.protocols.relay_state import RelayState
 from jgroups_py.protocols.relay_wire import BridgeGap, Forget, Known, StillKnown, decode_bridged
 
@@ -61,6 +61,72 @@ def test_who_is_no_longer_in_line_keeps_its_copies() -> None:
     net.release()
     net.settle()
     assert got(net, "O", "Y", "Z", "T") == [[1]] * 3
+
+
+@pytest.mark.parametrize("marked", [True, False])
+@pytest.mark.parametrize(("name", "other"), [("R", "S"), ("S", "R")])
+def test_a_holder_fetches_the_copies_of_what_a_state_contained(
+    name: str, other: str, marked: bool
+) -> None:
+    """STATE_TRANSFER does not hand up what is in the state (all 20045)."""
+    net = started(buffering_members=2)
+    holder, provider, origin = (net.members[n] for n in (name, "M", "O"))
+    net.hold("bridge")
+    net.hold("mc", dst=name, src="O")
+    net.send("O", 2)
+    net.deliver("mc", "uc")
+    holder.machine.enter(net.now)
+    holder.stack.event_down(GetState(None, 1.0))
+    holder.machine.leave()
+    if marked:
+        provider.machine.enter(net.now)
+        provider.bottom.pass_event_up(StateRequested(holder.id, 1))
+        provider.machine.leave()
+        net.deliver("uc")
+    holder.positions[origin] = len(origin.log)
+    holder.machine.enter(net.now)
+    holder.bottom.pass_event_up(StateReceived(provider.id, b"everything up to O#2"))
+    holder.machine.leave()
+    assert not holder.relay.holding.complete
+    net.deliver("uc")
+    assert holder.relay.holding.complete
+    net.crash("O", other)
+    net.release()
+    net.settle()
+    assert got(net, "O", "Y", "Z", "T") == [[1, 2]] * 3
+
+
+def test_a_round_that_is_under_way_when_a_state_comes_begins_anew() -> None:
+    """M collects; the answers were held back like everything else, and are older than the state."""
+    net = started(buffering_members=2)
+    holder, provider, origin = (net.members[n] for n in ("M", "R", "O"))
+    net.hold("bridge")
+    net.hold("mc", dst="M", src="O")
+    net.crash("S")
+    net.deliver("view")
+    net.hold("uc", dst="M")
+    net.deliver()
+    assert holder.relay.holding.round is not None
+    net.send("O", 2)
+    net.deliver()
+    provider.machine.enter(net.now)
+    provider.bottom.pass_event_up(StateRequested(holder.id, 1))
+    provider.machine.leave()
+    holder.positions[origin] = len(origin.log)
+    holder.machine.enter(net.now)
+    holder.stack.event_down(GetState(None, 1.0))
+    holder.bottom.pass_event_up(StateReceived(provider.id, b"everything up to O#2"))
+    for sender in (provider, origin):
+        for batch in net.unicasts.pop((sender, holder)):
+            holder.bottom.pass_up(batch)
+    holder.machine.leave()
+    net.holds = [("bridge", {"dst": "", "src": ""})]
+    net.deliver("uc")
+    assert holder.relay.holding.complete
+    net.crash("O", "R")
+    net.release()
+    net.settle()
+    assert got(net, "O", "Y", "Z", "T") == [[1, 2]] * 3
 
 
 def test_who_is_asked_answers_only_after_it_has_that_view() -> None:
