@@ -19,9 +19,10 @@ A message that is larger than ``max_credits`` goes when nothing else is under wa
 has been taken. (Java needs FRAG2's frag_size below max_credits; so does a mixed group.)
 
 Credits are totals here, but increments on the wire. A credit gets lost when a merge skips messages
-between groups that could not hear each other: a member of the other side that asks twice while nothing
-of it comes is owed what it asks for, but not what is still to consume; once a merge, since what it asks
-for may as well be on its way. Anybody else is when nothing has come of it for LEAK_SECONDS.
+between groups that could not hear each other: a member of the other side that asks twice, and of which
+nothing has come for a while, is owed what it asks for, but not what is still to consume; once a merge,
+since what it asks for may as well be on its way. Anybody else is when nothing has come of it, nor gone
+to it, for LEAK_SECONDS.
 
 Source:  JGroups FlowControl, MFC, UFC, Credit; WIRE.md 11.6.
 Differs: Java replenishes what was received; here, what was consumed. A sender that would wait for a
@@ -106,12 +107,17 @@ class Lane:
 
 @dataclass(slots=True)
 class _Debt:
-    """What is owed to one sender. Bytes, and when it last asked in vain (None: it did not)."""
+    """What is owed to one sender. Bytes, and when it first asked for more than there is (None: it did
+    not)."""
 
     held: int = 0
     owed: int = 0
     wanted: int = 0
     vain_at: float | None = None
+    missing: int = 0
+    """The least that was neither held nor owed of what it has asked for since."""
+    moved_at: float = 0.0
+    """When something last came of it, or went to it."""
     merged: bool = False
     """It was on the other side of the last merge; what it had sent before may be skipped."""
 
@@ -328,7 +334,7 @@ class FlowControl(Protocol):
         if debt is None:
             debt = self._new_debt(src)
         debt.held += length
-        debt.vain_at = None
+        self._moved(debt)
         self.bytes_received += length
         owing = Batch(
             batch.dest,
@@ -342,6 +348,11 @@ class FlowControl(Protocol):
         )
         owing._length = length
         return owing
+
+    def _moved(self, debt: _Debt) -> None:
+        debt.moved_at = self.now
+        if not debt.merged:
+            debt.vain_at = None
 
     def _new_debt(self, src: Address) -> _Debt:
         members = () if self._view is None else self._view.members
@@ -386,23 +397,27 @@ class FlowControl(Protocol):
     def _on_request(self, src: Address, wanted: int) -> None:
         debt = self._debts.get(src) or self._new_debt(src)
         debt.wanted = wanted
+        missing = wanted - debt.held - debt.owed
+        if missing <= 0:
+            debt.vain_at = None
+        elif debt.vain_at is None:
+            debt.vain_at = self.now
+            debt.missing = missing
+        else:
+            debt.missing = min(debt.missing, missing)
+            wait = self.config.max_block_time / 2 if debt.merged else LEAK_SECONDS
+            if max(debt.vain_at, debt.moved_at) + wait <= self.now:
+                self.leaks_repaired += 1
+                self.trace("leak_repaired", sender=src, amount=debt.missing)
+                debt.merged = False
+                debt.owed += debt.missing
         if debt.owed:
             self._replenish(src, debt)
-        elif debt.held < wanted:
-            wait = self.config.max_block_time / 2 if debt.merged else LEAK_SECONDS
-            if debt.vain_at is None:
-                debt.vain_at = self.now
-            elif debt.vain_at + wait <= self.now:
-                self.leaks_repaired += 1
-                debt.merged = False
-                debt.owed = wanted - debt.held
-                self.trace("leak_repaired", sender=src, amount=debt.owed)
-                self._replenish(src, debt)
 
     def _replenish(self, to: Address, debt: _Debt) -> None:
         amount, debt.owed = debt.owed, 0
         debt.wanted = max(0, debt.wanted - amount)
-        debt.vain_at = None
+        self._moved(debt)
         self.replenishments_sent += 1
         self.trace("replenish", to=to, amount=amount)
         self._say(to, FcType.REPLENISH, amount)

@@ -333,6 +333,38 @@ def test_what_got_lost_is_replaced_while_a_part_of_a_message_waits_for_the_rest(
     assert said(stack) == [], "the rest is here to be consumed"
 
 
+def test_what_got_lost_is_replaced_though_the_little_that_is_left_comes_and_goes() -> None:
+    """80 of 100 are lost; a request brings the other 20, and those are used at once (all 20134)."""
+    stack = fake()
+    merge(stack)
+    deliver(stack, 20)
+    consume(stack)
+    stack.up(control(FcType.CREDIT_REQUEST, B, 100))
+    assert said(stack) == [(B, "REPLENISH", 20, 3)]
+    deliver(stack, 20)
+    consume(stack)
+    stack.up(control(FcType.CREDIT_REQUEST, B, 100))
+    assert said(stack) == [(B, "REPLENISH", 20, 3)], "the rest may be on its way"
+    deliver(stack, 20)
+    stack.advance(5)
+    stack.up(control(FcType.CREDIT_REQUEST, B, 100))
+    assert said(stack) == [(B, "REPLENISH", 80, 3)]
+    consume(stack)
+    assert said(stack) == [(B, "REPLENISH", 20, 3)]
+
+
+def test_what_was_under_way_at_one_request_only_is_not_lost() -> None:
+    stack = fake()
+    merge(stack)
+    stack.up(control(FcType.CREDIT_REQUEST, B, 60))
+    deliver(stack, 50)
+    stack.advance(5)
+    stack.up(control(FcType.CREDIT_REQUEST, B, 100))
+    assert said(stack) == [(B, "REPLENISH", 50, 3)]
+    stack.up(control(FcType.CREDIT_REQUEST, B, 50))
+    assert said(stack) == [], "50 are held"
+
+
 def merge(stack: FakeStack) -> None:
     """A with C, and B."""
     parts = (View(ViewId(A, 3), (A, C)), View(ViewId(B, 3), (B,)))
