@@ -83,7 +83,8 @@ class Messages:
         self.delivered = 0
         self.of_site: dict[Address, str] = {}
         self.parted: dict[tuple[Address, Address], None] = {}
-        """(member, other): the first had a view without the second after one with it."""
+        """(member, other): the first had a view without the second after one with it, or they were
+        in different groups that merged. Credits of before may be given twice then."""
 
     def watch(self, member: Member) -> None:
         self._members[member.address] = member
@@ -189,6 +190,7 @@ class Messages:
             mine = next((s for s in view.subgroups if member.address in s.members), None)
             for other in view.members:
                 if other != member.address and (mine is None or other not in mine.members):
+                    self.parted[member.address, other] = None
                     self._part(seen, other)
                     self._lose(other, member)
 
