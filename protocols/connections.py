@@ -73,6 +73,10 @@ class State(Enum):
     GONE = auto()
 
 
+CONNECTING: Final = State.CONNECTING
+OPEN: Final = State.OPEN
+
+
 class FrameReader:
     """Cuts a stream into frames. Every byte is copied twice at most, however it was cut."""
 
@@ -279,7 +283,7 @@ class Connections:
 
     def send(self, peer: IpAddress, frames: Sequence[bytes]) -> None:
         """Sends frames (with their length before them) to a peer, connecting if need be."""
-        connection = self.connect(peer)
+        connection = self._peers.get(peer) or self.connect(peer)
         if connection is None:
             self.counts["dropped_unreachable"] += len(frames)
             self._protocol.machine.soon(partial(self._on_failed, peer, True))
@@ -289,7 +293,8 @@ class Connections:
     def write(self, connection: Connection, frames: Sequence[bytes]) -> None:
         """Sends frames on a connection, or as many as its queue has room for."""
         limit = self._limits.max_send_queue
-        if connection.state is State.CONNECTING:
+        state = connection.state
+        if state is CONNECTING:
             for frame in frames:
                 if connection.waiting_size + len(frame) > limit:
                     self.counts["dropped_send_queue_full"] += 1
@@ -297,7 +302,7 @@ class Connections:
                     connection.waiting.append(frame)
                     connection.waiting_size += len(frame)
             return
-        if connection.state is not State.OPEN:
+        if state is not OPEN:
             self.counts["dropped_unreachable"] += len(frames)
             return
         room = limit - connection.unsent
@@ -312,7 +317,7 @@ class Connections:
 
     def _write(self, connection: Connection, data: bytes) -> None:
         connection.written += len(data)
-        self._protocol.put(Write(connection.handle, data))
+        self._protocol.machine.put(Write(connection.handle, data))
 
     def close(self, connection: Connection, *, abort: bool = False) -> None:
         """Closes a connection on our own account; ``on_lost`` is not called.
@@ -387,9 +392,10 @@ class Connections:
         connection = self._all.get(item.handle)
         if connection is None:
             return
+        if type(item) is Received:
+            self._received(connection, item.data)
+            return
         match item:
-            case Received(_, data):
-                self._received(connection, data)
             case Writable(_, unsent):
                 self._writable(connection, unsent)
             case Connected():
@@ -595,6 +601,8 @@ class Connections:
 
 def framed(packets: Sequence[bytes]) -> list[bytes]:
     """Packets with their lengths, joined into pieces of about WRITE_SIZE bytes."""
+    if len(packets) == 1:
+        return [encode_frame(packets[0])]
     return joined([encode_frame(packet) for packet in packets])
 
 

@@ -320,8 +320,8 @@ class Discovery(Protocol):
         )
 
     def up(self, batch: Batch) -> None:
-        header = batch.header(self.protocol_id, PingHeader)
-        if header is None:
+        header = batch.headers.get(self.protocol_id)
+        if type(header) is not PingHeader:
             self.pass_up(batch)
             return
         for payload in batch.payloads:

@@ -445,8 +445,8 @@ class FD_SOCK2(Protocol):
             self._clean_timer.start(self._interval)
 
     def up(self, batch: Batch) -> None:
-        header = batch.header(self.protocol_id, FdHeader)
-        if header is None:
+        header = batch.headers.get(self.protocol_id)
+        if type(header) is not FdHeader:
             self.pass_up(batch)
             return
         members = tuple(m for m in header.members if m in self._members and m != self.local_address)

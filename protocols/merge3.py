@@ -184,8 +184,8 @@ class MERGE3(Protocol):
     # --- messages
 
     def up(self, batch: Batch) -> None:
-        header = batch.header(self.protocol_id, MergeHeader)
-        if header is None:
+        header = batch.headers.get(self.protocol_id)
+        if type(header) is not MergeHeader:
             self.pass_up(batch)
             return
         src = batch.src

@@ -31,7 +31,7 @@ from jgroups_py.config import Bytes, Seconds
 from jgroups_py.errors import ConfigError
 from jgroups_py.events import Suspect, Unreachable, VersionHeard
 from jgroups_py.packets import Packet
-from jgroups_py.ports import Bind, BindFailed, Bound, In
+from jgroups_py.ports import Bind, BindFailed, Bound, In, Received
 from jgroups_py.protocols.connections import Connection, Connections, Limits, framed
 from jgroups_py.protocols.transport import TP
 from jgroups_py.wire import DEFAULT_VERSION, make_version, same_minor
@@ -173,7 +173,9 @@ class TCP(TP):
         )
 
     def on_input(self, item: In) -> None:
-        if isinstance(item, Bound):
+        if type(item) is Received:
+            self._connections.on_input(item)
+        elif isinstance(item, Bound):
             host, port = item.local
             self._connections.local = IpAddress(
                 self.config.external_addr or host, self.config.external_port or port
@@ -204,8 +206,8 @@ class TCP(TP):
         self._send(physical, packets, framed(packets))
 
     def _send(self, physical: IpAddress, packets: Sequence[bytes], pieces: Sequence[bytes]) -> None:
-        for packet in packets:
-            self.sent(packet)
+        self.packets_sent += len(packets)
+        self.bytes_sent += sum(map(len, packets))
         self._connections.send(physical, pieces)
 
     # --- connections

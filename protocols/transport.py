@@ -234,7 +234,7 @@ class TP(Protocol):
         if dest is None:
             if not batch.transient & _DONT_LOOPBACK:
                 self._loop_back(batch)
-        elif dest == self.local_address or dest == self.physical:
+        elif dest == self.stack.address or dest == self.physical:
             self._loop_back(batch)
             return
         queue = self._queues.get(dest)

@@ -220,16 +220,17 @@ class UNICAST3(Protocol):
         ):
             self.pass_down(batch)
             return
+        now = self.machine.now
         conn = self._outgoing.get(dest)
         if conn is None:
             conn = self._connect(dest)
-        conn.used_at = self.now
+        conn.used_at = now
         count = len(batch.payloads)
         self.sent += count
         first = conn.seqno + 1
         conn.seqno += count
         if conn.resend_at is None:
-            conn.resend_at = conn.progress_at = self.now + self.config.xmit_interval
+            conn.resend_at = conn.progress_at = now + self.config.xmit_interval
             conn.tries = 0
             self._arm_tick(conn.resend_at)
         if first == 1:

@@ -97,8 +97,8 @@ class VERIFY_SUSPECT2(Protocol):
     # --- messages
 
     def up(self, batch: Batch) -> None:
-        header = batch.header(self.protocol_id, VerifyHeader2)
-        if header is None:
+        header = batch.headers.get(self.protocol_id)
+        if type(header) is not VerifyHeader2:
             self.pass_up(batch)
             return
         if header.type == VerifyType.ARE_YOU_DEAD:

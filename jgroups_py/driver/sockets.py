@@ -91,10 +91,14 @@ class SocketDriver(Driver):
     # --- doing
 
     def execute(self, outs: Sequence[Out]) -> None:
-        sockets, faults = self.sockets, self.faults
+        sockets, streams, faults = self.sockets, self.streams, self.faults
         for out in outs:
             kind = type(out)
-            if kind is SendTo:
+            if kind is Write:
+                stream = streams.get(out.handle)
+                if stream is not None:
+                    stream.write(out.data)  # type: ignore[union-attr]
+            elif kind is SendTo:
                 udp = sockets.get(out.handle)
                 if udp is None or (faults is not None and not faults.sends(out.dest)):  # type: ignore[union-attr]
                     continue
@@ -113,10 +117,6 @@ class SocketDriver(Driver):
 
     def _execute_rare(self, out: Out) -> None:
         match out:
-            case Write(handle, data):
-                stream = self.streams.get(handle)
-                if stream is not None:
-                    stream.write(data)
             case Bind():
                 self._bind(out)
             case JoinGroup():
