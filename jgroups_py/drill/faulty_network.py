@@ -242,5 +242,7 @@ class FaultyDriver(MemoryDriver):
                 self.take(waiting)
 
     def turn(self) -> None:
-        if not self._paused:
+        if self._paused:
+            self._woken = False  # ``resume`` makes a turn; until then nobody need ask again
+        else:
             super().turn()
