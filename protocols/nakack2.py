@@ -792,7 +792,6 @@ class NAKACK2(Protocol):
         for member, sender in self._frozen.items():
             self._check_sender(member, sender, False)
         assert not (self._senders.keys() & self._frozen.keys())
-        assert all(s.window.closed == self._held for s in self._senders.values())
         if self._view is not None:
             for member in self._view.members:
                 assert member in self._senders or member in self._frozen
@@ -826,6 +825,7 @@ class NAKACK2(Protocol):
             window.check()
             kept.check()
             assert sender.purged <= window.delivered
+            assert window.closed == (self._held or not present)
             sender.checked = state
         if sender is self._own:
             assert kept.last in (0, self._seqno)
