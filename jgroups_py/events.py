@@ -29,6 +29,7 @@ Who says what:
     FlowBlocked, FlowOpened   up  MFC, UFC, RELAY -> channel
     GetState, StateReady      down  channel -> STATE_TRANSFER
     StateRequested, StateReceived, StateFailed   up  STATE_TRANSFER -> channel
+    StateAwaited        down  STATE_TRANSFER -> NAKACK2
     Disconnect          down  channel -> RELAY -> GMS
     Disconnected        up    GMS -> channel                   the group knows, or need not
     Expel               up    GMS -> channel                   the group went on without us
@@ -185,6 +186,14 @@ class Silent(Event):
     """All members that are not heard at present; they cannot notice a neighbour's end."""
 
     members: tuple[Address, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StateAwaited(Event):
+    """A state was asked for, or has come or failed: meanwhile keep what is stable, too. The state may
+    be older, and what it does not contain is delivered again."""
+
+    awaited: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ Place: above failure detection, below UNICAST3 and STABLE.
     XMIT_RSP from Q           as MSG
     HIGHEST_SEQNO from P      P has sent that much: is something missing at the end?
     nothing sent for a while  HIGHEST_SEQNO
-    Stable                    forget what everybody has
+    Stable                    forget what everybody has; while a state is awaited, only own messages
     SetDigest, MergeDigest    where to start with a sender
     ViewChange                senders that left are closed, new ones begin at 0
     Freeze, Fetch, Thaw, Release   survivors agree; see events.py. Held: nothing is handed out
@@ -49,6 +49,7 @@ from jgroups_py.events import (
     Release,
     SetDigest,
     Stable,
+    StateAwaited,
     Thaw,
     ViewChange,
 )
@@ -172,6 +173,8 @@ class NAKACK2(Protocol):
         self._held = False
         """Nothing is handed out until the view comes, of nobody: survivors agree."""
         self._fetching = False
+        self._keeping = False
+        """A state is awaited: what is stable is kept, we may have to go back."""
         self._view: View | None = None
         self._digest_set = False
         self._early: list[Batch] = []
@@ -527,6 +530,8 @@ class NAKACK2(Protocol):
                 self._thaw(event.members)
             case Release():
                 self._release()
+            case StateAwaited():
+                self._keeping = event.awaited
             case _:
                 self.pass_event_down(event)
 
@@ -655,7 +660,7 @@ class NAKACK2(Protocol):
                 continue
             window = sender.window
             stable = min(delivered, window.delivered)
-            if stable > sender.purged:
+            if stable > sender.purged and (sender is self._own or not self._keeping):
                 sender.purged = stable
                 sender.kept.drop_to(stable)
             if sender is not self._own:

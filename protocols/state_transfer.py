@@ -49,6 +49,7 @@ from jgroups_py.events import (
     GetDigest,
     GetState,
     SetDigest,
+    StateAwaited,
     StateFailed,
     StateReady,
     StateReceived,
@@ -367,6 +368,7 @@ class STATE_TRANSFER(Protocol):
             return
         self._covered.clear()
         self._transfer = _Transfer(candidates, timeout, self._digest())
+        self.pass_event_down(StateAwaited(True))
         self._ask(self._transfer)
 
     def _ask(self, transfer: _Transfer) -> None:
@@ -499,7 +501,9 @@ class STATE_TRANSFER(Protocol):
     def _end(self) -> list[Batch | Event]:
         held, self._held = self._held, []
         self._held_bytes = 0
-        self._transfer = None
+        if self._transfer is not None:
+            self._transfer = None
+            self.pass_event_down(StateAwaited(False))
         self._answer_timer.cancel()
         return held
 

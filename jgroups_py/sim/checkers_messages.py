@@ -53,6 +53,8 @@ class _Track:
 class _Seen:
     tracks: dict[tuple[Address, int], _Track] = field(default_factory=dict)
     view: View | None = None
+    jumped: bool = False
+    """A state came since that view; it may contain what was sent after the next."""
 
     def track(self, origin: Address, kind: int) -> _Track:
         track = self.tracks.get((origin, kind))
@@ -169,7 +171,8 @@ class Messages:
         if old is None:
             return
         merged = isinstance(view, MergeView)
-        if view.left_since(old) and not merged and self._in_time(member, old):
+        jumped, seen.jumped = seen.jumped, False
+        if view.left_since(old) and not merged and not jumped and self._in_time(member, old):
             for stays in view:
                 track = seen.tracks.get((stays, MULTICAST))
                 if track is not None and not track.apart:
@@ -248,6 +251,7 @@ class Messages:
         if state is None:
             return
         seen = self._seen[member.address]
+        seen.jumped = True
         for raw, number, apart in msgspec.msgpack.decode(state, type=_STATE):
             track = seen.track(UUID(raw), MULTICAST)
             if raw == member.address and number < track.last and not apart:

@@ -23,6 +23,7 @@ from jgroups_py.events import (
     Release,
     SetDigest,
     Stable,
+    StateAwaited,
     Thaw,
     ViewChange,
 )
@@ -664,6 +665,27 @@ def test_an_oob_message_at_the_goal_takes_nothing_beyond_it_along() -> None:
     assert stack.take_up_events(Fetched) == [Fetched()]
     stack.event_down(view_change(2, A, C))
     assert got(stack) == []
+
+
+def test_while_a_state_is_awaited_what_is_stable_is_kept_since_it_may_be_older() -> None:
+    stack = joined()
+    stack.up(data(B, 1, 8))
+    stack.event_down(StateAwaited(True))
+    stack.down(Batch(None, [b"own"], {}))
+    for batch in stack.take_down():
+        stack.up(replace(batch, src=A))
+    stack.event_down(Stable(digest(a=1, b=5)))
+    stack.take_up()
+    stack.event_down(SetDigest(digest(b=2), replace=True))
+    stack.event_down(StateAwaited(False))
+    stack.advance(0)
+    assert got(stack) == [3, 4, 5, 6, 7, 8]
+    assert count(stack, "unstable") == 0, "its own are never delivered again"
+    stack.event_down(Stable(digest(b=5)))
+    stack.up(request(C, B, 5))
+    assert sent(stack, NakAckType.XMIT_RSP) == [(C, [5])], "a run is forgotten as a whole"
+    stack.event_down(Stable(digest(b=8)))
+    assert count(stack, "kept") == 0
 
 
 def test_a_merge_moves_a_frozen_sender() -> None:
