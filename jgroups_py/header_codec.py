@@ -58,12 +58,16 @@ def read_headers(r: Reader) -> list[tuple[int, Header]]:
     return [read_header(r) for _ in range(count)]
 
 
+_NAKACKS: Final = (h.NakAckHeader2, h.NakAckHeader)
+_UNICASTS: Final = (h.UnicastHeader3, h.UnicastHeader)
+
+
 def sequence_offset(header: Header) -> int | None:
     """Where in the body the compressed number starts that advances within a run; None when the
     header has none on the wire."""
-    if isinstance(header, h.NakAckHeader2 | h.NakAckHeader):
+    if isinstance(header, _NAKACKS):
         return None if header.type == h.NakAckType.XMIT_REQ else 1
-    if isinstance(header, h.UnicastHeader3 | h.UnicastHeader):
+    if isinstance(header, _UNICASTS):
         return 1 if header.type in (h.UnicastType.DATA, h.UnicastType.ACK) else None
     if isinstance(header, h.CorrelatorHeader):  # and MultiDestinationHeader
         return 1 if header.request_id else None

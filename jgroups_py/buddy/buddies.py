@@ -79,9 +79,10 @@ class Buddies:
     @property
     def complete(self) -> bool:
         """Have all wanted members everything, and nobody else anything?"""
-        return len(self.holders) == len(self.wanted) and all(
-            h.state is COMPLETE for h in self.holders.values()
-        )
+        for holder in self.holders.values():
+            if holder.state is not COMPLETE:
+                return False
+        return len(self.holders) == len(self.wanted)
 
     # --- choosing
 
@@ -147,7 +148,11 @@ class Buddies:
 
     @property
     def pushing(self) -> bool:
-        return not self.blocked and any(h.todo is not None for h in self.holders.values())
+        if not self.blocked:
+            for holder in self.holders.values():
+                if holder.todo is not None:
+                    return True
+        return False
 
     def _push(self, member: Address, holder: Holder, todo: deque[Path]) -> None:
         machine = self.machine

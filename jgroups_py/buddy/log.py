@@ -40,12 +40,12 @@ class Log:
     ) -> None:
         """Sends an entry to every holder that is not dismissed; ``then`` once all holders have it."""
         self.seq += 1
-        op = Op(self.seq, tuple((p, n and self.replica(n)) for p, n in changes), adopted)
+        op = Op(self.seq, tuple([(p, n and self.replica(n)) for p, n in changes]), adopted)
         for member in self.machine.buddies.receivers():
             self.machine.send(member, op)
         for path, _ in changes:
             self._touched[path] = self.seq
-        self._entries.append((self.seq, tuple(path for path, _ in changes)))
+        self._entries.append((self.seq, tuple([path for path, _ in changes])))
         if then is not None:
             self._waiting.append((self.seq, then))
 
@@ -69,8 +69,10 @@ class Log:
 
     def advance(self) -> bool:
         """Takes account of acknowledgements and of holders that have gone; runs what waited for them."""
-        acked = self.machine.buddies.acked_by_all(self.seq)
-        moved = acked > self.acked
+        moved = False
+        if self.acked < self.seq:
+            acked = self.machine.buddies.acked_by_all(self.seq)
+            moved = acked > self.acked
         if moved:
             self.acked = acked
             entries, touched = self._entries, self._touched

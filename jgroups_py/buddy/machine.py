@@ -397,9 +397,10 @@ class BuddyMachine:
                     break
         if self.leaving.begun:
             self.leaving.look()
-        if self.protected != self._protected:
-            self._protected = not self._protected
-            self.event("protected" if self._protected else "unprotected")
+        protected = self.protected
+        if protected != self._protected:
+            self._protected = protected
+            self.event("protected" if protected else "unprotected")
 
     @property
     def protected(self) -> bool:

@@ -107,7 +107,10 @@ def weight(value: Any) -> int:
 
 
 def covers(wanted: Iterable[Wanted], path: Path) -> bool:
-    return any(path == base or (deep and path[: len(base)] == base) for base, deep in wanted)
+    for base, deep in wanted:  # noqa: SIM110 - a generator doubles what this costs
+        if path == base or (deep and path[: len(base)] == base):
+            return True
+    return False
 
 
 def overlap(left: Iterable[Wanted], right: Iterable[Wanted]) -> bool:

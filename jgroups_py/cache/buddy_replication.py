@@ -121,7 +121,7 @@ class BuddyReplication(Replication):
         for scope in call.scopes:
             self.passive.check(scope.path)
         if call.writes:
-            wanted = tuple(self._wanted(scope, search) for scope in call.scopes)
+            wanted = tuple([self._wanted(scope, search) for scope in call.scopes])
         else:
             wanted = tuple(
                 (tuple(scope.path), True)

@@ -19,6 +19,8 @@ from jgroups_py.errors import CacheRefused, RemoteProtocolError
 
 KIND: Final = b"\xb1"
 """First byte of each payload: buddy replication, form 1."""
+_BYTES: Final = (bytes, memoryview)
+_OF_SITES: Final = (ToSite, FromSite)
 
 
 def payload_of(tag: ViewKey, message: Message) -> bytes:
@@ -28,13 +30,13 @@ def payload_of(tag: ViewKey, message: Message) -> bytes:
 
 def message_of(payload: object) -> tuple[ViewKey, Message]:
     """RemoteProtocolError for everything that ``payload_of`` does not write."""
-    if not isinstance(payload, bytes | memoryview) or payload[:1] != KIND:
+    if not isinstance(payload, _BYTES) or payload[:1] != KIND:
         raise RemoteProtocolError("not of buddy replication")
     tag, message = decode(bytes(payload[1:]))
     try:
         for path, entry in _entries(message):
             _check(path, entry, in_log=isinstance(message, Op))
-        if isinstance(message, ToSite | FromSite):
+        if isinstance(message, _OF_SITES):
             _check_site(message.message)
     except CacheRefused as error:
         raise RemoteProtocolError(f"not a node of a cache: {error}") from None
@@ -85,8 +87,9 @@ def _check(path: Path, entry: Entry | None, *, in_log: bool) -> None:
 
 
 def _check_path(path: Path) -> None:
-    if not path or Fqn(path).is_within(BACKUP_ROOT):
-        raise CacheRefused(f"{Fqn(path)} cannot be owned")
+    fqn = Fqn(path)
+    if not fqn or fqn[0] == BACKUP_ROOT[0]:
+        raise CacheRefused(f"{fqn} cannot be owned")
 
 
 def _check_value(path: Path, found: object, removed: bool) -> None:
