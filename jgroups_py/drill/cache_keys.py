@@ -38,11 +38,10 @@ def value_size(text: str) -> int:
     return size
 
 
+PARTS: Final = ("read_ratio", "remove_ratio", "stickiness")
 READERS: Final[dict[str, Callable[[str], Any]]] = {
     "keys": keys,
-    "read_ratio": part,
-    "remove_ratio": part,
-    "stickiness": part,
+    **{name: lambda text: values.span(text, part) for name in PARTS},
     "value_size": value_size,
 }
 KEYS: Final = tuple(READERS)

@@ -391,18 +391,21 @@ class _Reader:
                     if "stop" in found
                     else None,
                     self._place(item),
-                    self._load(found, where) if self._workload == "cache" else None,
+                    *(self._load(found, where) if self._workload == "cache" else ()),
                 )
             )
         return tuple(lines)
 
-    def _load(self, found: dict[str, tuple[yaml.Node, yaml.Node]], where: str) -> Load:
+    def _load(
+        self, found: dict[str, tuple[yaml.Node, yaml.Node]], where: str
+    ) -> tuple[Load, tuple[tuple[str, Span], ...]]:
         given = {
             key: self._value(found[key][1], f"{where}.{key}", read)
             for key, read in cache_keys.READERS.items()
             if key in found
         }
-        return Load(**given)
+        drawn = tuple((name, given.pop(name)) for name in cache_keys.PARTS if name in given)
+        return Load(**given), drawn
 
     def _size(self, node: yaml.Node, where: str) -> int:
         size = self._value(node, where, values.size)

@@ -96,6 +96,8 @@ class Traffic:
     place: Place
     cache: Load | None = None
     """Of caches: what is asked for; ``size`` means nothing then."""
+    drawn: tuple[tuple[str, Span], ...] = ()
+    """Parts of ``cache`` that were given, by name."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from jgroups_py.drill.model import (
     Drill,
@@ -282,6 +283,10 @@ def _loads(line: Traffic, where: str, draw: _Draws, last_event: float) -> list[L
             column=line.place.column,
             where=where,
         )
+    cache = line.cache
+    if cache is not None:
+        parts: dict[str, Any] = {name: draw(span, f"{where}.{name}") for name, span in line.drawn}
+        cache = replace(cache, **parts)
     return [
         Load(
             line.site,
@@ -290,7 +295,7 @@ def _loads(line: Traffic, where: str, draw: _Draws, last_event: float) -> list[L
             line.size,
             start,
             max(start, stop),
-            line.cache,
+            cache,
         )
         for name in line.members
     ]
