@@ -14,13 +14,24 @@ from msgspec.structs import replace
 from jgroups_py.address import Address
 from jgroups_py.buddy.messages import Answer, Claim, ClaimId, ClaimRequest, Mode
 from jgroups_py.buddy.site_messages import Found, Survey
-from jgroups_py.buddy.values import Node, Path, Wanted, covers, next_epoch, overlap
+from jgroups_py.buddy.values import (
+    Epoch,
+    Node,
+    Path,
+    Wanted,
+    covers,
+    next_epoch,
+    overlap,
+    weight,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from jgroups_py.buddy.calls import Call
     from jgroups_py.buddy.machine import BuddyMachine
+
+Grant = tuple[Path, Node, Epoch]
 
 
 class OwnClaim:
@@ -216,10 +227,24 @@ class Claims:
             machine.own[path] = replace(node, to=(claimant, epoch))
             grants.append((path, node, epoch))
         machine.count("nodes_granted", len(grants))
+        *first, last = self._pieces(grants)
+        for piece in first:
+            machine.send(claimant, Answer(claim.claim, piece, more=True))
         backups = self._backed_up(tuple((path, False) for path, _ in claim.wanted))
-        answer = Answer(claim.claim, tuple(grants), owned, backups, floor=machine.floor)
-        machine.send(claimant, answer)
+        machine.send(claimant, Answer(claim.claim, last, owned, backups, floor=machine.floor))
         return True
+
+    def _pieces(self, grants: list[Grant]) -> list[tuple[Grant, ...]]:
+        """As many as a message takes. Each node moves for itself: a view change may come between."""
+        config, room = self.machine.config, 0
+        pieces: list[list[Grant]] = [[]]
+        for grant in grants:
+            if len(pieces[-1]) >= config.chunk_nodes or room >= config.chunk_bytes:
+                pieces.append([])
+                room = 0
+            pieces[-1].append(grant)
+            room += weight(grant[1].value)
+        return [tuple(piece) for piece in pieces]
 
     def _say(self, claim: Claim, covered: list[tuple[Path, Node]]) -> bool:
         """Who looks is told what is here, and gets nothing."""
@@ -266,7 +291,8 @@ class Claims:
         if own is None or src not in own.missing:
             self.machine.count("bad_messages")
             return
-        del own.missing[src]
+        if not message.more:
+            del own.missing[src]
         self.machine.floor = max(self.machine.floor, message.floor)
         own.owned.update(dict.fromkeys(message.owned, src))
         for path, _ in message.backs_up:

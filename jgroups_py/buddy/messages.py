@@ -111,6 +111,8 @@ class Answer(Message, frozen=True):
     """The highest epoch of what the answerer had and dropped: who creates the path begins above it, or
     a stamp of a purged node might be given again."""
     found: Found | None = None
+    more: bool = False
+    """Grants only, as many as go into one message; the answer goes on."""
 
 
 class Taken(Message, frozen=True):

@@ -1,13 +1,16 @@
 """Costs, calls and limits of the machine."""
 
+from dataclasses import replace
+
 import pytest
 from buddy_script import Script, address
 
 from jgroups_py.buddy.calls import Call, NotOwner, Outcome, Refused
 from jgroups_py.buddy.config import BuddyConfig
 from jgroups_py.buddy.machine import BuddyMachine
-from jgroups_py.buddy.messages import AskAll, Chunk, Claim, Filled, Merged, Op, Settle
+from jgroups_py.buddy.messages import Answer, AskAll, Chunk, Claim, Filled, Merged, Op, Settle
 from jgroups_py.buddy.outputs import Completed, Event, Send
+from jgroups_py.buddy.values import Node, Stamp
 from jgroups_py.errors import ConfigError
 from jgroups_py.view import View, ViewId
 
@@ -87,6 +90,62 @@ def test_state_is_pushed_in_pieces_bounded_by_nodes_and_by_bytes() -> None:
     chunks = [[path[1] for path, _ in m.nodes] for m in sent if isinstance(m, Chunk)]
     assert chunks == [["0"], ["1", "2"], ["3", "4", "5"], ["6"]]
     assert isinstance(sent[-1], Filled)
+
+
+def test_what_moves_goes_in_pieces_and_the_claim_ends_with_the_last_one() -> None:
+    s = Script(3)
+    for machine in s.world.machines.values():
+        machine.config = replace(machine.config, chunk_nodes=3)
+    s.write("B", *(f"n/{number}" for number in range(7)))
+    s.hold("B", "C", Answer)
+    read = s.call("C", "read", "n", deep=True)
+    s.run()
+    waiting = [m for _, m in s.world.channels[address("B"), address("C")]]
+    answers = [(len(m.grants), m.more) for m in waiting if isinstance(m, Answer)]
+    assert answers == [(3, True), (3, True), (1, False)]
+    s.deliver("B", "C", len(waiting) - 1)
+    s.held.clear()
+    s.hold("B", "C", Answer)
+    s.run()
+    assert s.outcome(read) is None and s.owner("n/5") == "C"
+    s.free_all()
+    s.run()
+    assert len(s.done(read).result) == 7 and s.owner("n/6") == "C"
+    s.rest()
+
+
+def test_a_view_between_two_pieces_leaves_each_node_with_one_owner() -> None:
+    s = Script(3)
+    for machine in s.world.machines.values():
+        machine.config = replace(machine.config, chunk_nodes=1)
+    s.write("B", *(f"n/{number}" for number in range(4)))
+    s.hold("B", "C", Answer)
+    read = s.call("C", "read", "n", deep=True)
+    s.run()
+    s.deliver("B", "C", 2)
+    s.join()
+    s.free_all()
+    s.run()
+    assert len(s.done(read).result) == 4
+    assert {s.owner(f"n/{number}") for number in range(4)} == {"C"}
+    s.rest()
+
+
+def test_pieces_of_what_moves_are_bounded_by_bytes_too() -> None:
+    machine = BuddyMachine(A, BuddyConfig(chunk_nodes=3, chunk_bytes=100))
+    sizes = [99, 98, 120, 1, 1, 1, 1]
+    stamp = Stamp(0, (1, 0), 1, A)
+    grants = [
+        ((str(n),), Node({"k": bytes(x)}, (1, 0), stamp), (1, 1)) for n, x in enumerate(sizes)
+    ]
+    pieces = machine.claims._pieces(grants)
+    assert [[path[0] for path, _, _ in piece] for piece in pieces] == [
+        ["0"],
+        ["1", "2"],
+        ["3", "4", "5"],
+        ["6"],
+    ]
+    assert machine.claims._pieces([]) == [()]
 
 
 def test_who_may_not_take_a_node_is_told_who_owns_it() -> None:
