@@ -26,7 +26,7 @@ from jgroups_py.buddy.values import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from jgroups_py.buddy.calls import Call
     from jgroups_py.buddy.machine import BuddyMachine
@@ -234,7 +234,7 @@ class Claims:
         machine.send(claimant, Answer(claim.claim, last, owned, backups, floor=machine.floor))
         return True
 
-    def _pieces(self, grants: list[Grant]) -> list[tuple[Grant, ...]]:
+    def _pieces(self, grants: Sequence[Grant]) -> list[tuple[Grant, ...]]:
         """As many as a message takes. Each node moves for itself: a view change may come between."""
         config, room = self.machine.config, 0
         pieces: list[list[Grant]] = [[]]
