@@ -672,7 +672,8 @@ class RELAY(Protocol):
                 for session in self.bridge.sessions.values():
                     session.forget(origin)
             return
-        self.forget_home(forget.origins)
+        # Who was left out by the others of our view is told, too, that they forget it.
+        self.forget_home([o for o in forget.origins if not self.is_member(o)])
 
     def forget_home(self, origins: Sequence[bytes]) -> None:
         """Departed members of this site: nothing is left of them."""

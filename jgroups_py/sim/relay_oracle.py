@@ -186,6 +186,8 @@ class RelayOracle:
         self.sites: dict[str, _Site] = {}
         self.deliveries = 0
         self._origins: dict[bytes, _Origin] = {}
+        self._forgot: dict[tuple[str, bytes], None] = {}
+        """(site, origin of another): a member of the site has forgotten it."""
         self._hosts: dict[Host, _Watched] = {}
         world.after_each_step.append(self._after_step)
         world.on_record.append(self._on_record)
@@ -374,7 +376,9 @@ class RelayOracle:
 
     def _begin_track(self, watched: _Watched, origin: _Origin) -> _Track:
         if origin.watched.site is not watched.site:
-            return _Track()  # what a joiner begins with was taken from its digest
+            # What a joiner begins with was taken from its digest; who had been forgotten is not in it.
+            back = (watched.site.name, origin.watched.raw) in self._forgot
+            return _Track(0, not back or origin.first_at > watched.since)
         if origin.watched is watched:
             return _Track(0, origin.first_at >= watched.since)  # else a state may contain it
         return _Track(0, watched.view is not None and origin.first_at > watched.since)
@@ -458,6 +462,8 @@ class RelayOracle:
             here = [w for w in site.living() if w.view is not None and not w.member.leaving]
             if any(w.member.address not in view.members for w in here):
                 site.disturbed = True  # it has begun a group beside theirs
+                for other in here:
+                    other.apart = True
             return
         for gone in old.members:
             if gone not in view.members:
@@ -517,6 +523,9 @@ class RelayOracle:
             if table == before:
                 continue
             self._check_sent(watched, "site_digest", table)
+            self._forgot.update(
+                ((watched.site.name, raw), None) for raw in before if raw not in table
+            )
             for raw, number in table.items():
                 if number != before.get(raw, 0) and watched.begun:
                     self._check_told(watched, raw, number)

@@ -474,6 +474,23 @@ def test_other_sites_are_told_when_all_at_home_have_forgotten() -> None:
     net.at_rest()
 
 
+def test_who_is_in_the_view_is_not_forgotten_whatever_others_say_that_left_it_out() -> None:
+    """O was away for long; the others, in whose view it is not, forget it, and it hears that."""
+    net = started()
+    net.hold("bridge")
+    net.send("O")
+    net.deliver("mc")
+    origin = id_of(net, "O")
+    net.members["R"].relay.multicast(lambda serial: Forget(serial, "", [origin]))
+    net.deliver("mc")
+    for name in "RSMO":
+        assert net.members[name].relay.buffer.next_above(origin, 0) == 1
+    net.crash("R")
+    net.release()
+    net.settle(20)
+    assert got(net, "O", "Y", "Z") == [[1], [1]]
+
+
 def test_who_is_not_acknowledged_is_not_forgotten() -> None:
     net = started()
     net.send("O")
