@@ -695,6 +695,7 @@ class RelayOracle:
                 named.update(dict.fromkeys(map(bytes, table)))
         self._origins = {raw: origin for raw, origin in self._origins.items() if raw in named}
         self._hosts = {h: w for h, w in self._hosts.items() if w.raw in named}
+        self._forgot = {key: None for key in self._forgot if key[1] in named}
         for origin in self._origins.values():
             origin.dropped = origin.sent
             origin.sums = array("L")
