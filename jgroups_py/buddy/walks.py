@@ -116,6 +116,7 @@ class Walks:
         self.states.pop(walk, None)
         if walk.kind == "reconcile":
             sites.out_of_sync.pop(walk.site, None)
+        self.machine.count(f"{walk.kind}s")
         self.machine.event(f"{walk.kind}_complete", walk.site)
         sites.tell()
 

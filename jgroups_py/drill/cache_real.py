@@ -52,8 +52,7 @@ class CacheRealDrill(RealDrill):
             with trio.move_on_after(LAST_WORDS_SECONDS):
                 await self._until(lambda: member in self._looked)
 
-    async def _after_failure(self, site: str) -> None:
-        await trio.sleep(self.plan.grace)
+    async def _look_after(self, site: str) -> None:
         for member in list(self._members.values()):
             if not (member.gone or member.paused or member.site == site):
                 await self._tell(member, do="holds", keys=keys_of(self.plan), failed=site)

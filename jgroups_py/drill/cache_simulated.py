@@ -427,8 +427,7 @@ class CacheSimulation(Course[Member]):
         self.records.append(Record(self.now, site, name, "restart", incarnation=number))
         self._begin(await self._start(site, name, number))
 
-    async def _after_failure(self, site: str) -> None:
-        await trio.sleep(self.plan.grace)
+    async def _look_after(self, site: str) -> None:
         there = [m for m in self._members.values() if not (m.gone or m.paused or m.site == site)]
         for member in there:
             if member.user is not None and not member.gone:

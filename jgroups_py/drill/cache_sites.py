@@ -236,22 +236,29 @@ def safe_after(t: float, victim: str, said: Said) -> float | None:
 
 
 def bootstraps(evidence: Evidence) -> list[Measured]:
-    """From each command until no member of another site says that it is under way."""
+    """From each command until somebody of every other site that lived then says that it is complete."""
     found = []
-    begun = [record for record in evidence.marks if record.event == "bootstrap"]
-    for record in begun:
-        site, seconds = str(record.site), None
-        under_way: dict[Who, None] = {}
-        for mark in evidence.marks:
-            if mark.event != "buddies" or mark.t < record.t or mark.site == site:
-                continue
-            who = Who(str(mark.site), str(mark.member), mark.incarnation)
-            if (mark.detail or {}).get("under_way", {}).get(site) == "bootstrap":
-                under_way[who] = None
-            elif who in under_way:
-                del under_way[who]
-                seconds = mark.t - record.t
-        if any(evidence.ended(who) == NEVER for who in under_way):
-            seconds = None
-        found.append(Measured(record.t, "bootstrap", None, site, seconds))
+    for record in [mark for mark in evidence.marks if mark.event == "bootstrap"]:
+        took = []
+        for site in evidence.sites:
+            members = evidence.members(site)
+            there = any(evidence.born[w] <= record.t < evidence.ended(w) for w in members)
+            if site != record.site and there:
+                took.append(_completed(evidence, site, record.t))
+        seconds = None if None in took else max((t for t in took if t is not None), default=None)
+        found.append(Measured(record.t, "bootstrap", None, str(record.site), seconds))
     return found
+
+
+def _completed(evidence: Evidence, site: str, t: float) -> float | None:
+    """Seconds until a member's running total of bootstraps was higher than at ``t``."""
+    totals: dict[tuple[str | None, int], int] = {}
+    for mark in evidence.marks:
+        if mark.event != "buddies" or mark.site != site:
+            continue
+        total = (mark.detail or {}).get("bootstraps", 0)
+        who = mark.member, mark.incarnation
+        if mark.t >= t and total > totals.get(who, 0):
+            return mark.t - t
+        totals[who] = total
+    return None

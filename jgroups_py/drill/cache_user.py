@@ -166,6 +166,7 @@ class CacheUser:
             "reachable": list(status.reachable),
             "out_of_sync": list(status.out_of_sync),
             "under_way": dict(status.under_way),
+            "bootstraps": self._cache.statistics().counters.get("buddy_bootstraps", 0),
         }
 
     async def watch(self) -> None:

@@ -190,7 +190,13 @@ class Course(ABC, Generic[M]):
         self._nursery.start_soon(self._after_failure, site)
 
     async def _after_failure(self, site: str) -> None:
-        """Looks at who is left."""
+        """Looks at what is left: at once, and when what is under way has come."""
+        await self._look_after(site)
+        await trio.sleep(self.plan.grace)
+        await self._look_after(site)
+
+    async def _look_after(self, site: str) -> None:
+        """What do the others have?"""
 
     async def _partition(self, event: PlannedEvent) -> None:
         members = {site.name: site.members for site in self.plan.sites}

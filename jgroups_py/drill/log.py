@@ -20,11 +20,12 @@ A record on disk is one JSON object a line, ``{"t", "site", "member", "event", "
     failed             key, why, definite (certainly nothing was changed); without origin: a read
     got                key, took (seconds), last: true at the end; origin null: there is no such key
     buddies            protected, members, owned, gravitations (running total), adopted; with several
-                       sites reachable, out_of_sync, under_way (site -> bootstrap or reconcile)
+                       sites reachable, out_of_sync, under_way (site -> bootstrap or reconcile),
+                       bootstraps (running total of those complete)
     census             at the end: members of the view, owned (key -> [origin, seqno, site])
     unsent             to (site), keys (key -> number of the event): what that site has not
                        acknowledged; before the member falls, and at the end
-    holds              `grace` after a site failed: failed (that site), owned as above
+    holds              when a site failed, and `grace` later: failed (that site), owned as above
     bootstrap          everything is sent to `site`
     partition, heal    groups (lists of "SITE.NAME")
 

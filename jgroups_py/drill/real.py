@@ -130,6 +130,9 @@ class RealDrill(Course[Process]):
         self._everybody: list[Process] = []
         self._address: dict[str, Process] = {}
         self._bridge_address: dict[str, Process] = {}
+        self._lost: dict[tuple[str, str], dict[tuple[str, str], None]] = {}
+        """By member, who fell while it was cut off from there: what is on its way still, in the kernel
+        of this host, would have been lost with them."""
         self._index = {who: i for i, who in enumerate(plan.members)}
         self._bridged = len(plan.sites) > 1
         self._base = _free_base(len(plan.members))
@@ -442,6 +445,9 @@ class RealDrill(Course[Process]):
 
     async def _end(self, member: Process, how: str, **detail: Any) -> None:
         member.gone = True
+        who = (member.site, member.name)
+        for far in self._beyond(who):
+            self._lost.setdefault(far, {})[who] = None
         if how == "crash":
             await self._before_crash(member)
             member.paused = False
@@ -474,6 +480,8 @@ class RealDrill(Course[Process]):
         member = await self._spawn(site, name, former.incarnation + 1)
         self._fault("restart", member)
         await self._until(lambda: member.ready)
+        for lost in self._lost.values():
+            lost.pop((site, name), None)
         await self._cuts_changed()
         await self._tell(member, do="join")
         await self._tell(member, do="start", zero=self._zero)
@@ -481,18 +489,22 @@ class RealDrill(Course[Process]):
     async def _cuts_changed(self) -> None:
         """To every member, the ports it cannot reach now."""
         for who, member in self._members.items():
-            far = [
-                other
-                for sides in self._cuts
-                for side in sides
-                if who in side
-                for others in sides
-                if others is not side
-                for other in others
-            ]
+            far = [*self._beyond(who), *self._lost.get(who, ())]
             if self._inject and not member.gone:
                 ports = [port for other in far for port in self._ports(*other)]
                 await self._tell(member, do="cut", ports=ports)
+
+    def _beyond(self, who: tuple[str, str]) -> list[tuple[str, str]]:
+        """Who is cut off from there."""
+        return [
+            other
+            for sides in self._cuts
+            for side in sides
+            if who in side
+            for others in sides
+            if others is not side
+            for other in others
+        ]
 
     async def _tell_relay(self, relay: Process, what: str, site: str) -> None:
         await self._tell(relay, do=what, site=site)

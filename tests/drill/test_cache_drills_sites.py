@@ -194,10 +194,11 @@ def test_a_site_is_lost_with_real_processes(drill: Any, monkeypatch: Any) -> Non
     probe = probe_multicast("127.0.0.1")
     if not probe:
         pytest.skip(probe.why)
-    code, found = drill(FAILOVER, "--real", traffic=WRITTEN, settle="4s")
+    code, found = drill(FAILOVER, "--real", traffic=WRITTEN, settle="12s")
     assert code == 0, found
     assert found["mode"] == "real" and found["rpo_s"] is not None
     assert found["sites"]["SFO"]["acknowledged"] > 5 and found["bootstrap_s"][0] > 0
+    assert found["unrelayed"] > 0 and 0 < found["rpo_s"] < 2
 
 
 def test_sites_without_relay_are_refused_in_one_line(

@@ -254,8 +254,9 @@ def test_a_site_that_was_built_anew_must_have_everything_once_it_was_sent() -> N
                 "members": ["S#1", "T#1"],
                 "gravitations": 0,
             }
-            caches.add(8.1, "SFO.S", "buddies", **under_way, under_way={"NYC": "bootstrap"})
-            caches.add(8.7, "SFO.S", "buddies", **under_way, under_way={})
+            caches.add(7.9, "SFO.S", "buddies", **under_way, bootstraps=1)  # an earlier one
+            caches.add(8.1, "SFO.S", "buddies", **under_way, bootstraps=1)
+            caches.add(8.7, "SFO.S", "buddies", **under_way, bootstraps=2)
         for name in SITES["NYC"]:
             caches.add(20.0, f"NYC.{name}", "census", members=["A#2", "B#2"], owned={})
             caches.records[-1] = caches.records[-1]._replace(incarnation=2)
