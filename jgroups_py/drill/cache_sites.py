@@ -182,9 +182,14 @@ class Sites:
         history: History,
         order: Order,
     ) -> list[Unrelayed]:
-        seen = [read.version for read in history.reads.get(other, ())]
+        reads = [(read.t, read.version) for read in history.reads.get(other, ())]
+        held = reads + self._held_after(key, site, other, t)
+        seen = [version for _, version in held]
         seen += history.owners.get(other, {}).values()
-        seen += self._held_after(key, site, other, t, done, order)
+        # Nothing was there: if that can be a removal, it is one.
+        removed = [(order.writes[v].at, v) for v in done if order.writes[v].removed]
+        for at in [at for at, version in held if version is None]:
+            seen += [v for _, v in sorted(removed) if order.writes[v].at < at][-1:]
         missing = [
             version
             for version in done
@@ -198,19 +203,20 @@ class Sites:
         return [Unrelayed(site, other, key, t, len(missing), last, t - oldest)]
 
     def _held_after(
-        self, key: int, site: str, other: str, t: float, done: Sequence[Version], order: Order
-    ) -> list[Version]:
-        """What ``other`` owned of the key soon after ``site`` failed."""
-        looks = [
-            (record, (record.detail or {})["owned"].get(str(key)))
-            for record in self._looks
-            if record.site == other and (record.detail or {})["failed"] == site and record.t >= t
-        ]
-        found = [version_of(owned, record) for record, owned in looks if owned is not None]
-        if looks and not found:
-            # Nothing was there: if that can be a removal, it is one.
-            removed = [version for version in done if order.writes[version].removed]
-            found = sorted(removed, key=lambda version: order.writes[version].at)[-1:]
+        self, key: int, site: str, other: str, t: float
+    ) -> list[tuple[float, Version | None]]:
+        """What ``other`` owned of the key when ``site`` had failed; None: nobody there had it."""
+        rounds: dict[str | None, list[tuple[float, Version | None]]] = {}
+        for record in self._looks:
+            detail = record.detail or {}
+            if record.site == other and detail["failed"] == site and record.t >= t:
+                owned = detail["owned"].get(str(key))
+                version = None if owned is None else version_of(owned, record)
+                rounds.setdefault(record.member, []).append((record.t, version))
+        found: list[tuple[float, Version | None]] = []
+        for looks in zip(*rounds.values(), strict=False):
+            there = [look for look in looks if look[1] is not None]
+            found += there or [(min(at for at, _ in looks), None)]
         return found
 
 

@@ -171,6 +171,20 @@ def test_what_the_survivors_wrote_later_hides_nothing_that_was_seen_right_after_
         assert sum(entry.writes for entry in verdict.unrelayed) == writes
 
 
+def test_nothing_found_may_be_a_removal_that_arrived() -> None:
+    for removed, writes in ((False, 3), (True, 1)):
+        caches = Caches()
+        caches.write("NYC.A1", 1.0, 1.1)
+        caches.write("NYC.A2", 2.0, 2.1, removed=removed)
+        caches.write("NYC.A3", 3.0, 3.1)
+        caches.fail(4.0, "NYC", 7)
+        caches.read("SFO.T", 2.5, None)
+        caches.write("SFO.S1", 4.5, 4.6)
+        caches.holds(5.0, "SFO", "NYC", "SFO.S1")
+        (entry,) = caches.end(SFO="SFO.S1").unrelayed
+        assert entry.writes == writes and entry.age == (1.0 if removed else 3.0)
+
+
 def test_what_a_member_had_that_fell_just_before_its_site_is_asked_of_its_last_list() -> None:
     for adopted in (False, True):
         caches = Caches()

@@ -108,7 +108,18 @@ def test_defaults() -> None:
     assert loader.loads(small("primary: all")).primary is None
 
 
-@pytest.mark.parametrize("name", ["nyc-sfo.yaml", "nyc-sfo-vary.yaml", "short.yaml"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "nyc-sfo.yaml",
+        "nyc-sfo-vary.yaml",
+        "short.yaml",
+        "cache.yaml",
+        "cache-sites.yaml",
+        "cache-sites-vary.yaml",
+        "cache-sites-both.yaml",
+    ],
+)
 def test_shipped_drills_are_read_and_planned(name: Any) -> None:
     path = resources.files("jgroups_py.stacks").joinpath("drills", name)
     planned = plan.build(loader.load(Path(str(path))))
