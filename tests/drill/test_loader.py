@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jgroups_py.drill import loader, plan, values
+from jgroups_py.drill import cli, loader, plan, values
 from jgroups_py.drill.model import FAULTS, Selector
 from jgroups_py.drill.values import Span
 from jgroups_py.errors import ConfigError
@@ -108,18 +108,7 @@ def test_defaults() -> None:
     assert loader.loads(small("primary: all")).primary is None
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "nyc-sfo.yaml",
-        "nyc-sfo-vary.yaml",
-        "short.yaml",
-        "cache.yaml",
-        "cache-sites.yaml",
-        "cache-sites-vary.yaml",
-        "cache-sites-both.yaml",
-    ],
-)
+@pytest.mark.parametrize("name", ["nyc-sfo.yaml", "nyc-sfo-vary.yaml", "short.yaml"])
 def test_shipped_drills_are_read_and_planned(name: Any) -> None:
     path = resources.files("jgroups_py.stacks").joinpath("drills", name)
     planned = plan.build(loader.load(Path(str(path))))
@@ -130,6 +119,18 @@ def test_shipped_drills_are_read_and_planned(name: Any) -> None:
         "out_of_order",
     ]
     assert Path(planned.site("NYC").stack).name == "relay-udp.xml"
+
+
+@pytest.mark.parametrize(
+    "name", ["cache.yaml", "cache-sites.yaml", "cache-sites-vary.yaml", "cache-sites-both.yaml"]
+)
+def test_shipped_drills_of_caches_are_read_and_could_be_run(name: str) -> None:
+    path = resources.files("jgroups_py.stacks").joinpath("drills", name)
+    planned = plan.build(loader.load(Path(str(path))))
+    cli.check(planned)
+    assert [e.name for e in planned.expect][:3] == ["lost", "stale", "doubly_owned"]
+    stack = "udp.xml" if len(planned.sites) == 1 else "relay-udp.xml"
+    assert {Path(site.stack).name for site in planned.sites} == {stack}
 
 
 @pytest.mark.parametrize(
