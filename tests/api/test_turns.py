@@ -1,0 +1,77 @@
+"""Turns of a driver: as many as are needed."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+
+import trio
+from trio.testing import wait_all_tasks_blocked
+
+from jgroups_py.driver import Driver
+from jgroups_py.machine import Machine
+from jgroups_py.ports import In, Out, Received
+
+
+class Idle(Driver):
+    """Does nothing; what it is handed wakes it, as a message does whose credit is given back."""
+
+    def __init__(self) -> None:
+        super().__init__(Machine("A", random=random.Random(1)))
+        self.handed: list[In] = []
+        self.machine.handle = self._handle  # type: ignore[method-assign, assignment]
+
+    def _handle(self, inputs: Sequence[In], now: float) -> None:
+        self.handed += inputs
+        self.wake()
+
+    def execute(self, outs: Sequence[Out]) -> None:
+        pass
+
+    def close_all(self) -> None:
+        pass
+
+
+@asynccontextmanager
+async def running() -> AsyncIterator[Idle]:
+    driver = Idle()
+    async with trio.open_nursery() as nursery:
+        await nursery.start(driver.run)
+        await wait_all_tasks_blocked()
+        driver.turns = 0
+        yield driver
+        nursery.cancel_scope.cancel()
+
+
+async def test_what_wakes_while_inputs_are_handed_in_has_its_turn_with_them() -> None:
+    async with running() as driver:
+        driver.take([Received(1, b"x")])
+        assert trio.lowlevel.current_statistics().tasks_runnable == 0  # nobody was woken for it
+        await wait_all_tasks_blocked()
+        assert (driver.turns, driver.handed) == (1, [Received(1, b"x")])
+
+
+async def test_what_wakes_in_a_turn_has_another_one() -> None:
+    async with running() as driver:
+        driver.before_flush.append(lambda: driver.wake() if driver.turns == 1 else None)
+        driver.turn()
+        await wait_all_tasks_blocked()
+        assert driver.turns == 2
+
+
+async def test_a_step_that_fails_leaves_the_driver_wakeable() -> None:
+    async with running() as driver:
+        machine_handle = driver.machine.handle
+
+        def fail(inputs: Sequence[In], now: float) -> None:
+            raise KeyError
+
+        driver.machine.handle = fail  # type: ignore[method-assign, assignment]
+        try:
+            driver.take([Received(1, b"x")])
+        except KeyError:
+            driver.machine.handle = machine_handle  # type: ignore[method-assign]
+        driver.wake()
+        await wait_all_tasks_blocked()
+        assert driver.turns == 1
