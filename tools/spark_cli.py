@@ -63,7 +63,7 @@ def cluster_options(function: F) -> F:
 @click.option("--replace", is_flag=True, help="Nodes have the row's columns only.")
 def load(source: str, path: str, form: str | None, replace: bool, **where: Any) -> None:
     """Put the rows of a Parquet, CSV or JSON file or folder into a cache."""
-    with _session(where) as (session, jobs, cluster):
+    with _session(where) as (session, jobs, cluster), _shown(session, cluster):
         rows = jobs.load(session, cluster, source, path, format=form, replace=replace)
     click.echo(json.dumps({"rows": rows}))
 
@@ -75,7 +75,7 @@ def load(source: str, path: str, form: str | None, replace: bool, **where: Any) 
 @click.option("--schema", help='"path string, name string, ...": an attribute for each column.')
 def snapshot(target: str, path: str, schema: str | None, **where: Any) -> None:
     """Write one moment of a cache to a new Parquet folder, with its place in the change log."""
-    with _session(where) as (session, jobs, cluster):
+    with _session(where) as (session, jobs, cluster), _shown(session):
         taken = jobs.snapshot(session, cluster, target, path=path, schema=schema)
     click.echo(json.dumps({"rows": taken.rows, "offset": jobs.json_of(taken.offset)}))
 
@@ -142,7 +142,8 @@ def reconcile(
         other = {"members": other_members, "tokenfile": other_token_file or cluster["tokenfile"]}
         if other_map:
             other["map"] = other_map
-        found = jobs.reconcile(session, cluster, other, path=path, repair=repair)
+        with _shown(session, other):
+            found = jobs.reconcile(session, cluster, other, path=path, repair=repair)
         if target:
             found.frame.write.parquet(target)
     click.echo(
@@ -174,7 +175,8 @@ def explore(
     with _spark(which) as session:
         from jgroups_py.spark.explore import explore as run
 
-        found = run(session, drill, range(int(first), int(last) + 1), target, settings=settings)
+        with _shown(session):
+            found = run(session, drill, range(int(first), int(last) + 1), target, settings=settings)
     click.echo(
         json.dumps(
             {
@@ -201,11 +203,36 @@ def drill_report(drill: str, logs: tuple[str, ...], target: str | None, **which:
     with _spark(which) as session:
         from jgroups_py.spark.drill_report import drill_report as run
 
-        found = run(session, drill, logs, target)
+        with _shown(session):
+            found = run(session, drill, logs, target)
     failed = [one["log"] for one in found.runs if one["verdict"] != "pass"]
     said = {"events": found.events, "runs": len(found.runs), "failed": failed}
     click.echo(json.dumps({**said, "lags": [lag for lag in found.lags if lag["origin"] is None]}))
     return 1 if failed else 0
+
+
+@contextmanager
+def _shown(session: Any, written: Mapping[str, str] | None = None) -> Iterator[None]:
+    """On a terminal, a bar that tells how far the job is. ``written``: the cluster that it writes to."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    from jgroups_py.spark.options import options_of
+    from jgroups_py.spark.progress import Watch, What
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    console = Console(stderr=True, force_terminal=True)
+    with Progress(*columns, TimeElapsedColumn(), console=console, transient=True) as bar:
+        task = bar.add_task("Spark starts", total=None)
+
+        def show(what: What, done: int, of: int) -> None:
+            bar.update(task, description=what, completed=done, total=of)
+
+        with Watch(session, show, options_of(written) if written else None):
+            yield
 
 
 @contextmanager

@@ -122,7 +122,11 @@ class MemoryTree(Container):
         old = self._nodes.get(path)
         self._nodes[path] = node
         self._size += node.size - (old.size if old else 0)
-        if old is None:
+        if old is None and path:
+            names = self._names.get(path[:-1])  # type: ignore[call-overload]  # equal to its Fqn
+            if names:
+                names[path[-1]] = None
+                return
             child = path
             for parent in path.ancestors:
                 names = self._names.setdefault(parent, {})

@@ -72,6 +72,11 @@ class Evictor:
         self.evicted = 0
         self.failures = 0
 
+    @property
+    def has_regions(self) -> bool:
+        """Else no policy wants to hear anything."""
+        return bool(self._regions)
+
     def statistics(self) -> dict[str, int]:
         """Counters by name."""
         over = sum(region.policy.is_over(self._clock()) for region in self._regions)

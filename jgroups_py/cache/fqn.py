@@ -9,7 +9,7 @@ texts has one. "/" inside a part is written ``\\/``, a backslash ``\\\\``. The r
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final, Self
 
 from jgroups_py.errors import CacheRefused
@@ -62,8 +62,9 @@ class Fqn(tuple[str, ...]):
         return cls(_split_escaped(text[1:]))
 
     def __str__(self) -> str:
-        if not self:
-            return "/"
+        text = "/" + "/".join(self)
+        if not self or (text.count("/") == len(self) and "\\" not in text):
+            return text
         return "".join("/" + part.replace("\\", "\\\\").replace("/", "\\/") for part in self)
 
     def __repr__(self) -> str:
@@ -96,6 +97,29 @@ class Fqn(tuple[str, ...]):
         """This path, which lies within ``source``, at the same place within ``target``."""
         return Fqn(target + self[len(source) :])
 
+
+def parse_all(texts: Sequence[str]) -> list[Fqn]:
+    """Many paths, most of them with the same few parents: as ``Fqn.parse`` of each, sooner done."""
+    found: list[Fqn] = []
+    parents: dict[str, Fqn | None] = {}
+    make = tuple.__new__
+    for text in texts:
+        above, slash, name = text.rpartition("/")
+        parent = parents.get(above)
+        # What a parent of moderate size and depth may be followed by without another look:
+        short = slash and name.isascii() and 0 < len(name) <= MAX_PART_BYTES
+        if parent is None or not short or "\\" in name:
+            path = Fqn.parse(text)
+            if "\\" not in text and len(path) < MAX_DEPTH and len(above) < _MODERATE:
+                parents[above] = path.parent
+            found.append(path)
+        else:
+            found.append(make(Fqn, (*parent, name)))
+    return found
+
+
+_MODERATE: Final = (MAX_PATH_BYTES - MAX_PART_BYTES) // 4
+"""Letters (of four bytes at most) of a parent below which every name is short enough."""
 
 AnyPath = str | Iterable[str]
 """What calls take for a path: an Fqn, the written form, or the parts."""

@@ -64,6 +64,17 @@ class Invocation(Interceptor):
             with trio.CancelScope(shield=True):
                 await self._evictor.make_room()
 
+    def is_idle(self) -> bool:
+        """No call is under way. CacheClosed: none will be."""
+        if self._closed:
+            raise CacheClosed("the cache is closed")
+        return not self._under_way
+
+    def count_write(self) -> None:
+        """A write that was one step."""
+        self._counts["calls"] += 1
+        self._counts["writes"] += 1
+
     async def close(self) -> None:
         """No call after this; returns when those under way are done."""
         self._closed = True

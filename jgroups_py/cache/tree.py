@@ -30,7 +30,7 @@ class Tree:
         """Makes changes true, then tells the policies and the listeners. ``origin``: who numbered the
         batch, and how, if all members know it by that."""
         self.container.apply(changes)
-        for change in changes:
+        for change in changes if self.evictor.has_regions else ():
             if change.after is None:
                 self.evictor.gone(change.path)
             else:

@@ -67,9 +67,15 @@ def _bytes_of(numbers: array[int]) -> bytes:
 
 
 def buffers_of(
-    schema: Schema, rows: int, sizes: Sequence[int], body: bytes | memoryview
+    schema: Schema,
+    rows: int,
+    sizes: Sequence[int],
+    body: bytes | memoryview,
+    *,
+    each: bool = True,
 ) -> list[memoryview]:
-    """The buffers of a frame, checked: nothing in them points outside.
+    """The buffers of a frame, checked: nothing in them points outside. ``each`` False: each row's offset is
+    checked by the caller.
 
     Raises:
         ExportError: they do not fit together.
@@ -83,11 +89,11 @@ def buffers_of(
     for size in sizes:
         buffers.append(view[at : at + size])
         at += size + -size % ALIGN
-    _check(schema, rows, buffers)
+    _check(schema, rows, buffers, each)
     return buffers
 
 
-def _check(schema: Schema, rows: int, buffers: Sequence[memoryview]) -> None:
+def _check(schema: Schema, rows: int, buffers: Sequence[memoryview], each: bool) -> None:
     index = 0
     for name, kind in schema:
         if kind in ("text", "data"):
@@ -98,7 +104,7 @@ def _check(schema: Schema, rows: int, buffers: Sequence[memoryview]) -> None:
             numbers = numbers_in(offsets, "i")
             if numbers[0] != 0 or numbers[-1] != length:
                 raise ExportError(f"column {name}: offsets do not fit its {length} bytes")
-            if any(map(int.__gt__, numbers, numbers[1:])):
+            if each and any(map(int.__gt__, numbers, numbers[1:])):
                 raise ExportError(f"column {name}: offsets go backwards")
         else:
             width = 8 if kind == "number" else 1

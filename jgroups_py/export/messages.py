@@ -149,7 +149,8 @@ class Problem(msgspec.Struct, frozen=True, tag="problem"):
 
 
 class Description(msgspec.Struct, frozen=True, tag="description"):
-    """``members``: logical names; ``values``: how values are bytes ("msgpack", or a codec's class)."""
+    """``members``: logical names; ``values``: how values are bytes ("msgpack", or a codec's class).
+    ``writing``: rows of all commits under way, of which ``written`` are done."""
 
     map: str
     kind: str
@@ -157,6 +158,8 @@ class Description(msgspec.Struct, frozen=True, tag="description"):
     members: tuple[str, ...]
     values: str
     rows: int
+    written: int = 0
+    writing: int = 0
 
 
 class SnapshotOpened(msgspec.Struct, frozen=True, tag="snapshot"):

@@ -192,7 +192,13 @@ class ExportPort:
         if said.kind is not None and said.kind != source.kind:
             raise UnknownMap(f'map "{name}" is of kind {source.kind}, not {said.kind}')
         return Description(
-            name, source.kind, source.member, source.members, source.values, source.rows
+            name,
+            source.kind,
+            source.member,
+            source.members,
+            source.values,
+            source.rows,
+            *self._staging[name].under_way(),
         )
 
     async def _send_state(self, client: Client, kept: Kept, rows: Sequence[Any]) -> None:

@@ -9,6 +9,9 @@ from typing import Any, ClassVar, NamedTuple
 from jgroups_py.export.log import ChangeLog, Entry
 from jgroups_py.export.messages import Marker, Offset
 
+Row = tuple[str, bool, bytes]
+"""Of a bulk write: key, removed, data. ``Write`` is one with names."""
+
 
 class Write(NamedTuple):
     """One row of a bulk write."""
@@ -67,9 +70,7 @@ class Source(ABC):
         """As ``columns.CHANGES``."""
 
     @abstractmethod
-    async def write(
-        self, rows: Sequence[Write], *, replace: bool, skip_equal: bool = False
-    ) -> None:
+    async def write(self, rows: Sequence[Row], *, replace: bool, skip_equal: bool = False) -> None:
         """Writes rows as one batch; waits for those who have copies, as the cache is configured.
         ``skip_equal``: without those that are there just so.
 
@@ -79,7 +80,7 @@ class Source(ABC):
 
     @abstractmethod
     async def write_marked(
-        self, rows: Sequence[Write], marker: Marker, *, replace: bool, last: bool
+        self, rows: Sequence[Row], marker: Marker, *, replace: bool, last: bool
     ) -> bool:
         """As ``write``, unless the marker's batch is written already: then False and nothing is done.
         ``last``: with these rows it is written, from now on."""

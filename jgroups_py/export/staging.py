@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
-from typing import IO
+from typing import IO, Any
 
 import trio
 
@@ -20,7 +20,7 @@ from jgroups_py.export.columns import WRITES, buffers_of, unpack
 from jgroups_py.export.errors import Busy, ExportError, UnknownJob
 from jgroups_py.export.limits import ExportLimits
 from jgroups_py.export.messages import Commit, Committed, Marker, Stage
-from jgroups_py.export.source import Source, Write
+from jgroups_py.export.source import Row, Source
 from jgroups_py.unwrap import leaves
 
 Part = tuple[int, int]
@@ -67,6 +67,11 @@ class Staging:
     def size(self) -> int:
         """Bytes staged now."""
         return self._bytes
+
+    def under_way(self) -> tuple[int, int]:
+        """Rows written, and of how many, of all jobs that are being written."""
+        jobs = [job for job in self._jobs.values() if job.committing and job.result is None]
+        return sum(job.written for job in jobs), sum(job.of for job in jobs)
 
     async def stage(self, said: Stage, body: bytes) -> int:
         """Takes a frame. How many rows the attempt has staged.
@@ -159,7 +164,7 @@ class Staging:
 
     async def _write_marked(self, job: Job, said: Commit, marker: Marker, size: int) -> bool:
         """In lots, one after the other; the marker comes with the last."""
-        held: list[Write] = []
+        held: list[Row] = []
         lots = math.ceil(job.of / size) or 1
         for part in said.parts:
             async with aclosing(_chunks(job.staged[part], size)) as chunks:
@@ -173,7 +178,7 @@ class Staging:
         return await self._lot(job, held, said, marker, last=True)
 
     async def _lot(
-        self, job: Job, rows: Sequence[Write], said: Commit, marker: Marker, *, last: bool
+        self, job: Job, rows: Sequence[Row], said: Commit, marker: Marker, *, last: bool
     ) -> bool:
         source = self._source
         if not await source.write_marked(rows, marker, replace=said.replace, last=last):
@@ -230,11 +235,11 @@ class Staging:
         self._bytes -= staged.bytes
 
 
-async def _chunks(staged: Staged, size: int) -> AsyncGenerator[list[Write], None]:
+async def _chunks(staged: Staged, size: int) -> AsyncGenerator[list[Row], None]:
     """The rows again, at most ``size`` at once."""
     await trio.to_thread.run_sync(staged.file.seek, 0)
     for rows, sizes, length in staged.frames:
         body = await trio.to_thread.run_sync(staged.file.read, length)
-        found = [Write(*row) for row in unpack(WRITES, rows, sizes, body)]
+        found: list[Any] = list(unpack(WRITES, rows, sizes, body))
         for start in range(0, len(found), size):
             yield found[start : start + size]

@@ -84,6 +84,7 @@ def open_session(
         "spark.driver.memory": memory,
         **here,
         "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",  # commands have their own
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": "4",
         **(config or {}),

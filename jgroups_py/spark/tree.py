@@ -92,10 +92,17 @@ class Decoding:
             for field in schema.fields
             if self._form == "columns" and field.name != KEY and field.name not in about
         }
+        self._lists = {
+            field.name: msgspec.msgpack.Decoder(
+                list[_SIMPLE.get(type(field.dataType), (Any, ""))[0] | None]  # type: ignore[misc]
+            ).decode
+            for field in schema.fields
+            if field.name in self._values
+        }
 
     def __call__(self, frame: Frame) -> Any:
         rows, sizes, body = frame
-        found = self._arrays(rows, buffers_of(self._layout, rows, sizes, body))
+        found = self._arrays(rows, buffers_of(self._layout, rows, sizes, body, each=False))
         if "removed" in found:
             found["removed"] = found["removed"].cast(pa.bool_())
         if self._form == "attributes":
@@ -117,7 +124,12 @@ class Decoding:
             parts = [None, next(given)]
             if kind in ("text", "data"):
                 parts.append(next(given))
-            found[KEY if name == "key" else name] = pa.Array.from_buffers(type, rows, parts)
+            array = pa.Array.from_buffers(type, rows, parts)
+            try:
+                array.validate(full=True)  # each row's offset, and that texts are UTF-8
+            except pa.ArrowInvalid as error:
+                raise ExportError(f"column {name} of a frame: {error}") from None
+            found[KEY if name == "key" else name] = array
         return found
 
     def _nodes(self, found: dict[str, Any]) -> Iterator[tuple[str, dict[str, bytes] | None]]:
@@ -134,6 +146,22 @@ class Decoding:
         return pa.array(values, type=pa.map_(pa.string(), pa.string()))
 
     def _columns(self, found: dict[str, Any]) -> dict[str, Any]:
+        try:
+            return self._columns_at_once(found["data"])
+        except (msgspec.MsgspecError, pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
+            return self._columns_one_by_one(found)  # which says what does not fit, and where
+
+    def _columns_at_once(self, data: Any) -> dict[str, Any]:
+        """All rows as one list, each column as one list: a call of the decoder for each."""
+        values = data.to_pylist()
+        nodes = _all_attributes(_list_of([value or b"\x80" for value in values]))
+        arrays = {}
+        for name, decode in self._lists.items():
+            column = decode(_list_of([node.get(name, b"\xc0") for node in nodes]))
+            arrays[name] = pa.array(column, type=self._arrow.field(name).type)
+        return arrays
+
+    def _columns_one_by_one(self, found: dict[str, Any]) -> dict[str, Any]:
         columns: dict[str, list[Any]] = {name: [] for name in self._values}
         each = [(name, decode, columns[name].append) for name, decode in self._values.items()]
         for path, node in self._nodes(found):
@@ -151,6 +179,14 @@ class Decoding:
                     f"schema mismatch: attribute {name} is no {kind}: {error}"
                 ) from None
         return arrays
+
+
+_all_attributes = msgspec.msgpack.Decoder(list[dict[str, bytes]]).decode
+
+
+def _list_of(values: Sequence[bytes]) -> bytes:
+    """Values in msgpack as one list of them."""
+    return b"".join((b"\xdd", len(values).to_bytes(4, "big"), *values))
 
 
 def _value_decoder(name: str, kind: Any) -> Callable[[str, bytes], Any]:

@@ -10,6 +10,7 @@ import trio
 import trio.lowlevel
 
 from jgroups_py.cache import CacheLimits, Fqn, TreeCache, open_tree_cache
+from jgroups_py.cache.node import Node
 from jgroups_py.errors import BatchConflict, CacheClosed, CacheError, CacheRefused
 
 
@@ -269,3 +270,55 @@ async def test_a_node_is_updated_only_if_it_is_there(cache: TreeCache) -> None:
     for path, key in (("/", "k"), ("/_buddy_backup_/x", "k"), ("/a", "")):
         with pytest.raises(CacheRefused):
             await cache.update_node(path, {"k": 1}, without=[key])
+
+
+async def test_many_nodes_at_once_are_a_batch(cache: TreeCache) -> None:
+    """Or nothing is done, where a batch would do something else."""
+
+    def node(**attributes: int) -> Node:
+        return Node(cache.encode_all(attributes))
+
+    def rows(*nodes: tuple[str, Node]) -> list[tuple[Fqn, Node]]:
+        return [(Fqn.parse(path), node) for path, node in nodes]
+
+    await cache.put("/a", "x", 1)
+    told: list[int] = []
+    cache.tree.observers.append(lambda changes, _: told.append(len(changes)))
+    assert await cache.put_at_once(rows(("/a", node(y=2)), ("/b/c", node(z=3))), replace=False)
+    assert told == [2]
+    assert await cache.get_node("/a") == {"x": 1, "y": 2} and await cache.children("/b") == ("c",)
+    assert await cache.put_at_once(rows(("/a", node(y=3))), replace=True)
+    assert await cache.get_node("/a") == {"y": 3}
+
+    assert not await cache.put_at_once(rows(("/a", node(y=4)), ("/a", node(z=4))), replace=False)
+    async with cache.batch() as batch:
+        assert await batch.get("/a", "y") == 3
+    for path, wrong in (
+        ("/", node(a=1)),
+        ("/_buddy_backup_/a", node(a=1)),
+        ("/a", Node({"": b"1"})),
+        ("/a", Node({"k" * 2000: b"1"})),
+    ):
+        with pytest.raises(CacheRefused):
+            await cache.put_at_once(rows(("/new", node(a=1)), (path, wrong)), replace=False)
+    assert not await cache.exists("/new") and await cache.get_node("/a") == {"y": 3}
+
+
+async def test_many_nodes_at_once_stay_within_memory() -> None:
+    properties = {"cache.max_nodes": "10"}
+    async with open_tree_cache("local.xml", properties=properties) as cache:
+        nodes = [(Fqn((str(n),)), Node({"v": b"1"})) for n in range(50)]
+        assert await cache.put_at_once(nodes, replace=False)
+        assert cache.statistics().nodes == 10
+    with pytest.raises(CacheClosed):
+        await cache.put_at_once(nodes, replace=False)
+
+
+async def test_many_nodes_at_once_wait_for_nobody(cache: TreeCache) -> None:
+    """While a call is under way, a batch has to queue behind it."""
+    before = await cache.put_at_once([(Fqn(("a",)), Node({"v": b"1"}))], replace=False)
+    cache._invocation._under_way += 1
+    try:
+        assert before and not await cache.put_at_once([], replace=False)
+    finally:
+        cache._invocation._under_way -= 1

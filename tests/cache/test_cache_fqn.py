@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from jgroups_py.cache import Fqn
 from jgroups_py.cache.container import MemoryTree
-from jgroups_py.cache.fqn import MAX_DEPTH, MAX_PART_BYTES, MAX_PATH_BYTES, as_fqn
+from jgroups_py.cache.fqn import MAX_DEPTH, MAX_PART_BYTES, MAX_PATH_BYTES, as_fqn, parse_all
 from jgroups_py.cache.node import Node
 from jgroups_py.cache.sqlite_store import _key, _path, _range
 from jgroups_py.errors import CacheRefused
@@ -23,6 +24,34 @@ paths = st.lists(parts, max_size=4).map(Fqn)
 def test_what_is_printed_can_be_read(path: Fqn) -> None:
     assert Fqn.parse(str(path)) == path
     assert as_fqn(str(path)) == as_fqn(list(path)) == as_fqn(path) == path
+
+
+written = st.text(st.sampled_from("ab/\\\0é\ud800"), max_size=5).map(lambda text: "/" + text)
+
+
+@given(
+    st.lists(written | paths.map(str) | st.sampled_from(["a", "/", "", "/a/b", "/a/c"]), max_size=8)
+)
+def test_many_are_read_as_each_is(texts: list[str]) -> None:
+    def read(how: Callable[[], list[Fqn]]) -> list[Fqn] | str:
+        try:
+            return how()
+        except CacheRefused as error:
+            return str(error)
+
+    found = read(lambda: parse_all(texts))
+    assert found == read(lambda: [Fqn.parse(text) for text in texts])
+    assert isinstance(found, str) or all(isinstance(path, Fqn) for path in found)
+
+
+def test_many_deep_and_long_ones_are_refused_as_one() -> None:
+    deep, long = "/a" * MAX_DEPTH, ("/" + "a" * MAX_PART_BYTES) * 4
+    for text in (deep, long):
+        assert parse_all([text, text]) == [Fqn.parse(text)] * 2
+        with pytest.raises(CacheRefused):
+            parse_all([text, text + "/a"])
+    with pytest.raises(CacheRefused):
+        parse_all(["/b/a", "/b/" + "a" * (MAX_PART_BYTES + 1)])
 
 
 def test_it_is_a_tuple_of_its_parts() -> None:

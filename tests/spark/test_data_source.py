@@ -14,7 +14,7 @@ from jgroups_py import blocking
 pytestmark = [
     pytest.mark.spark,
     pytest.mark.filterwarnings("default"),  # Spark's own
-    pytest.mark.timeout(300),
+    pytest.mark.timeout(600),
 ]
 TOKEN = "a token for the tests"
 Cache = blocking.TreeCache

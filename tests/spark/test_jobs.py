@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -14,11 +17,12 @@ import pytest
 
 from jgroups_py import MemoryNetwork, blocking
 from jgroups_py.cache import load_cache_settings
+from jgroups_py.export import ExportLimits
 
 pytestmark = [
     pytest.mark.spark,
     pytest.mark.filterwarnings("default"),  # Spark's own
-    pytest.mark.timeout(300),
+    pytest.mark.timeout(600),
 ]
 TOKEN = "a token for the tests"
 
@@ -198,3 +202,81 @@ def test_commands_complain_in_one_line(
             assert code == 2 and said in complaint, (words, complaint)
             assert complaint.count("\n") == 0 and len(complaint) < 300
         assert tree(member.cache) == {}
+
+        member.cache.put("/a", "v", "a text")
+        picture = str(tmp_path / "picture")
+        assert command(capsys, "snapshot", picture, *where)[0] == 0
+        limits = ExportLimits(log_changes=5)
+        short = member.stack.enter_context(
+            blocking.open_export(member.cache, token=TOKEN, limits=limits)
+        )
+        for n in range(20):
+            member.cache.put("/b", "v", n)
+        there = ("--members", f"{short.address[0]}:{short.address[1]}", *where[2:])
+        typed = ("snapshot", str(tmp_path / "x"), "--schema", "path string, v bigint", *where)
+        after = ("follow", str(tmp_path / "t"), "--after", picture, "--once", *there)
+        mismatch = "schema mismatch: attribute v of /a is a value of type str"
+        complaints: tuple[tuple[tuple[str, ...], str], ...] = (
+            (typed, mismatch),
+            (after, "were trimmed"),
+        )
+        for said_words, said in complaints:
+            code, _, complaint = command(capsys, *said_words)
+            assert code == 2 and said in complaint, (said_words, complaint)
+
+
+def test_how_far_a_job_is(
+    spark: Any,
+    token_file: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from jgroups_py.spark.jobs import load
+    from jgroups_py.spark.options import options_of
+    from jgroups_py.spark.progress import Watch
+
+    member = Member("A", MemoryNetwork())
+    with member.stack:
+        cluster = {"members": member.place, "tokenfile": token_file}
+        data = str(tmp_path / "data.parquet")
+        spark.range(0, 20_000, 1, 4).selectExpr("id", "id as v").write.parquet(data)
+        shown: list[tuple[str, int, int]] = []
+
+        def show(what: str, done: int, of: int) -> None:
+            shown.append((what, done, of))
+
+        with Watch(spark, show, options_of(cluster), every=0.01):
+            assert load(spark, cluster, data, "/n/{id}") == 20_000
+        assert {what for what, _, _ in shown} == {"tasks", "rows written"}
+        assert all(0 <= done <= of for _, done, of in shown)
+        rows = [done for what, done, of in shown if what == "rows written" and of == 20_000]
+        assert rows == sorted(rows) and rows[-1] > rows[0]
+
+        monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+        capsys.readouterr()
+        words = ["spark", "load", data, "--path", "/m/{id}", "--members", member.place]
+        from jgroups_py.tools.cli import run
+
+        assert run([*words, "--token-file", token_file]) == 0
+        out, err = capsys.readouterr()
+        assert json.loads(out.strip().splitlines()[-1]) == {"rows": 20_000}
+        assert "rows written" in err or "tasks" in err
+
+
+def test_without_java_it_says_so(token_file: str, tmp_path: Path) -> None:
+    """In a process of its own: here Spark runs already."""
+    pytest.importorskip("pyspark")
+    words = ["spark", "snapshot", "x", "--members", "127.0.0.1:1", "--token-file", token_file]
+    env = {name: value for name, value in os.environ.items() if name != "JAVA_HOME"}
+    done = subprocess.run(
+        [sys.executable, "-m", "jgroups_py.tools", *words],
+        env={**env, "PATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 2
+    assert done.stderr.strip().splitlines() == [
+        "jgroups-py: Spark needs Java 17: no java on the PATH, and no JAVA_HOME with one"
+    ]

@@ -11,7 +11,7 @@ import pytest
 pytestmark = [
     pytest.mark.spark,
     pytest.mark.filterwarnings("default"),  # Spark's own
-    pytest.mark.timeout(300),
+    pytest.mark.timeout(600),
 ]
 DRILL = """
 name: small
