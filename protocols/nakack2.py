@@ -38,7 +38,6 @@ from jgroups_py.errors import ConfigError
 from jgroups_py.events import (
     Event,
     Fetch,
-    Fetched,
     FlowBlocked,
     FlowOpened,
     Freeze,
@@ -54,11 +53,13 @@ from jgroups_py.events import (
     ViewChange,
 )
 from jgroups_py.headers import PROTOCOL_IDS, NakAckHeader2, NakAckType
-from jgroups_py.message import Flag, MessageType, Transient
+from jgroups_py.message import Flag, Transient
 from jgroups_py.protocol import Protocol
-from jgroups_py.values import SeqnoList, Streamable
+from jgroups_py.protocols.nakack2_repair import Repair
+from jgroups_py.protocols.nakack2_round import Round
+from jgroups_py.protocols.nakack2_sender import Sender, cut
 from jgroups_py.view import Digest, View
-from jgroups_py.window import GapClock, ReceiveWindow, RunStore, compact, span_list, spans_of
+from jgroups_py.window import GapClock, ReceiveWindow, compact
 
 _ID: Final = PROTOCOL_IDS["NAKACK2"]
 _SEQNO_LIST: Final = 15
@@ -69,24 +70,6 @@ _CONTROL: Final = int(Flag.OOB | Flag.NO_FC)
 _MAX_ASKERS: Final = 1000
 """Members whose requests are answered within one ``xmit_interval``."""
 _MSG: Final = NakAckType.MSG
-
-
-class _Sender:
-    """What is known of one sender. ``kept``: its messages that are not stable, delivered or not."""
-
-    __slots__ = ("checked", "gaps", "goal", "holder", "kept", "purged", "window")
-
-    def __init__(self, delivered: int, interval: float) -> None:
-        self.checked: tuple[object, ...] = ()
-        """What ``check`` has looked at."""
-        self.window = ReceiveWindow(delivered)
-        self.kept = RunStore()
-        self.purged = delivered
-        self.gaps = GapClock(interval)
-        self.goal = 0
-        """Frozen or held: deliver up to here."""
-        self.holder: Address | None = None
-        """Frozen or held: who has what is missing up to the goal."""
 
 
 class NAKACK2(Protocol):
@@ -163,24 +146,20 @@ class NAKACK2(Protocol):
 
     def start(self) -> None:
         config = self.config
-        self._delay = min(config.xmit_delay, config.xmit_interval)
+        self.delay = min(config.xmit_delay, config.xmit_interval)
         self._seqno = 0
-        self._senders: dict[Address, _Sender] = {}
-        self._own = self._new_sender(0)
-        self._senders[self.local_address] = self._own
-        self._frozen: dict[Address, _Sender] = {}
-        self._departed: dict[Address, _Sender] = {}
-        self._held = False
-        """Nothing is handed out until the view comes, of nobody: survivors agree."""
-        self._fetching = False
+        self.senders: dict[Address, Sender] = {}
+        self.own = self._new_sender(0)
+        self.senders[self.local_address] = self.own
+        self.departed: dict[Address, Sender] = {}
+        self.round = Round(self)
         self._keeping = False
         """A state is awaited: what is stable is kept, we may have to go back."""
-        self._view: View | None = None
+        self.view: View | None = None
         self._digest_set = False
         self._early: list[Batch] = []
         self._blocked = False
-        self._answered: dict[Address, list[float]] = {}
-        self._gap_timer = self.timer(self._on_gaps)
+        self.repair = Repair(self)
         self._last_timer = self.timer(self._on_last)
         self._last_seqno = 0
         self._last_count = 0
@@ -205,8 +184,8 @@ class NAKACK2(Protocol):
         self.departed_dropped = 0
         self.times_blocked = 0
 
-    def _new_sender(self, delivered: int) -> _Sender:
-        return _Sender(delivered, self.config.xmit_interval)
+    def _new_sender(self, delivered: int) -> Sender:
+        return Sender(delivered, self.config.xmit_interval)
 
     # --- down
 
@@ -219,7 +198,7 @@ class NAKACK2(Protocol):
         self._seqno += count
         self.sent += count
         batch = batch.with_header(_ID, NakAckHeader2(_MSG, first))
-        own = self._own
+        own = self.own
         own.kept.append(first, batch)
         if batch.transient & _DONT_LOOPBACK:
             own.window.skip(first, batch)
@@ -227,15 +206,15 @@ class NAKACK2(Protocol):
             self._arm_last()
         self.pass_down(batch)
         if batch.transient & _DONT_LOOPBACK:
-            self._deliver(own)
+            self.deliver(own)
         if own.kept.size > self.config.max_unstable and not self._blocked:
             self._block()
 
     def _block(self) -> None:
         self._blocked = True
         self.times_blocked += 1
-        self.trace("blocked", unstable=self._own.kept.count)
-        others = () if self._view is None else self._view.members
+        self.trace("blocked", unstable=self.own.kept.count)
+        others = () if self.view is None else self.view.members
         waiting = tuple(m for m in others if m != self.local_address)
         self.pass_event_up(FlowBlocked(self.name, None, waiting, "stability"))
 
@@ -253,7 +232,7 @@ class NAKACK2(Protocol):
         kind = header.type
         if kind == _MSG:
             first = header.seqno
-            sender = self._senders.get(batch.src)
+            sender = self.senders.get(batch.src)
             if sender is not None:
                 window = sender.window
                 if (
@@ -265,7 +244,7 @@ class NAKACK2(Protocol):
                     window.delivered = last = first + count - 1
                     if last > window.known:
                         window.known = last
-                    if sender is not self._own:
+                    if sender is not self.own:
                         batch = compact(batch)
                         sender.kept.append(first, batch)
                     self.delivered += count
@@ -273,7 +252,7 @@ class NAKACK2(Protocol):
                     return
             self._on_data(batch, first)
         elif kind == NakAckType.XMIT_REQ:
-            self._on_request(batch, header)
+            self.repair.on_request(batch, header)
         elif kind == NakAckType.XMIT_RSP:
             self._on_data(
                 replace(
@@ -293,7 +272,7 @@ class NAKACK2(Protocol):
         src = batch.src
         assert src is not None
         count = len(batch.payloads)
-        sender = self._senders.get(src)
+        sender = self.senders.get(src)
         if first < 1:
             self.bad += 1
             return
@@ -308,7 +287,7 @@ class NAKACK2(Protocol):
             self.window_dropped += count
             self.trace("window_full", sender=src, seqno=first, delivered=window.delivered)
             return
-        if sender is self._own and first + count - 1 > self._seqno:
+        if sender is self.own and first + count - 1 > self._seqno:
             self.bad += count
             self.trace("own_seqno_unknown", seqno=first, sent=self._seqno)
             return
@@ -316,20 +295,20 @@ class NAKACK2(Protocol):
         if not pieces:
             self.duplicates += count
             return
-        if sender is not self._own:
+        if sender is not self.own:
             for low, piece in pieces:
                 sender.kept.insert(low, piece)
         if batch.flags & _OOB:
             for _, piece in pieces:
                 self.delivered += len(piece.payloads)
                 self.pass_up(piece)
-        self._deliver(sender)
-        if self._fetching:
-            self._go_on_fetching()
-        if window.has_gap and sender is not self._own and self._senders.get(src) is sender:
-            self._saw_gap(src, sender, self._delay)
+        self.deliver(sender)
+        if self.round.fetching:
+            self.round.go_on()
+        if window.has_gap and sender is not self.own and self.senders.get(src) is sender:
+            self.repair.saw_gap(src, sender, self.delay)
 
-    def _deliver(self, sender: _Sender) -> None:
+    def deliver(self, sender: Sender) -> None:
         window = sender.window
         while (run := window.next()) is not None:
             self.delivered += len(run.payloads)
@@ -337,14 +316,14 @@ class NAKACK2(Protocol):
 
     def _on_stranger(self, src: Address, batch: Batch, first: int) -> None:
         """A run of somebody who is not a sender of this view."""
-        frozen = self._frozen.get(src)
+        frozen = self.round.frozen.get(src)
         count = len(batch.payloads)
         if frozen is not None:
             if first <= frozen.goal:
-                self._on_fetched(frozen, batch, first)
+                self.round.on_fetched(frozen, batch, first)
             else:
                 self.frozen_dropped += count
-        elif src in self._departed:
+        elif src in self.departed:
             self.non_member_dropped += count
         elif len(self._early) < self.config.max_buffered_before_join:
             self._early.append(batch)
@@ -355,134 +334,14 @@ class NAKACK2(Protocol):
 
     def _on_highest(self, src: Address | None, seqno: int, delay: float = 0.0) -> None:
         """``src`` has sent up to ``seqno``; what we lack is asked for after ``delay``."""
-        sender = None if src is None else self._senders.get(src)
-        if src is None or sender is None or sender is self._own:
+        sender = None if src is None else self.senders.get(src)
+        if src is None or sender is None or sender is self.own:
             return
         window = sender.window
         seqno = min(seqno, window.delivered + self.config.max_window)
         if seqno > window.known:
             window.known = seqno
-            self._saw_gap(src, sender, delay)
-
-    # --- asking
-
-    def _saw_gap(self, src: Address, sender: _Sender, delay: float) -> None:
-        at = self.now + delay
-        if sender.gaps.saw(sender.window.known, at):
-            self.gaps_seen += 1
-            self.trace(
-                "gap", sender=src, delivered=sender.window.delivered, known=sender.window.known
-            )
-            self._arm_gaps(at)
-
-    def _arm_gaps(self, at: float) -> None:
-        timer = self._gap_timer
-        if timer.deadline is None or timer.deadline > at:
-            timer.start_at(at)
-
-    def _on_gaps(self) -> None:
-        limit = self.config.max_xmit_req_size
-        earliest: float | None = None
-        for src, sender in [*self._senders.items(), *self._frozen.items()]:
-            gaps = sender.gaps
-            if gaps.deadline is None:
-                continue
-            frozen = src in self._frozen
-            window = sender.window
-            if frozen and window.delivered >= sender.goal:
-                gaps.new_at = gaps.again_at = None
-                continue
-            wanted = gaps.due(window, self.now, self._delay, limit)
-            if wanted is not None and frozen:
-                wanted = span_list(
-                    ((a, min(b, sender.goal)) for a, b in spans_of(wanted, limit)), limit
-                )
-            if wanted is not None:
-                self._ask(src, sender, wanted)
-            if gaps.deadline is not None and (earliest is None or gaps.deadline < earliest):
-                earliest = gaps.deadline
-        if earliest is not None:
-            self._arm_gaps(earliest)
-
-    def _ask(self, src: Address, sender: _Sender, wanted: SeqnoList) -> None:
-        to: Address = src
-        tries = sender.gaps.tries
-        if sender.holder is not None and (src in self._frozen or tries % 2 == 0):
-            to = sender.holder
-        elif self.config.xmit_from_random_member or (
-            tries >= self.config.ask_others_after and tries % 2
-        ):
-            others = [] if self._view is None else self._view.members
-            choice = [m for m in others if m not in (self.local_address, src)]
-            if self.config.xmit_from_random_member and src not in choice:
-                choice.append(src)
-            if choice:
-                to = self.random.choice(choice)
-        self.requests_sent += 1
-        self.trace("request", sender=src, to=to, seqno=wanted.offset, count=len(wanted))
-        header = NakAckHeader2(NakAckType.XMIT_REQ, 0, src)
-        payload = Streamable(_SEQNO_LIST, wanted)
-        self.pass_down(
-            Batch.of(to, _ID, header, payload=payload, type=MessageType.OBJECT, flags=_CONTROL)
-        )
-
-    # --- answering
-
-    def _on_request(self, batch: Batch, header: NakAckHeader2) -> None:
-        asker, src = batch.src, header.sender
-        payload = batch.payloads[0]
-        seqnos = payload.value if isinstance(payload, Streamable) else None
-        if asker is None or src is None or not isinstance(seqnos, SeqnoList):
-            self.bad += 1
-            self.trace("bad_request", asker=asker)
-            return
-        self.requests_received += 1
-        sender = self._senders.get(src) or self._frozen.get(src) or self._departed.get(src)
-        if sender is None:
-            self.not_found += len(seqnos)
-            return
-        budget = self._budget(asker)
-        for low, high in spans_of(seqnos, self.config.max_xmit_req_size):
-            found = 0
-            for first, run in sender.kept.between(low, high):
-                if budget[1] <= 0:
-                    self.limited += 1
-                    self.trace("limited", asker=asker, sender=src, seqno=first)
-                    return
-                budget[1] -= run.length
-                found += len(run.payloads)
-                self._resend(asker, sender, first, run)
-            if found < high - low + 1:
-                self.not_found += high - low + 1 - found
-                self.trace("not_found", asker=asker, sender=src, seqno=low, last=high)
-
-    def _budget(self, asker: Address) -> list[float]:
-        """[end of the current interval, bytes left in it] of a member that asks."""
-        answered = self._answered
-        budget = answered.get(asker)
-        if budget is None or budget[0] <= self.now:
-            answered = {m: b for m, b in answered.items() if b[0] > self.now}
-            self._answered = answered
-            share = self.config.max_xmit_bytes if len(answered) < _MAX_ASKERS else 0
-            budget = [self.now + self.config.xmit_interval, share]
-            if share:
-                answered[asker] = budget
-        return budget
-
-    def _resend(self, asker: Address, sender: _Sender, first: int, run: Batch) -> None:
-        self.retransmitted += len(run.payloads)
-        self.trace("retransmit", to=asker, seqno=first, count=len(run.payloads))
-        multicast = self.config.use_mcast_xmit and sender is self._own
-        kind = NakAckType.MSG if multicast else NakAckType.XMIT_RSP
-        self.pass_down(
-            replace(
-                run,
-                dest=None if multicast else asker,
-                headers={**run.headers, _ID: NakAckHeader2(kind, first)},
-                transient=run.transient | _DONT_LOOPBACK,
-                credits=(),
-            )
-        )
+            self.repair.saw_gap(src, sender, delay)
 
     # --- the last message
 
@@ -496,7 +355,7 @@ class NAKACK2(Protocol):
         if self._seqno > self._last_seqno:
             self._arm_last()
             return
-        if self._own.purged >= self._seqno:
+        if self.own.purged >= self._seqno:
             return
         self._last_count += 1
         self.last_sent += 1
@@ -523,13 +382,13 @@ class NAKACK2(Protocol):
                 self._on_stable(event.digest)
                 self.pass_event_down(event)
             case Freeze():
-                self._freeze(event.departed)
+                self.round.freeze(event.departed)
             case Fetch():
-                self._fetch(event)
+                self.round.fetch(event)
             case Thaw():
-                self._thaw(event.members)
+                self.round.thaw(event.members)
             case Release():
-                self._release()
+                self.round.release()
             case StateAwaited():
                 self._keeping = event.awaited
             case _:
@@ -543,21 +402,25 @@ class NAKACK2(Protocol):
                 return self._seqno
         return None
 
-    def _find(self, member: Address) -> _Sender | None:
-        return self._senders.get(member) or self._frozen.get(member) or self._departed.get(member)
+    def find(self, member: Address) -> Sender | None:
+        return (
+            self.senders.get(member) or self.round.frozen.get(member) or self.departed.get(member)
+        )
 
     def _digest_of(self, members: tuple[Address, ...] | None) -> Digest:
         if members is None:
-            first = () if self._view is None else self._view.members
-            members = tuple(dict.fromkeys([*first, *self._senders, *self._frozen, *self._departed]))
+            first = () if self.view is None else self.view.members
+            members = tuple(
+                dict.fromkeys([*first, *self.senders, *self.round.frozen, *self.departed])
+            )
         seqnos: dict[Address, tuple[int, int]] = {}
         for member in members:
-            sender = self._find(member)
+            sender = self.find(member)
             if sender is None:
                 seqnos[member] = (0, 0)
-            elif sender is self._own:
+            elif sender is self.own:
                 seqnos[member] = (sender.window.delivered, self._seqno)
-            elif member in self._frozen:
+            elif member in self.round.frozen:
                 seqnos[member] = (sender.window.delivered, sender.window.delivered)
             else:
                 seqnos[member] = (sender.window.delivered, sender.window.received)
@@ -566,32 +429,32 @@ class NAKACK2(Protocol):
     def _set_digest(self, digest: Digest, replace_known: bool) -> None:
         self._digest_set = True
         for member, (delivered, _) in digest.seqnos.items():
-            sender = self._senders.get(member)
+            sender = self.senders.get(member)
             if sender is None:
                 self._begin(member, delivered)
-            elif replace_known and sender is not self._own and delivered != sender.window.delivered:
+            elif replace_known and sender is not self.own and delivered != sender.window.delivered:
                 self._move(member, sender, delivered)
 
     def _merge_digest(self, digest: Digest) -> None:
         self._digest_set = True
         for member, (delivered, _) in digest.seqnos.items():
-            sender = self._senders.get(member) or self._frozen.get(member)
+            sender = self.senders.get(member) or self.round.frozen.get(member)
             if sender is None:
                 self._begin(member, delivered)
-            elif sender is not self._own and delivered > sender.window.delivered:
+            elif sender is not self.own and delivered > sender.window.delivered:
                 self._move(member, sender, delivered)
 
     def _begin(self, member: Address, delivered: int) -> None:
         """Takes what ``member`` sends after ``delivered``, and nothing a second time."""
-        if member in self._frozen:
+        if member in self.round.frozen:
             return
-        departed = self._departed.pop(member, None)
+        departed = self.departed.pop(member, None)
         if departed is not None:
             delivered = max(delivered, departed.window.delivered)
-        sender = self._senders[member] = self._new_sender(delivered)
-        sender.window.closed = self._held
+        sender = self.senders[member] = self._new_sender(delivered)
+        sender.window.closed = self.round.held
 
-    def _move(self, member: Address, sender: _Sender, delivered: int) -> None:
+    def _move(self, member: Address, sender: Sender, delivered: int) -> None:
         """Goes on after ``delivered``; messages above it that are here are delivered (again)."""
         window = sender.window
         if delivered < sender.purged:
@@ -600,7 +463,7 @@ class NAKACK2(Protocol):
         self.trace("moved", sender=member, before=window.delivered, after=delivered)
         if delivered < window.delivered:
             window = ReceiveWindow(delivered)
-            window.closed = self._held
+            window.closed = self.round.held
             window.known = sender.window.known
             for first, run in sender.kept.between(delivered + 1, sender.kept.last):
                 window.pending.append(first, run)
@@ -611,200 +474,82 @@ class NAKACK2(Protocol):
         sender.gaps = GapClock(self.config.xmit_interval)
 
         def deliver() -> None:
-            if self._senders.get(member) is sender:
-                self._deliver(sender)
+            if self.senders.get(member) is sender:
+                self.deliver(sender)
                 if sender.window.has_gap:
-                    self._saw_gap(member, sender, self._delay)
+                    self.repair.saw_gap(member, sender, self.delay)
 
         self.machine.soon(deliver)
 
     def _on_view(self, event: ViewChange) -> None:
         view = event.view
-        self._view = view
-        for member, sender in [*self._senders.items(), *self._frozen.items()]:
+        self.view = view
+        for member, sender in [*self.senders.items(), *self.round.frozen.items()]:
             if member in view.members:
                 continue
-            self._senders.pop(member, None)
-            self._frozen.pop(member, None)
+            self.senders.pop(member, None)
+            self.round.frozen.pop(member, None)
             if member == self.local_address:
                 continue
             sender.window.closed = True
-            sender.kept = _cut(sender.kept, sender.window.delivered)
+            sender.kept = cut(sender.kept, sender.window.delivered)
             sender.window.forget_pending()
-            self._departed[member] = sender
-            if len(self._departed) > self.config.max_departed:
-                del self._departed[next(iter(self._departed))]
+            self.departed[member] = sender
+            if len(self.departed) > self.config.max_departed:
+                del self.departed[next(iter(self.departed))]
                 self.departed_dropped += 1
-        self._senders[self.local_address] = self._own
+        self.senders[self.local_address] = self.own
         for member in view.members:
-            if member in self._frozen:
-                self._unfreeze(member)
-            elif member not in self._senders:
+            if member in self.round.frozen:
+                self.round.unfreeze(member)
+            elif member not in self.senders:
                 self._begin(member, 0)
-        self._fetching = False
-        self._release()
+        self.round.end()
 
     def _take_early(self) -> None:
         """What came before its sender's view."""
         early, self._early = self._early, []
         for batch in early:
-            if batch.src in self._senders:
+            if batch.src in self.senders:
                 self.up(batch)
             else:
                 self.non_member_dropped += len(batch.payloads)
 
     def _on_stable(self, digest: Digest) -> None:
         for member, (delivered, received) in digest.seqnos.items():
-            sender = self._senders.get(member)
+            sender = self.senders.get(member)
             if sender is None:
                 continue
             window = sender.window
             stable = min(delivered, window.delivered)
-            if stable > sender.purged and (sender is self._own or not self._keeping):
+            if stable > sender.purged and (sender is self.own or not self._keeping):
                 sender.purged = stable
                 sender.kept.drop_to(stable)
-            if sender is not self._own:
+            if sender is not self.own:
                 # The coordinator's word can overtake what that member itself has under way to us.
                 self._on_highest(member, received, self.config.xmit_interval)
-        self._departed.clear()
-        if self._blocked and self._own.kept.size <= self.config.max_unstable // 2:
+        self.departed.clear()
+        if self._blocked and self.own.kept.size <= self.config.max_unstable // 2:
             self._blocked = False
             self.pass_event_up(FlowOpened(self.name, None))
-
-    # --- survivors agree
-
-    def _freeze(self, departed: tuple[Address, ...]) -> None:
-        for member in departed:
-            sender = self._senders.get(member)
-            if sender is None or member == self.local_address:
-                continue
-            self.trace("frozen", sender=member, delivered=sender.window.delivered)
-            del self._senders[member]
-            self._frozen[member] = sender
-            sender.goal = 0
-            sender.holder = None
-            sender.gaps = GapClock(self.config.xmit_interval)
-            sender.window.closed = True
-        self._held = True
-        for sender in self._senders.values():
-            sender.goal = 0
-            sender.window.closed = True
-
-    def _release(self) -> None:
-        """Hands out what was held."""
-        if not self._held:
-            return
-        self._held = False
-        for sender in self._senders.values():
-            sender.holder = None
-            sender.window.closed = False
-        self.machine.soon(self._deliver_held)
-
-    def _deliver_held(self) -> None:
-        for member, sender in list(self._senders.items()):
-            if self._senders.get(member) is sender:
-                self._deliver(sender)
-                if sender.window.has_gap and sender is not self._own:
-                    self._saw_gap(member, sender, self._delay)
-
-    def _fetch(self, event: Fetch) -> None:
-        self._fetching = True
-        for sender in (*self._frozen.values(), *self._senders.values()):
-            sender.goal = 0
-        for member, (goal, holder) in event.goals.items():
-            found = self._frozen.get(member) or self._senders.get(member)
-            if found is not None and found.window.closed:
-                found.goal = min(goal, found.window.delivered + self.config.max_window)
-                found.holder = None if holder == self.local_address else holder
-        self.machine.soon(self._go_on_fetching)
-
-    def _on_fetched(self, sender: _Sender, batch: Batch, first: int) -> None:
-        """A run of a frozen sender that begins at or below the goal."""
-        count = len(batch.payloads)
-        if first + count - 1 > sender.goal:
-            batch = batch.slice(0, sender.goal + 1 - first)
-        pieces = sender.window.add(first, compact(batch))
-        if not pieces:
-            self.duplicates += count
-            return
-        for low, piece in pieces:
-            sender.kept.insert(low, piece)
-        if batch.flags & _OOB:
-            for _, piece in pieces:
-                self.delivered += len(piece.payloads)
-                self.pass_up(piece)
-        self._go_on_fetching()
-
-    def _go_on_fetching(self) -> None:
-        """Delivers what has come up to the goals, asks for the rest, says when all is there."""
-        for member, sender in [*self._frozen.items(), *self._senders.items()]:
-            window = sender.window
-            if window.delivered >= sender.goal or not window.closed:
-                continue
-            window.known = max(window.known, sender.goal)
-            window.split_at(sender.goal)
-            window.closed = False
-            while (run := window.next(sender.goal)) is not None:
-                self.delivered += len(run.payloads)
-                self.pass_up(run)
-                if not self._held or sender not in (
-                    self._frozen.get(member),
-                    self._senders.get(member),
-                ):
-                    return
-            window.closed = True
-            if sender is self._own:
-                continue  # it comes back from the transport
-            if window.delivered < sender.goal and sender.gaps.deadline is None:
-                sender.gaps.new_at = self.now
-                self._arm_gaps(self.now)
-        everybody = (*self._frozen.values(), *self._senders.values())
-        if self._fetching and all(s.window.delivered >= s.goal for s in everybody):
-            self._fetching = False
-            self.trace("fetched", senders=tuple(self._frozen))
-            self.pass_event_up(Fetched())
-
-    def _thaw(self, members: tuple[Address, ...]) -> None:
-        for member in members:
-            self._unfreeze(member)
-        if not self._frozen:
-            self._fetching = False
-
-    def _unfreeze(self, member: Address) -> None:
-        sender = self._frozen.pop(member, None)
-        if sender is None:
-            return
-        self._senders[member] = sender
-        sender.holder = None
-        window = sender.window
-        window.closed = self._held
-        sender.gaps = GapClock(self.config.xmit_interval)
-
-        def deliver() -> None:
-            if self._senders.get(member) is sender:
-                self._deliver(sender)
-                if window.has_gap:
-                    self._saw_gap(member, sender, 0.0)
-
-        self.machine.soon(deliver)
 
     # --- looking
 
     def check(self) -> None:
-        assert self._senders[self.local_address] is self._own
-        for member, sender in self._senders.items():
+        assert self.senders[self.local_address] is self.own
+        for member, sender in self.senders.items():
             self._check_sender(member, sender, True)
-        for member, sender in self._frozen.items():
+        for member, sender in self.round.frozen.items():
             self._check_sender(member, sender, False)
-        assert not (self._senders.keys() & self._frozen.keys())
-        if self._view is not None:
-            for member in self._view.members:
-                assert member in self._senders or member in self._frozen
+        assert not (self.senders.keys() & self.round.frozen.keys())
+        if self.view is not None:
+            for member in self.view.members:
+                assert member in self.senders or member in self.round.frozen
         assert len(self._early) <= self.config.max_buffered_before_join
-        waiting = any(s.gaps.deadline is not None for s in self._senders.values())
-        assert self._gap_timer.armed or not waiting
+        waiting = any(s.gaps.deadline is not None for s in self.senders.values())
+        assert self.repair.asks or not waiting
 
-    def _check_sender(self, member: Address, sender: _Sender, present: bool) -> None:
+    def _check_sender(self, member: Address, sender: Sender, present: bool) -> None:
         """Again only when something of it changed."""
         window, kept, gaps = sender.window, sender.kept, sender.gaps
         pending = window.pending
@@ -824,15 +569,15 @@ class NAKACK2(Protocol):
             present,
         )
         if state == sender.checked:
-            if sender is not self._own:
+            if sender is not self.own:
                 return
         else:
             window.check()
             kept.check()
             assert sender.purged <= window.delivered
-            assert window.closed == (self._held or not present)
+            assert window.closed == (self.round.held or not present)
             sender.checked = state
-        if sender is self._own:
+        if sender is self.own:
             assert kept.last in (0, self._seqno)
             assert window.known <= self._seqno
         elif present and window.has_gap:
@@ -840,20 +585,10 @@ class NAKACK2(Protocol):
 
     def statistics(self) -> dict[str, int | float]:
         stats = super().statistics()
-        everybody = [*self._senders.values(), *self._frozen.values(), *self._departed.values()]
+        everybody = [*self.senders.values(), *self.round.frozen.values(), *self.departed.values()]
         stats["kept"] = sum(sender.kept.count for sender in everybody)
         stats["pending"] = sum(sender.window.pending.count for sender in everybody)
         stats["kept_bytes"] = sum(sender.kept.size for sender in everybody)
-        stats["unstable"] = self._own.kept.count
+        stats["unstable"] = self.own.kept.count
         stats["seqno"] = self._seqno
         return stats
-
-
-def _cut(store: RunStore, last: int) -> RunStore:
-    """The part of a store that is not above ``last``."""
-    if store.last <= last:
-        return store
-    cut = RunStore()
-    for first, run in store.between(1, last):
-        cut.append(first, run)
-    return cut

@@ -1,0 +1,165 @@
+"""NAKACK2, survivors agree: nothing more of the departed, nothing of anybody before the view.
+
+    Freeze       nothing more is taken of the departed; of the others it is taken and held
+    Fetch        have everything up to the goals, hand it out, say Fetched
+    Thaw         the departed are there after all
+    Release      hand out what is held
+    ViewChange   ends the round
+
+Source: gms_agree.py; RELAY.md of the design, "Survivors agree".
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from jgroups_py.address import Address
+from jgroups_py.batch import Batch
+from jgroups_py.events import Fetch, Fetched
+from jgroups_py.message import Flag
+from jgroups_py.protocols.nakack2_sender import Sender
+from jgroups_py.window import GapClock, compact
+
+if TYPE_CHECKING:
+    from jgroups_py.protocols.nakack2 import NAKACK2
+
+_OOB: Final = int(Flag.OOB)
+
+
+class Round:
+    """See the module's docstring."""
+
+    def __init__(self, nak: NAKACK2) -> None:
+        self.nak = nak
+        self.frozen: dict[Address, Sender] = {}
+        """Of whom nothing more is taken."""
+        self.held = False
+        """Nothing is handed out until the view comes, of nobody."""
+        self.fetching = False
+
+    def freeze(self, departed: tuple[Address, ...]) -> None:
+        nak = self.nak
+        for member in departed:
+            sender = nak.senders.get(member)
+            if sender is None or member == nak.local_address:
+                continue
+            nak.trace("frozen", sender=member, delivered=sender.window.delivered)
+            del nak.senders[member]
+            self.frozen[member] = sender
+            sender.goal = 0
+            sender.holder = None
+            sender.gaps = GapClock(nak.config.xmit_interval)
+            sender.window.closed = True
+        self.held = True
+        for sender in nak.senders.values():
+            sender.goal = 0
+            sender.window.closed = True
+
+    def end(self) -> None:
+        """The view is there."""
+        self.fetching = False
+        self.release()
+
+    def release(self) -> None:
+        """Hands out what was held."""
+        nak = self.nak
+        if not self.held:
+            return
+        self.held = False
+        for sender in nak.senders.values():
+            sender.holder = None
+            sender.window.closed = False
+        nak.machine.soon(self._deliver_held)
+
+    def _deliver_held(self) -> None:
+        nak = self.nak
+        for member, sender in list(nak.senders.items()):
+            if nak.senders.get(member) is sender:
+                nak.deliver(sender)
+                if sender.window.has_gap and sender is not nak.own:
+                    nak.repair.saw_gap(member, sender, nak.delay)
+
+    def fetch(self, event: Fetch) -> None:
+        nak = self.nak
+        self.fetching = True
+        for sender in (*self.frozen.values(), *nak.senders.values()):
+            sender.goal = 0
+        for member, (goal, holder) in event.goals.items():
+            found = self.frozen.get(member) or nak.senders.get(member)
+            if found is not None and found.window.closed:
+                found.goal = min(goal, found.window.delivered + nak.config.max_window)
+                found.holder = None if holder == nak.local_address else holder
+        nak.machine.soon(self.go_on)
+
+    def on_fetched(self, sender: Sender, batch: Batch, first: int) -> None:
+        """A run of a frozen sender that begins at or below the goal."""
+        nak = self.nak
+        count = len(batch.payloads)
+        if first + count - 1 > sender.goal:
+            batch = batch.slice(0, sender.goal + 1 - first)
+        pieces = sender.window.add(first, compact(batch))
+        if not pieces:
+            nak.duplicates += count
+            return
+        for low, piece in pieces:
+            sender.kept.insert(low, piece)
+        if batch.flags & _OOB:
+            for _, piece in pieces:
+                nak.delivered += len(piece.payloads)
+                nak.pass_up(piece)
+        self.go_on()
+
+    def go_on(self) -> None:
+        """Delivers what has come up to the goals, asks for the rest, says when all is there."""
+        nak = self.nak
+        for member, sender in [*self.frozen.items(), *nak.senders.items()]:
+            window = sender.window
+            if window.delivered >= sender.goal or not window.closed:
+                continue
+            window.known = max(window.known, sender.goal)
+            window.split_at(sender.goal)
+            window.closed = False
+            while (run := window.next(sender.goal)) is not None:
+                nak.delivered += len(run.payloads)
+                nak.pass_up(run)
+                if not self.held or sender not in (
+                    self.frozen.get(member),
+                    nak.senders.get(member),
+                ):
+                    return
+            window.closed = True
+            if sender is nak.own:
+                continue  # it comes back from the transport
+            if window.delivered < sender.goal and sender.gaps.deadline is None:
+                sender.gaps.new_at = nak.now
+                nak.repair.arm_gaps(nak.now)
+        everybody = (*self.frozen.values(), *nak.senders.values())
+        if self.fetching and all(s.window.delivered >= s.goal for s in everybody):
+            self.fetching = False
+            nak.trace("fetched", senders=tuple(self.frozen))
+            nak.pass_event_up(Fetched())
+
+    def thaw(self, members: tuple[Address, ...]) -> None:
+        for member in members:
+            self.unfreeze(member)
+        if not self.frozen:
+            self.fetching = False
+
+    def unfreeze(self, member: Address) -> None:
+        nak = self.nak
+        sender = self.frozen.pop(member, None)
+        if sender is None:
+            return
+        nak.senders[member] = sender
+        sender.holder = None
+        window = sender.window
+        window.closed = self.held
+        sender.gaps = GapClock(nak.config.xmit_interval)
+
+        def deliver() -> None:
+            if nak.senders.get(member) is sender:
+                nak.deliver(sender)
+                if window.has_gap:
+                    nak.repair.saw_gap(member, sender, 0.0)
+
+        nak.machine.soon(deliver)

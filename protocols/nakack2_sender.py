@@ -1,0 +1,34 @@
+"""NAKACK2, what is known of one sender."""
+
+from __future__ import annotations
+
+from jgroups_py.address import Address
+from jgroups_py.window import GapClock, ReceiveWindow, RunStore
+
+
+class Sender:
+    """What is known of one sender. ``kept``: its messages that are not stable, delivered or not."""
+
+    __slots__ = ("checked", "gaps", "goal", "holder", "kept", "purged", "window")
+
+    def __init__(self, delivered: int, interval: float) -> None:
+        self.checked: tuple[object, ...] = ()
+        """What ``check`` has looked at."""
+        self.window = ReceiveWindow(delivered)
+        self.kept = RunStore()
+        self.purged = delivered
+        self.gaps = GapClock(interval)
+        self.goal = 0
+        """Frozen or held: deliver up to here."""
+        self.holder: Address | None = None
+        """Frozen or held: who has what is missing up to the goal."""
+
+
+def cut(store: RunStore, last: int) -> RunStore:
+    """The part of a store that is not above ``last``."""
+    if store.last <= last:
+        return store
+    cut = RunStore()
+    for first, run in store.between(1, last):
+        cut.append(first, run)
+    return cut
