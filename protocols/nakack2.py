@@ -280,10 +280,11 @@ class NAKACK2(Protocol):
             self._on_stranger(src, batch, first)
             return
         window = sender.window
-        if first + count - 1 > window.delivered + self.config.max_window or (
+        too_far = first + count - 1 > window.delivered + self.config.max_window or (
             first > window.delivered + 1
             and window.pending.size + batch.length > self.config.max_window_bytes
-        ):
+        )
+        if too_far and sender is not self._own:  # own ones are kept anyway, and not asked for
             self.window_dropped += count
             self.trace("window_full", sender=src, seqno=first, delivered=window.delivered)
             return

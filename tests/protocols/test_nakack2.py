@@ -352,6 +352,17 @@ def test_a_seqno_beyond_the_window_is_dropped() -> None:
     assert asked(stack)[0] == (B, (B, list(range(1, 10))))
 
 
+def test_own_messages_that_overtake_each_other_on_their_way_back_are_never_dropped() -> None:
+    """Nobody would be asked for them (all 20228: a run out of band, longer than the window)."""
+    stack = joined(max_window=10)
+    stack.down(Batch(None, [b"%d" % n for n in range(1, 3)], {}))
+    stack.down(Batch(None, [b"%d" % n for n in range(3, 21)], {}))
+    stack.take_down()
+    stack.up(data(A, 3, 20))
+    stack.up(data(A, 1, 2))
+    assert got(stack, A) == list(range(1, 21))
+
+
 def test_bytes_beyond_a_gap_are_limited_and_the_gap_can_always_be_closed() -> None:
     stack = joined(max_window_bytes=1000)
     stack.up(data(B, 2))
