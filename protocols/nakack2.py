@@ -284,7 +284,7 @@ class NAKACK2(Protocol):
             first > window.delivered + 1
             and window.pending.size + batch.length > self.config.max_window_bytes
         )
-        if too_far and sender is not self._own:  # own ones are kept anyway, and not asked for
+        if too_far and sender is not self.own:  # own ones are kept anyway, and not asked for
             self.window_dropped += count
             self.trace("window_full", sender=src, seqno=first, delivered=window.delivered)
             return
