@@ -411,8 +411,9 @@ class Agreement:
             case Kind.THAW:
                 self._thaw_wanted(src, header.id)
             case Kind.VIEW:
+                content = decode_whole(read_view_digest, payload)
                 if self._hold.armed:  # else the multicast is in its right place
-                    self.gms.view_received(src, decode_whole(read_view_digest, payload))
+                    self.gms.view_received(src, content)
             case _:
                 raise RemoteProtocolError(f"no kind of message in a round: {header.index}")
 
