@@ -12,7 +12,9 @@ Place: above failure detection, below UNICAST3 and STABLE.
     Stable                    forget what everybody has; while a state is awaited, only own messages
     SetDigest, MergeDigest    where to start with a sender
     ViewChange                senders that left are closed, new ones begin at 0
-    Freeze, Fetch, Thaw, Release   survivors agree; see events.py. Held: nothing is handed out
+    Freeze .. Release         survivors agree: nakack2_round.py
+
+What is asked for and who answers: nakack2_repair.py.
 
 Messages of senders that are not in the view wait (``max_buffered_before_join`` batches): after a
 join their view is on its way. Those who never join are dropped with the next view.
