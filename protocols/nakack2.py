@@ -186,6 +186,11 @@ class NAKACK2(Protocol):
         self.departed_dropped = 0
         self.times_blocked = 0
 
+    @property
+    def seqno(self) -> int:
+        """Of our last message; 0: none was sent."""
+        return self._seqno
+
     def _new_sender(self, delivered: int) -> Sender:
         return Sender(delivered, self.config.xmit_interval)
 

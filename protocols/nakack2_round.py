@@ -86,6 +86,8 @@ class Round:
             sender.goal = 0
         for member, (goal, holder) in event.goals.items():
             found = self.frozen.get(member) or nak.senders.get(member)
+            if found is nak.own:
+                goal = min(goal, nak.seqno)  # whatever others say
             if found is not None and found.window.closed:
                 found.goal = min(goal, found.window.delivered + nak.config.max_window)
                 found.holder = None if holder == nak.local_address else holder

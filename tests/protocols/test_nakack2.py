@@ -646,6 +646,18 @@ def test_own_messages_are_held_like_all_others() -> None:
     assert [p for b in stack.take_up() for p in b.payloads] == [b"2"]
 
 
+def test_a_goal_beyond_what_we_have_sent_is_no_more_than_that() -> None:
+    """Nobody can send us what we have not sent: a report that says so was forged."""
+    stack = frozen()
+    stack.down(Batch(None, [b"1"], {}))
+    for batch in stack.take_down():
+        stack.up(replace(batch, src=A))
+    stack.event_down(Fetch({A: (1000, C)}))
+    stack.advance(0)
+    assert [p for b in stack.take_up() for p in b.payloads] == [b"1"]
+    assert stack.take_up_events(Fetched) == [Fetched()]
+
+
 def test_a_view_that_keeps_a_frozen_member_thaws_it() -> None:
     stack = frozen()
     stack.event_down(view_change(2, A, B, C))

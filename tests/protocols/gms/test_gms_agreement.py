@@ -96,9 +96,6 @@ def test_who_is_beyond_the_goal_of_one_who_stays_installs_the_view(net: Any) -> 
     net.suspect("A", "D")
     net.run(a.gms.config.agree_timeout + 0.1)
     net.delivered("B", A=2, B=2, C=5)
-    c.deaf = False
-    net.suspect("A", "D")
-    net.groups = None
     goals = {b.address: (2, b.address)}
     c.gms.agreement._decided = a.gms.view.id + 1, a.gms.view.members
     c.gms.agreement._goals_set(goals, False)
