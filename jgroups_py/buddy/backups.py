@@ -23,6 +23,7 @@ from jgroups_py.buddy.messages import (
     Filled,
     Op,
     OpAck,
+    Part,
 )
 from jgroups_py.buddy.values import BuddyGroup, Node, Path
 
@@ -33,13 +34,16 @@ if TYPE_CHECKING:
 class Backup:
     """Of one owner. ``adopted``: dead groups whose nodes are among its nodes, and since which view."""
 
-    __slots__ = ("adopted", "complete", "group", "nodes", "seq")
+    __slots__ = ("adopted", "complete", "group", "nodes", "parts", "seq")
 
     def __init__(self, group: BuddyGroup, seq: int) -> None:
         self.group = group
         self.seq = seq
         self.complete = False
         self.nodes: dict[Path, Node] = {}
+        self.parts: list[Changes] = []
+        """Of the next entry. Half of it might be half of an adoption, and a second owner: until all is
+        here nothing is. As much as the owner's nodes at most."""
         self.adopted: dict[Address, int] = {}
 
     def apply(self, changes: Changes) -> None:
@@ -80,6 +84,11 @@ class Backups:
             backup.complete = True
             self.machine.send(src, FillAck())
 
+    def on_part(self, src: Address, message: Part) -> None:
+        backup = self.of.get(src)
+        if backup is not None:
+            backup.parts.append(message.changes)
+
     def on_op(self, src: Address, message: Op) -> None:
         backup = self.of.get(src)
         if backup is None or message.seq != backup.seq + 1:
@@ -88,7 +97,9 @@ class Backups:
                 "unexpected_ops", f"entry {message.seq} of {src!r} does not follow"
             )
             return
-        backup.apply(message.changes)
+        parts, backup.parts = backup.parts, []
+        for changes in (*parts, message.changes):
+            backup.apply(changes)
         backup.seq = message.seq
         self._adopted(backup, message.adopted)
         self.machine.send(src, OpAck(message.seq))

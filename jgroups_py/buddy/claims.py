@@ -22,16 +22,20 @@ from jgroups_py.buddy.values import (
     covers,
     next_epoch,
     overlap,
-    weight,
+    pieces,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from jgroups_py.buddy.calls import Call
     from jgroups_py.buddy.machine import BuddyMachine
 
 Grant = tuple[Path, Node, Epoch]
+
+
+def _value(grant: Grant) -> object:
+    return grant[1].value
 
 
 class OwnClaim:
@@ -227,24 +231,16 @@ class Claims:
             machine.own[path] = replace(node, to=(claimant, epoch))
             grants.append((path, node, epoch))
         machine.count("nodes_granted", len(grants))
-        *first, last = self._pieces(grants)
+        # Each node moves for itself: a view change may come between two pieces.
+        config = machine.config
+        *first, last = pieces(grants, _value, config.chunk_nodes, config.chunk_bytes)
         for piece in first:
-            machine.send(claimant, Answer(claim.claim, piece, more=True))
+            machine.send(claimant, Answer(claim.claim, tuple(piece), more=True))
         backups = self._backed_up(tuple((path, False) for path, _ in claim.wanted))
-        machine.send(claimant, Answer(claim.claim, last, owned, backups, floor=machine.floor))
+        machine.send(
+            claimant, Answer(claim.claim, tuple(last), owned, backups, floor=machine.floor)
+        )
         return True
-
-    def _pieces(self, grants: Sequence[Grant]) -> list[tuple[Grant, ...]]:
-        """As many as a message takes. Each node moves for itself: a view change may come between."""
-        config, room = self.machine.config, 0
-        pieces: list[list[Grant]] = [[]]
-        for grant in grants:
-            if len(pieces[-1]) >= config.chunk_nodes or room >= config.chunk_bytes:
-                pieces.append([])
-                room = 0
-            pieces[-1].append(grant)
-            room += weight(grant[1].value)
-        return [tuple(piece) for piece in pieces]
 
     def _say(self, claim: Claim, covered: list[tuple[Path, Node]]) -> bool:
         """Who looks is told what is here, and gets nothing."""

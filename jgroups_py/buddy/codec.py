@@ -24,6 +24,7 @@ AnyMessage = (
     | m.Dismiss
     | m.DismissAck
     | m.Pool
+    | m.Part
     | m.Op
     | m.OpAck
     | m.ClaimRequest

@@ -12,13 +12,18 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from jgroups_py.buddy.messages import AdoptedGroups, Op
-from jgroups_py.buddy.values import Node, Path
+from jgroups_py.address import Address
+from jgroups_py.buddy.messages import AdoptedGroups, Op, Part
+from jgroups_py.buddy.values import Node, Path, pieces
 
 if TYPE_CHECKING:
     from jgroups_py.buddy.machine import BuddyMachine
 
 Action = Callable[[], None]
+
+
+def _value(change: tuple[Path, Node | None]) -> object:
+    return change[1] and change[1].value
 
 
 class Log:
@@ -38,16 +43,27 @@ class Log:
         adopted: AdoptedGroups = (),
         then: Action | None = None,
     ) -> None:
-        """Sends an entry to every holder that is not dismissed; ``then`` once all holders have it."""
+        """Sends an entry to every holder that is not dismissed, in messages of ``chunk_nodes`` and
+        ``chunk_bytes``; ``then`` once all holders have it."""
         self.seq += 1
-        op = Op(self.seq, tuple([(p, n and self.replica(n)) for p, n in changes]), adopted)
-        for member in self.machine.buddies.receivers():
-            self.machine.send(member, op)
+        entry = tuple([(p, n and self.replica(n)) for p, n in changes])
+        receivers = self.machine.buddies.receivers()
+        if len(entry) > 1 and receivers:
+            config = self.machine.config
+            *first, last = pieces(entry, _value, config.chunk_nodes, config.chunk_bytes)
+            for piece in first:
+                self._send(receivers, Part(tuple(piece)))
+            entry = tuple(last)
+        self._send(receivers, Op(self.seq, entry, adopted))
         for path, _ in changes:
             self._touched[path] = self.seq
         self._entries.append((self.seq, tuple([path for path, _ in changes])))
         if then is not None:
             self._waiting.append((self.seq, then))
+
+    def _send(self, receivers: Sequence[Address], message: Part | Op) -> None:
+        for member in receivers:
+            self.machine.send(member, message)
 
     @staticmethod
     def replica(node: Node) -> Node:

@@ -108,6 +108,7 @@ class BuddyMachine:
             m.Assign: self.backups.on_assign,
             m.Chunk: self.backups.on_chunk,
             m.Filled: self.backups.on_filled,
+            m.Part: self.backups.on_part,
             m.Op: self.backups.on_op,
             m.Dismiss: self.backups.on_dismiss,
             m.Adopted: self.backups.on_adopted,

@@ -64,6 +64,12 @@ class Pool(Message, frozen=True):
     hosts: tuple[str, ...]
 
 
+class Part(Message, frozen=True):
+    """Changes of the ``Op`` that follows: its last ones come with itself, and all take effect with it."""
+
+    changes: Changes
+
+
 class Op(Message, frozen=True):
     """One entry of the owner's log; applied whole or not at all."""
 

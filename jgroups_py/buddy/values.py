@@ -6,8 +6,8 @@ one number for both would let a copy that was adopted and never touched beat a t
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Annotated, Any, Final, NamedTuple
+from collections.abc import Callable, Iterable
+from typing import Annotated, Any, Final, NamedTuple, TypeVar
 
 import msgspec
 
@@ -21,6 +21,8 @@ ViewKey = tuple[int, Address]
 """A view's number and its creator."""
 Wanted = tuple[Path, bool]
 """A path, and whether everything below it is meant, too."""
+
+T = TypeVar("T")
 
 LINEAGE_MAX: Final = 8
 """Beyond it a merge lists values as discarded that the winner may contain."""
@@ -104,6 +106,19 @@ def weight(value: Any) -> int:
     if isinstance(value, list | tuple):
         return sum(map(weight, value))
     return 0
+
+
+def pieces(items: Iterable[T], value: Callable[[T], Any], nodes: int, size: int) -> list[list[T]]:
+    """At most ``nodes`` in each, and no further one once their values have ``size`` bytes."""
+    found: list[list[T]] = [[]]
+    room = size
+    for item in items:
+        if len(found[-1]) >= nodes or room <= 0:
+            found.append([])
+            room = size
+        found[-1].append(item)
+        room -= weight(value(item))
+    return found
 
 
 def covers(wanted: Iterable[Wanted], path: Path) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from jgroups_py.buddy.codec import decode, decode_site, encode
-from jgroups_py.buddy.messages import Answer, Chunk, FromSite, Message, Op, ToSite
+from jgroups_py.buddy.messages import Answer, Chunk, FromSite, Message, Op, Part, ToSite
 from jgroups_py.buddy.site_messages import AnySiteMessage, EventAck, Listing, SiteEvent
 from jgroups_py.buddy.values import Node as Entry
 from jgroups_py.buddy.values import Path, ViewKey
@@ -35,7 +35,7 @@ def message_of(payload: object) -> tuple[ViewKey, Message]:
     tag, message = decode(bytes(payload[1:]))
     try:
         for path, entry in _entries(message):
-            _check(path, entry, in_log=isinstance(message, Op))
+            _check(path, entry, in_log=isinstance(message, Op | Part))
         if isinstance(message, _OF_SITES):
             _check_site(message.message)
     except CacheRefused as error:
@@ -70,7 +70,7 @@ def _entries(message: Message) -> Iterable[tuple[Path, Entry | None]]:
     match message:
         case Chunk(nodes):
             return nodes
-        case Op(_, changes):
+        case Op(_, changes) | Part(changes):
             return changes
         case Answer(_, grants):
             return [(path, entry) for path, entry, _ in grants]

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from jgroups_py.address import Address
 from jgroups_py.buddy import claims, decide
+from jgroups_py.buddy.backups import Backups
 from jgroups_py.buddy.buddies import DISMISSED, Buddies, Holder
 from jgroups_py.buddy.calls import Calls
 from jgroups_py.buddy.change import Change
@@ -149,7 +150,7 @@ def guardian_by_seq(members: Any, inventories: Any, adopted_by: Any) -> Any:
     return _guardians(members, _poorer(inventories, complete=False), adopted_by)
 
 
-@without("adoptions are in the log", Change, "_log", "t9_", seeds=("crashes", 0, 100))
+@without("adoptions are in the log", Change, "_log", "t9_", seeds=("crashes", 510, 580))
 def adoption_not_logged(self: Change, changes: Any, groups: Any) -> None:
     if changes or groups:
         self.machine.log.append(list(changes.items()), ())
@@ -323,7 +324,7 @@ def nothing_listed(*args: Any) -> bool:
     return True
 
 
-@without("all holders acknowledge", Buddies, "acked_by_all", seeds=("crashes", 0, 400))
+@without("all holders acknowledge", Buddies, "acked_by_all", seeds=("crashes", 430, 440))
 def one_ack_is_enough(self: Buddies, last: int) -> int:
     return min(last, max([h.acked for h in self.holders.values()], default=last))
 
@@ -357,3 +358,10 @@ _remember = BuddyMachine._remember
 )
 def new_with_this_view(self: BuddyMachine, view: Any, before: Any, skipped: int) -> Any:
     return _remember(self, view, before, view.id)
+
+
+@without("an entry in pieces takes effect as one", Backups, "on_part", "t10_half")
+def pieces_take_effect_alone(self: Backups, src: Any, message: Any) -> None:
+    backup = self.of.get(src)
+    if backup is not None:
+        backup.apply(message.changes)

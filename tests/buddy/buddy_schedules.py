@@ -191,6 +191,23 @@ def t10_an_adoption_that_is_not_acknowledged_keeps_orphans_over_a_join() -> None
 
 
 @schedule
+def t10_half_an_adoption_does_not_count() -> None:
+    s = Script(5, buddies=2)
+    s.write("B", "x", "y")
+    s.hold("C", "D", Op)
+    s.call("C", "write", "z")
+    s.run()  # of C's buddies E has more
+    s.hold("C", "E", Op)
+    s.crash("B")
+    s.run()  # C adopts x and y; E has the first half of that
+    assert s.waiting("C", "E")[0] == "Op" and s.waiting("C", "D")
+    s.crash("C")
+    s.run()
+    assert len(s.owner("x")) == len(s.owner("y")) == 1
+    s.rest()
+
+
+@schedule
 def t11_a_join_shifts_the_ring_and_the_owner_dies() -> None:
     s = Script(3)
     s.write("C", "x")

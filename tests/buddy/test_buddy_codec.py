@@ -27,6 +27,7 @@ MESSAGES: list[m.Message] = [
     m.Dismiss("A-1"),
     m.DismissAck(),
     m.Pool(A, "pool", "zone", ("127.0.0.1",)),
+    m.Part(((("a", "b"), NODE), (("c",), None))),
     m.Op(3, ((("a", "b"), NODE), (("c",), None)), ((A, 3),)),
     m.OpAck(3),
     m.ClaimRequest((A, 1), (((), True),), "take", B),

@@ -8,9 +8,9 @@ from buddy_script import Script, address
 from jgroups_py.buddy.calls import Call, NotOwner, Outcome, Refused
 from jgroups_py.buddy.config import BuddyConfig
 from jgroups_py.buddy.machine import BuddyMachine
-from jgroups_py.buddy.messages import Answer, AskAll, Chunk, Claim, Filled, Merged, Op, Settle
+from jgroups_py.buddy.messages import Answer, AskAll, Chunk, Claim, Filled, Merged, Op, Part, Settle
 from jgroups_py.buddy.outputs import Completed, Event, Send
-from jgroups_py.buddy.values import Node, Stamp
+from jgroups_py.buddy.values import pieces
 from jgroups_py.errors import ConfigError
 from jgroups_py.view import View, ViewId
 
@@ -131,21 +131,45 @@ def test_a_view_between_two_pieces_leaves_each_node_with_one_owner() -> None:
     s.rest()
 
 
-def test_pieces_of_what_moves_are_bounded_by_bytes_too() -> None:
-    machine = BuddyMachine(A, BuddyConfig(chunk_nodes=3, chunk_bytes=100))
-    sizes = [99, 98, 120, 1, 1, 1, 1]
-    stamp = Stamp(0, (1, 0), 1, A)
-    grants = [
-        ((str(n),), Node({"k": bytes(x)}, (1, 0), stamp), (1, 1)) for n, x in enumerate(sizes)
-    ]
-    pieces = machine.claims._pieces(grants)
-    assert [[path[0] for path, _, _ in piece] for piece in pieces] == [
-        ["0"],
-        ["1", "2"],
-        ["3", "4", "5"],
-        ["6"],
-    ]
-    assert machine.claims._pieces([]) == [()]
+def test_pieces_are_bounded_by_nodes_and_by_bytes() -> None:
+    sizes = [100, 99, 121, 1, 1, 1, 1]
+    items = [(n, bytes(size)) for n, size in enumerate(sizes)]
+    found = pieces(items, lambda item: item[1], nodes=3, size=100)
+    assert [[n for n, _ in piece] for piece in found] == [[0], [1, 2], [3, 4, 5], [6]]
+    assert pieces([], lambda item: item, nodes=3, size=100) == [[]]
+
+
+@pytest.mark.seed("B14")
+def test_an_adoption_goes_to_buddies_in_pieces_that_take_effect_as_one() -> None:
+    s = Script(4)
+    for machine in s.world.machines.values():
+        machine.config = replace(machine.config, chunk_nodes=3)
+    s.write("B", *(f"n/{number}" for number in range(7)))
+    s.hold("C", "D", Part)
+    s.crash("B")
+    s.run()
+    waiting = [m for _, m in s.world.channels[address("C"), address("D")]]
+    sizes = [len(m.changes) for m in waiting if isinstance(m, Part | Op)]
+    assert sizes == [3, 3, 1] and isinstance(waiting[2], Op) and waiting[2].adopted
+    backup = s.machine("D").backups.of[address("C")]
+    s.deliver("C", "D", 2)
+    assert not backup.nodes and not backup.adopted
+    s.deliver("C", "D")
+    assert len(backup.nodes) == 7 and address("B") in backup.adopted and not backup.parts
+    s.rest()
+
+
+def test_half_an_entry_of_an_owner_that_dies_is_nothing() -> None:
+    s = Script(3)
+    x = s.write("B", "x", "y")
+    s.hold("B", "C", Op)
+    s.call("B", "write", "x", "y")
+    s.run()
+    assert s.waiting("B", "C") == ["Op"] and s.machine("C").backups.of[address("B")].parts
+    s.crash("B")
+    s.run()
+    s.rest()
+    assert {s.node(s.owner(path), path).value for path in "xy"} == {x}
 
 
 def test_who_may_not_take_a_node_is_told_who_owns_it() -> None:
