@@ -31,12 +31,12 @@ Trace = Callable[[float, str, str, str, dict[str, Any]], None]
 
 class Timer:
     """A named, cancellable timer of one protocol. Starting it again moves it. While this process does
-    not run, its time stands still (lateness.py). Once ``owner`` is closed it runs no more."""
+    not run, its time stands still (lateness.py). Once ``owner``'s stack is closed it runs no more."""
 
     __slots__ = ("_callback", "_machine", "_put_off", "_token", "deadline", "name", "owner")
 
     def __init__(
-        self, machine: Machine, callback: Callable[[], None], name: str, owner: Stack | None = None
+        self, machine: Machine, callback: Callable[[], None], name: str, owner: Protocol | None
     ) -> None:
         self._machine = machine
         self.owner = owner
@@ -54,7 +54,7 @@ class Timer:
         self.start_at(self._machine.now + delay)
 
     def start_at(self, deadline: float) -> None:
-        if deadline == self.deadline or (self.owner is not None and self.owner.closed):
+        if deadline == self.deadline or (self.owner is not None and self.owner.stack.closed):
             return
         self._put_off = 0.0
         self._move(deadline)
@@ -194,6 +194,10 @@ class Machine:
             for check in stack.checks:
                 check()
 
+    def check_step(self) -> None:
+        """Those that a step may have broken: here all. The simulator's machine knows better."""
+        self.check()
+
     # --- what stacks and protocols call
 
     def enter(self, now: float | None = None) -> None:
@@ -251,16 +255,23 @@ class Machine:
         self._next_handle += 1
         return handle
 
-    def timer(self, callback: Callable[[], None], name: str, owner: Stack | None = None) -> Timer:
+    def timer(
+        self, callback: Callable[[], None], name: str, owner: Protocol | None = None
+    ) -> Timer:
         return Timer(self, callback, name, owner)
 
-    def drop_timers(self, owner: Stack) -> None:
+    def linked(self, stack: Stack) -> None:
+        """A stack is complete and about to start. The simulator's machine looks on from here."""
+
+    def drop_timers(self, stack: Stack) -> None:
         """A closed stack's timers go at once: each would keep the whole stack until it is due."""
-        for _, _, timer, _ in self._timers:
-            if timer.owner is owner:
-                timer.cancel()
+        gone = [
+            e for e in self._timers if (owner := e[2].owner) is not None and owner.stack is stack
+        ]
+        for _, _, timer, _ in gone:
+            timer.cancel()
         # In place: a timer that fires now may be what closes the stack.
-        self._timers[:] = [entry for entry in self._timers if entry[2].owner is not owner]
+        self._timers[:] = [entry for entry in self._timers if entry[2].deadline is not None]
         heapq.heapify(self._timers)
 
     def _push_timer(self, deadline: float, timer: Timer, token: int) -> None:

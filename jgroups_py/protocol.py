@@ -146,7 +146,7 @@ class Protocol:
 
     def timer(self, callback: Callable[[], None], name: str | None = None) -> Timer:
         """A timer, not running yet. ``callback`` is a method of ours, named ``_on_...``."""
-        return self.machine.timer(callback, name or callback.__name__, self.stack)
+        return self.machine.timer(callback, name or callback.__name__, self)
 
     def patience(self, seconds: float) -> float:
         """A time-out that waits for somebody else: longer when this process is late itself."""

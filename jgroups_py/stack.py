@@ -89,6 +89,7 @@ class Stack:
         downwards = self.protocols[::-1]
         self._send = _first(downwards, "down", _fell_through)
         self._event_down = _first(downwards, "event_down", _ignored)
+        self.machine.linked(self)
 
     def _deliver(self, batch: Batch) -> None:
         self.owner.deliver(batch)

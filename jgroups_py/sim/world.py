@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from jgroups_py.address import Address
-from jgroups_py.machine import Machine
 from jgroups_py.packets import Packet, decode_packet
 from jgroups_py.ports import Endpoint, Handle
 from jgroups_py.protocol import Protocol
@@ -19,6 +18,7 @@ from jgroups_py.sim.host import Host, Pipe
 from jgroups_py.sim.member import Member
 from jgroups_py.sim.network import LinkSettings, Network
 from jgroups_py.sim.relay_oracle import RelayOracle
+from jgroups_py.sim.touched import CheckedMachine
 from jgroups_py.stack import Stack, make_protocols
 from jgroups_py.view import View
 
@@ -120,7 +120,7 @@ class World:
         incarnation = self._incarnations.get(key, 0) + 1
         self._incarnations[key] = incarnation
         address = self.host_address(site, name)
-        machine = Machine(
+        machine = CheckedMachine(
             name,
             random=random.Random(f"{self.seed}/member/{key}#{incarnation}"),
             now=self.clock.now,
@@ -183,7 +183,7 @@ class World:
     def after_step(self, host: Host) -> None:
         """Called after each step of each host."""
         if self.check:
-            host.machine.check()
+            host.machine.check_step()
         for watch in self.after_each_step:
             watch(host)
 

@@ -1,0 +1,97 @@
+"""Invariants are looked at in the step that may have broken them, and all of them now and then."""
+
+from __future__ import annotations
+
+import pytest
+
+from jgroups_py.batch import Batch
+from jgroups_py.events import Event
+from jgroups_py.protocol import Protocol
+from jgroups_py.protocols.shared_loopback import SHARED_LOOPBACK
+from jgroups_py.sim import Member, World
+from jgroups_py.sim.touched import EVERY
+
+
+class COUNTED(Protocol):
+    """Counts how often it is looked at, and what it was entered by."""
+
+    def start(self) -> None:
+        self.looked = 0
+        self.fine = True
+        self.tick = self.timer(self._on_tick)
+
+    def _on_tick(self) -> None:
+        pass
+
+    def check(self) -> None:
+        self.looked += 1
+        assert self.fine
+
+
+class UPPER(COUNTED):
+    protocol_id = 2001
+
+    def down(self, batch: Batch) -> None:
+        self.pass_down(batch)
+
+    def event_down(self, event: Event) -> None:
+        self.pass_event_down(event)
+
+
+class LOWER(COUNTED):
+    protocol_id = 2002
+
+    def down(self, batch: Batch) -> None:
+        """Keeps it."""
+
+    def event_down(self, event: Event) -> None:
+        """Keeps it."""
+
+    def event_up(self, event: Event) -> None:
+        self.pass_event_up(event)
+
+
+@pytest.fixture
+def member() -> Member:
+    world = World()
+    found = world.start("A", lambda *_: [SHARED_LOOPBACK(), LOWER(), UPPER()], "c")
+    return found
+
+
+def lower(member: Member) -> LOWER:
+    found = member.stack.find(LOWER)
+    assert found is not None
+    return found
+
+
+def upper(member: Member) -> UPPER:
+    found = member.stack.find(UPPER)
+    assert found is not None
+    return found
+
+
+def test_what_a_batch_enters_is_looked_at(member: Member) -> None:
+    looked = lower(member).looked
+    member.send(b"x")
+    assert lower(member).looked == looked + 1
+    lower(member).fine = False
+    with pytest.raises(AssertionError):
+        member.send(b"y")
+
+
+def test_a_timer_enters_its_protocol_and_no_other(member: Member) -> None:
+    before = lower(member).looked, upper(member).looked
+    member.act(lambda: upper(member).tick.start(1.0))
+    member.world.run_for(2.0)
+    assert (lower(member).looked, upper(member).looked) == (before[0], before[1] + 1)
+
+
+def test_what_breaks_unseen_is_found_within_some_steps(member: Member) -> None:
+    lower(member).fine = False
+    seen = []
+    for _ in range(EVERY):
+        try:
+            member.act(lambda: None)
+        except AssertionError:
+            seen.append(True)
+    assert seen == [True]
