@@ -26,6 +26,7 @@ from jgroups_py.drill.model import (
 from jgroups_py.drill.requests import Load as CacheLoad
 from jgroups_py.drill.values import Span, seconds_text
 from jgroups_py.errors import ConfigError
+from jgroups_py.stackfile import shipped_stacks
 
 START_SECONDS_MAX = 30.0
 """How long the start may take: every site in its full view, every relay on the bridge."""
@@ -162,6 +163,8 @@ def find_stack(drill_file: str, name: str, place: Place) -> str:
     for candidate in (Path(drill_file).parent / name, shipped / name):
         if candidate.is_file():
             return str(candidate)
+    if name in shipped_stacks():
+        return name  # the package is in an archive: no path leads into it, its name does
     raise ConfigError(
         f"stack file {name!r} is neither beside the drill nor among the shipped stacks",
         file=place.file,

@@ -28,6 +28,19 @@ pytestmark = [
 ]
 PATIENCE = 120.0
 """Seconds for what comes soon on a machine with nothing else to do."""
+DRILL = """
+name: two sites
+sites:
+  NYC: {members: [C, B, A], stack: relay-udp.xml}
+  SFO: {members: [T, S], stack: relay-udp.xml}
+bridge: {stack: relay-bridge-tcp.xml, latency: 20ms}
+traffic:
+  - {site: NYC, members: all, rate: 40/s, size: 100B, start: 0s, stop: 4s}
+timeline:
+  - {at: 0.5s..1.5s, crash: NYC.relay}
+settle: 6s
+expect: {lost: 0, lost_inside: 0, duplicated: 0, out_of_order: 0, takeover: <= 30s}
+"""
 ROWS = 40_000
 TASKS = 16
 USER = "path string, visits bigint"
@@ -310,3 +323,73 @@ def test_reconcile_and_commands_on_a_cluster(
     assert state(shipped, right) == state(shipped, left)
     found = reconcile(shipped, left, right)
     assert (found.left, found.right, found.both) == (0, 0, 0)
+
+
+def test_explore_while_workers_and_an_executor_are_killed(
+    shipped: Any,
+    standalone: Standalone,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The stacks come out of the package that was sent. Each seed has one row, that of this process."""
+    from jgroups_py.drill import loader
+    from jgroups_py.spark.explore import row_of
+    from jgroups_py.tools.cli import run
+
+    file, target = tmp_path / "two.yaml", str(tmp_path / "rows")
+    file.write_text(DRILL)
+    seeds = TASKS
+    monkeypatch.setattr("jgroups_py.spark.explore.SEEDS_EACH", 1)
+    watched = Watched(shipped)
+
+    def steps() -> None:
+        until(lambda: watched.done() >= 2)
+        kill_python_workers(standalone)
+        until(lambda: watched.failed() > 0)
+        until(lambda: watched.done() >= 5)
+        kill_executor(standalone)
+
+    words = ["spark", "explore", str(file), "--seeds", f"1..{seeds}", "--to", target]
+    capsys.readouterr()
+    with Killer(steps):
+        assert run([*words, "--master", standalone.master]) == 0
+    said = json.loads(capsys.readouterr().out.strip().splitlines()[-1])
+    assert (said["passed"], said["failed"], said["broken"]) == (seeds, 0, 0)
+    rows = [row.asDict() for row in shipped.read.parquet(target).collect()]
+    assert sorted(row["seed"] for row in rows) == list(range(1, seeds + 1))
+    assert said["worst"][0]["seed"] == rows[0]["seed"]
+    loaded = loader.load(str(file))
+    for row in (rows[0], rows[-1]):
+        assert row == row_of(loaded, row["seed"], ())
+
+
+def test_drill_report_on_a_cluster(
+    shipped: Any, standalone: Standalone, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Logs in blocks that several executors read: the drills' own verdicts."""
+    from jgroups_py.tools.cli import run
+
+    drill, logs = tmp_path / "two.yaml", tmp_path / "logs"
+    drill.write_text(DRILL)
+    logs.mkdir()
+    wanted = {}
+    for seed in range(1, 4):
+        log, result = logs / f"{seed}.jsonl", tmp_path / f"{seed}.json"
+        words = ["drill", str(drill), "--simulated", "--seed", str(seed)]
+        assert run([*words, "--log", str(log), "--json", str(result)]) == 0
+        wanted[log.name] = json.loads(result.read_text())
+    shipped.conf.set("spark.sql.files.maxPartitionBytes", "64k")
+    shipped.conf.set("spark.sql.files.openCostInBytes", "0")
+    capsys.readouterr()
+    words = ["spark", "drill-report", str(drill), str(logs), "--to", str(tmp_path / "report")]
+    assert run([*words, "--master", standalone.master]) == 0
+    runs = json.loads((tmp_path / "report" / "report.json").read_text())["runs"]
+    assert [one["log"] for one in runs] == sorted(wanted)
+    for one in runs:
+        theirs = wanted[one["log"]]
+        for key in ("verdict", "expectations", "detection_s", "takeover_s", "rpo_s", "unrelayed"):
+            assert one[key] == theirs[key], (one["log"], key)
+        for site, numbers in one["sites"].items():
+            assert numbers == {key: theirs["sites"][site][key] for key in numbers}, one["log"]
+        assert sum(site["delivered"] for site in one["sites"].values()) > 1000
