@@ -63,6 +63,8 @@ class RelayNumbers(NamedTuple):
     base: Mapping[bytes, int]
     """Home numbers from before the site was primary: not relayed."""
     site_digest: Mapping[str, Mapping[bytes, int]]
+    left: Mapping[str, Mapping[bytes, tuple[int, float]]]
+    """Forgotten origins of other sites: their number, and when."""
     forwarded: Mapping[str, Mapping[bytes, int]]
     cursors: Sequence[Mapping[bytes, int]]
     """What was sent to each relay of another site."""
@@ -80,6 +82,7 @@ def numbers_of(relay: RELAY) -> RelayNumbers:
         state.trimmed,
         state.base,
         state.site_digest,
+        state.left,
         bridge.forwarded,
         [s.cursor for s in bridge.sessions.values()] if bridge.sessions else (),
         relay.buffer,

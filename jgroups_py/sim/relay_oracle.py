@@ -345,9 +345,10 @@ class RelayOracle:
         for item in watched.stream:
             if isinstance(item, _Run):
                 taken[item.origin] = taken.get(item.origin, 0) + len(item.sums)
-        for table in numbers.site_digest.values():
-            for raw, number in table.items():
-                watched.tracks[raw] = _Track(max(0, number - taken.get(raw, 0)))
+        known = [(raw, n) for table in numbers.left.values() for raw, (n, _) in table.items()]
+        known += [entry for table in numbers.site_digest.values() for entry in table.items()]
+        for raw, number in known:
+            watched.tracks[raw] = _Track(max(0, number - taken.get(raw, 0)))
         for site in self.sites.values():
             self._check_member_has(site, watched)
 
