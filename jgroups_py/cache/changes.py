@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import msgspec
 
 from jgroups_py.cache.fqn import Fqn
-from jgroups_py.cache.node import EMPTY, Node
+from jgroups_py.cache.node import Node, node_of
 
 
 class Put(msgspec.Struct, frozen=True):
@@ -68,26 +68,40 @@ def fold(
         within: paths of all nodes at and below a path now.
     """
     after: dict[Fqn, Node | None] = {}
+    before: dict[Fqn, Node | None] = {}
+
+    def now(path: Fqn) -> Node | None:
+        if path in after:
+            return after[path]
+        node = before[path] = get(path)
+        return node
+
     for modification in modifications:
         path = modification.path
         match modification:
-            case RemoveTree():
-                touched = dict.fromkeys(within(path))
-                touched.update(dict.fromkeys(p for p in after if p.is_within(path)))
-                after.update(dict.fromkeys(touched))
-                continue
             case Put(_, attributes, replace):
-                node = None if replace else (after[path] if path in after else get(path))
-                after[path] = (node or EMPTY).with_attributes(attributes)
+                node = now(path)
+                # Attributes of a modification never change, so a new node may have them as they are.
+                after[path] = (
+                    node_of(attributes)
+                    if replace or node is None
+                    else node.with_attributes(attributes)
+                )
             case Drop(_, keys):
-                node = after[path] if path in after else get(path)
+                node = now(path)
                 if node is not None and any(key in node.attributes for key in keys):
                     after[path] = node.without(keys)
             case Remove():
+                now(path)
                 after[path] = None
-    changes = []
-    for path, node in after.items():
-        before = get(path)
-        if before is not None or node is not None:
-            changes.append(Change(path, before, node))
-    return tuple(changes)
+            case RemoveTree():
+                touched = dict.fromkeys(within(path))
+                touched.update(dict.fromkeys(p for p in after if p.is_within(path)))
+                for at in touched:
+                    now(at)
+                    after[at] = None
+    return tuple(
+        Change(path, before[path], node)
+        for path, node in after.items()
+        if node is not None or before[path] is not None
+    )

@@ -22,13 +22,15 @@ import trio
 
 from jgroups_py.address import UUID, Address
 from jgroups_py.cache.call import Call
-from jgroups_py.cache.changes import Change, Changes, fold
+from jgroups_py.cache.changes import Change, Changes, Modification, fold
 from jgroups_py.cache.fqn import ROOT, Fqn
+from jgroups_py.cache.garbage import no_collection
 from jgroups_py.cache.locks import Scope
 from jgroups_py.cache.node import Node
 from jgroups_py.cache.replication import Replication
 from jgroups_py.cache.total_order import Ordered, TotalOrder
 from jgroups_py.cache.wire import (
+    Body,
     body_bytes,
     body_from,
     digest,
@@ -51,14 +53,18 @@ from jgroups_py.view import MergeView, View
 _log = logging.getLogger("jgroups_py.cache")
 LOGGED_MAX = 10
 """Paths that a merge names in the log; ``TreeCache.discarded`` has more."""
+LARGE = 16_000
+"""Bytes of a batch that makes so many nodes that the garbage collector would begin to look at them."""
 OUTSTANDING_MAX = 1000
 """Own proposals that not all members have applied; further calls wait."""
 
 
 @dataclass
 class _Asked:
-    """A call that waits for its proposal."""
+    """Who waits for a proposal: its bytes, and what they say, if that is known."""
 
+    bytes: bytes
+    body: Body | None
     applied: trio.Event = field(default_factory=trio.Event)
     finished: trio.Event = field(default_factory=trio.Event)
     changes: Changes = ()
@@ -100,25 +106,38 @@ class FullReplication(Replication):
         sync = self._sync if call.options.sync is None else call.options.sync
         async with self._room:
             body = body_bytes(call.modifications, call.depends, self.tree.container)
-            number = self._order.propose(body)
-            self._counts["proposed"] += 1
-            asked = self._asked[number] = _Asked()
-            self._wake.set()
-            try:
-                with trio.fail_after(self._timeout):
-                    await asked.applied.wait()
-                    if sync and not asked.refused:
-                        await asked.finished.wait()
-            except trio.TooSlowError:
-                step = "applied here, not everywhere" if asked.applied.is_set() else "not ordered"
-                raise ReplicationError(f"{step} within {self._timeout:g} s") from None
-            finally:
-                del self._asked[number]
-                if not asked.applied.is_set():
-                    self._order.give_up(number)
+            asked = await self._agreed(body, sync, None)
         if asked.refused:
             raise BatchConflict(asked.refused)
         call.changes = asked.changes
+
+    async def propose(self, modifications: Sequence[Modification]) -> None:
+        """A batch that depends on nothing, and belongs to no call. ReplicationError: it may have happened."""
+        async with self._room:
+            body = body_bytes(modifications, (), self.tree.container)
+            asked = await self._agreed(body, self._sync, Body(tuple(modifications), ()))
+        if asked.refused:
+            raise ReplicationError(f"{asked.refused}; nothing was changed", definite=True)
+
+    async def _agreed(self, body: bytes, sync: bool, known: Body | None) -> _Asked:
+        """When it is applied here, and with ``sync`` everywhere. ``known``: what ``body_from`` would read."""
+        number = self._order.propose(body)
+        self._counts["proposed"] += 1
+        asked = self._asked[number] = _Asked(body, known)
+        self._wake.set()
+        try:
+            with trio.fail_after(self._timeout):
+                await asked.applied.wait()
+                if sync and not asked.refused:
+                    await asked.finished.wait()
+        except trio.TooSlowError:
+            step = "applied here, not everywhere" if asked.applied.is_set() else "not ordered"
+            raise ReplicationError(f"{step} within {self._timeout:g} s") from None
+        finally:
+            del self._asked[number]
+            if not asked.applied.is_set():
+                self._order.give_up(number)
+        return asked
 
     # --- the member
 
@@ -158,7 +177,11 @@ class FullReplication(Replication):
         order = self._order
         while order.to_apply:
             ordered = order.to_apply.pop(0)
-            self._apply(ordered)
+            if len(ordered.body) > LARGE:
+                with no_collection():
+                    self._apply(ordered)
+            else:
+                self._apply(ordered)
             order.applied_now(ordered)
         for number in self._order.finished:
             if number in self._asked:
@@ -181,7 +204,10 @@ class FullReplication(Replication):
         changes: Changes = ()
         container = self.tree.container
         try:
-            body = body_from(ordered.body)
+            if asked is not None and asked.body is not None and asked.bytes == ordered.body:
+                body = asked.body
+            else:
+                body = body_from(ordered.body)
         except RemoteProtocolError as error:
             self._counts["garbage"] += 1
             refused = str(error)

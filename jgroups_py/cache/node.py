@@ -33,7 +33,7 @@ class Node:
 
     def with_attributes(self, more: Mapping[str, bytes]) -> Node:
         """A node that has these as well."""
-        return Node({**self.attributes, **more})
+        return node_of({**self.attributes, **more})
 
     def without(self, keys: Iterable[str]) -> Node:
         """A node that lacks these."""
@@ -61,10 +61,15 @@ def node_from_bytes(data: bytes) -> Node:
         attributes = _decode(data)
     except (msgspec.MsgspecError, TypeError) as error:
         raise ValueError(f"not a node: {error}") from None
+    return node_of(attributes)
+
+
+def node_of(attributes: Mapping[str, bytes]) -> Node:
+    """As ``Node(attributes)``, in half the time: bulk writes make millions."""
     size = 0
     for key, value in attributes.items():
         size += (len(key) if key.isascii() else len(key.encode())) + len(value)
-    node = _new(Node)  # as Node(attributes), in half the time: bulk writes make millions
+    node = _new(Node)
     _set(node, "attributes", attributes)
     _set(node, "size", size)
     return node

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 
 import trio
 
@@ -69,6 +70,23 @@ class Invocation(Interceptor):
         if self._closed:
             raise CacheClosed("the cache is closed")
         return not self._under_way
+
+    @asynccontextmanager
+    async def around_write(self) -> AsyncIterator[None]:
+        """As ``handle``, for a write past the other interceptors. CacheClosed."""
+        await trio.lowlevel.checkpoint_if_cancelled()
+        self.is_idle()
+        self.count_write()
+        self._under_way += 1
+        try:
+            yield
+        except BaseException:
+            self._counts["failed_calls"] += 1
+            raise
+        finally:
+            self._under_way -= 1
+            if self._closed and not self._under_way:
+                self._idle.set()
 
     def count_write(self) -> None:
         """A write that was one step."""

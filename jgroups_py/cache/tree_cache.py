@@ -26,8 +26,9 @@ from jgroups_py.address import Address
 from jgroups_py.cache.batch import Batch
 from jgroups_py.cache.buddy_manager import BuddyManager
 from jgroups_py.cache.buddy_replication import BuddyReplication
+from jgroups_py.cache.bulk import BulkWrites
 from jgroups_py.cache.call import Call
-from jgroups_py.cache.changes import Change, Drop, Modification, Put, Remove, RemoveTree
+from jgroups_py.cache.changes import Drop, Modification, Put, Remove, RemoveTree
 from jgroups_py.cache.codec import Codec, MsgpackCodec, encoded
 from jgroups_py.cache.container import Container, MemoryTree
 from jgroups_py.cache.discarded import Discarded
@@ -36,7 +37,7 @@ from jgroups_py.cache.fqn import BACKUP_ROOT, AnyPath, Fqn, as_fqn
 from jgroups_py.cache.interceptor import chain
 from jgroups_py.cache.listeners import CHANGES, Kind, Listener, Listeners
 from jgroups_py.cache.locks import PathLocks, Scope
-from jgroups_py.cache.node import EMPTY, MAX_KEY_BYTES, Node, checked_key
+from jgroups_py.cache.node import EMPTY, Node, checked_key
 from jgroups_py.cache.options import CallOptions, Options, options_of
 from jgroups_py.cache.replication import LocalReplication, Replication
 from jgroups_py.cache.saving import Keeper
@@ -126,6 +127,14 @@ class TreeCache:
             Replicating(tree, self._replication),
         ]
         self._first = chain(self._interceptors)
+        self._bulk = BulkWrites(
+            self,
+            self._replication,
+            self._invocation,
+            self._evictor,
+            stored=keeper is not None,
+            small=self._limits.max_value_bytes,
+        )
 
     # --- reading
 
@@ -279,36 +288,16 @@ class TreeCache:
                 Call("batch", scopes, batch.body, checked, depends=batch.reads())
             )
 
-    async def put_at_once(self, rows: Sequence[tuple[Fqn, Node]], *, replace: bool) -> bool:
-        """As a batch of ``put_encoded``, in one step, where nothing has to be waited for: no copies, no
-        store, no other call under way. False: nothing was done, use a batch.
+    async def put_at_once(self, rows: Sequence[tuple[Fqn, Node | None]], *, replace: bool) -> bool:
+        """As a batch of ``put_encoded`` and ``remove_node`` that reads nothing, at a fraction of its cost, where
+        that is possible (bulk.py). False: nothing was done, use a batch.
 
         Raises:
             CacheRefused: as ``Batch.put_encoded``; nothing was done.
             CacheClosed: the cache is closed.
+            ReplicationError: it may have happened.
         """
-        alone = isinstance(self._replication, LocalReplication) and self._keeper is None
-        if not (alone and self._invocation.is_idle()):
-            return False
-        get, small = self._container.get, min(self._limits.max_value_bytes, MAX_KEY_BYTES)
-        changes: dict[Fqn, Change] = {}
-        for path, node in rows:
-            if node.size > small or "" in node.attributes:
-                self.checked(node)  # else no name and no value can be too long
-            if not path or path[0] == BACKUP_ROOT[0]:
-                self.writable(path)
-            before = get(path)
-            if before is not None and not replace:
-                node = before.with_attributes(node.attributes)
-            changes[path] = Change(path, before, node)
-        if len(changes) < len(rows):
-            return False  # a path twice: what comes later builds on what came before
-        self._invocation.count_write()
-        self.tree.apply(tuple(changes.values()), local=True)
-        if self._evictor.is_over():
-            with trio.CancelScope(shield=True):
-                await self._evictor.make_room()
-        return True
+        return await self._bulk.write(rows, replace=replace)
 
     async def evict(self, path: AnyPath) -> bool:
         """Takes one node out of memory, into the store if there is one. False: not there, or busy.

@@ -9,7 +9,7 @@ import msgspec
 
 from jgroups_py.cache.changes import Drop, Modification, Put, Remove, RemoveTree
 from jgroups_py.cache.container import Container
-from jgroups_py.cache.fqn import Fqn
+from jgroups_py.cache.fqn import Fqn, all_of
 from jgroups_py.cache.locks import Scope
 from jgroups_py.cache.node import Node, checked_key
 from jgroups_py.cache.total_order import Said
@@ -105,12 +105,15 @@ def body_from(data: bytes) -> Body:
     try:
         body = _body.decode(data)
         modifications: list[Modification] = []
-        for said in body.modifications:
-            path = Fqn(said.path)
+        names: set[str] = set()  # that were checked: nodes of a batch have the same ones
+        for said, path in zip(
+            body.modifications, all_of([said.path for said in body.modifications]), strict=True
+        ):
             match said:
                 case _Put(_, attributes, replace):
                     for key in attributes:
-                        checked_key(key)
+                        if key not in names:
+                            names.add(checked_key(key))
                     modifications.append(Put(path, attributes, replace))
                 case _Drop(_, keys):
                     modifications.append(Drop(path, keys))

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import gc
 import secrets
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -15,6 +13,7 @@ import trio
 from jgroups_py.cache import Fqn, MsgpackCodec, TreeCache
 from jgroups_py.cache.changes import Changes
 from jgroups_py.cache.fqn import BACKUP_ROOT, ROOT, as_fqn, parse_all
+from jgroups_py.cache.garbage import no_collection
 from jgroups_py.cache.node import Node, node_from_bytes
 from jgroups_py.errors import CacheRefused, ConfigError
 from jgroups_py.export.errors import ExportError
@@ -120,11 +119,11 @@ class TreeSource(Source):
     # --- writing
 
     async def write(self, rows: Sequence[Row], *, replace: bool, skip_equal: bool = False) -> None:
-        with _no_collection():
+        with no_collection():
             nodes = _nodes(rows)
             if skip_equal:
                 nodes = [row for row in nodes if not self._is_so(*row, replace)]
-            if not nodes or await self._is_done_at_once(nodes, replace):
+            if nodes and await self._cache.put_at_once(nodes, replace=replace):
                 nodes = []
         if not nodes:
             await trio.lowlevel.checkpoint()
@@ -135,12 +134,6 @@ class TreeSource(Source):
                     batch.remove_node(path)
                 else:
                     batch.put_encoded(path, node, replace=replace)
-
-    async def _is_done_at_once(
-        self, nodes: Sequence[tuple[Fqn, Node | None]], replace: bool
-    ) -> bool:
-        there = [(path, node) for path, node in nodes if node is not None]
-        return len(there) == len(nodes) and await self._cache.put_at_once(there, replace=replace)
 
     def _is_so(self, path: Fqn, wanted: Node | None, replace: bool) -> bool:
         there = self._tree.container.get(path)
@@ -166,19 +159,6 @@ class TreeSource(Source):
             if last:
                 batch.put(place, "batch", marker.batch)
         return True
-
-
-@contextmanager
-def _no_collection() -> Iterator[None]:
-    """While hundreds of nodes are made that stay, nothing is garbage: looking for it took a third of the
-    time. A few milliseconds at a time."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
 
 
 _encode = msgspec.msgpack.Encoder(order="deterministic").encode

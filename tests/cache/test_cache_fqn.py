@@ -11,7 +11,14 @@ from hypothesis import strategies as st
 
 from jgroups_py.cache import Fqn
 from jgroups_py.cache.container import MemoryTree
-from jgroups_py.cache.fqn import MAX_DEPTH, MAX_PART_BYTES, MAX_PATH_BYTES, as_fqn, parse_all
+from jgroups_py.cache.fqn import (
+    MAX_DEPTH,
+    MAX_PART_BYTES,
+    MAX_PATH_BYTES,
+    all_of,
+    as_fqn,
+    parse_all,
+)
 from jgroups_py.cache.node import Node
 from jgroups_py.cache.sqlite_store import _key, _path, _range
 from jgroups_py.errors import CacheRefused
@@ -44,12 +51,32 @@ def test_many_are_read_as_each_is(texts: list[str]) -> None:
     assert isinstance(found, str) or all(isinstance(path, Fqn) for path in found)
 
 
+raw_parts = st.lists(parts | st.sampled_from(["", "\ud800", "a" * 2000]), max_size=4).map(tuple)
+
+
+@given(st.lists(raw_parts | st.sampled_from([("a", "b"), ("a", "c"), ("a", "")]), max_size=8))
+def test_many_tuples_are_checked_as_each_is(paths: list[tuple[str, ...]]) -> None:
+    def read(how: Callable[[], list[Fqn]]) -> list[Fqn] | str:
+        try:
+            return how()
+        except CacheRefused as error:
+            return str(error)
+
+    found = read(lambda: all_of(paths))
+    assert found == read(lambda: [Fqn(path) for path in paths])
+    assert isinstance(found, str) or all(isinstance(path, Fqn) for path in found)
+
+
 def test_many_deep_and_long_ones_are_refused_as_one() -> None:
     deep, long = "/a" * MAX_DEPTH, ("/" + "a" * MAX_PART_BYTES) * 4
     for text in (deep, long):
         assert parse_all([text, text]) == [Fqn.parse(text)] * 2
         with pytest.raises(CacheRefused):
             parse_all([text, text + "/a"])
+        parts = tuple(Fqn.parse(text))
+        assert all_of([parts, parts]) == [Fqn(parts)] * 2
+        with pytest.raises(CacheRefused):
+            all_of([parts, (*parts, "a")])
     with pytest.raises(CacheRefused):
         parse_all(["/b/a", "/b/" + "a" * (MAX_PART_BYTES + 1)])
 

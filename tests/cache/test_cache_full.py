@@ -27,6 +27,7 @@ from jgroups_py.cache.full_replication import FullReplication
 from jgroups_py.cache.node import Node
 from jgroups_py.errors import (
     BatchConflict,
+    CacheClosed,
     CacheRefused,
     ConfigError,
     ReplicationError,
@@ -118,6 +119,51 @@ async def test_writers_everywhere_and_a_member_that_joins_and_leaves_agree(
         assert sum(node["n"] for node in (await whole(a)).values()) == 100
         refused = a.statistics().counters["replication_refused"]
         assert refused == b.statistics().counters["replication_refused"] > 0
+
+
+async def test_many_nodes_at_once_are_one_batch_everywhere(
+    opened: Any, autojump_clock: Any
+) -> None:
+    """In its place among the batches of calls: what had read a node before it is refused."""
+
+    def rows(cache: TreeCache, **nodes: int | None) -> list[tuple[Fqn, Node | None]]:
+        return [
+            (Fqn((name,)), None if value is None else Node(cache.encode_all({"x": value})))
+            for name, value in nodes.items()
+        ]
+
+    async with opened(SYNC, name="A") as a, opened(SYNC, name="B") as b:
+        for cache in (a, b):
+            await cache.put_node("/old", {"x": 1, "y": 2})
+            told: list[int] = []
+            cache.tree.observers.append(lambda changes, _, told=told: told.append(len(changes)))
+            more = rows(cache, old=3, new=4, gone=5) + rows(cache, gone=None, never=None)
+            assert await cache.put_at_once(more, replace=False)
+            assert told == [2]
+            assert await whole(a) == await whole(b) == {"/old": {"x": 3, "y": 2}, "/new": {"x": 4}}
+            assert await cache.put_at_once(rows(cache, old=6, new=None), replace=True)
+            assert await whole(a) == await whole(b) == {"/old": {"x": 6}}
+
+        async def overtaken() -> None:
+            async with a.batch() as batch:
+                batch.put("/old", "x", await batch.get("/old", "x") + 1)
+                assert await a.put_at_once(rows(a, old=10), replace=False)
+
+        with pytest.raises(BatchConflict):
+            await overtaken()
+        for wrong in ((Fqn(), Node({})), (Fqn(("a",)), Node({"": b"1"}))):
+            with pytest.raises(CacheRefused):
+                await a.put_at_once([*rows(a, old=0), wrong], replace=False)
+        assert await whole(a) == await whole(b) == {"/old": {"x": 10}}
+
+        # A large one, of which the origin knows what it says and the other reads it.
+        large = rows(a, **{f"n{n}": n for n in range(3000)})
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(partial(a.put_at_once, large, replace=False))
+            nursery.start_soon(partial(b.put_at_once, rows(b, n7=-1), replace=False))
+        assert await whole(a) == await whole(b) and len(await whole(a)) == 3001
+    with pytest.raises(CacheClosed):
+        await a.put_at_once(rows(a, old=0), replace=False)
 
 
 async def test_when_the_coordinator_leaves_the_next_one_orders(

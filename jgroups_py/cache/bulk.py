@@ -1,0 +1,91 @@
+"""BulkWrites: many nodes as one batch, past locks and interceptors, where those add nothing.
+
+alone        no copies, no store, no other call under way: one step of this member
+replicated   to everybody: a batch that has read nothing depends on nothing, so it is proposed just as
+             it is; calls here do not wait for it, nor it for them, as with another member's
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import trio
+
+from jgroups_py.cache.changes import Change, Modification, Put, Remove
+from jgroups_py.cache.eviction import Evictor
+from jgroups_py.cache.fqn import BACKUP_ROOT, Fqn
+from jgroups_py.cache.full_replication import FullReplication
+from jgroups_py.cache.node import MAX_KEY_BYTES, Node
+from jgroups_py.cache.replication import LocalReplication, Replication
+from jgroups_py.cache.steps import Invocation
+
+if TYPE_CHECKING:
+    from jgroups_py.cache.tree_cache import TreeCache
+
+Rows = Sequence[tuple[Fqn, Node | None]]
+"""None: the node is removed."""
+
+
+class BulkWrites:
+    """``stored``: the cache has a store. ``small``: bytes that no name and no value may exceed."""
+
+    def __init__(
+        self,
+        cache: TreeCache,
+        replication: Replication,
+        invocation: Invocation,
+        evictor: Evictor,
+        *,
+        stored: bool,
+        small: int,
+    ) -> None:
+        self._cache = cache
+        self._replication = replication
+        self._invocation = invocation
+        self._evictor = evictor
+        self._stored = stored
+        self._small = min(small, MAX_KEY_BYTES)
+
+    async def write(self, rows: Rows, *, replace: bool) -> bool:
+        """See ``TreeCache.put_at_once``."""
+        if isinstance(self._replication, FullReplication):
+            async with self._invocation.around_write():
+                await self._replication.propose(self._modifications(rows, replace))
+            return True
+        if isinstance(self._replication, LocalReplication) and not self._stored:
+            return self._invocation.is_idle() and await self._in_one_step(rows, replace)
+        return False
+
+    def _check(self, path: Fqn, node: Node | None) -> None:
+        """CacheRefused: what a batch would refuse."""
+        if node is not None and (node.size > self._small or "" in node.attributes):
+            self._cache.checked(node)  # else no name and no value can be too long
+        if not path or path[0] == BACKUP_ROOT[0]:
+            self._cache.writable(path)
+
+    def _modifications(self, rows: Rows, replace: bool) -> list[Modification]:
+        found: list[Modification] = []
+        for path, node in rows:
+            self._check(path, node)
+            found.append(Remove(path) if node is None else Put(path, node.attributes, replace))
+        return found
+
+    async def _in_one_step(self, rows: Rows, replace: bool) -> bool:
+        get = self._replication.tree.container.get
+        changes: dict[Fqn, Change] = {}
+        for path, node in rows:
+            self._check(path, node)
+            before = get(path)
+            if before is not None and node is not None and not replace:
+                node = before.with_attributes(node.attributes)
+            changes[path] = Change(path, before, node)
+        if len(changes) < len(rows):
+            return False  # a path twice: what comes later builds on what came before
+        self._invocation.count_write()
+        there = [c for c in changes.values() if c.before is not None or c.after is not None]
+        self._replication.tree.apply(tuple(there), local=True)
+        if self._evictor.is_over():
+            with trio.CancelScope(shield=True):
+                await self._evictor.make_room()
+        return True
