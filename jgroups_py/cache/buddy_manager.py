@@ -194,8 +194,12 @@ class BuddyManager:
 
     # --- calls
 
-    def submit(self, call: Call) -> None:
-        """Its end is told; perhaps before this returns."""
+    def submit(self, call: Call, *, alone: bool = False) -> None:
+        """Its end is told; perhaps before this returns. ``alone``: no other call is under way, so there is
+        nothing to bundle it with, and what it sends leaves at once."""
+        if alone:
+            self._channel.driver.at_once(lambda: self.submit(call))
+            return
         self.machine.submit(call, trio.current_time())
         self._after()
 

@@ -137,7 +137,7 @@ class BuddyReplication(Replication):
         machine_call = MachineCall(
             ticket.id, wanted, lambda _: self._compute(call), mode=mode, new=call.options.new
         )
-        self.manager.submit(machine_call)
+        self.manager.submit(machine_call, alone=self._waits(call) and not self._waiting)
         while not call.computed and ticket.completed is None:
             if not await self._wait(ticket, abandon=True):
                 raise ReplicationError(
@@ -150,7 +150,7 @@ class BuddyReplication(Replication):
     async def commit(self, call: Call) -> None:
         ticket = call.ticket
         assert ticket is not None and call.computed
-        if call.options.sync is False or (call.options.sync is None and not self._sync):
+        if not self._waits(call):
             return
         if ticket.completed is None and not await self._wait(ticket, abandon=False):
             raise ReplicationError(
@@ -158,6 +158,10 @@ class BuddyReplication(Replication):
             )
         if ticket.completed.outcome is not Outcome.DONE:
             raise _problem(ticket.completed)
+
+    def _waits(self, call: Call) -> bool:
+        """Until all buddies have what it changed?"""
+        return self._sync if call.options.sync is None else call.options.sync
 
     async def owners(self, path: Fqn, *, deep: bool) -> Mapping[Path, Having]:
         """Who owns what is at a path (``deep``: and below), and who keeps backups. Nothing moves.
@@ -317,6 +321,7 @@ class BuddyReplication(Replication):
         ticket = self._tickets.pop(completed.call, None)
         if ticket is not None:
             ticket.completed = completed
+            ticket.call = None  # which refers to the ticket: no cycle is left to the collector
             ticket.wake()
 
     def _end(self, error: Exception) -> None:

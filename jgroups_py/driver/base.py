@@ -110,6 +110,19 @@ class Driver:
             task, self._parked = self._parked, None
             trio.lowlevel.reschedule(task)
 
+    def at_once(self, step: Callable[[], None]) -> None:
+        """Runs ``step``, and a turn in the same breath, not when the loop comes round to it: for who waits
+        for an answer to what ``step`` sends and has nothing to be bundled with."""
+        if self._in_turn or self._nursery is None:
+            step()
+            return
+        self._in_turn = True
+        try:
+            step()
+        finally:
+            self._in_turn = False
+            self.turn()
+
     async def stop(self) -> None:
         """Sends what is left, waits for it (bounded by ``linger``), and ends ``run``."""
         self.turn()
@@ -120,10 +133,14 @@ class Driver:
 
     def turn(self) -> None:
         """See the module's docstring. Not from within a step of the machine."""
-        machine = self.machine
         now = trio.current_time()
         self._notice(now)
-        machine.now = max(machine.now, now)
+        self._turn(now)
+
+    def _turn(self, now: float) -> None:
+        machine = self.machine
+        if now > machine.now:
+            machine.now = now
         self._woken, self._in_turn = False, True
         self.turns += 1
         try:
@@ -153,7 +170,7 @@ class Driver:
             self.machine.handle(inputs, now)
         finally:
             self._in_turn = False
-        self.turn()
+        self._turn(now)
 
     # --- what subclasses do
 

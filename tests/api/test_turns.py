@@ -6,6 +6,7 @@ import random
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
+import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
@@ -75,3 +76,38 @@ async def test_a_step_that_fails_leaves_the_driver_wakeable() -> None:
         driver.wake()
         await wait_all_tasks_blocked()
         assert driver.turns == 1
+
+
+async def test_what_is_done_at_once_has_its_turn_with_it() -> None:
+    async with running() as driver:
+        turns = []
+
+        def step() -> None:
+            driver.wake()
+            turns.append(driver.turns)
+
+        driver.at_once(step)
+        assert trio.lowlevel.current_statistics().tasks_runnable == 0
+        assert (turns, driver.turns) == ([0], 1)
+        await wait_all_tasks_blocked()
+        assert driver.turns == 1
+
+
+async def test_a_step_done_at_once_that_fails_has_its_turn_all_the_same() -> None:
+    async with running() as driver:
+
+        def fail() -> None:
+            driver.wake()
+            raise KeyError
+
+        with pytest.raises(KeyError):
+            driver.at_once(fail)
+        assert driver.turns == 1
+
+
+async def test_at_once_within_a_turn_is_part_of_it() -> None:
+    async with running() as driver:
+        done = []
+        driver.before_flush.append(lambda: driver.at_once(lambda: done.append(driver.turns)))
+        driver.turn()
+        assert (done, driver.turns) == ([1], 1)
