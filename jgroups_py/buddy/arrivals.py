@@ -14,13 +14,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
 from jgroups_py.address import Address
 from jgroups_py.buddy.calls import Call
 from jgroups_py.buddy.messages import FromSite, ToSite
+from jgroups_py.buddy.outputs import Dropped
 from jgroups_py.buddy.site_messages import EventAck, Sent, SiteEvent, There
 from jgroups_py.buddy.values import Node, Path, Stamp, descends
 
@@ -140,10 +141,10 @@ class Arrivals:
         if sent.stamp <= node.stamp:
             machine.count("events_old")
             if sent.stamp != node.stamp and not descends(node.stamp, node.lineage, sent.stamp):
-                self._discard(sent.path, sent.stamp, site)
+                self._discard(sent.path, sent.stamp, sent.stamp.owner, site, sent.value)
             return None
         if not descends(sent.stamp, sent.lineage, node.stamp):
-            self._discard(sent.path, node.stamp, machine.config.site)
+            self._discard(sent.path, node.stamp, machine.me, machine.config.site, node.value)
         return replace(
             node,
             value=sent.value,
@@ -154,10 +155,10 @@ class Arrivals:
             came=site,
         )
 
-    def _discard(self, path: Path, stamp: Stamp, site: str) -> None:
+    def _discard(self, path: Path, stamp: Stamp, member: Address, site: str, value: Any) -> None:
         machine = self.machine
         machine.count("site_discarded")
-        machine.event("site_discarded", (path, stamp, site))
+        machine.event("site_discarded", Dropped(path, stamp, member, site, value))
 
     # --- what the other site has and nobody here
 

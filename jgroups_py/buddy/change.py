@@ -4,7 +4,7 @@ decides (decide.py); everybody acts on the same ``Settle``. Until then owners ke
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
@@ -14,16 +14,18 @@ from jgroups_py.buddy.decide import decide
 from jgroups_py.buddy.messages import (
     Adopted,
     AskAll,
+    Discarded,
     Inventory,
     Listed,
     Orphan,
     Settle,
     Winner,
 )
-from jgroups_py.buddy.values import Epoch, Node, Path, next_epoch
+from jgroups_py.buddy.outputs import Dropped
+from jgroups_py.buddy.values import Epoch, Node, Path, Stamp, next_epoch
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from jgroups_py.buddy.machine import BuddyMachine
 
@@ -38,6 +40,8 @@ class Change:
         self.inventories: dict[Address, Inventory] = {}
         self.asked = False
         self.since = 0.0
+        self._dropped: dict[tuple[Path, Stamp], Any] = {}
+        """Values that this member had, and that a merge drops in this step."""
 
     # --- reporting
 
@@ -145,6 +149,7 @@ class Change:
                     won = machine.sites.mine(path, won)
                 machine.own[path] = changes[path] = won
             else:
+                self._dropped[path, node.stamp] = node.value
                 machine.drop(path)
                 changes[path] = None
 
@@ -188,7 +193,20 @@ class Change:
                     machine.own[path] = changes[path] = adopted
                     machine.adopted_from[path] = group
                     machine.count("nodes_adopted")
+                elif path in winners:
+                    self._dropped[path, node.stamp] = node.value
         return groups
+
+    def tell_discarded(self, discarded: Sequence[Discarded]) -> None:
+        """Everybody hears of everything; who had a value says what it was."""
+        machine = self.machine
+        dropped, self._dropped = self._dropped, {}
+        for each in discarded:
+            mine = each.member == machine.me
+            value = dropped.get((each.path, each.stamp)) if mine else None
+            machine.event(
+                "discarded", Dropped(each.path, each.stamp, each.member, each.side, value)
+            )
 
     def _adopted(
         self,

@@ -449,7 +449,7 @@ class World:
             self.oracle.was_listed(event.detail.path, event.detail.stamp)
         elif event.kind == "site_discarded":
             self.oracle.resolve()
-            self.oracle.was_listed(*event.detail[:2])
+            self.oracle.was_listed(event.detail.path, event.detail.stamp)
         elif event.kind == "removed_there":
             self.oracle.removed_there(*event.detail)
 

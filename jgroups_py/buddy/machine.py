@@ -327,8 +327,7 @@ class BuddyMachine:
         self.settled = True
         self.frozen = False
         self.sites.on_state(settle.sites)
-        for discarded in settle.discarded:
-            self.event("discarded", discarded)
+        self.change.tell_discarded(settle.discarded)
         self.merge.settled(settle)
         self.event("settled", self.tag)
         self.handover.release()

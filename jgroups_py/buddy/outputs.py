@@ -10,7 +10,7 @@ from jgroups_py.address import Address
 from jgroups_py.buddy.calls import Outcome
 from jgroups_py.buddy.messages import Message
 from jgroups_py.buddy.site_messages import AnySiteMessage
-from jgroups_py.buddy.values import ViewKey
+from jgroups_py.buddy.values import Path, Stamp, ViewKey
 
 
 class Send(msgspec.Struct, frozen=True):
@@ -35,6 +35,18 @@ class Completed(msgspec.Struct, frozen=True):
     outcome: Outcome
     result: Any = None
     error: Exception | None = None
+
+
+class Dropped(msgspec.Struct, frozen=True):
+    """Detail of ``discarded`` and ``site_discarded``. ``value``: None if it was a removal, if another member
+    had it, or if it was in a store. ``side``: who created the view of the side it was written at, or the
+    other site's name."""
+
+    path: Path
+    stamp: Stamp
+    member: Address
+    side: Address | str
+    value: Any = None
 
 
 class Event(msgspec.Struct, frozen=True):

@@ -174,15 +174,17 @@ class Sites:
         """Nothing is left to be told to holders."""
         return not self._cleared
 
-    def missing(self, site: str) -> dict[Path, int]:
+    def missing(self, site: str, *, backups: bool = False) -> dict[Path, int]:
         """What has not been acknowledged there, with its number: of ours, what is on its way to another
         owner too, and of those who are gone what nobody has adopted. Of all members together: what is
-        lost to that site if this one is."""
+        lost to that site if this one is. ``backups``: also of members in the view of which copies are
+        here; holders hear late of what is acknowledged."""
         machine = self.machine
-        orphans = [b.nodes for o, b in machine.backups.of.items() if o not in machine.members]
+        kept = machine.backups.of.items()
+        copies = [b.nodes for owner, b in kept if backups or owner not in machine.members]
         return {
             path: n
-            for nodes in (*orphans, machine.own)
+            for nodes in (*copies, machine.own)
             for path, node in nodes.items()
             for name, n in node.unsent
             if name == site

@@ -25,8 +25,8 @@ from jgroups_py.buddy.calls import Call
 from jgroups_py.buddy.config import BuddyConfig
 from jgroups_py.buddy.locator import BuddyLocator
 from jgroups_py.buddy.machine import BuddyMachine
-from jgroups_py.buddy.messages import Discarded, OpAck
-from jgroups_py.buddy.outputs import Completed, Event, Send, SendSite
+from jgroups_py.buddy.messages import OpAck
+from jgroups_py.buddy.outputs import Completed, Dropped, Event, Send, SendSite
 from jgroups_py.buddy.values import BuddyGroup, Path
 from jgroups_py.buddy.values import Node as Entry
 from jgroups_py.cache.buddy_sites import CacheSites, FromRelay, config_with_sites
@@ -57,7 +57,7 @@ class BuddyManager:
         changed: Callable[[], None],
         told: Callable[[Completed], None],
         ended_by: Callable[[Exception], None],
-        discarded: Callable[[Discarded], None],
+        discarded: Callable[[Dropped], None],
         needed: Callable[[Sequence[Path]], None],
     ) -> None:
         self._config = config
@@ -366,18 +366,18 @@ class BuddyManager:
             case "suspect" if isinstance(detail, Address):
                 name = self._channel.name_of(detail)
                 self._warn("%s has not reported what it holds: nothing can be claimed yet", name)
-            case "discarded" if isinstance(detail, Discarded):
+            case "discarded" if isinstance(detail, Dropped):
                 path, name = Fqn(detail.path), self._channel.name_of(detail.member)
                 self._warn("the merge discarded a value: %s of %s, %s", path, name, detail.stamp)
                 self._discarded(detail)
             case "activate" if isinstance(detail, tuple):
                 self._needed(detail)
-            case "site_discarded" if isinstance(detail, tuple):
-                path, stamp, site = detail
-                self._warn("a value of site %s is discarded: %s %s", site, Fqn(path), stamp)
-                ours = site == self.machine.config.site
-                member = self.machine.me if ours else stamp.owner
-                self._discarded(Discarded(path, stamp, member, member))
+            case "site_discarded" if isinstance(detail, Dropped):
+                path = Fqn(detail.path)
+                self._warn(
+                    "a value of site %s is discarded: %s %s", detail.side, path, detail.stamp
+                )
+                self._discarded(detail)
             case "out_of_sync":
                 self._warn("site %s: out of sync", detail)
             case "in_sync" | "bootstrap_complete" | "reconcile_complete":

@@ -24,8 +24,7 @@ from jgroups_py.address import Address
 from jgroups_py.buddy.calls import Call as MachineCall
 from jgroups_py.buddy.calls import NotOwner as NotOurs
 from jgroups_py.buddy.calls import Outcome, Refused, Values
-from jgroups_py.buddy.messages import Discarded
-from jgroups_py.buddy.outputs import Completed
+from jgroups_py.buddy.outputs import Completed, Dropped
 from jgroups_py.buddy.values import Node as Entry
 from jgroups_py.buddy.values import Path, Wanted
 from jgroups_py.cache.buddy_manager import BuddyManager
@@ -93,8 +92,6 @@ class BuddyReplication(Replication):
         self.container.backups = self.manager.backups
         self.passive = PassiveNodes(self.manager, self.container.mine, lambda: self.tree)
         self.container.outside = self.passive
-        self._left: dict[Path, Node] = {}
-        """Nodes that this member had before this step of the machine, and has no longer."""
         self._tickets: dict[int, _Ticket] = {}
         self._waiting: dict[_Ticket, None] = {}
         """In the order in which they are due."""
@@ -295,18 +292,14 @@ class BuddyReplication(Replication):
         self._written.clear()
         if written:
             tree.apply(tuple(written), local=True)
-        left = [*arrived, *(change for change in moved if not change.after)]
-        self._left = {tuple(c.path): c.before for c in left if c.before}
         if arrived:
             tree.arrived(tuple(arrived))
         if moved:
             tree.moved(tuple(moved), remove=self._remove_on_find)
 
-    def _drop(self, value: Discarded) -> None:
-        """A merge did, in this step."""
-        mine = value.member == self.manager.machine.me
-        node = self._left.get(value.path) if mine else None
-        self.discarded.add(Fqn(value.path), value.member, node)
+    def _drop(self, dropped: Dropped) -> None:
+        node = None if dropped.value is None else Node(dropped.value)
+        self.discarded.add(Fqn(dropped.path), dropped.member, node)
 
     def _arrived(self, path: Path, was: Entry | None) -> bool:
         """Did another site write it, rather than another member hand it over?"""

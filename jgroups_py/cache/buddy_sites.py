@@ -99,14 +99,20 @@ class CacheSites:
             under_way={walk.site: walk.kind for walk in sites.walks},
         )
 
-    def unsent(self, site: str) -> Mapping[Fqn, int]:
+    def unsent(self, site: str, *, backups: bool = False) -> Mapping[Fqn, int]:
         """Nodes of this member's whose value (or removal) ``site`` has not acknowledged, with the number
         of its event; those that move to another owner and those of members that are gone, too, until
         somebody else has them. Together with those of the other members: what ``site`` lacks if this
-        one is lost now (but for members that fell and are in the view still: nobody asks them). See
-        "Across sites" in design/buddy-replication.md."""
+        one is lost now. See "Across sites" in design/buddy-replication.md.
+
+        Args:
+            backups: also what is kept here for other members. So what a member had that cannot be asked,
+                because it has just fallen and is in the view still, is in somebody's list; holders hear of
+                acknowledgements up to a second late.
+        """
         self._check(site)
-        return {Fqn(path): n for path, n in self.machine.sites.missing(site).items()}
+        missing = self.machine.sites.missing(site, backups=backups)
+        return {Fqn(path): n for path, n in missing.items()}
 
     def promote(self) -> None:
         """This site is the first one from now on: what is written here outranks what was written elsewhere

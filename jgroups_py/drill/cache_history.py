@@ -55,6 +55,8 @@ class History:
         """By site."""
         self.owners: dict[str, dict[str, Version]] = {}
         """At the end, by site and ``NAME#incarnation``, of members of the view that most hold."""
+        self.discarded: list[tuple[float, Version | None]] = []
+        """What merges dropped and listed, and when; None: a removal, or something unknown."""
 
 
 class Order:
@@ -63,6 +65,7 @@ class Order:
     def __init__(self, history: History, failures: Mapping[str, Sequence[float]]) -> None:
         self.writes = history.writes
         self._failures = failures
+        self._discarded = history.discarded
         versions = sorted(self.writes, key=lambda version: self.writes[version].at)
         self._bit = {version: 1 << number for number, version in enumerate(versions)}
         acked: dict[str, list[tuple[float, Version]]] = {}
@@ -111,6 +114,18 @@ class Order:
     def _later(self, version: Version, among: Sequence[Version]) -> list[Version]:
         bit = self._bit[version]
         return [other for other in among if self._earlier[other] & bit]
+
+    def listed(self, version: Version) -> bool:
+        """Was it dropped by a merge that says so, or something that replaced it?"""
+        for t, dropped in self._discarded:
+            these = [dropped] if dropped is not None else self._removals(t)
+            if any(version == v or (v in self.writes and self.before(version, v)) for v in these):
+                return True
+        return False
+
+    def _removals(self, by: float) -> list[Version]:
+        """One of these may be what was dropped without a value."""
+        return [v for v, write in self.writes.items() if write.removed and write.acked < by]
 
     def known(self, version: Version | None) -> bool:
         """Can it be found at all: did somebody write it, who was not told that nothing was changed?"""

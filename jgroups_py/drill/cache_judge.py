@@ -8,6 +8,8 @@
     stale         reads that got such a value, or nothing, though w2 was acknowledged in that site before
                   they began; what a write said it replaces is a read, too
     doubly owned  at the end two members of one view say that they own it
+    discarded     it would be lost, but a merge after a partition, or the other site, says that it dropped
+                  the write or a later one of that side
     diverged      at the end two sites that reach each other have different values
 
 Of an acknowledged write, that its own site must have it, and every other site, unless (``cache_sites``)
@@ -17,7 +19,8 @@ they fall and at the end. After a site failure ``unrelayed`` is what the others 
 A write without an answer, or with one that says "may have happened", may come true at any time later:
 neither it nor its absence is held against the cache. Writes whose outcome overlaps in time may take
 effect in any order. What is found that nobody wrote, or whose writer was told that certainly nothing was
-changed, is stale as well.
+changed, is stale as well. What a member reads whose view lacks somebody who lives is not held against it:
+its site is split, and each side knows its own writes only.
 
 ``unprotected``: from a crash until every survivor's view lacks who fell and says that all it owns has its
 copies. That, the keys that are named, when a bootstrap is complete and which members are there at the
@@ -59,6 +62,8 @@ class Key:
     owners: tuple[str, ...] = ()
     diverged: tuple[str, ...] = ()
     """Sites that have something else."""
+    discarded: int = 0
+    """Acknowledged writes that would be lost, had a merge not listed them."""
 
     @property
     def doubly_owned(self) -> bool:
@@ -81,6 +86,7 @@ class SiteNumbers:
     stale: int = 0
     doubly_owned: int = 0
     diverged: int = 0
+    discarded: int = 0
     unrelayed: int = 0
     """Keys of which another site had not everything when this one failed."""
     views: int = 0
@@ -140,20 +146,28 @@ def _judged(site: str, key: int, history: History, order: Order, sites: Sites) -
             return list(among)
         return order.later(version, among, by)
 
+    def unlisted(versions: Sequence[Version]) -> list[Version]:
+        return [version for version in versions if not order.listed(version)]
+
     for read in reads:
-        if not read.last and (
-            not order.known(read.version)
-            or outdated(read.version, read.t, order.done(site, read.began))
-        ):
+        if read.last:
+            continue
+        if not order.known(read.version):
             found.stale += 1
+        elif unlisted(outdated(read.version, read.t, order.done(site, read.began))):
+            found.stale += not sites.apart(site, read.who, read.t)
     seen = [r.version for r in reads if r.last] + list(owners.values())
     there = [version for version in seen if version is not None]
     found.present = bool(there)
     found.found = _text(there[0], site) if there else None
     owed = [*own, *sites.owed(key, site, order)]
     bad = [v for v in seen or [None] if not order.known(v) or outdated(v, NEVER, owed)]
+    found.discarded = max(
+        (sum(map(order.listed, outdated(v, NEVER, owed))) for v in bad), default=0
+    )
+    bad = [v for v in bad if not order.known(v) or unlisted(outdated(v, NEVER, owed))]
     if bad:
-        lacking = outdated(bad[0], NEVER, owed)
+        lacking = unlisted(outdated(bad[0], NEVER, owed))
         found.lost = max(1, len(lacking))
         newest = max(owed, key=lambda v: order.writes[v].began, default=None)
         found.missing = None if newest is None else _text(newest, site)
@@ -202,7 +216,7 @@ def _histories(evidence: Evidence) -> dict[int, History]:
     return histories
 
 
-_EVENTS = ("put", "acked", "failed", "got", "over")
+_EVENTS = ("put", "acked", "failed", "got", "over", "discarded")
 
 
 def _add(
@@ -217,7 +231,12 @@ def _add(
             history.writes[version] = Write(record.t, removed=bool(detail.get("removed")))
         case "acked":
             assert version is not None
-            history.writes[version].acked = record.t
+            if detail.get("nothing"):  # it changed nothing, but it has looked
+                began = history.writes.pop(version).began
+                reads = history.reads.setdefault(site, [])
+                reads.append(Read(record.t, began, who, None, False))
+            else:
+                history.writes[version].acked = record.t
         case "failed" if version is not None:
             history.writes[version].refused = bool(detail.get("definite"))
         case "over":
@@ -227,6 +246,8 @@ def _add(
             write.over = None if over is None else version_of(over, record)
             reads = history.reads.setdefault(site, [])
             reads.append(Read(record.t, write.began, who, write.over, False))
+        case "discarded":
+            history.discarded.append((record.t, version))
         case "got":
             last = bool(detail.get("last"))
             if not last or (main is not None and who in main):
@@ -276,6 +297,7 @@ def _count(evidence: Evidence, verdict: CacheVerdict) -> None:
         numbers.stale += key.stale > 0
         numbers.doubly_owned += key.doubly_owned
         numbers.diverged += bool(key.diverged)
+        numbers.discarded += key.discarded > 0
     for site, numbers in verdict.sites.items():
         numbers.unrelayed = len({entry.key for entry in verdict.unrelayed if entry.site == site})
         seen = {v.key for who, vs in evidence.views.items() if who.site == site for v in vs}
@@ -315,6 +337,8 @@ def _expectation(expectation: Expectation, verdict: CacheVerdict) -> Judged:
             measured = sum(key.doubly_owned for key in verdict.keys)
         case "diverged":
             measured = len({key.key for key in verdict.keys if key.diverged})
+        case "discarded":
+            measured = len({key.key for key in verdict.keys if key.discarded})
         case "detection":
             measured = messages.largest(verdict.detections)
         case "bootstrap":

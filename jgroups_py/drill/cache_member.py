@@ -3,7 +3,7 @@
     python -m jgroups_py.drill.cache_member    as jgroups_py.drill.member
 
 More commands: ``census`` (with ``keys``), ``look`` (with the ``keys`` to read), ``holds`` (with ``keys`` and
-the site that ``failed``), ``unsent``, ``bootstrap`` (with ``site``). It tells ``protected`` when that, or what
+the site that ``failed``), ``unsent`` (with ``backups``), ``bootstrap`` (with ``site``). It tells ``protected`` when that, or what
 it knows of other sites, changes, and ``looked`` when ``census``, ``look`` or ``unsent`` is done.
 """
 
@@ -92,7 +92,7 @@ class CacheDrillMember(DrillMember):
             return
         match command["do"]:
             case "unsent":
-                self.user.name_unsent()
+                self.user.last_words(backups=command.get("backups", False))
                 self.tell("looked")
             case "holds":
                 await self.user.holds(command["keys"], command["failed"])
@@ -108,7 +108,7 @@ class CacheDrillMember(DrillMember):
 
     def before_end(self) -> None:
         if self.user is not None:
-            self.user.name_unsent()
+            self.user.last_words()
 
     def promote(self) -> None:
         assert self.cache is not None, "promote before joining"

@@ -48,7 +48,9 @@ class CacheRealDrill(RealDrill):
     async def _before_crash(self, member: Process) -> None:
         if len(self.plan.sites) > 1 and not member.paused:
             self._looked.pop(member, None)
-            await self._tell(member, do="unsent")
+            # One that is paused cannot be asked: who keeps its copies says what it had.
+            asleep = any(m.paused for m in self._members.values() if m.site == member.site)
+            await self._tell(member, do="unsent", backups=asleep)
             with trio.move_on_after(LAST_WORDS_SECONDS):
                 await self._until(lambda: member in self._looked)
 

@@ -81,6 +81,11 @@ def _findings(verdict: CacheVerdict) -> dict[str, Any]:
             for key in verdict.keys
             if key.diverged
         ],
+        "discarded": [
+            {"site": key.site, "key": key.key, "writes": key.discarded, "found": key.found}
+            for key in verdict.keys
+            if key.discarded
+        ],
         "unrelayed": len({(entry.site, entry.key) for entry in verdict.unrelayed}),
         "unrelayed_keys": [
             {
@@ -107,6 +112,7 @@ def _shown(key: Key) -> dict[str, Any]:
         "stale": key.stale,
         "doubly_owned": key.doubly_owned,
         "diverged": bool(key.diverged),
+        "discarded": key.discarded,
         "owners": list(key.owners),
     }
 

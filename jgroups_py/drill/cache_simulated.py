@@ -261,6 +261,8 @@ class CacheSimulation(Course[Member]):
                         await member.closing.wait()
                         nursery.cancel_scope.cancel()
         except Expelled as error:
+            if member.user is not None:
+                member.user.last_words()
             self._log(member, "leave", expelled=True)
             self.notes.append(f"{member.site}.{member.origin} was expelled: {error}")
             member.gone = True
@@ -388,7 +390,7 @@ class CacheSimulation(Course[Member]):
 
     async def _end(self, member: Member, how: str, **detail: Any) -> None:
         if member.user is not None:
-            member.user.name_unsent()
+            member.user.last_words()
         self._log(member, how, **detail)
         member.gone = True
         if member.paused:

@@ -76,6 +76,11 @@ class Sites:
         """Is anybody of it there at the end, to be asked?"""
         return not self.several or site in self._asked
 
+    def apart(self, site: str, origin: str, t: float) -> bool:
+        """Is the site split then, as a member of it sees it?"""
+        name, _, incarnation = origin.rpartition("#")
+        return self._evidence.apart(Who(site, name, int(incarnation)), t)
+
     def same(self, one: str, other: str) -> bool:
         """Must two sites have the same at the end? They reach each other, and are whole."""
         return (

@@ -61,6 +61,7 @@ class CacheUser:
         self._log = log
         self._seqno = 0
         self._under_way = 0
+        self._discarded = 0
         self.awake = True
 
     @property
@@ -120,19 +121,23 @@ class CacheUser:
         more = {"removed": True} if value is None else {}
         self._log("put", self._origin, seqno, key=key, **more)
         try:
+            changed = True
             if looking:
-                await self._look_and_write(key, seqno, value)
+                changed = await self._look_and_write(key, seqno, value)
             elif value is None:
-                await self._cache.remove_node(path)
+                changed = await self._cache.remove_node(path)
             else:
                 await self._cache.put(path, "v", value)
         except CacheError as error:
             why, definite = str(error), error.definite
             self._log("failed", self._origin, seqno, key=key, why=why, definite=definite)
         else:
-            self._log("acked", self._origin, seqno, key=key)
+            self._log(
+                "acked", self._origin, seqno, key=key, **({} if changed else {"nothing": True})
+            )
 
-    async def _look_and_write(self, key: int, seqno: int, value: list[Any] | None) -> None:
+    async def _look_and_write(self, key: int, seqno: int, value: list[Any] | None) -> bool:
+        """False: it removed what was not there."""
         path = _path(key)
         async with self._cache.batch() as batch:
             replaced = _whose(await batch.get(path, "v"))
@@ -142,6 +147,7 @@ class CacheUser:
                 batch.remove_node(path)
             else:
                 batch.put(path, "v", value)
+        return replaced is not None or value is not None
 
     def _named(self, version: Version | None) -> tuple[str | None, int | None, dict[str, Any]]:
         """As a record has it: origin, number, and ``from`` where it is of another site."""
@@ -150,12 +156,27 @@ class CacheUser:
         site, origin, seqno = version
         return origin, seqno, {} if site == self._site else {"from": site}
 
-    def name_unsent(self) -> None:
-        """Logs the keys of this member's that another site has not acknowledged."""
+    def name_unsent(self, *, backups: bool = False) -> None:
+        """Logs the keys of this member's that another site has not acknowledged. ``backups``: and those
+        of members whose copies it has, for one that cannot be asked."""
         for site in self._others:
-            unsent = self._cache.buddies.sites.unsent(site)
+            unsent = self._cache.buddies.sites.unsent(site, backups=backups)
             keys = {path[-1]: n for path, n in unsent.items() if len(path) == 2}
             self._log("unsent", to=site, keys=keys)
+
+    def last_words(self, *, backups: bool = False) -> None:
+        """What must be known of a member that is about to fall, or was expelled."""
+        self._tell_discarded()
+        self.name_unsent(backups=backups)
+
+    def _tell_discarded(self) -> None:
+        """Logs what merges have dropped since it was asked last."""
+        listed = self._cache.discarded
+        for value in listed[self._discarded :]:
+            version = _whose((value.attributes or {}).get("v"))
+            origin, seqno, more = self._named(version)
+            self._log("discarded", origin, seqno, key=int(value.path[-1]), **more)
+        self._discarded = len(listed)
 
     def _sites(self) -> dict[str, Any]:
         """What this member knows of other sites, for the log."""
@@ -173,6 +194,7 @@ class CacheUser:
         """Logs what the buddies say when it changes."""
         cache, told, at = self._cache, None, 0.0
         while True:
+            self._tell_discarded()
             members = [cache.name_of(member) for member in cache.buddies.members]
             now = (cache.buddies.protected, members, sites := self._sites())
             if now != told or trio.current_time() - at >= TELL_SECONDS:
@@ -192,6 +214,7 @@ class CacheUser:
     async def census(self, keys: int) -> None:
         """At the end: logs which keys are owned here, with what value, and what other sites lack."""
         owned = await self._owned(keys)
+        self._tell_discarded()
         members = [self._cache.name_of(member) for member in self._cache.buddies.members]
         self._log("census", members=members, owned=owned)
         self.name_unsent()

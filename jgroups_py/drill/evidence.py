@@ -271,6 +271,26 @@ class Evidence:
             found = view
         return found
 
+    def apart(self, who: Who, t: float) -> bool:
+        """Does the view of ``who`` then lack somebody of its site that lives and is not paused? Then the
+        site is split."""
+        view = self.view_at(who, t)
+        if view is None:
+            return False
+        return any(
+            self.born[other] <= t < self.ended(other)
+            and other.origin not in view.members
+            and not self._paused(other, t)
+            for other in self.members(who.site)
+        )
+
+    def _paused(self, who: Who, t: float) -> bool:
+        last = ""
+        for fault in self.faults:
+            if fault.t <= t and fault.who == who and fault.event in ("pause", "resume"):
+                last = fault.event
+        return last == "pause"
+
     def top(self, origin: Who) -> int:
         """The highest seqno anybody heard of."""
         sent = len(self.sent.get(origin, ()))

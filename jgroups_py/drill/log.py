@@ -15,7 +15,7 @@ A record on disk is one JSON object a line, ``{"t", "site", "member", "event", "
                        duplicates_dropped, gaps
     fail_site          how; the crash or vanish records of its members carry by: fail_site
     put, acked         of caches: key; `origin` and `seqno` are the value's. A write begins, is done.
-                       removed: true for one that removes
+                       removed: true for one that removes; nothing: true where nothing was there
     over               key, over: what that write is about to replace ([origin, seqno, site], or null)
     failed             key, why, definite (certainly nothing was changed); without origin: a read
     got                key, took (seconds), last: true at the end; origin null: there is no such key
@@ -26,6 +26,8 @@ A record on disk is one JSON object a line, ``{"t", "site", "member", "event", "
     unsent             to (site), keys (key -> number of the event): what that site has not
                        acknowledged; before the member falls, and at the end
     holds              when a site failed, and `grace` later: failed (that site), owned as above
+    discarded          key: a merge, or a newer value of another site, dropped what `origin` and `seqno`
+                       say; without them: a removal, or what another member had
     bootstrap          everything is sent to `site`
     partition, heal    groups (lists of "SITE.NAME")
 
@@ -73,6 +75,7 @@ EVENTS = [
     "unsent",
     "holds",
     "bootstrap",
+    "discarded",
 ]
 
 RUNS = ("send", "deliver", "relay", "replay")

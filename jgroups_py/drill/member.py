@@ -355,6 +355,7 @@ async def main(kind: type[DrillMember] = DrillMember) -> None:
     try:
         await member.run(commands)
     except* (Expelled, ChannelClosed) as group:
+        member.before_end()
         member.tell("ended", how="expelled", problem=str(group.exceptions[0]))
     except* JGroupsError as group:
         member.tell("ended", how="failed", problem=str(group.exceptions[0]))

@@ -23,7 +23,7 @@ TIMES = ("detection", "takeover", "unrelayed_at_site_failure")
 WORKLOADS = ("messages", "cache")
 CACHE_FAULTS = (*FAULTS, "bootstrap")
 """Of caches also: everything is sent to a site."""
-CACHE_COUNTS = ("lost", "stale", "doubly_owned", "diverged")
+CACHE_COUNTS = ("lost", "stale", "doubly_owned", "diverged", "discarded")
 CACHE_TIMES = ("detection", "unprotected", "bootstrap", "unrelayed_at_site_failure")
 """What may be expected of caches: numbers of keys, and times."""
 

@@ -71,7 +71,7 @@ def show(
 def _show_caches(out: Console, title: str, verdict: CacheVerdict) -> None:
     numbers = Table(title=title, title_justify="left", collapse_padding=True)
     numbers.add_column("site")
-    columns = cache_columns(verdict)
+    columns = [column for column in cache_columns(verdict) if column != "discarded"]  # too wide
     for column in columns:
         numbers.add_column(HEADINGS.get(column, column.replace("_", "\n")), justify="right")
     for site, row in verdict.sites.items():
@@ -96,6 +96,10 @@ def _show_caches(out: Console, title: str, verdict: CacheVerdict) -> None:
                 *([", ".join(key.diverged)] if len(verdict.sites) > 1 else []),
             )
         out.print(keys)
+    discarded = [key for key in verdict.keys if key.discarded]
+    if discarded:
+        shown = ", ".join(f"{key.site} {key.key}" for key in discarded[:KEYS_SHOWN_MAX])
+        out.print(f"writes that merges dropped, and listed, of {len(discarded)} keys: {shown}")
     _show_unrelayed(out, verdict)
     if verdict.detections or verdict.unprotected:
         safe = {(m.t, m.who): m.seconds for m in verdict.unprotected}

@@ -10,6 +10,7 @@ import pytest
 
 from jgroups_py.buddy.backups import Backup
 from jgroups_py.cache import TreeCache
+from jgroups_py.cache.buddy_replication import BuddyReplication
 from jgroups_py.drill import loader, plan
 from jgroups_py.driver import probe_multicast
 from jgroups_py.errors import ConfigError
@@ -134,6 +135,21 @@ def test_a_reader_that_is_told_old_values_is_found_out(
     monkeypatch.setattr(TreeCache, "get", old)
     code, found = drill(CRASH)
     assert code == 1 and found["stale"] and not found["doubly_owned"]
+
+
+MERGES_SOON = ("--set", "MERGE3.min_interval=200ms", "--set", "MERGE3.max_interval=500ms")
+SPLIT = "  - {at: 500ms, partition: [[NYC.A, NYC.B], [NYC.C, NYC.D]], for: 2500ms}"
+
+
+def test_what_a_merge_drops_is_listed_else_it_is_lost(
+    drill: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code, found = drill(SPLIT, *MERGES_SOON, stop="3500ms")
+    assert code == 0 and found["discarded"] and not found["lost"]
+    assert found["sites"]["NYC"]["discarded"] == len(found["discarded"])
+    monkeypatch.setattr(BuddyReplication, "_drop", lambda self, dropped: None)
+    code, found = drill(SPLIT, *MERGES_SOON, stop="3500ms")
+    assert code == 1 and found["lost"] and not found["discarded"]
 
 
 @pytest.mark.sockets

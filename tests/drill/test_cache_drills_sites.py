@@ -157,7 +157,7 @@ def test_a_site_that_acknowledges_what_it_does_not_keep_is_found_out(
 def test_a_site_that_names_less_than_it_has_not_sent_is_found_out(
     drill: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Sites, "missing", lambda self, site: {})
+    monkeypatch.setattr(Sites, "missing", lambda self, site, **_: {})
     code, found = drill(FAILOVER.split("\n  - {at: 4s")[0])
     assert code == 1 and {entry["site"] for entry in found["lost"]} == {"SFO"}
     assert found["unrelayed"] == 0

@@ -100,6 +100,60 @@ def test_an_acknowledged_write_that_is_not_found_is_lost(found: str | None) -> N
     ]
 
 
+def test_what_a_merge_dropped_and_listed_is_not_lost() -> None:
+    for listed in (None, "B1", "B2"):
+        caches = Caches()
+        caches.write("A", 1, 1.0, 1.1)
+        caches.write("B", 1, 2.0, 2.1)
+        caches.write("B", 2, 3.0, 3.1)
+        caches.read("C", 4.0, "A1")
+        if listed is not None:
+            caches.add(5.0, "B", "discarded", _version(listed), key=7)
+        key = caches.end("A1", "A")
+        assert (key.lost, key.discarded, key.stale) == {
+            None: (2, 0, 1),
+            "B1": (1, 1, 1),
+            "B2": (0, 2, 0),  # what B2 replaced, too
+        }[listed]
+        assert key.bad is (listed != "B2")
+
+
+def test_a_removal_of_nothing_is_a_read() -> None:
+    for there, stale in ((False, 0), (True, 1)):
+        caches = Caches()
+        if there:
+            caches.write("A", 1, 1.0, 1.1)
+        caches.add(2.0, "B", "put", ("B#1", 1), key=7, removed=True)
+        caches.add(2.1, "B", "acked", ("B#1", 1), key=7, nothing=True)
+        caches.write("C", 1, 3.0, 3.1)
+        key = caches.end("A1" if there else "C1", "A")
+        assert key.stale == stale
+        assert key.lost == there and key.acknowledged == 1 + there
+
+
+@pytest.mark.parametrize(("before", "stale"), [(None, 0), ("crash", 1), ("pause", 1)])
+def test_a_read_in_a_split_site_may_be_old(before: str | None, stale: int) -> None:
+    caches = Caches()
+    caches.write("A", 1, 1.0, 1.1)
+    caches.write("A", 2, 2.0, 2.1)
+    if before:
+        caches.add(2.2, "A", before)
+    caches.add(2.5, "B", "view", id="B#1|4", members=["B#1", "C#1"])
+    caches.read("B", 3.0, "A1")
+    assert caches.end("A2", "B").stale == stale
+
+
+def test_a_removal_that_a_merge_dropped_is_listed_without_a_version() -> None:
+    for at, lost in ((2.05, 1), (5.0, 0)):
+        caches = Caches()
+        caches.write("A", 1, 1.0, 1.1)
+        caches.add(2.0, "B", "put", ("B#1", 1), key=7, removed=True)
+        caches.add(2.1, "B", "acked", ("B#1", 1), key=7)
+        caches.add(at, "B", "discarded", key=7)
+        key = caches.end("A1", "A")
+        assert (key.lost, key.discarded) == (lost, 1 - lost)
+
+
 def test_writes_that_overlap_may_take_effect_in_any_order() -> None:
     for found in ("A1", "B1"):
         caches = Caches()
