@@ -421,11 +421,18 @@ class TreeCache:
             if node is not None:
                 yield at, node
 
-    def passive_paths(self, path: Fqn) -> list[Fqn]:
-        """Nodes at and below a path that this member owns, whose values have left memory for the store;
-        with buddies only."""
+    async def passive_paths(self, path: Fqn) -> list[Fqn]:
+        """What is directly below a path and has left memory for the store, of what this member owns; in
+        CacheMode LOCAL of all, names that only lead to nodes among them.
+
+        Raises:
+            CacheError: the store could not say.
+        """
+        if isinstance(self._replication, LocalReplication):
+            names = await self.children(path) if self._keeper is not None else ()
+            return [at for at in map(path.child, names) if self._container.get(at) is None]
         found = map(Fqn, self._replication.passive_paths())
-        return [at for at in found if at.is_within(path)]
+        return [at for at in found if len(at) == len(path) + 1 and at.is_within(path)]
 
     def path(self, path: AnyPath) -> Fqn:
         """The Fqn of what a caller gave."""

@@ -220,16 +220,16 @@ class SessionStore:
             since = self._asleep[path] = self._before.get(path, now)
             if now - since > self.settings.max_idle:
                 over.append(path)
-        if not looked and abs(now - self._swept_at) >= SWEEP_INTERVAL:
-            self._swept_at = now
-            self._sweeping = cache.local_nodes(self._root)
-            self._passive = iter(cache.passive_paths(self._root))
-            self._before, self._asleep = self._asleep, {}
-        if over:
-            try:
+        try:
+            if not looked and abs(now - self._swept_at) >= SWEEP_INTERVAL:
+                self._swept_at = now
+                self._sweeping = cache.local_nodes(self._root)
+                self._before, self._asleep = self._asleep, {}
+                self._passive = iter(await cache.passive_paths(self._root))
+            if over:
                 await self._expire(cache, over)
-            except CacheError as error:
-                _log.warning("%d sessions that are over are not removed yet: %s", len(over), error)
+        except CacheError as error:
+            _log.warning("sessions that are over are not removed yet: %s", error)
 
     async def _expire(self, cache: TreeCache, paths: Sequence[Fqn]) -> None:
         """Removes sessions, if they are still over: another request may be using one just now."""

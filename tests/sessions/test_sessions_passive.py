@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
+
+import pytest
 
 from jgroups_py import MemoryNetwork
 from jgroups_py.cache import (
@@ -33,12 +36,20 @@ SMALL = CacheSettings(
 )
 
 
+ALONE = replace(
+    SMALL,
+    cache_mode="LOCAL",
+    buddy_replication_config=None,
+)
+
+
+@pytest.mark.parametrize("settings", [SMALL, ALONE], ids=["buddies", "local"])
 async def test_who_has_slept_for_as_long_as_a_session_may_is_removed_and_nobody_else(
-    autojump_clock: Any,
+    autojump_clock: Any, settings: CacheSettings
 ) -> None:
     now = 1000.0
     store = SessionStore(SessionSettings(max_idle=100.0), clock=lambda: now)
-    async with open_tree_cache(SMALL, name="A", transport=MemoryNetwork()) as cache:
+    async with open_tree_cache(settings, name="A", transport=MemoryNetwork()) as cache:
 
         async def visit(cookie: str = "") -> str:
             loaded: Loaded = await store.load(cache, f"session={cookie}")
@@ -46,7 +57,7 @@ async def test_who_has_slept_for_as_long_as_a_session_may_is_removed_and_nobody_
             return (await store.save(cache, loaded)).partition(";")[0].partition("=")[2]
 
         cookies = [await visit() for _ in range(10)]
-        assert len(cache.passive_paths(store._root)) >= 7
+        assert len(await cache.passive_paths(store._root)) >= 7
         for _ in range(20):  # one visitor comes again and again, the others sleep
             now += SWEEP_INTERVAL + 1
             for _ in range(3):
