@@ -16,6 +16,7 @@ from jgroups_py.cache.changes import Change, Modification, Put, Remove
 from jgroups_py.cache.eviction import Evictor
 from jgroups_py.cache.fqn import BACKUP_ROOT, Fqn
 from jgroups_py.cache.full_replication import FullReplication
+from jgroups_py.cache.garbage import no_collection
 from jgroups_py.cache.node import MAX_KEY_BYTES, Node
 from jgroups_py.cache.replication import LocalReplication, Replication
 from jgroups_py.cache.steps import Invocation
@@ -50,11 +51,18 @@ class BulkWrites:
     async def write(self, rows: Rows, *, replace: bool) -> bool:
         """See ``TreeCache.put_at_once``."""
         if isinstance(self._replication, FullReplication):
+            with no_collection():
+                modifications = self._modifications(rows, replace)
             async with self._invocation.around_write():
-                await self._replication.propose(self._modifications(rows, replace))
+                await self._replication.propose(modifications)
             return True
         if isinstance(self._replication, LocalReplication) and not self._stored:
-            return self._invocation.is_idle() and await self._in_one_step(rows, replace)
+            if not (self._invocation.is_idle() and self._in_one_step(rows, replace)):
+                return False
+            if self._evictor.is_over():
+                with trio.CancelScope(shield=True):
+                    await self._evictor.make_room()
+            return True
         return False
 
     def _check(self, path: Fqn, node: Node | None) -> None:
@@ -71,7 +79,8 @@ class BulkWrites:
             found.append(Remove(path) if node is None else Put(path, node.attributes, replace))
         return found
 
-    async def _in_one_step(self, rows: Rows, replace: bool) -> bool:
+    @no_collection()
+    def _in_one_step(self, rows: Rows, replace: bool) -> bool:
         get = self._replication.tree.container.get
         changes: dict[Fqn, Change] = {}
         for path, node in rows:
@@ -85,7 +94,4 @@ class BulkWrites:
         self._invocation.count_write()
         there = [c for c in changes.values() if c.before is not None or c.after is not None]
         self._replication.tree.apply(tuple(there), local=True)
-        if self._evictor.is_over():
-            with trio.CancelScope(shield=True):
-                await self._evictor.make_room()
         return True

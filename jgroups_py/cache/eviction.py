@@ -69,6 +69,8 @@ class Evictor:
         self._clock = clock
         self._one = trio.Lock()
         self._failed_at: float | None = None
+        self.forgotten: Callable[[Fqn, Node], None] = lambda path, node: None
+        """Is told of a node that was evicted and is nowhere now."""
         self.evicted = 0
         self.failures = 0
 
@@ -235,8 +237,11 @@ class Evictor:
             await self._keeper.save([(path, node) for path, node in nodes if node is not None])
 
     def _discard(self, path: Fqn) -> bool:
+        node = self._container.get(path)
         if not self._container.discard(path):
             return False
+        if self._keeper is None and node is not None:
+            self.forgotten(path, node)
         self.evicted += 1
         if self._keeper is not None:
             self._keeper.evicted(path)

@@ -14,7 +14,7 @@ should be gone are remembered and not read; both are counted, and made good late
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Collection, Iterable, Iterator, Sequence
 from typing import TypeVar
 
 from jgroups_py.cache.changes import Change, Changes
@@ -22,7 +22,7 @@ from jgroups_py.cache.container import Container
 from jgroups_py.cache.fqn import Fqn
 from jgroups_py.cache.locks import PathLocks, Scope
 from jgroups_py.cache.node import Node
-from jgroups_py.cache.store import Row, Store, asked
+from jgroups_py.cache.store import Row, Store, StorePicture, asked
 from jgroups_py.errors import StoreError
 
 _log = logging.getLogger("jgroups_py.cache")
@@ -74,6 +74,15 @@ class Keeper:
             return None
         node = await self._ask(self.store.load(path))
         return node
+
+    async def load_many(self, paths: Sequence[Fqn]) -> list[tuple[Fqn, Node]]:
+        """Those of the paths that are stored. StoreError."""
+        wanted = [path for path in paths if path not in self._ghosts]
+        return [*await self._ask(self.store.load_many(wanted))] if wanted else []
+
+    async def picture(self) -> tuple[StorePicture, Collection[Fqn]]:
+        """The rows now, and those of them that do not count. StoreError."""
+        return await self._ask(self.store.picture()), frozenset(self._ghosts)
 
     async def load_within(self, path: Fqn, limit: int) -> list[tuple[Fqn, Node]]:
         """Stored nodes at and below a path. StoreError."""

@@ -21,7 +21,7 @@ import trio
 
 from jgroups_py.cache.fqn import Fqn
 from jgroups_py.cache.node import Node, node_bytes, node_from_bytes
-from jgroups_py.cache.store import Row, Store
+from jgroups_py.cache.store import Row, Store, StorePicture
 from jgroups_py.errors import CacheRefused, StoreError
 
 _SCHEMA: Final = "CREATE TABLE IF NOT EXISTS node (path BLOB PRIMARY KEY, data BLOB) WITHOUT ROWID"
@@ -53,6 +53,19 @@ class SqliteStore(Store):
             return None if row is None else node_from_bytes(row[0])
 
         return await self._run(f"read {path} from", read)
+
+    async def load_many(self, paths: Sequence[Fqn]) -> Sequence[tuple[Fqn, Node]]:
+        def read() -> list[tuple[Fqn, Node]]:
+            found = []
+            for path in paths:
+                row = self._db.execute(
+                    "SELECT data FROM node WHERE path = ?", (_key(path),)
+                ).fetchone()
+                if row is not None:
+                    found.append((path, _node(path, row[0])))
+            return found
+
+        return await self._run(f"read {len(paths)} nodes from", read)
 
     async def load_within(self, path: Fqn, limit: int) -> Sequence[tuple[Fqn, Node]]:
         def read() -> list[tuple[Fqn, Node]]:
@@ -100,6 +113,11 @@ class SqliteStore(Store):
 
         await self._run("purge", delete)
 
+    async def picture(self) -> StorePicture:
+        picture = _Picture(self.file)
+        await self._run("begin to read", picture.begin)
+        return picture
+
     @property
     def _db(self) -> sqlite3.Connection:
         if self._connection is None:
@@ -130,10 +148,65 @@ class SqliteStore(Store):
         self._connection = db
 
     async def _run(self, doing: str, work: Callable[[], R]) -> R:
+        return await _in_thread(self.file, self._one, doing, work)
+
+
+class _Picture(StorePicture):
+    """A transaction that reads, on a connection of its own: with a write-ahead log it sees what was there when
+    it began, and holds nobody up. The log grows until it ends."""
+
+    def __init__(self, file: str) -> None:
+        self._file = file
+        self._one = trio.CapacityLimiter(1)
+        self._db: sqlite3.Connection
+
+    def begin(self) -> None:
+        """In the store's thread, between two of its calls."""
+        db = sqlite3.connect(self._file, isolation_level=None, check_same_thread=False)
         try:
-            return await trio.to_thread.run_sync(work, limiter=self._one)
-        except (sqlite3.Error, OSError, ValueError, CacheRefused) as error:
-            raise StoreError(f"cannot {doing} {self.file}: {error}") from error
+            db.execute("PRAGMA query_only = ON")
+            db.execute("BEGIN")
+            db.execute("SELECT 1 FROM node LIMIT 1").fetchone()  # only now it has begun
+        except BaseException:
+            db.close()
+            raise
+        self._db = db
+
+    async def page(
+        self, path: Fqn, after: Fqn | None, limit: int, *, values: bool = True
+    ) -> Sequence[tuple[Fqn, bytes]]:
+        def read() -> list[tuple[Fqn, bytes]]:
+            low, high = _range(path)
+            sign, begin = (">=", low) if after is None else (">", _key(after))
+            column = "data" if values else "x''"
+            rows = self._db.execute(
+                f"SELECT path, {column} FROM node WHERE path {sign} ? AND path < ? "
+                "ORDER BY path LIMIT ?",
+                (begin, high, limit),
+            ).fetchall()
+            return [(_path(key), bytes(data)) for key, data in rows]
+
+        return await _in_thread(self._file, self._one, f"read below {path} from", read)
+
+    async def aclose(self) -> None:
+        with trio.CancelScope(shield=True):
+            await trio.to_thread.run_sync(self._db.close, limiter=self._one)
+
+
+def _node(path: Fqn, data: bytes) -> Node:
+    try:
+        return node_from_bytes(data)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
+
+
+async def _in_thread(
+    file: str, limiter: trio.CapacityLimiter, doing: str, work: Callable[[], R]
+) -> R:
+    try:
+        return await trio.to_thread.run_sync(work, limiter=limiter)
+    except (sqlite3.Error, OSError, ValueError, CacheRefused) as error:
+        raise StoreError(f"cannot {doing} {file}: {error}") from error
 
 
 def _key(path: Fqn) -> bytes:

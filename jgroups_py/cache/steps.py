@@ -13,6 +13,7 @@ from jgroups_py.cache.eviction import Evictor
 from jgroups_py.cache.fqn import Fqn
 from jgroups_py.cache.interceptor import Interceptor
 from jgroups_py.cache.locks import PathLocks, Scope
+from jgroups_py.cache.node import Node
 from jgroups_py.cache.replication import Replication
 from jgroups_py.cache.saving import Keeper
 from jgroups_py.cache.tree import Tree
@@ -142,20 +143,7 @@ class Loading(Interceptor):
         if call.names_of is not None:
             call.stored_names = await self._keeper.names(call.names_of, self._nodes_max)
         elif not call.options.new:
-            for scope in call.scopes:
-                path = scope.path
-                if scope.deep:
-                    rows = await self._keeper.load_within(path, self._nodes_max + 1)
-                    if len(rows) > self._nodes_max:
-                        raise CacheRefused(
-                            f"more than {self._nodes_max} stored nodes within {path}"
-                            " (max_call_nodes); work on parts of it"
-                        )
-                elif container.get(path) is None:
-                    node = await self._keeper.load(path)
-                    rows = [(path, node)] if node is not None else []
-                else:
-                    continue
+            for rows in await self._stored(call.scopes):
                 for at, node in rows:
                     if container.get(at) is None:  # what is in memory is newer
                         self._tree.load(at, node)
@@ -166,6 +154,28 @@ class Loading(Interceptor):
         finally:
             for at in loaded:
                 container.unload(at)
+
+    async def _stored(self, scopes: Sequence[Scope]) -> list[Sequence[tuple[Fqn, Node]]]:
+        """What the scopes cover, of the store."""
+        found: list[Sequence[tuple[Fqn, Node]]] = []
+        get = self._tree.container.get
+        for scope in scopes:
+            if scope.deep:
+                path = scope.path
+                rows = await self._keeper.load_within(path, self._nodes_max + 1)
+                if len(rows) > self._nodes_max:
+                    raise CacheRefused(
+                        f"more than {self._nodes_max} stored nodes within {path}"
+                        " (max_call_nodes); work on parts of it"
+                    )
+                found.append(rows)
+        missing = [s.path for s in scopes if not s.deep and get(s.path) is None]
+        if len(missing) == 1:
+            node = await self._keeper.load(missing[0])
+            found.append([(missing[0], node)] if node is not None else [])
+        elif missing:
+            found.append(await self._keeper.load_many(missing))
+        return found
 
 
 class Gravitating(Interceptor):

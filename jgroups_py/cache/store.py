@@ -29,6 +29,21 @@ async def asked(call: Awaitable[R]) -> R:
         raise StoreError(f"the store raised {type(error).__name__}: {error}") from error
 
 
+class StorePicture(ABC):
+    """All rows of a store as of one moment."""
+
+    @abstractmethod
+    async def page(
+        self, path: Fqn, after: Fqn | None, limit: int, *, values: bool = True
+    ) -> Sequence[tuple[Fqn, bytes]]:
+        """Nodes at and below ``path``, as ``node_bytes``, in the store's order, from after ``after`` on: at most
+        ``limit``; fewer are the last. ``values`` False: the bytes may be empty. StoreError."""
+
+    @abstractmethod
+    async def aclose(self) -> None:
+        """Waits for a page that is being read."""
+
+
 class Store(ABC):
     """Nodes by path, durable."""
 
@@ -43,6 +58,17 @@ class Store(ABC):
     @abstractmethod
     async def load(self, path: Fqn) -> Node | None:
         """The node; None when there is none."""
+
+    async def load_many(self, paths: Sequence[Fqn]) -> Sequence[tuple[Fqn, Node]]:
+        """Of these paths the nodes that there are."""
+        found = [(path, await self.load(path)) for path in paths]
+        return [(path, node) for path, node in found if node is not None]
+
+    async def picture(self) -> StorePicture:
+        """What is there now, to be read while it changes. StoreError: this store cannot do that."""
+        raise StoreError(
+            f"a store of class {type(self).__name__} cannot be read as of one moment (picture)"
+        )
 
     @abstractmethod
     async def load_within(self, path: Fqn, limit: int) -> Sequence[tuple[Fqn, Node]]:

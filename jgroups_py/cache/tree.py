@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from jgroups_py.cache.changes import Changes
+from jgroups_py.cache.changes import Change, Changes
 from jgroups_py.cache.container import Container
 from jgroups_py.cache.eviction import Evictor
 from jgroups_py.cache.fqn import Fqn
@@ -23,6 +23,7 @@ class Tree:
         self.evictor = evictor
         self.listeners = listeners
         self.observers: list[Observer] = []
+        evictor.forgotten = self._forgotten
 
     def apply(
         self, changes: Changes, *, local: bool, origin: tuple[str, int] | None = None
@@ -60,6 +61,11 @@ class Tree:
         self.listeners.changed(changes, local=False)
         for observer in self.observers:
             observer(changes, None)
+
+    def _forgotten(self, path: Fqn, node: Node) -> None:
+        """There is no store: what eviction has taken is gone."""
+        for observer in self.observers:
+            observer((Change(path, node, None),), None)
 
     def load(self, path: Fqn, node: Node) -> None:
         """A node came back from the store."""

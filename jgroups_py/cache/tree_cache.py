@@ -33,12 +33,13 @@ from jgroups_py.cache.codec import Codec, MsgpackCodec, encoded
 from jgroups_py.cache.container import Container, MemoryTree
 from jgroups_py.cache.discarded import Discarded
 from jgroups_py.cache.eviction import Evictor, Region, refuse_backups
-from jgroups_py.cache.fqn import BACKUP_ROOT, AnyPath, Fqn, as_fqn
+from jgroups_py.cache.fqn import BACKUP_ROOT, ROOT, AnyPath, Fqn, as_fqn
 from jgroups_py.cache.interceptor import chain
 from jgroups_py.cache.listeners import CHANGES, Kind, Listener, Listeners
 from jgroups_py.cache.locks import PathLocks, Scope
 from jgroups_py.cache.node import EMPTY, Node, checked_key
 from jgroups_py.cache.options import CallOptions, Options, options_of
+from jgroups_py.cache.picture import Picture
 from jgroups_py.cache.replication import LocalReplication, Replication
 from jgroups_py.cache.saving import Keeper
 from jgroups_py.cache.steps import (
@@ -108,7 +109,7 @@ class TreeCache:
         self._keeper = keeper
         self._replication = replication or LocalReplication()
         self._listeners = Listeners()
-        locks = PathLocks()
+        self._locks = locks = PathLocks()
         self._evictor = Evictor(self._container, regions, locks, self._listeners, keeper)
         tree = Tree(self._container, self._evictor, self._listeners)
         self._replication.tree = tree
@@ -486,13 +487,34 @@ class TreeCache:
         """See ``Replication.position``."""
         return self._replication.position()
 
-    def not_exportable(self) -> str:
-        """Why one member's memory is not all there is; empty if it is."""
-        if self._keeper is not None:
-            return "a cache with a store is not exported: part of it is not in memory"
-        if isinstance(self._replication, BuddyReplication):
-            return "a cache with buddies is not exported yet: each member has a part of it"
-        return ""
+    @property
+    def has_store(self) -> bool:
+        """Some nodes may not be in memory."""
+        return self._keeper is not None
+
+    @property
+    def is_shared_out(self) -> bool:
+        """Each member owns a part of the nodes (buddies); else this one has them all."""
+        return isinstance(self._replication, BuddyReplication)
+
+    @asynccontextmanager
+    async def still(self) -> AsyncIterator[Picture]:
+        """All nodes this member has; nothing changes them before the block ends. With a store calls wait for
+        that long, and this waits for those under way; without, the block must not wait for anything.
+
+        Raises:
+            LockTimeout: calls under way take too long.
+            StoreError: the store cannot be read.
+        """
+        if self._keeper is None:
+            yield Picture(self._container.nodes())
+            return
+        held = await self._locks.acquire((Scope(ROOT, deep=True),), self._limits.lock_timeout)
+        try:
+            stored, gone = await self._keeper.picture()
+            yield Picture(self._container.nodes(), stored, gone)
+        finally:
+            self._locks.release(held)
 
     def _decoded(self, node: Node) -> dict[str, Any]:
         return {key: self.decode(data) for key, data in node.attributes.items()}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 import logging
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from typing import Any
 
 import trio
@@ -88,12 +88,14 @@ class ExportPort:
                 while True:
                     await trio.sleep(EXPIRE_EVERY)
                     now = trio.current_time()
-                    self._snapshots.expire(now)
+                    await self._snapshots.expire(now)
                     for staging in self._staging.values():
                         staging.expire(now)
         finally:
             for staging in self._staging.values():
                 staging.close()
+            with trio.CancelScope(shield=True):
+                await self._snapshots.close_all()
 
     # --- one client
 
@@ -143,24 +145,24 @@ class ExportPort:
             case Describe():
                 await client.send(self._describe(said))
             case OpenSnapshot():
-                source = self._source(said.map)
-                frozen = source.freeze(said.under)
-                id = self._snapshots.open(source, frozen, now)
-                await client.send(SnapshotOpened(id, len(frozen.rows), frozen.offset))
+                source = self._readable(said.map)
+                await self._snapshots.make_room(now)
+                frozen = await source.freeze(said.under)
+                id = self._snapshots.keep(source, frozen, trio.current_time())
+                await client.send(SnapshotOpened(id, len(frozen), frozen.offset))
             case ReadSnapshot():
                 kept = self._snapshots.get(said.id, now)
-                rows = kept.frozen.rows[said.start : said.stop]
-                await self._send_state(client, kept, rows)
+                await self._send_state(client, kept, max(0, said.start), said.stop)
             case CloseSnapshot():
-                self._snapshots.close(said.id)
+                await self._snapshots.close(said.id)
                 await client.send(Done())
             case FindOffset():
-                source = self._source(said.map)
+                source = self._readable(said.map)
                 if said.after is not None:
                     await self._seen(source, said.after)
                 await client.send(_find(source, said))
             case ReadChanges():
-                await self._send_changes(client, self._source(said.map), said)
+                await self._send_changes(client, self._readable(said.map), said)
             case Stage():
                 count = await self._staging_of(said.map).stage(said, body)
                 self.counters["rows_in"] += said.rows
@@ -176,6 +178,12 @@ class ExportPort:
         source = self.sources.get(name)
         if source is None:
             raise UnknownMap(f'no map "{name}" here; there is {", ".join(sorted(self.sources))}')
+        return source
+
+    def _readable(self, name: str) -> Source:
+        source = self._source(name)
+        if source.unreadable:
+            raise ExportError(f'map "{name}": {source.unreadable}')
         return source
 
     def _staging_of(self, name: str) -> Staging:
@@ -201,12 +209,11 @@ class ExportPort:
             *self._staging[name].under_way(),
         )
 
-    async def _send_state(self, client: Client, kept: Kept, rows: Sequence[Any]) -> None:
-        step = self.limits.frame_rows
-        for start in range(0, len(rows), step):
-            columns = kept.source.state_columns(rows[start : start + step])
-            await self._send_rows(client, STATE, columns)
-            kept.used = trio.current_time()
+    async def _send_state(self, client: Client, kept: Kept, start: int, stop: int) -> None:
+        async with aclosing(kept.frozen.pages(start, stop, self.limits.frame_rows)) as pages:
+            async for rows in pages:
+                await self._send_rows(client, STATE, kept.source.state_columns(rows))
+                kept.used = trio.current_time()
         await client.send(Rows(0, (), True))
 
     async def _send_changes(self, client: Client, source: Source, said: ReadChanges) -> None:

@@ -24,15 +24,18 @@ class Snapshots:
         self._limits = limits
         self._kept: dict[str, Kept] = {}
 
-    def open(self, source: Source, frozen: Frozen, now: float) -> str:
-        """Its id. Busy: too many are open."""
-        self.expire(now)
+    async def make_room(self, now: float) -> None:
+        """For one more. Busy: too many are open."""
+        await self.expire(now)
         if len(self._kept) >= self._limits.snapshots_max:
             oldest = min(self._kept, key=lambda id: self._kept[id].used)
             if now - self._kept[oldest].used > self._limits.snapshot_min:
-                del self._kept[oldest]
+                await self.close(oldest)
         if len(self._kept) >= self._limits.snapshots_max:
             raise Busy(f"{len(self._kept)} snapshots are open (snapshots_max); close one, or wait")
+
+    def keep(self, source: Source, frozen: Frozen, now: float) -> str:
+        """Its id."""
         id = secrets.token_hex(16)
         self._kept[id] = Kept(source, frozen, now)
         return id
@@ -48,12 +51,18 @@ class Snapshots:
         kept.used = now
         return kept
 
-    def close(self, id: str) -> None:
-        self._kept.pop(id, None)
+    async def close(self, id: str) -> None:
+        kept = self._kept.pop(id, None)
+        if kept is not None:
+            await kept.frozen.aclose()
 
-    def expire(self, now: float) -> None:
+    async def expire(self, now: float) -> None:
         for id in [i for i, k in self._kept.items() if now - k.used > self._limits.snapshot_ttl]:
-            del self._kept[id]
+            await self.close(id)
+
+    async def close_all(self) -> None:
+        for id in [*self._kept]:
+            await self.close(id)
 
     def __len__(self) -> int:
         return len(self._kept)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, NamedTuple
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 from jgroups_py.export.log import ChangeLog, Entry
 from jgroups_py.export.messages import Marker, Offset
@@ -21,11 +23,42 @@ class Write(NamedTuple):
     data: bytes
 
 
-class Frozen(NamedTuple):
-    """A snapshot: rows that do not change any more, and the place in the log that they are the state of."""
+class Stored(Protocol):
+    """Rows that are not in memory."""
+
+    count: int
+
+    def rows(self, start: int, stop: int) -> AsyncGenerator[Sequence[Any], None]:
+        """Some of them, as they come. JGroupsError: they cannot be read."""
+
+    async def aclose(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Frozen:
+    """A snapshot: rows that do not change any more, and the place in the log that they are the state of.
+    ``stored`` ones come after those in memory."""
 
     rows: Sequence[Any]
     offset: Offset
+    stored: Stored | None = None
+
+    def __len__(self) -> int:
+        return len(self.rows) + (self.stored.count if self.stored else 0)
+
+    async def pages(self, start: int, stop: int, size: int) -> AsyncGenerator[Sequence[Any], None]:
+        """Rows by place, at most ``size`` at once."""
+        here = len(self.rows)
+        for at in range(start, min(stop, here), size):
+            yield self.rows[at : min(at + size, stop)]
+        if self.stored is not None and stop > here:
+            async with aclosing(self.stored.rows(max(0, start - here), stop - here)) as pages:
+                async for page in pages:
+                    yield page
+
+    async def aclose(self) -> None:
+        if self.stored is not None:
+            await self.stored.aclose()
 
 
 class Source(ABC):
@@ -37,6 +70,8 @@ class Source(ABC):
     """How values are bytes: "msgpack", or a name that readers do not know."""
     member: str = ""
     """Logical name of this member."""
+    unreadable: str = ""
+    """Why there are no snapshots and changes of it, only bulk writes; empty: there are."""
 
     @property
     @abstractmethod
@@ -54,11 +89,11 @@ class Source(ABC):
         """How many, now."""
 
     @abstractmethod
-    def freeze(self, under: Sequence[str]) -> Frozen:
-        """A snapshot, in one step. ``under``: keys at or below one of these.
+    async def freeze(self, under: Sequence[str]) -> Frozen:
+        """A snapshot of one moment. ``under``: keys at or below one of these.
 
         Raises:
-            JGroupsError: such a key cannot be.
+            JGroupsError: such a key cannot be, or the rows cannot be read.
         """
 
     @abstractmethod

@@ -4,39 +4,43 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Final, TypeVar
 
 import msgspec
 import trio
 
-from jgroups_py.cache import Fqn, MsgpackCodec, TreeCache
+from jgroups_py.cache import Batch, Fqn, MsgpackCodec, TreeCache
 from jgroups_py.cache.changes import Changes
 from jgroups_py.cache.fqn import BACKUP_ROOT, ROOT, as_fqn, parse_all
 from jgroups_py.cache.garbage import no_collection
 from jgroups_py.cache.node import Node, node_from_bytes
-from jgroups_py.errors import CacheRefused, ConfigError
+from jgroups_py.errors import CacheRefused, NotOwner
 from jgroups_py.export.errors import ExportError
 from jgroups_py.export.limits import ExportLimits
 from jgroups_py.export.log import ChangeLog, Entry
 from jgroups_py.export.messages import Marker
 from jgroups_py.export.source import Frozen, Row, Source
+from jgroups_py.export.stored import StoredRows
 
 MARKERS: Final = Fqn(("_export_",))
 """Below it stand the markers of bulk writes; neither snapshots nor changes show them."""
+R = TypeVar("R")
 _OURS: Final = (*BACKUP_ROOT, *MARKERS)
 
 
 class TreeSource(Source):
-    """``cache``: alone, or replicated to everybody, with everything in memory."""
+    """``cache``: alone, with or without a store, or replicated to everybody; with buddies to be written only."""
 
     kind = "tree"
 
     def __init__(self, cache: TreeCache, limits: ExportLimits) -> None:
-        problem = cache.not_exportable()
-        if problem:
-            raise ConfigError(problem)
         self._cache = cache
+        if cache.is_shared_out:
+            self.unreadable = (
+                "each member of a cache with buddies has a part of it, and the parts are of no one moment: it can "
+                "be written here, not read"
+            )
         self._tree = cache.tree
         self.values = (
             "msgpack" if isinstance(cache.codec, MsgpackCodec) else type(cache.codec).__name__
@@ -45,7 +49,8 @@ class TreeSource(Source):
         self._count = 0
         self._lost = False
         self._log = ChangeLog(secrets.token_hex(8), self._position(), limits)
-        self._tree.observers.append(self._applied)
+        if not self.unreadable:
+            self._tree.observers.append(self._applied)
 
     def _position(self) -> Mapping[str, int]:
         position = self._cache.position()
@@ -82,21 +87,33 @@ class TreeSource(Source):
         return len(self._tree.container)
 
     def close(self) -> None:
-        self._tree.observers.remove(self._applied)
+        if not self.unreadable:
+            self._tree.observers.remove(self._applied)
 
     # --- reading
 
-    def freeze(self, under: Sequence[str]) -> Frozen:
+    async def freeze(self, under: Sequence[str]) -> Frozen:
         container = self._tree.container
         roots = [as_fqn(root) for root in under]
-        if ROOT in roots:
-            nodes = container.nodes()
-        else:
-            found = {path: container.get(path) for root in roots for path in container.within(root)}
-            nodes = {path: node for path, node in found.items() if node is not None}
-        for path in container.within(MARKERS):
-            nodes.pop(path, None)
-        return Frozen(list(nodes.items()), self.log.end_offset())  # nodes themselves never change
+        async with self._cache.still() as picture:
+            if ROOT in roots:
+                nodes = dict(picture.nodes)
+            else:
+                found = {path: container.get(path) for r in roots for path in container.within(r)}
+                nodes = {path: node for path, node in found.items() if node is not None}
+            for path in container.within(MARKERS):
+                nodes.pop(path, None)
+            offset = self.log.end_offset()
+        rows = [*nodes.items()]  # nodes themselves never change
+        if picture.stored is None:
+            return Frozen(rows, offset)
+        stored = StoredRows(picture.stored, roots, MARKERS, (nodes, picture.gone))
+        try:
+            await stored.begin()
+        except BaseException:
+            await stored.aclose()
+            raise
+        return Frozen(rows, offset, stored)
 
     def state_columns(self, rows: Sequence[Any]) -> list[list[Any]]:
         return [[str(path) for path, _ in rows], [_data(node) for _, node in rows]]
@@ -121,22 +138,21 @@ class TreeSource(Source):
     async def write(self, rows: Sequence[Row], *, replace: bool, skip_equal: bool = False) -> None:
         with no_collection():
             nodes = _nodes(rows)
-            if skip_equal:
-                nodes = [row for row in nodes if not self._is_so(*row, replace)]
-            if nodes and await self._cache.put_at_once(nodes, replace=replace):
-                nodes = []
-        if not nodes:
+        if skip_equal:
+            nodes = [row for row in nodes if not await self._is_so(*row, replace)]
+        if not nodes or await self._cache.put_at_once(nodes, replace=replace):
             await trio.lowlevel.checkpoint()
             return
-        async with self._cache.batch() as batch:
-            for path, node in nodes:
-                if node is None:
-                    batch.remove_node(path)
-                else:
-                    batch.put_encoded(path, node, replace=replace)
 
-    def _is_so(self, path: Fqn, wanted: Node | None, replace: bool) -> bool:
+        async def once(batch: Batch) -> None:
+            _put_all(batch, nodes, replace)
+
+        await self._in_a_batch(once)
+
+    async def _is_so(self, path: Fqn, wanted: Node | None, replace: bool) -> bool:
         there = self._tree.container.get(path)
+        if there is None and self._cache.has_store:
+            there = await self._cache.read_node(path)
         if wanted is None or there is None:
             return there is wanted
         if replace:
@@ -148,17 +164,37 @@ class TreeSource(Source):
     ) -> bool:
         place = MARKERS.child(marker.query)
         nodes = _nodes(rows)
-        async with self._cache.batch() as batch:
+
+        async def once(batch: Batch) -> bool:
             if await batch.get(place, "batch", -1) >= marker.batch:
                 return False
-            for path, node in nodes:
-                if node is None:
-                    batch.remove_node(path)
-                else:
-                    batch.put_encoded(path, node, replace=replace)
+            _put_all(batch, nodes, replace)
             if last:
                 batch.put(place, "batch", marker.batch)
-        return True
+            return True
+
+        return await self._in_a_batch(once)
+
+    async def _in_a_batch(self, fill: Callable[[Batch], Awaitable[R]]) -> R:
+        """With buddies, nodes that others own come here; looking for them costs much, so it is done only
+        where there are such."""
+        if self._cache.is_shared_out:
+            try:
+                async with self._cache.batch(gravitation=False) as batch:
+                    return await fill(batch)
+            except NotOwner:
+                async with self._cache.batch(gravitation=True) as batch:
+                    return await fill(batch)
+        async with self._cache.batch() as batch:
+            return await fill(batch)
+
+
+def _put_all(batch: Batch, nodes: Sequence[tuple[Fqn, Node | None]], replace: bool) -> None:
+    for path, node in nodes:
+        if node is None:
+            batch.remove_node(path)
+        else:
+            batch.put_encoded(path, node, replace=replace)
 
 
 _encode = msgspec.msgpack.Encoder(order="deterministic").encode

@@ -5,23 +5,33 @@ from __future__ import annotations
 import socket
 import struct
 import time
-from collections.abc import AsyncIterator, Callable, Iterable
-from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 import trio
 import trio.lowlevel
+from export_kit import (
+    TOKEN,
+    changes_of,
+    client_of,
+    commit,
+    exported,
+    in_thread,
+    played,
+    stage,
+    state_of,
+    tree_of,
+    write,
+)
 
 from jgroups_py import MemoryNetwork
-from jgroups_py.cache import Fqn, TreeCache, load_cache_settings, open_tree_cache
-from jgroups_py.cache.node import Node, node_bytes, node_from_bytes
+from jgroups_py.cache import Fqn, load_cache_settings, open_tree_cache
+from jgroups_py.cache.node import Node, node_bytes
 from jgroups_py.errors import CacheRefused, ConfigError
 from jgroups_py.export import (
     ExportClient,
     ExportError,
     ExportLimits,
-    ExportPort,
     Marker,
     NoMember,
     Offset,
@@ -32,88 +42,9 @@ from jgroups_py.export import (
     open_export,
 )
 from jgroups_py.export.client import parse_members
-from jgroups_py.export.columns import CHANGES, STATE, WRITES, pack, unpack
 from jgroups_py.export.errors import Behind, Busy, UnknownJob, UnknownSnapshot
-from jgroups_py.export.messages import Committed, Stage
+from jgroups_py.export.messages import Committed
 from jgroups_py.export.source import Write
-
-TOKEN = "a token for the tests"
-Tree = dict[str, dict[str, bytes]]
-
-
-async def in_thread(function: Callable[..., Any], *args: Any) -> Any:
-    with trio.fail_after(20):
-        return await trio.to_thread.run_sync(lambda: function(*args), abandon_on_cancel=True)
-
-
-@asynccontextmanager
-async def exported(**limits: Any) -> AsyncIterator[tuple[TreeCache, ExportPort]]:
-    async with (
-        open_tree_cache("local.xml") as cache,
-        open_export(cache, token=TOKEN, limits=ExportLimits(**limits)) as port,
-    ):
-        yield cache, port
-
-
-@asynccontextmanager
-async def client_of(port: ExportPort) -> AsyncIterator[ExportClient]:
-    client: ExportClient = await in_thread(ExportClient, port.address, TOKEN)
-    try:
-        yield client
-    finally:
-        client.close()
-
-
-def state_of(client: ExportClient, id: str, start: int = 0, stop: int = 10**9) -> Tree:
-    return {
-        key: dict(node_from_bytes(data).attributes)
-        for rows, sizes, body in client.read_snapshot(id, start, stop)
-        for key, data in unpack(STATE, rows, sizes, body)
-    }
-
-
-def changes_of(client: ExportClient, start: Offset, stop: Offset) -> list[tuple[Any, ...]]:
-    return [
-        row
-        for rows, sizes, body in client.read_changes("cache", start, stop)
-        for row in unpack(CHANGES, rows, sizes, body)
-    ]
-
-
-def played(tree: Tree, changes: Iterable[tuple[Any, ...]]) -> Tree:
-    """A tree after changes of a log."""
-    after = dict(tree)
-    for _, _, _, key, removed, data in changes:
-        if removed:
-            after.pop(key, None)
-        else:
-            after[key] = dict(node_from_bytes(data).attributes)
-    return after
-
-
-def tree_of(cache: TreeCache) -> Tree:
-    return {str(path): dict(node.attributes) for path, node in cache.tree.container.nodes().items()}
-
-
-def stage(
-    client: ExportClient, job: str, task: int, attempt: int, writes: Iterable[Write]
-) -> tuple[int, int]:
-    rows = list(writes)
-    sizes, body = pack(WRITES, [list(column) for column in zip(*rows, strict=True)] or [[], [], []])
-    count = client.stage(Stage("cache", job, task, attempt, len(rows), sizes, True), body)
-    assert count == len(rows)
-    return task, attempt
-
-
-def commit(client: ExportClient, job: str, parts: Any, **options: Any) -> Committed:
-    *_, last = client.commit("cache", job, parts, **options)
-    assert isinstance(last, Committed)
-    return last
-
-
-def write(number: int, value: bytes = b"\x01") -> Write:
-    return Write(f"/n/{number}", False, node_bytes(Node({"v": value})))
-
 
 # --- who may come
 
