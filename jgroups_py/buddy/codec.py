@@ -6,6 +6,7 @@ into bytes first.
 
 from __future__ import annotations
 
+import functools
 from typing import Any, Final
 
 import msgspec
@@ -54,10 +55,14 @@ class Envelope(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fiel
     message: AnyMessage
 
 
+_uuid: Final = functools.lru_cache(maxsize=1024)(UUID)
+"""Those of members come again with each message."""
+
+
 def _decode(type_: type, value: Any) -> Any:
     if not (isinstance(value, bytes) and issubclass(type_, Address)):
         raise TypeError(f"{type_.__name__} is written as bytes")
-    return UUID(value) if len(value) == 16 else Address(value)
+    return _uuid(value) if len(value) == 16 else Address(value)
 
 
 def _encode(value: Any) -> bytes:

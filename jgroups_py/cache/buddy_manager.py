@@ -16,6 +16,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from typing import Final
 
 import trio
 
@@ -39,6 +40,9 @@ from jgroups_py.message import Flag
 from jgroups_py.view import View
 
 _log = logging.getLogger("jgroups_py.cache")
+_NO_RELAY: Final = int(Flag.NO_RELAY)
+_EACH_WRITE: Final = ("unprotected", "protected")
+"""Events that come with each write."""
 TICK = 1.0
 """Seconds between two looks at what time made due."""
 
@@ -200,7 +204,7 @@ class BuddyManager:
         if alone:
             self._channel.driver.at_once(lambda: self.submit(call))
             return
-        self.machine.submit(call, trio.current_time())
+        self.machine.submit(call, self._channel.driver.clock())
         self._after()
 
     def cancel(self, call: int) -> None:
@@ -275,6 +279,9 @@ class BuddyManager:
     def _take(self, batch: Batch) -> None:
         """All messages of a batch, then what is to be said to them: one acknowledgement says what
         those before it said."""
+        if len(batch.payloads) == 1:
+            self._receive_all(batch)
+            return
         self._unsaid = []
         try:
             self._receive_all(batch)
@@ -290,7 +297,7 @@ class BuddyManager:
                     self._say(send)
 
     def _receive_all(self, batch: Batch) -> None:
-        now = trio.current_time()
+        now = self._channel.driver.clock()
         for payload in batch.payloads:
             try:
                 tag, message = message_of(payload)
@@ -335,18 +342,17 @@ class BuddyManager:
         machine = self.machine
         self._changed()
         for output in machine.take():
-            match output:
-                case Send():
-                    if self._unsaid is None:
-                        self._say(output)
-                    else:
-                        self._unsaid.append(output)
-                case SendSite(site, message):
-                    self.sites.post(site, message)
-                case Completed():
-                    self._told(output)
-                case Event(kind, detail):
-                    self._happened(kind, detail)
+            if type(output) is Send:
+                if self._unsaid is None:
+                    self._say(output)
+                else:
+                    self._unsaid.append(output)
+            elif type(output) is Completed:
+                self._told(output)
+            elif type(output) is SendSite:
+                self.sites.post(output.site, output.message)
+            elif type(output) is Event and output.kind not in _EACH_WRITE:
+                self._happened(output.kind, output.detail)
         if machine.buddies.pushing:
             self._pushing.set()
 
@@ -393,7 +399,7 @@ class BuddyManager:
         queue = self._waiting.get(to)
         if queue is None:
             try:
-                self._channel.send_nowait(payload, to, flags=Flag.NO_RELAY)
+                self._channel.send_nowait(payload, to, flags=_NO_RELAY)
             except trio.WouldBlock:
                 self._waiting[to] = deque([payload])
                 if self._nursery is not None:
@@ -409,7 +415,7 @@ class BuddyManager:
         try:
             while queue:
                 payload = queue[0]
-                await self._channel.send(payload, to, flags=Flag.NO_RELAY)
+                await self._channel.send(payload, to, flags=_NO_RELAY)
                 if queue and queue[0] is payload:  # else: it has left meanwhile
                     queue.popleft()
         except JGroupsError:

@@ -115,8 +115,9 @@ class BuddyReplication(Replication):
     # --- for calls
 
     async def claim(self, call: Call, missing: Sequence[Scope], *, search: bool) -> None:
-        for scope in call.scopes:
-            self.passive.check(scope.path)
+        if self.passive.paths:
+            for scope in call.scopes:
+                self.passive.check(scope.path)
         if call.writes:
             wanted = tuple([self._wanted(scope, search) for scope in call.scopes])
         else:

@@ -20,6 +20,7 @@ from jgroups_py.errors import CacheRefused, RemoteProtocolError
 KIND: Final = b"\xb1"
 """First byte of each payload: buddy replication, form 1."""
 _BYTES: Final = (bytes, memoryview)
+_IN_LOG: Final = (Op, Part)
 _OF_SITES: Final = (ToSite, FromSite)
 
 
@@ -34,8 +35,9 @@ def message_of(payload: object) -> tuple[ViewKey, Message]:
         raise RemoteProtocolError("not of buddy replication")
     tag, message = decode(bytes(payload[1:]))
     try:
+        in_log = isinstance(message, _IN_LOG)
         for path, entry in _entries(message):
-            _check(path, entry, in_log=isinstance(message, Op | Part))
+            _check(path, entry, in_log=in_log)
         if isinstance(message, _OF_SITES):
             _check_site(message.message)
     except CacheRefused as error:
