@@ -18,7 +18,7 @@ import msgspec
 from jgroups_py.buddy.explore import PROFILES, explore, replay, shrink
 from jgroups_py.buddy.explore_draw import Result, Schedule
 from jgroups_py.buddy.explore_files import dump, load
-from jgroups_py.buddy.explore_sites import TwoSites
+from jgroups_py.buddy.explore_sites import Sites
 from jgroups_py.buddy.explore_world import Step, World
 from jgroups_py.explore.buddy_clusters import explore_cluster
 from jgroups_py.explore.many import cores
@@ -171,7 +171,7 @@ def _said(result: Result) -> int:
     return 1 if result.check else 0
 
 
-def _tell(world: World | TwoSites, step: Step) -> None:
+def _tell(world: World | Sites, step: Step) -> None:
     words = [x.decode() if isinstance(x, bytes) else str(x) for x in step]
     print(" ".join(words))
 

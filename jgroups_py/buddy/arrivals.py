@@ -114,7 +114,7 @@ class Arrivals:
         for sent in here:
             node = self._newer(site, sent)
             if node is not None:
-                changes_here.append((sent.path, node))
+                changes_here.append((sent.path, self._passed_on(site, sent.path, node)))
         machine.count("events_applied", len(changes_here))
         machine.own.update(changes_here)
         if here:
@@ -124,6 +124,15 @@ class Arrivals:
             machine.log.when_acked(
                 lambda: machine.send(machine.coordinator, ToSite(site, ack)),
             )
+
+    def _passed_on(self, site: str, path: Path, node: Node) -> Node:
+        """To third sites: each site tells the others itself, but one that cannot be reached any more may not
+        live to do so; and where an older value is still to be sent, this one needs a number of its own, or
+        the acknowledgement of that one would be taken for its."""
+        sites = self.machine.sites
+        waiting = dict(node.unsent)
+        others = [o for o in sites.boxes if o != site and (o in waiting or site not in sites.up)]
+        return sites.marked(path, node, others) if others else node
 
     def _newer(self, site: str, sent: Sent) -> Node | None:
         """The node with what was sent; None: what is here is as new. What neither contains is told."""

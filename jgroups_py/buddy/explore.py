@@ -11,17 +11,21 @@ from typing import Final
 
 from jgroups_py.buddy.explore_draw import FAULTS, Result, Schedule, Scheduler, come_to_rest
 from jgroups_py.buddy.explore_oracle import Violation
-from jgroups_py.buddy.explore_sites import TwoSites
+from jgroups_py.buddy.explore_sites import Sites
 from jgroups_py.buddy.explore_sites_draw import SITE_FAULTS, SiteScheduler, sites_come_to_rest
 from jgroups_py.buddy.explore_world import Step, World
 
-SITE_PROFILES: Final = ("sites", "active", "overflow")
-PROFILES: Final = ("crashes", "async", "merges", "chaos", *SITE_PROFILES, "passive", "skips")
+SITE_PROFILES: Final = ("sites", "active", "overflow", "three")
+PROFILES: Final = (
+    *("crashes", "async", "merges", "chaos", "sites", "active", "overflow", "passive", "skips"),
+    "three",
+)
 """crashes: within what must not lose anything, with leaves and joins. async: the same, owners and
 backups judged. merges: partitions, no crashes: what is lost is listed. chaos: both at once, owners and
 backups judged. sites: two of them, one written to; crashes in both, the link cut, the first one lost,
 bootstrap. active: both are written to, one is promoted; what is dropped is listed. overflow: removals
-that could not be kept for the other site; reconciliation. passive: as crashes (even seeds) or merges (odd
+that could not be kept for the other site; reconciliation. three: as sites (even seeds) or active, three of
+them. passive: as crashes (even seeds) or merges (odd
 ones), while values leave the memory of their owners and come back. skips: as crashes and async, while members
 miss views."""
 
@@ -33,12 +37,10 @@ def explore(seed: int, profile: str) -> Result:
     return Scheduler(seed, profile).run()
 
 
-def replay(
-    schedule: Schedule, tell: Callable[[World | TwoSites, Step], None] | None = None
-) -> Result:
+def replay(schedule: Schedule, tell: Callable[[World | Sites, Step], None] | None = None) -> Result:
     """Plays a schedule that was drawn before."""
-    two = schedule.setting.other is not None
-    world: World | TwoSites = TwoSites(schedule.setting) if two else World(schedule.setting)
+    several = schedule.setting.other is not None
+    world: World | Sites = Sites(schedule.setting) if several else World(schedule.setting)
     world.attentive = True
     faults = 0
     try:
@@ -47,7 +49,7 @@ def replay(
             faults += done and (step[0] in FAULTS or step[0] in SITE_FAULTS)
             if done and tell is not None:
                 tell(world, step)
-        if isinstance(world, TwoSites):
+        if isinstance(world, Sites):
             sites_come_to_rest(world, None)
         else:
             come_to_rest(world, None)

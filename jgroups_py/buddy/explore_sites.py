@@ -1,12 +1,13 @@
-"""Two sites of machines with a link between their relays, for the explorer.
+"""Two sites of machines, or three, with links between their relays, for the explorer.
 
-A step of one site is ``("at", site, ...)``. The link is a session between two members: a queue each way;
+A step of one site is ``("at", site, ...)``. A link is a session between two members: a queue each way;
 what is in it is lost when it is cut or when one of them dies, but for the first few.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from itertools import combinations
 from typing import Final
 
 from jgroups_py.address import Address
@@ -16,45 +17,59 @@ from jgroups_py.buddy.machine import BuddyMachine
 from jgroups_py.buddy.site_messages import AnySiteMessage, EventAck, SiteEvent
 from jgroups_py.buddy.values import Path, Stamp
 
-NAMES: Final = ("N", "S")
-FIRST: Final = (0, 50)
+NAMES: Final = ("N", "S", "L")
+FIRST: Final = (0, 50, 75)
 """Numbers of the members' names."""
 ROUNDS_MAX: Final = 60
-"""Ticks after which two sites should have come to rest."""
+"""Ticks after which sites should have come to rest."""
+Pair = tuple[int, int]
 
 
-class TwoSites:
-    """``worlds``: the sites. ``session``: the two relays that are linked."""
+class Sites:
+    """``worlds``: the sites. ``sessions``: by pair, the lower one first, the two relays that are linked;
+    ``wires``: what is on the way, by sender and receiver."""
 
     def __init__(self, setting: Setting) -> None:
         assert setting.other is not None
         self.setting = setting
-        self.settings = (setting, setting.other)
+        self.settings = [setting, setting.other]
+        if setting.other.other is not None:
+            self.settings.append(setting.other.other)
+        self.names = NAMES[: len(self.settings)]
+        numbers = range(len(self.settings))
         self.steps = 0
         self.attentive = False
-        self.session: tuple[Address, Address] | None = None
-        self.wire: tuple[deque[AnySiteMessage], ...] = (deque(), deque())
-        self.events: dict[tuple[int, Address, int, Path], Stamp] = {}
-        """By site, origin, number and path: what an event that left the site was about."""
-        self.held: tuple[dict[Path, Stamp], ...] = ({}, {})
-        """By site: the newest it has acknowledged to the other."""
-        self.overflowed = [False, False]
-        """Removals of this site were dropped for the other one."""
-        self.fresh = False
-        """The first site was built anew and does not have everything yet."""
-        self._seen = 0
+        self.sessions: dict[Pair, tuple[Address, Address]] = {}
+        self.wires: dict[Pair, deque[AnySiteMessage]] = {
+            (a, b): deque() for a in numbers for b in numbers if a != b
+        }
+        self.events: dict[tuple[int, int, Address, int, Path], Stamp] = {}
+        """By site, other site, origin, number and path: what an event that left the site was about."""
+        self.held: tuple[dict[Path, Stamp], ...] = tuple({} for _ in numbers)
+        """By site: the newest it has acknowledged to another."""
+        self.overflowed = [False for _ in numbers]
+        """Removals of this site were dropped for another one."""
+        self.fresh: dict[int, None] = {}
+        """The first site was built anew and does not have everything of these yet."""
+        self._seen: dict[int, int] = {}
+        self._begun = 0
+        self.leaderless = False
+        """A site was lost, and none of several others was promoted yet."""
         self.missing: dict[Path, frozenset[int]] = {}
         """Of a lost site: what it had not passed on, and said so."""
         self.worlds: list[World | None] = []
-        for at in range(2):
+        for at in numbers:
             self.worlds.append(self._make(at, FIRST[at]))
-        first, second = self.world(0).oracle, self.world(1).oracle
-        second.history, second.listed = first.history, first.listed
-        second.follows = True
+        first = self.world(0).oracle
+        for at in numbers[1:]:
+            oracle = self.world(at).oracle
+            oracle.history, oracle.listed = first.history, first.listed
+            oracle.follows = True
 
     def _make(self, at: int, first: int) -> World:
-        world = World(self.settings[at], (NAMES[1 - at],), first)
-        world.site_out = lambda me, site, message: self._out(at, me, message)
+        others = tuple(name for name in self.names if name != NAMES[at])
+        world = World(self.settings[at], others, first)
+        world.site_out = lambda me, site, message: self._out(at, me, site, message)
         return world
 
     def world(self, at: int) -> World:
@@ -64,7 +79,13 @@ class TwoSites:
 
     @property
     def both(self) -> list[tuple[int, World]]:
+        """Those that are there."""
         return [(at, world) for at, world in enumerate(self.worlds) if world is not None]
+
+    @property
+    def pairs(self) -> list[Pair]:
+        """Of those that are there."""
+        return list(combinations([at for at, _ in self.both], 2))
 
     # --- steps
 
@@ -79,8 +100,9 @@ class TwoSites:
             return False
         world.attentive = self.attentive
         done = world.step(step)
-        if self.session is not None and self.session[at] not in world.machines:
-            self._over()
+        for pair, ends in list(self.sessions.items()):
+            if at in pair and ends[pair.index(at)] not in world.machines:
+                self._over(pair)
         if done:
             self._judge()
         return done
@@ -92,55 +114,55 @@ class TwoSites:
             return None
         return next((m for m, x in world.machines.items() if x.members and x.members[0] == m), None)
 
-    def _do_link(self) -> bool:
-        ends = (self.relay(0), self.relay(1))
-        if self.session is not None or ends[0] is None or ends[1] is None:
+    def _do_link(self, a: int = 0, b: int = 1) -> bool:
+        ends = (self.relay(a), self.relay(b))
+        if (a, b) in self.sessions or ends[0] is None or ends[1] is None:
             return False
-        self.session = (ends[0], ends[1])
-        for at in range(2):
-            self._machine(at).link(NAMES[1 - at], True, self.world(at).now)
-            self._after(at)
+        self.sessions[a, b] = (ends[0], ends[1])
+        for at, other in ((a, b), (b, a)):
+            machine = self._machine(at, other)
+            machine.link(NAMES[other], True, self.world(at).now)
+            self._after(at, machine)
         return True
 
-    def _machine(self, at: int) -> BuddyMachine:
-        assert self.session is not None
-        return self.world(at).machines[self.session[at]]
+    def _machine(self, at: int, other: int) -> BuddyMachine:
+        """The end at ``at`` of its link to ``other``."""
+        pair = (min(at, other), max(at, other))
+        return self.world(at).machines[self.sessions[pair][pair.index(at)]]
 
-    def _after(self, at: int) -> None:
-        world = self.world(at)
-        if self.session is not None:
-            world._after(self._machine(at))
+    def _after(self, at: int, machine: BuddyMachine) -> None:
+        self.world(at)._after(machine)
         self._judge()
 
-    def _do_wan(self, at: int) -> bool:
-        """The next message from site ``at`` arrives."""
-        if self.session is None or not self.wire[at]:
+    def _do_wan(self, at: int, to: int | None = None) -> bool:
+        """The next message from site ``at`` arrives at ``to``."""
+        there = 1 - at if to is None else to
+        if not self.wires[at, there]:
             return False
-        message = self.wire[at].popleft()
-        there = 1 - at
-        self._machine(there).receive_site(NAMES[at], message, self.world(there).now)
-        self._after(there)
+        message = self.wires[at, there].popleft()
+        machine = self._machine(there, at)
+        machine.receive_site(NAMES[at], message, self.world(there).now)
+        self._after(there, machine)
         return True
 
-    def _do_cut(self, arrive: int) -> bool:
+    def _do_cut(self, arrive: int, a: int = 0, b: int = 1) -> bool:
         """The link is gone; the first few of what is on it arrive."""
-        if self.session is None:
+        if (a, b) not in self.sessions:
             return False
-        for at in range(2):
-            for _ in range(min(arrive, len(self.wire[at]))):
-                self._do_wan(at)
-        self._over()
+        for at, to in ((a, b), (b, a)):
+            for _ in range(min(arrive, len(self.wires[at, to]))):
+                self._do_wan(at, to)
+        self._over((a, b))
         return True
 
-    def _over(self) -> None:
-        assert self.session is not None
-        session, self.session = self.session, None
-        for queue in self.wire:
-            queue.clear()
-        for at, world in self.both:
-            machine = world.machines.get(session[at])
-            if machine is not None:
-                machine.link(NAMES[1 - at], False, world.now)
+    def _over(self, pair: Pair) -> None:
+        (a, b), ends = pair, self.sessions.pop(pair)
+        for at, other, relay in ((a, b, ends[0]), (b, a, ends[1])):
+            self.wires[at, other].clear()
+            world = self.worlds[at]
+            machine = None if world is None else world.machines.get(relay)
+            if world is not None and machine is not None:
+                machine.link(NAMES[other], False, world.now)
                 world._after(machine)
 
     def _do_promote(self, at: int) -> bool:
@@ -151,23 +173,24 @@ class TwoSites:
         machine = world.machines[relay]
         machine.promote(world.now)
         world._after(machine)
+        self.leaderless = False
         return True
 
-    def _do_bootstrap(self, at: int) -> bool:
-        """Site ``at`` sends everything to the other one."""
+    def _do_bootstrap(self, at: int, to: int | None = None) -> bool:
+        """Site ``at`` sends everything to another one."""
         relay = self.relay(at)
         if relay is None:
             return False
         world = self.world(at)
         machine = world.machines[relay]
-        machine.bootstrap(NAMES[1 - at], world.now)
+        machine.bootstrap(NAMES[1 - at if to is None else to], world.now)
         world._after(machine)
         return True
 
     def _do_lose(self) -> bool:
         """The whole first site is gone; what it says is missing is kept."""
         world = self.worlds[0]
-        if world is None or self.worlds[1] is None:
+        if world is None or len(self.both) < len(self.worlds):
             return False
         world.oracle.resolve()
         for machine in world.machines.values():
@@ -177,82 +200,103 @@ class TwoSites:
                 for path, node in nodes.items():
                     if node.unsent:
                         history = world.oracle.history[(path, node.stamp)]
-                        held = self.held[1].get(path)
-                        known = EMPTY if held is None else world.oracle.history[(path, held)]
+                        known = self._known(path)
                         self.missing[path] = self.missing.get(path, EMPTY) | (history - known)
         self.worlds[0] = None
-        if self.session is not None:
-            self._over()
-        other = self.world(1).oracle
-        for path, purged in world.oracle.purged.items():
-            other.purged[path] = other.purged.get(path, EMPTY) | purged
-        for path, acked in world.oracle.acked.items():
-            other.acked[path] = other.acked.get(path, EMPTY) | acked
-            lost = self.missing.get(path, EMPTY)
-            other.listed[path] = other.listed.get(path, EMPTY) | lost
-        other.merges, other.values = world.oracle.values or world.oracle.merges, False
+        self.leaderless = len(self.worlds) > 2
+        for pair in [pair for pair in self.sessions if 0 in pair]:
+            self._over(pair)
+        for _, survivor in self.both:
+            other = survivor.oracle
+            for path, purged in world.oracle.purged.items():
+                other.purged[path] = other.purged.get(path, EMPTY) | purged
+            for path, acked in world.oracle.acked.items():
+                other.acked[path] = other.acked.get(path, EMPTY) | acked
+                lost = self.missing.get(path, EMPTY)
+                other.listed[path] = other.listed.get(path, EMPTY) | lost
+            other.merges, other.values = world.oracle.values or world.oracle.merges, False
         return True
+
+    def _known(self, path: Path) -> frozenset[int]:
+        """What the others have acknowledged."""
+        known = EMPTY
+        for at, world in self.both[1:]:
+            held = self.held[at].get(path)
+            known |= EMPTY if held is None else world.oracle.history[(path, held)]
+        return known
 
     def _do_begin(self) -> bool:
         """The first site is built anew, empty."""
         if self.worlds[0] is not None:
             return False
-        self.worlds[0] = world = self._make(0, FIRST[0] + 20)
+        self._begun += 1
+        self.worlds[0] = world = self._make(
+            0, FIRST[0] + (20 if self._begun == 1 else 100 * self._begun)
+        )
         world.oracle = self.world(1).oracle
         self.held[0].clear()
-        self.fresh = True
-        self._seen = len(self.world(1).events)
+        for at, other in self.both[1:]:
+            self.fresh[at] = None
+            self._seen[at] = len(other.events)
         return True
 
     # --- the link
 
-    def _out(self, at: int, me: Address, message: AnySiteMessage) -> None:
-        if self.session is None or self.session[at] != me:
+    def _out(self, at: int, me: Address, site: str, message: AnySiteMessage) -> None:
+        to = NAMES.index(site)
+        pair = (min(at, to), max(at, to))
+        if pair not in self.sessions or self.sessions[pair][pair.index(at)] != me:
             return
         if isinstance(message, SiteEvent):
             for sent in message.changes:
-                self.events[(at, message.origin, message.n, sent.path)] = sent.stamp
+                self.events[(at, to, message.origin, message.n, sent.path)] = sent.stamp
         elif isinstance(message, EventAck):
             held = self.held[at]
             for path in message.paths:
-                stamp = self.events[(1 - at, message.origin, message.n, path)]
+                stamp = self.events[(to, at, message.origin, message.n, path)]
                 held[path] = max(held.get(path, stamp), stamp)
-        self.wire[at].append(message)
+        self.wires[at, to].append(message)
 
     # --- I8
 
     def _judge(self) -> None:
-        if self.fresh:
-            events = self.world(1).events[self._seen :]
-            self.fresh = not any(event.kind == "bootstrap_complete" for _, event in events)
+        for at in list(self.fresh):
+            events = self.world(at).events[self._seen[at] :]
+            if any(e.kind == "bootstrap_complete" and e.detail == NAMES[0] for _, e in events):
+                del self.fresh[at]
         for at, world in self.both:
             for machine in world.machines.values():
-                if "S" in machine.sites.out_of_sync or "N" in machine.sites.out_of_sync:
+                if machine.sites.out_of_sync:
                     self.overflowed[at] = True
                 if not machine.frozen and machine.own:
                     self._judge_owner(at, machine)
 
     def _judge_owner(self, at: int, machine: BuddyMachine) -> None:
-        other = NAMES[1 - at]
+        others = [number for number, _ in self.both if number != at]
         for path, node in machine.own.items():
             if node.to is not None:
                 continue
             acknowledged = self.held[at].get(path)
             if acknowledged is not None and node.stamp < acknowledged:
                 raise Violation("I8", f"{path} at {machine.me!r} is older than was acknowledged")
-            if node.came == other or any(site == other for site, _ in node.unsent):
-                continue
-            there = self.held[1 - at].get(path)
-            if there is not None and there >= node.stamp:
-                continue
-            if not (node.removed and self.overflowed[at]) and not (self.fresh and at == 1):
-                raise Violation("I8", f"{path} at {machine.me!r} is not unsent, and not held there")
+            for other in others:
+                if node.came or any(site == NAMES[other] for site, _ in node.unsent):
+                    continue  # if it came from elsewhere, it is up to that site
+                there = self.held[other].get(path)
+                if there is not None and there >= node.stamp:
+                    continue
+                fresh = other == 0 and at in self.fresh
+                if not (node.removed and self.overflowed[at]) and not fresh:
+                    name = NAMES[other]
+                    raise Violation(
+                        "I8", f"{path} at {machine.me!r} is not unsent, and not held at {name}"
+                    )
 
     # --- rest
 
     def quiet(self) -> bool:
         """Is nothing left but time?"""
-        return not any(self.wire) and not any(
+        return not any(self.wires.values()) and not any(
             world.channels
             or any(world.views.values())
             or any(x.buddies.pushing for x in world.machines.values())
@@ -261,18 +305,14 @@ class TwoSites:
 
     @property
     def finished(self) -> bool:
-        """Is nothing left to be told to the other site?"""
+        """Is nothing left to be told to the other sites that are there?"""
+        there = [NAMES[at] for at, _ in self.both]
         machines = [m for _, world in self.both for m in world.machines.values()]
         return all(
             m.sites.idle
-            and (
-                len(self.both) < 2
-                or (
-                    not m.sites.walks
-                    and not m.sites.out_of_sync
-                    and not any(m.sites.missing(name) for name in NAMES)
-                )
-            )
+            and not any(walk.site in there for walk in m.sites.walks)
+            and not any(site in there for site in m.sites.out_of_sync)
+            and not any(m.sites.missing(name) for name in there)
             for m in machines
         )
 
@@ -283,12 +323,17 @@ class TwoSites:
             return
         if not self.finished:
             raise Violation("end", "something is unsent for ever")
-        here, there = (self._nodes(at) for at in range(2))
-        for path in here | there:
-            if here.get(path) != there.get(path):
-                raise Violation(
-                    "sites", f"{path} is {here.get(path)} in N and {there.get(path)} in S"
-                )
+        (first, _), *others = self.both
+        here = self._nodes(first)
+        for at, _ in others:
+            there = self._nodes(at)
+            for path in here | there:
+                if here.get(path) != there.get(path):
+                    one, other = NAMES[first], NAMES[at]
+                    raise Violation(
+                        "sites",
+                        f"{path} is {here.get(path)} in {one} and {there.get(path)} in {other}",
+                    )
 
     def _nodes(self, at: int) -> dict[Path, tuple[Stamp, object]]:
         return {

@@ -1,4 +1,4 @@
-"""Drawing schedules of two sites: what happens in each, and between them."""
+"""Drawing schedules of two or three sites: what happens in each, and between them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from jgroups_py.buddy.explore_draw import (
     Scheduler,
 )
 from jgroups_py.buddy.explore_oracle import Violation
-from jgroups_py.buddy.explore_sites import NAMES, ROUNDS_MAX, TwoSites
+from jgroups_py.buddy.explore_sites import NAMES, ROUNDS_MAX, Pair, Sites
 from jgroups_py.buddy.explore_world import Setting, Step, World
 
 SITE_FAULTS: Final = frozenset({"cut", "promote", "lose", "begin", "bootstrap"})
@@ -32,7 +32,7 @@ class _Side(Scheduler):
         self.random = parent.random
         self.profile = "crashes"
         self._bend()
-        self.crashes = parent.profile != "active"
+        self.crashes = not parent.both_write
         self.splits = False
         self.skips = False
         self.leaves = True
@@ -50,25 +50,26 @@ class _Side(Scheduler):
         return done
 
     def _kind(self) -> str:
-        if self.at == 1 and not self.parent.both_write:
+        if self.at > 0 and not self.parent.second_writes:
             return "read"
         return super()._kind()
 
 
 class SiteScheduler:
-    """``both_write``: the second site is written to as well."""
+    """``both_write``: all sites are written to. ``second_writes``: at least now, since the first was lost."""
 
     def __init__(self, seed: int, profile: str) -> None:
         self.seed = seed
         self.profile = profile
         self.random = random = _random.Random(f"{profile}:{seed}")
-        judged = "merges" if profile == "active" else "values"
+        self.both_write = profile == "active" or (profile == "three" and seed % 2 == 1)
+        judged = "merges" if self.both_write else "values"
         removed_max = random.choice((0, 1)) if profile == "overflow" else 1000
         tombstones = 2.0 if profile == "overflow" else 1000.0
         made = []
-        for name in NAMES:
+        for name in NAMES if profile == "three" else NAMES[:2]:
             buddies = random.choice((1, 1, 2))
-            members = random.randint(max(2, buddies), 4)
+            members = random.randint(max(2, buddies), 4 if profile != "three" else 3)
             made.append(
                 Setting(
                     members,
@@ -81,12 +82,14 @@ class SiteScheduler:
                     removed_max=removed_max,
                 )
             )
-        self.setting = replace(made[0], other=made[1])
-        self.sites = TwoSites(self.setting)
-        self.both_write = profile == "active"
+        for at in reversed(range(1, len(made))):
+            made[at - 1] = replace(made[at - 1], other=made[at])
+        self.setting = made[0]
+        self.sites = Sites(self.setting)
+        self.second_writes = self.both_write
         self.taken: list[Step] = []
         self.faults = 0
-        self.sides = [_Side(self, at) for at in range(2)]
+        self.sides = [_Side(self, at) for at in range(len(made))]
         self.link_rate = random.choice((0.01, 0.03))
         self.wan_rate = random.choice((0.05, 0.15, 0.3))
         self.length = random.randint(100, 2 * STEPS_MAX)
@@ -97,7 +100,8 @@ class SiteScheduler:
             for side in self.sides:
                 if self.random.random() < 0.9:
                     side._recover()
-            self.take(("link",))
+            for pair in self.sites.pairs:
+                self.take(_named("link", pair))
             for at in range(self.length):
                 for number, _ in self.sites.both:
                     if at % 25 == 0:
@@ -129,34 +133,50 @@ class SiteScheduler:
             self.sides[at]._one()
 
     def _wan(self) -> bool:
-        waiting = [at for at in range(2) if self.sites.wire[at]]
-        return bool(waiting) and self.take(("wan", self.random.choice(waiting)))
+        waiting = [pair for pair, wire in self.sites.wires.items() if wire]
+        return bool(waiting) and self.take(_named("wan", self.random.choice(waiting)))
+
+    def _pair(self) -> Pair:
+        pairs = self.sites.pairs
+        return pairs[0] if len(self.sites.worlds) == 2 else self.random.choice(pairs)
 
     def _between(self) -> None:
         random = self.random
         kinds = ["link"] * 6 + ["cut"] * 3 + ["tick"] * 4
         if self.profile != "overflow":
-            kinds += ["promote"] if self.profile == "active" else []
+            kinds += ["promote"] if self.both_write else []
             kinds += ["bootstrap", "lose" if self.sites.worlds[0] is not None else "begin"]
         kind = random.choice(kinds)
-        if kind == "cut":
-            self.take(("cut", random.randint(0, 3)))
-        elif kind == "tick":
+        if kind == "tick":
             self._tick(random.choice((1.0, 4.0)))
         elif kind in ("promote", "bootstrap"):
             at, _ = random.choice(self.sites.both)
-            if kind == "promote" or self.both_write or at == 0 or self.sites.worlds[0] is None:
+            if kind == "promote":
                 self.take((kind, at))
+            elif self.second_writes or at == 0 or self.sites.worlds[0] is None:
+                self._bootstrap(at)
         elif kind == "lose":
             if random.random() < 0.3 and self.take(("lose",)):
                 self.take(("promote", 1))
-                self.both_write = True
+                self.second_writes = True
         elif kind == "begin":
             if self.take(("begin",)):
                 self.sides[0] = _Side(self, 0)
-                self.take(("bootstrap", 1))
-        else:
-            self.take((kind,))
+                for at, _ in self.sites.both[1:]:
+                    self.take(_named("bootstrap", (at, 0)))
+        elif kind == "cut":
+            count = random.randint(0, 3)
+            if self.sites.pairs:
+                self.take(("cut", count, *_named("cut", self._pair())[1:]))
+        elif kind == "link" and self.sites.pairs:
+            self.take(_named("link", self._pair()))
+
+    def _bootstrap(self, at: int) -> None:
+        others = [other for other, _ in self.sites.both if other != at]
+        if len(self.sites.worlds) == 2:
+            self.take(("bootstrap", at))
+        elif others:
+            self.take(("bootstrap", at, self.random.choice(others)))
 
     def _tick(self, seconds: float) -> None:
         """Where removed nodes are purged, no event is older than they are kept."""
@@ -168,7 +188,16 @@ class SiteScheduler:
             self.take(("at", at, "tick", seconds))
 
 
-def sites_come_to_rest(sites: TwoSites, scheduler: SiteScheduler | None) -> None:
+def _named(kind: str, pair: Pair) -> Step:
+    """Between the first two sites the second is left out."""
+    if kind == "wan":
+        return (kind, pair[0]) if max(pair) == 1 else (kind, *pair)
+    if kind == "bootstrap":
+        return (kind, pair[0]) if max(pair) == 1 else (kind, *pair)
+    return (kind,) if pair == (0, 1) else (kind, *pair)
+
+
+def sites_come_to_rest(sites: Sites, scheduler: SiteScheduler | None) -> None:
     """Delivers everything, lets time pass until nothing is left to be told; judges."""
 
     def take(step: Step) -> bool:
@@ -179,11 +208,14 @@ def sites_come_to_rest(sites: TwoSites, scheduler: SiteScheduler | None) -> None
         steps += 1
         if _inside(sites, take, scheduler):
             continue
-        waiting = next((at for at in range(2) if sites.wire[at]), None)
+        waiting = next((pair for pair, wire in sites.wires.items() if wire), None)
+        apart = next((pair for pair in sites.pairs if pair not in sites.sessions), None)
         if waiting is not None:
-            take(("wan", waiting))
-        elif len(sites.both) == 2 and sites.session is None:
-            take(("link",))
+            take(_named("wan", waiting))
+        elif apart is not None:
+            take(_named("link", apart))
+        elif sites.leaderless:
+            take(("promote", 1))
         elif not sites.finished:
             rounds += 1
             for at, _ in sites.both:
@@ -194,7 +226,7 @@ def sites_come_to_rest(sites: TwoSites, scheduler: SiteScheduler | None) -> None
     raise Violation("end", f"no rest after {steps} steps and {rounds} ticks")
 
 
-def _inside(sites: TwoSites, take: Callable[[Step], bool], scheduler: SiteScheduler | None) -> bool:
+def _inside(sites: Sites, take: Callable[[Step], bool], scheduler: SiteScheduler | None) -> bool:
     """One step in one of the sites; False: there is none."""
     for at, world in sites.both:
         if world.channels:

@@ -52,7 +52,7 @@ class Dropped(msgspec.Struct, frozen=True):
 class Event(msgspec.Struct, frozen=True):
     """``kind``: protected, unprotected, settled, discarded, suspect, may_leave, leave_timed_out,
     complaint, purged; of sites: promoted, out_of_sync, in_sync, bootstrap_complete, reconcile_complete,
-    removed_there, site_discarded."""
+    repair_complete, removed_there, site_discarded."""
 
     kind: str
     detail: Any = None

@@ -104,7 +104,7 @@ class Found(msgspec.Struct, frozen=True, array_like=True):
     paths: tuple[Path, ...] = ()
 
 
-WalkKind = Literal["bootstrap", "reconcile"]
+WalkKind = Literal["bootstrap", "reconcile", "repair"]
 
 
 class Walk(msgspec.Struct, frozen=True, array_like=True):

@@ -214,7 +214,9 @@ class Sites:
             case EventAck():
                 machine.send_member(message.origin, FromSite(site, message))
             case Hello(epoch, lost):
-                self.known = max(self.known, epoch)
+                if epoch > self.known:
+                    self.known = epoch
+                    self._repair()
                 if lost:
                     self._again[site] = None
                 self.tell()
@@ -353,10 +355,20 @@ class Sites:
         if new <= machine.site_epoch:
             return
         self.known = max(self.known, new)
+        self._repair()
         state = replace(self.state(), epoch=new, known=self.known)
         self.on_state(state)
         for site in self.links:
             self._post(site, Hello(self.known))
+
+    def _repair(self) -> None:
+        """A site was promoted: perhaps another one is lost, which had told us less than the rest, or more."""
+        if len(self.boxes) < 2:
+            return
+        for site in self.boxes:
+            walk = Walk(site, "repair")
+            self.walks[walk] = None
+            self.machine.walks.begin(walk)
 
     # --- time
 

@@ -1,4 +1,4 @@
-"""Across sites: bootstrap of a site, and reconciliation with one that lacks removals.
+"""Across sites: bootstrap of a site, reconciliation with one that lacks removals, repair after a loss.
 
 Both ask all members of a site in the order of claims (``Survey``): at its place in that order everybody
 answers for what it owns, and no node is on its way from one to another.
@@ -6,10 +6,13 @@ answers for what it owns, and no node is on its way from one to another.
     bootstrap    mark: everything is unsent. Then, until nothing of that is left: left?
     reconcile    here: sums by bucket -> there: sums; nodes of the buckets that differ -> here: what is
                  older or missing there is unsent; what only they have and came from here is removed
+    repair       as reconcile, but nothing is removed. When one of several others was promoted, because
+                 one is lost: what that one had told to some of the rest, they tell each other
 """
 
 from __future__ import annotations
 
+from functools import partial
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Final
 from zlib import crc32
@@ -83,7 +86,7 @@ class Walks:
             if not state.round or machine.now - state.since <= machine.config.event_timeout:
                 return
             state.asking = False  # no answer from there
-        if walk.kind == "reconcile" or state.marked:
+        if walk.kind != "bootstrap" or state.marked:
             if walk.site not in machine.sites.links:
                 return
         if state.marked:
@@ -129,20 +132,20 @@ class Walks:
         self.machine.sites.post(walk.site, Sums(state.round, _total(found)))
 
     def on_listing(self, site: str, listing: Listing) -> None:
-        walk = Walk(site, "reconcile")
-        state = self.states.get(walk)
-        if state is None or not state.round or state.round != listing.round:
-            self.machine.count("stale_listings")
-            return
-        state.round = 0
-        survey = Survey(site, "compare", listing.buckets, listing.nodes)
-        self._survey(survey, lambda found: self._compared(state, listing, found))
+        for walk, state in self.states.items():
+            if walk.site == site and state.round and state.round == listing.round:
+                state.round = 0
+                survey = Survey(site, "compare", listing.buckets, listing.nodes)
+                self._survey(survey, partial(self._compared, walk, state, listing))
+                return
+        self.machine.count("stale_listings")
 
-    def _compared(self, state: _State, listing: Listing, found: list[Found]) -> None:
-        known = {path for f in found for path in f.paths}
-        gone = [t for t in listing.nodes if t.path not in known and not t.removed]
-        self.machine.arrivals.remove_there([there for there in gone if there.came])
-        self.machine.count("only_there", sum(not there.came for there in gone))
+    def _compared(self, walk: Walk, state: _State, listing: Listing, found: list[Found]) -> None:
+        if walk.kind == "reconcile":
+            known = {path for f in found for path in f.paths}
+            gone = [t for t in listing.nodes if t.path not in known and not t.removed]
+            self.machine.arrivals.remove_there([there for there in gone if there.came])
+            self.machine.count("only_there", sum(not there.came for there in gone))
         self._marked(state)
 
     # --- reconciliation, there

@@ -386,7 +386,7 @@ class BuddyManager:
                 self._discarded(detail)
             case "out_of_sync":
                 self._warn("site %s: out of sync", detail)
-            case "in_sync" | "bootstrap_complete" | "reconcile_complete":
+            case "in_sync" | "bootstrap_complete" | "reconcile_complete" | "repair_complete":
                 self._tell("site %s: %s", detail, kind.replace("_", " "))
             case "promoted":
                 self._tell("this site is the first one, epoch %s", detail)

@@ -57,7 +57,7 @@ FromRelay = Link | Post | Epoch
 @dataclass(frozen=True, slots=True)
 class SitesStatus:
     """``reachable``: sites that the relay of this one has a link to. ``out_of_sync``: those that lack
-    removals, until they are reconciled. ``under_way``: bootstraps and reconciliations, by site."""
+    removals, until they are reconciled. ``under_way``: bootstraps, reconciliations and repairs, by site."""
 
     site: str
     others: tuple[str, ...]
@@ -116,7 +116,8 @@ class CacheSites:
 
     def promote(self) -> None:
         """This site is the first one from now on: what is written here outranks what was written elsewhere
-        before. RELAY's direction turns, too. Returns at once; ``status.epoch`` rises at all members.
+        before. RELAY's direction turns, too. Returns at once; ``status.epoch`` rises at all members. With
+        several other sites all that live compare what they have, and tell each other what is missing.
 
         Raises:
             LocalProtocolError: this member has no view yet.

@@ -20,7 +20,7 @@ A record on disk is one JSON object a line, ``{"t", "site", "member", "event", "
     failed             key, why, definite (certainly nothing was changed); without origin: a read
     got                key, took (seconds), last: true at the end; origin null: there is no such key
     buddies            protected, members, owned, gravitations (running total), adopted; with several
-                       sites reachable, out_of_sync, under_way (site -> bootstrap or reconcile),
+                       sites reachable, out_of_sync, under_way (site -> bootstrap, reconcile or repair),
                        bootstraps (running total of those complete)
     census             at the end: members of the view, owned (key -> [origin, seqno, site])
     unsent             to (site), keys (key -> number of the event): what that site has not

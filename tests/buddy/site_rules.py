@@ -132,3 +132,18 @@ def left_there(self: Arrivals, nodes: Any) -> None:
 @without("what the other site lacks is marked", walks.Walks, "_set_unsent", "t25_")
 def not_marked(self: walks.Walks, site: str, paths: Any) -> None:
     pass
+
+
+@without("a promotion makes sites repair each other", Sites, "_repair", seeds=("three", 38, 38))
+def not_repaired(self: Sites) -> None:
+    pass
+
+
+@without(
+    "a value over one that is unsent has a number of its own",
+    Arrivals,
+    "_passed_on",
+    seeds=("three", 255, 255),
+)
+def the_old_number(self: Arrivals, site: str, path: Any, node: Any) -> Any:
+    return node

@@ -13,7 +13,7 @@ def t22_the_relay_dies_with_an_event_that_nobody_else_has() -> None:
     t = TwoScript()
     t.hold_wire(0)
     t.n.write("B", "x")
-    assert len(t.sites.wire[0]) == 1
+    assert len(t.sites.wires[0, 1]) == 1
     t.n.crash("A")
     t.held.clear()
     t.run()

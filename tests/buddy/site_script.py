@@ -5,7 +5,7 @@ from typing import Any
 from buddy_script import Script
 
 from jgroups_py.address import Address
-from jgroups_py.buddy.explore_sites import TwoSites
+from jgroups_py.buddy.explore_sites import Sites
 from jgroups_py.buddy.explore_sites_draw import sites_come_to_rest
 from jgroups_py.buddy.explore_world import Setting, Step
 from jgroups_py.buddy.messages import Message
@@ -15,7 +15,7 @@ from jgroups_py.buddy.values import Node, Path
 class Side(Script):
     """One of the two."""
 
-    def __init__(self, sites: TwoSites, at: int) -> None:
+    def __init__(self, sites: Sites, at: int) -> None:
         self.sites = sites
         self.at = at
         self.world = sites.world(at)
@@ -51,7 +51,7 @@ class TwoScript:
             )
             for members, site in ((here, "N"), (there, "S"))
         )
-        self.sites = TwoSites(Setting(**{f: getattr(first, f) for f in FIELDS}, other=second))
+        self.sites = Sites(Setting(**{f: getattr(first, f) for f in FIELDS}, other=second))
         self.sites.attentive = True
         self.n, self.s = Side(self.sites, 0), Side(self.sites, 1)
         self.held: set[int] = set()
@@ -71,7 +71,9 @@ class TwoScript:
             for side in (self.n, self.s):
                 if self.sites.worlds[side.at] is not None:
                     side.run()
-            sending = [at for at in range(2) if at not in self.held and self.sites.wire[at]]
+            sending = [
+                at for at in range(2) if at not in self.held and self.sites.wires[at, 1 - at]
+            ]
             if not sending:
                 return
             self.step("wan", sending[0])
