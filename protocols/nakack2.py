@@ -109,7 +109,11 @@ class NAKACK2(Protocol):
         max_unstable: Bytes = 100_000_000
         """Own messages that are not stable; beyond, FlowBlocked asks the channel to wait."""
         max_departed: int = 100
-        """Departed senders that are remembered until everybody has a view without them."""
+        """Departed senders whose messages are kept until everybody has a view without them; and of
+        so many how far they were is remembered for ``departed_remembered``."""
+        departed_remembered: Seconds = 300.0
+        """A merge may bring back who departed, known less far than it was here: longer than others
+        take to find out that it is dead."""
 
         ignored: ClassVar[frozenset[str]] = frozenset(
             {
@@ -154,6 +158,8 @@ class NAKACK2(Protocol):
         self.own = self._new_sender(0)
         self.senders[self.local_address] = self.own
         self.departed: dict[Address, Sender] = {}
+        self.left: dict[Address, tuple[int, float]] = {}
+        """How far they were, and when they were forgotten but for that."""
         self.round = Round(self)
         self._keeping = False
         """A state is awaited: what is stable is kept, we may have to go back."""
@@ -439,6 +445,8 @@ class NAKACK2(Protocol):
         for member, (delivered, _) in digest.seqnos.items():
             sender = self.senders.get(member)
             if sender is None:
+                if replace_known:  # the state that it describes is as old as it says
+                    self._forget_left(member)
                 self._begin(member, delivered)
             elif replace_known and sender is not self.own and delivered != sender.window.delivered:
                 self._move(member, sender, delivered)
@@ -459,6 +467,8 @@ class NAKACK2(Protocol):
         departed = self.departed.pop(member, None)
         if departed is not None:
             delivered = max(delivered, departed.window.delivered)
+        if member in self.left:
+            delivered = max(delivered, self.left.pop(member)[0])
         sender = self.senders[member] = self._new_sender(delivered)
         sender.window.closed = self.round.held
 
@@ -504,7 +514,7 @@ class NAKACK2(Protocol):
             sender.window.forget_pending()
             self.departed[member] = sender
             if len(self.departed) > self.config.max_departed:
-                del self.departed[next(iter(self.departed))]
+                self._drop_departed(next(iter(self.departed)))
                 self.departed_dropped += 1
         self.senders[self.local_address] = self.own
         for member in view.members:
@@ -513,6 +523,16 @@ class NAKACK2(Protocol):
             elif member not in self.senders:
                 self._begin(member, 0)
         self.round.end()
+
+    def _drop_departed(self, member: Address) -> None:
+        """Nobody needs its messages any more; how far it was is remembered for a while."""
+        self.left[member] = (self.departed.pop(member).window.delivered, self.now)
+        if len(self.left) > self.config.max_departed:
+            del self.left[next(iter(self.left))]
+
+    def _forget_left(self, member: Address) -> None:
+        self.departed.pop(member, None)
+        self.left.pop(member, None)
 
     def _take_early(self) -> None:
         """What came before its sender's view."""
@@ -536,7 +556,11 @@ class NAKACK2(Protocol):
             if sender is not self.own:
                 # The coordinator's word can overtake what that member itself has under way to us.
                 self._on_highest(member, received, self.config.xmit_interval)
-        self.departed.clear()
+        for member in list(self.departed):
+            self._drop_departed(member)
+        if self.left:
+            since = self.now - self.config.departed_remembered
+            self.left = {m: entry for m, entry in self.left.items() if entry[1] >= since}
         if self._blocked and self.own.kept.size <= self.config.max_unstable // 2:
             self._blocked = False
             self.pass_event_up(FlowOpened(self.name, None))

@@ -110,7 +110,8 @@ def draw_relay_settings(
     for name, values in rare.items():
         if rng.random() < 0.2:
             settings[name] = pick(values)
-    settings |= _overflow(rng, credits)
+    if len(sites) > 1:  # one alone keeps everything for whoever comes first: it would only fill up
+        settings |= _overflow(rng, credits)
     if "RELAY.max_age" in settings:
         # What is dropped before STABLE knows of it would never be relayed.
         settings.pop("RELAY.relay_when", None)

@@ -750,7 +750,9 @@ class RelayOracle:
                 if other != site.name and not status.sessions.get(other):
                     return f"{relays[0].name} has no session with {other}"
             for watched in living:
-                if len(watched.relay.buffer):
+                if (
+                    len(watched.relay.buffer) and len(self.sites) > 1
+                ):  # else: for whoever comes first
                     return f"{watched.name} still buffers {len(watched.relay.buffer)} messages"
             if not relays[0].relay.is_relaying:
                 continue

@@ -428,6 +428,50 @@ def test_a_departed_members_messages_are_answered_until_all_have_the_view_withou
     assert delivered(stack, B) == [0]
 
 
+def departed(after: float) -> FakeStack:
+    """B was at 3 when it left; all have the view without it, ``after`` seconds ago."""
+    stack = joined(A, B, C)
+    stack.up(data(B, 1, 3))
+    stack.event_down(view_change(2, A, C))
+    stack.event_down(Stable(digest(a=0, c=0)))
+    stack.take_up()
+    stack.advance(after)
+    stack.event_down(Stable(digest(a=0, c=0)))
+    return stack
+
+
+def test_a_merge_brings_back_who_departed_where_it_was() -> None:
+    """The other side has it in its view still, although it is dead, and knows less of it."""
+    stack = departed(after=200.0)
+    stack.event_down(MergeDigest(digest(a=0, b=2, c=0)))
+    stack.event_down(view_change(5, A, B, C))
+    stack.up(data(B, 3, 4))
+    assert got(stack) == [4]
+
+
+def test_who_departed_long_ago_is_forgotten() -> None:
+    stack = departed(after=301.0)
+    assert stack.protocol.left == {}
+
+
+def test_a_state_is_as_old_as_its_digest_says_also_of_who_departed() -> None:
+    stack = departed(after=1.0)
+    stack.event_down(SetDigest(digest(b=2), replace=True))
+    stack.up(data(B, 3, 4))
+    assert got(stack) == [3, 4]
+
+
+def test_of_many_that_departed_the_last_are_remembered() -> None:
+    stack = joined(A, B, C, max_departed=1)
+    stack.up(data(B, 1, 3))
+    stack.up(data(C, 1, 2))
+    stack.event_down(view_change(2, A, C))
+    stack.event_down(view_change(3, A))
+    assert list(stack.protocol.left) == [B] and count(stack, "departed_dropped") == 1
+    stack.event_down(Stable(digest(a=0)))
+    assert list(stack.protocol.left) == [C]
+
+
 def test_a_merge_moves_windows_forward_and_never_back() -> None:
     stack = joined(A, B, C)
     stack.up(data(B, 1, 3))
