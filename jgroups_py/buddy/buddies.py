@@ -7,7 +7,7 @@ overwrite what was logged meanwhile.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from enum import Enum
 from itertools import islice
 from typing import TYPE_CHECKING, Final
@@ -52,6 +52,17 @@ class Holder:
         self.todo: deque[Path] | None = todo
 
 
+WRONG_TOLD_MAX: Final = 3
+"""Different mistakes of one answer that are told."""
+
+
+def _said(wrong: list[str]) -> str:
+    counts = Counter(wrong)
+    said = [what if n == 1 else f"{what} ({n} times)" for what, n in counts.items()]
+    more = len(said) - WRONG_TOLD_MAX
+    return "; ".join(said[:WRONG_TOLD_MAX]) + (f"; and {more} more" if more > 0 else "")
+
+
 class Buddies:
     def __init__(self, machine: BuddyMachine) -> None:
         self.machine = machine
@@ -92,16 +103,17 @@ class Buddies:
         at = machine.members.index(machine.me)
         turned = machine.members[at:] + machine.members[:at]
         machine.count("locator_calls")
+        raised = False
         try:
             told = machine.locator.get_buddies([self._told(m) for m in turned])
             answer = list(islice(told, 2 * BUDDIES_MAX))  # it might never end
         except Exception as error:  # a locator of the user's: whatever it raises
             what = f"{type(error).__name__}: {error}"
             machine.complain("locator_raised", f"the locator raised {what}; next in line it is")
-            answer = []
-        self.wanted, wrong = checked(answer, turned, machine.num_buddies)
-        for what in wrong:
-            machine.complain("locator_corrected", f"the locator named {what}")
+            answer, raised = [], True
+        self.wanted, wrong = checked(answer, turned, machine.num_buddies, self.leaving)
+        if wrong and not raised:
+            machine.complain("locator_corrected", f"the locator named {_said(wrong)}")
         self.arrange()
 
     def _told(self, member: Address) -> Member:

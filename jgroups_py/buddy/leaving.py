@@ -31,10 +31,19 @@ class Leave:
         self.since = machine.now
         machine.send_all(Leaving())
         machine.buddies.on_leaving(machine.me, False)
-        staying = len(machine.members) - len(machine.buddies.leaving)
-        if staying < machine.num_buddies + 1:
-            machine.complain("leaves_below", f"{staying} members stay: fewer crashes are survived")
+        self._warn()
         self.look()
+
+    def _warn(self) -> None:
+        machine = self.machine
+        staying = len(machine.members) - len(machine.buddies.leaving)
+        if staying == 0:
+            owned = sum(not node.removed for node in machine.own.values())
+            if owned:
+                machine.complain("leaves_below", f"nobody stays to take over {owned} nodes")
+        elif staying < machine.num_buddies + 1:
+            who = "1 member stays" if staying == 1 else f"{staying} members stay"
+            machine.complain("leaves_below", f"{who}: fewer crashes are survived")
 
     def on_leaving(self, src: Address, message: Leaving) -> None:
         self.machine.buddies.on_leaving(src, message.ready)

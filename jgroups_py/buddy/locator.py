@@ -6,7 +6,7 @@ pool, other host and other zone as hints that are broken one by one when nobody 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -87,29 +87,37 @@ class NextMemberBuddyLocator(BuddyLocator):
 
 
 def checked(
-    answer: Sequence[Address], members: Sequence[Address], wanted: int
+    answer: Sequence[Address],
+    members: Sequence[Address],
+    wanted: int,
+    leaving: Collection[Address] = (),
 ) -> tuple[list[Address], list[str]]:
     """A locator's answer without what cannot be, filled up by who is next in line; and what was wrong
-    with it. ``members``: the owner first."""
+    with it. ``members``: the owner first. Who is ``leaving`` could not go as long as somebody keeps naming
+    it, so others take its place."""
     owner, *others = members
+    staying = [m for m in others if m not in leaving]
     good: list[Address] = []
     wrong: list[str] = []
+    named: list[Address] = []
     for buddy in answer:
         if buddy == owner:
             wrong.append("the owner itself")
         elif buddy not in others:
             wrong.append(f"a stranger, {buddy!r}")
-        elif buddy in good:
+        elif buddy in named:
             wrong.append(f"{buddy!r} twice")
-        elif len(good) == wanted:
+        elif len(named) == wanted:
             wrong.append(f"more than numBuddies, which is {wanted}")
             break
         else:
-            good.append(buddy)
-    if wrong or len(good) < min(wanted, len(others)):
-        if not wrong:
-            wrong.append(f"{len(good)} instead of {min(wanted, len(others))}")
-        good += [m for m in others if m not in good][: wanted - len(good)]
+            named.append(buddy)
+            if buddy in staying or len(staying) < wanted:
+                good.append(buddy)
+    if not wrong and len(named) < min(wanted, len(others)):
+        wrong.append(f"{len(named)} instead of {min(wanted, len(others))}")
+    line = [*staying, *(m for m in others if m not in staying)]
+    good += [m for m in line if m not in good][: wanted - len(good)]
     return good, wrong
 
 

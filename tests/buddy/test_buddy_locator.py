@@ -103,7 +103,8 @@ STRANGER = Address(b"xx")
         ([D, D], [D, C], 1),
         ([A, C, D], [A, C], 1),
         ([A], [A, C], 1),
-        (ValueError("no"), [C, D], 2),
+        (ValueError("no"), [C, D], 1),
+        ([B] * 50 + [STRANGER, D], [D, C], 1),
     ],
 )
 def test_answers_are_checked(
@@ -115,6 +116,27 @@ def test_answers_are_checked(
     assert machine.buddies.wanted == buddies
     told = [out for out in machine.take() if isinstance(out, Event) and out.kind == "complaint"]
     assert len(told) == complaints
+
+
+def test_a_complaint_is_one_line_however_much_was_wrong() -> None:
+    machine = BuddyMachine(B, locator=Saying([B] * 50 + [Address(bytes([n])) for n in range(9)]))
+    machine.install(View(ViewId(A, 1), (A, B)), 0.0)
+    (told,) = [out for out in machine.take() if isinstance(out, Event) and out.kind == "complaint"]
+    assert "the owner itself (50 times); a stranger" in told.detail
+    assert told.detail.endswith("; and 7 more") and machine.buddies.wanted == [A]
+
+
+def test_who_leaves_is_nobodys_buddy_whatever_a_locator_says() -> None:
+    for answer, wrong in (([C], 0), (ValueError("no"), 1)):
+        machine = BuddyMachine(B, locator=Saying(answer))  # type: ignore[arg-type]
+        machine.install(View(ViewId(A, 1), (A, B, C)), 0.0)
+        assert machine.buddies.wanted == [C]
+        machine.buddies.on_leaving(C, False)
+        assert machine.buddies.wanted == [A]
+        machine.buddies.on_leaving(A, False)
+        assert machine.buddies.wanted == [C]  # better than none
+        told = [out for out in machine.take() if isinstance(out, Event)]
+        assert bool([event for event in told if event.kind == "complaint"]) == wrong
 
 
 @pytest.mark.seed("B24")

@@ -326,6 +326,16 @@ def test_a_leave_that_leaves_too_few_members_is_told() -> None:
     assert s.machine("C").statistics["leaves_below"] == 1
 
 
+@pytest.mark.parametrize("nodes", [0, 2])
+def test_the_last_one_is_told_what_ends_with_it(nodes: int) -> None:
+    s = Script(1)
+    for number in range(nodes):
+        s.write("A", f"{number}")
+    s.leave("A")
+    told = [e.detail for _, e in s.world.events if e.kind == "complaint"]
+    assert told == (["nobody stays to take over 2 nodes"] if nodes else [])
+
+
 def test_what_cannot_come_from_a_member_is_refused() -> None:
     s = Script(3)
     s.write("B", "x")

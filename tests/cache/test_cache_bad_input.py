@@ -77,6 +77,20 @@ async def test_a_wrong_locator_is_counted_and_next_in_line_is_taken(
         assert await c.get("/x", "k") == 1
 
 
+@pytest.mark.parametrize("locator", ["FirstMember", "Raises", "Endless"])
+async def test_who_leaves_need_not_wait_for_a_locator_that_goes_on_naming_it(
+    locator: str, autojump_clock: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with group() as g:
+        a, _, c = await g.start("ABC", own(locator))
+        await a.put("/x", "k", 1)
+        began = trio.current_time()
+        await g.close("B")
+        assert trio.current_time() - began < 5 and "this leave is a crash" not in caplog.text
+        await g.protected()
+        assert await c.get("/x", "k") == 1
+
+
 @pytest.mark.parametrize("buddies", [2, 5, 100])
 async def test_more_buddies_than_members_is_as_many_as_there_are(
     buddies: int, autojump_clock: Any
