@@ -113,8 +113,9 @@ class Round:
 
     def go_on(self) -> None:
         """Delivers what has come up to the goals, asks for the rest, says when all is there."""
-        nak = self.nak
-        for member, sender in [*self.frozen.items(), *nak.senders.items()]:
+        nak, held = self.nak, self.held
+        here = [(table, m, s) for table in (self.frozen, nak.senders) for m, s in table.items()]
+        for table, member, sender in here:
             window = sender.window
             if window.delivered >= sender.goal or not window.closed:
                 continue
@@ -124,11 +125,8 @@ class Round:
             while (run := window.next(sender.goal)) is not None:
                 nak.delivered += len(run.payloads)
                 nak.pass_up(run)
-                if not self.held or sender not in (
-                    self.frozen.get(member),
-                    nak.senders.get(member),
-                ):
-                    return
+                if self.held is not held or table.get(member) is not sender:
+                    return  # passing it up has ended the round
             window.closed = True
             if sender is nak.own:
                 continue  # it comes back from the transport

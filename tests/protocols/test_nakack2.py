@@ -690,6 +690,21 @@ def test_own_messages_are_held_like_all_others() -> None:
     assert [p for b in stack.take_up() for p in b.payloads] == [b"2"]
 
 
+def test_what_is_agreed_on_after_the_hold_has_ended_opens_no_frozen_sender() -> None:
+    """Held for too long, then the round's goals come after all: of B no more than these."""
+    stack = frozen()
+    before = delivered(stack, B)[0]
+    stack.event_down(Release())
+    stack.event_down(Fetch({B: (before + 1, C)}))
+    stack.advance(0)
+    stack.up(data(B, before + 1))
+    stack.advance(0)
+    assert got(stack) == [before + 1]
+    stack.up(data(B, before + 2))
+    stack.advance(0)
+    assert got(stack) == []
+
+
 def test_a_goal_beyond_what_we_have_sent_is_no_more_than_that() -> None:
     """Nobody can send us what we have not sent: a report that says so was forged."""
     stack = frozen()
