@@ -100,6 +100,13 @@ class _Track:
     early: dict[int, None] = field(default_factory=dict)
     """Out-of-band messages beyond it."""
 
+    def reach(self, number: int) -> None:
+        """It is at ``number`` now, and has what came early right behind."""
+        self.last = number
+        while self.early and self.last + 1 in self.early:
+            self.last += 1
+            del self.early[self.last]
+
 
 @dataclass(slots=True)
 class _Run:
@@ -396,12 +403,11 @@ class RelayOracle:
     ) -> None:
         """``at``: the number that RELAY gives it (inside its site)."""
         expected = track.last + 1
-        while expected in track.early or (origin.watched is watched and expected in origin.quiet):
-            track.early.pop(expected, None)
-            track.last = expected
-            expected += 1
+        while origin.watched is watched and expected in origin.quiet:
+            track.reach(expected)
+            expected = track.last + 1
         if track.exact and origin.sum_of(expected) == checksum:
-            track.last = expected
+            track.reach(expected)
             return
         if at is not None:
             if origin.sum_of(at) != checksum:
@@ -425,7 +431,7 @@ class RelayOracle:
         if track.exact and not self._may_skip(watched, origin, expected, number - 1):
             self._fail("I1", watched, f"delivered {name} {number} right after {track.last}")
         track.exact = True
-        track.last = number
+        track.reach(number)
 
     def _note_gaps(self, watched: _Watched) -> None:
         """Reads what the member says to be missing."""
