@@ -125,7 +125,7 @@ class Batch:
         read = self._reads[path]
         removed = [i for i in self._trees if path.is_within(self._modifications[i].path)]
         own = sorted(self._by_path.get(path, []) + removed)
-        changes = fold((self._modifications[i] for i in own), {path: read}.get, lambda _: [path])
+        changes = fold([self._modifications[i] for i in own], {path: read}.get, lambda _: [path])
         return changes[0].after if changes else read
 
     def scopes(self) -> list[Scope]:

@@ -14,10 +14,10 @@ others take the nodes in between. ``claim`` returns with that step, ``commit`` w
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import count
 from typing import Any, Literal, cast
 
+import msgspec
 import trio
 
 from jgroups_py.address import Address
@@ -45,8 +45,7 @@ Having = tuple[Address, tuple[Address, ...]]
 """Who owns a node, and who keeps its backups."""
 
 
-@dataclass(slots=True, eq=False)
-class _Ticket:
+class _Ticket(msgspec.Struct, eq=False):
     """A call at the machine. ``completed``: how it ended there; ``task``: who waits for it, until ``due``
     at the latest; ``abandon``: then it is taken back."""
 

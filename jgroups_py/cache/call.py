@@ -7,8 +7,9 @@ owned. It reads the container and returns modifications, or raises and changes n
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Any
+
+import msgspec
 
 from jgroups_py.cache.changes import Changes, Modification, fold
 from jgroups_py.cache.container import Container
@@ -17,8 +18,7 @@ from jgroups_py.cache.locks import Scope
 from jgroups_py.cache.options import DEFAULT, Options
 
 
-@dataclass(slots=True)
-class Call:
+class Call(msgspec.Struct, eq=False):
     """One call. The fields below the line are filled in on the way."""
 
     name: str
@@ -38,8 +38,8 @@ class Call:
     """The body has run."""
     ticket: Any = None
     """The replication's own, between ``claim`` and ``commit``."""
-    result: Any = field(default=None)
-    writes: bool = field(init=False, default=False)
+    result: Any = None
+    writes: bool = False
     """May it change something?"""
 
     def __post_init__(self) -> None:

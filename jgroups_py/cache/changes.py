@@ -7,7 +7,7 @@ changes of one batch take effect together. Pure functions; nothing is applied he
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
@@ -57,7 +57,7 @@ Changes = tuple[Change, ...]
 
 
 def fold(
-    modifications: Iterable[Modification],
+    modifications: Sequence[Modification],
     get: Callable[[Fqn], Node | None],
     within: Callable[[Fqn], Sequence[Fqn]],
 ) -> Changes:
@@ -67,6 +67,9 @@ def fold(
         get: the node of a path now.
         within: paths of all nodes at and below a path now.
     """
+    if len(modifications) == 1 and type(put := modifications[0]) is Put:
+        was = get(put.path)
+        return (Change(put.path, was, _put(was, put.attributes, put.replace)),)
     after: dict[Fqn, Node | None] = {}
     before: dict[Fqn, Node | None] = {}
 
@@ -80,13 +83,7 @@ def fold(
         path = modification.path
         match modification:
             case Put(_, attributes, replace):
-                node = now(path)
-                # Attributes of a modification never change, so a new node may have them as they are.
-                after[path] = (
-                    node_of(attributes)
-                    if replace or node is None
-                    else node.with_attributes(attributes)
-                )
+                after[path] = _put(now(path), attributes, replace)
             case Drop(_, keys):
                 node = now(path)
                 if node is not None and any(key in node.attributes for key in keys):
@@ -105,3 +102,9 @@ def fold(
         for path, node in after.items()
         if node is not None or before[path] is not None
     )
+
+
+def _put(node: Node | None, attributes: Mapping[str, bytes], replace: bool) -> Node:
+    if replace or node is None:
+        return node_of(attributes)  # as they are: those of a modification never change
+    return node.with_attributes(attributes)

@@ -150,10 +150,13 @@ class Evictor:
                 if region.policy.is_over(self._clock()):
                     await self._trim(region.policy, insist)
 
+    @property
+    def store_fails(self) -> bool:
+        """It did when something was last evicted."""
+        return self._failed_at is not None
+
     async def require_room(self) -> None:
-        """Before a write. StoreError (definite): memory is over its limit, and the store fails."""
-        if self._failed_at is None:
-            return
+        """Before a write, when the store fails. StoreError (definite): memory is over its limit."""
         await self.make_room(insist=True)
         if self._failed_at is not None and self.is_over():
             raise StoreError(

@@ -56,7 +56,7 @@ class PathLocks:
         for scope in scopes:
             for _ in self._in_the_way(scope):
                 return None
-        return self._enter(scopes)
+        return self.enter(scopes)
 
     async def acquire(self, scopes: Sequence[Scope], timeout: float) -> Held:
         """Holds all scopes, together. Waits behind earlier requests that are in the way.
@@ -64,9 +64,13 @@ class PathLocks:
         Raises:
             LockTimeout: it took more than ``timeout`` seconds. Nothing is held.
         """
-        request = self._enter(scopes)
-        if not request.behind:
-            return request
+        request = self.enter(scopes)
+        if request.behind:
+            await self.wait(request, timeout)
+        return request
+
+    async def wait(self, request: Held, timeout: float) -> None:
+        """The second half of ``acquire``, for a request that is behind others."""
         self.waits += 1
         self.waiting += 1
         request.woken = trio.Event()
@@ -75,14 +79,13 @@ class PathLocks:
                 await request.woken.wait()
         except trio.TooSlowError:
             self.release(request)
-            where = ", ".join(str(scope.path) for scope in scopes[:3])
+            where = ", ".join(str(scope.path) for scope in request.scopes[:3])
             raise LockTimeout(f"no lock on {where} within {timeout:g} s") from None
         except BaseException:
             self.release(request)
             raise
         finally:
             self.waiting -= 1
-        return request
 
     def release(self, request: Held) -> None:
         """Gives everything back; those behind move up. Also for a request that still waits."""
@@ -95,7 +98,8 @@ class PathLocks:
             if not follower.behind and follower.woken is not None:
                 follower.woken.set()
 
-    def _enter(self, scopes: Sequence[Scope]) -> Held:
+    def enter(self, scopes: Sequence[Scope]) -> Held:
+        """The first half of ``acquire``: the request takes its place, behind others or in front."""
         request = Held(scopes)
         if self._at:
             ahead = {other: None for scope in scopes for other in self._in_the_way(scope)}

@@ -51,7 +51,7 @@ class Invocation(Interceptor):
         self._counts["writes" if writes else "reads"] += 1
         self._under_way += 1
         try:
-            if writes:
+            if writes and self._evictor.store_fails:
                 await self._evictor.require_room()
             await self.next.handle(call)
         except BaseException:
@@ -114,7 +114,9 @@ class Locking(Interceptor):
 
     async def handle(self, call: Call) -> None:
         timeout = call.options.lock_timeout or self._timeout
-        held = await self._locks.acquire(call.scopes, timeout)
+        held = self._locks.enter(call.scopes)
+        if held.behind:
+            await self._locks.wait(held, timeout)
         try:
             await self.next.handle(call)
         finally:

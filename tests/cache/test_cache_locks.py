@@ -79,7 +79,7 @@ def test_a_request_is_behind_all_earlier_ones_in_its_way(
     asked: list[list[Scope]], released: list[int]
 ) -> None:
     locks = PathLocks()
-    requests: dict[int, Held] = {n: locks._enter(scopes) for n, scopes in enumerate(asked)}
+    requests: dict[int, Held] = {n: locks.enter(scopes) for n, scopes in enumerate(asked)}
     for gone in [None, *released]:
         if gone in requests and not requests[gone].behind:
             locks.release(requests.pop(gone))

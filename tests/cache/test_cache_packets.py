@@ -1,7 +1,8 @@
-"""How many packets writes of a cache with buddies take: one alone leaves at once, several leave together."""
+"""What writes of a cache with buddies cost: one alone leaves at once, several leave together; no cycles."""
 
 from __future__ import annotations
 
+import gc
 import types
 from collections.abc import Callable, Coroutine, Generator
 from typing import Any
@@ -69,3 +70,17 @@ async def test_writes_nobody_waits_for_leave_together(autojump_clock: Any) -> No
             await a.put("/x", "k", value, sync=False)
         await a.put("/x", "k", 50)
         assert packets(a) == before + 1
+
+
+async def test_a_write_leaves_nothing_to_the_collector(autojump_clock: Any) -> None:
+    async with group() as g:
+        a, _ = await g.start("AB", settings())
+        await a.put("/x", "k", 0)
+        gc.collect()
+        gc.disable()
+        try:
+            for value in range(100):
+                await a.put("/x", "k", value)
+            assert gc.collect() < 100
+        finally:
+            gc.enable()
