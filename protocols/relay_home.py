@@ -170,6 +170,11 @@ class Home:
         due = [o for o in silent if relay.now >= self.gone_at[o] + relay.config.gap_wait]
         for origin in due:
             del self.gone_at[origin]
+            # Other sites may have heard of it from a relay of another half of ours.
+            for session in relay.bridge.sessions.values():
+                session.forget(origin)
+        if due:
+            relay.bridge.tell_known()
         return len(due) < len(silent)
 
     def was_silent(self, origin: bytes) -> bool:

@@ -509,6 +509,16 @@ def test_who_is_not_acknowledged_is_not_forgotten() -> None:
     net.at_rest()
 
 
+def test_who_said_nothing_here_is_forgotten_also_where_another_site_heard_of_it() -> None:
+    """O was alone, relayed for itself, came back for a moment and was gone."""
+    net = started()
+    origin, session = id_of(net, "O"), session_of(net.members["R"])
+    net.crash("O")
+    session.acked[origin] = 2
+    net.settle(40)
+    assert origin not in session.acked and origin not in net.members["R"].relay.known_origins()
+
+
 def test_who_was_just_lost_is_still_known_to_other_sites() -> None:
     """It may live on beyond a partition, with another relay."""
     net = started()
