@@ -40,7 +40,8 @@ class Leave:
         if staying == 0:
             owned = sum(not node.removed for node in machine.own.values())
             if owned:
-                machine.complain("leaves_below", f"nobody stays to take over {owned} nodes")
+                nodes = "1 node" if owned == 1 else f"{owned} nodes"
+                machine.complain("leaves_below", f"nobody stays to take over {nodes}")
         elif staying < machine.num_buddies + 1:
             who = "1 member stays" if staying == 1 else f"{staying} members stay"
             machine.complain("leaves_below", f"{who}: fewer crashes are survived")

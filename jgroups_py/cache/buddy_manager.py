@@ -34,6 +34,7 @@ from jgroups_py.cache.buddy_sites import CacheSites, FromRelay, config_with_site
 from jgroups_py.cache.buddy_wire import message_of, payload_of
 from jgroups_py.cache.fqn import Fqn
 from jgroups_py.cache.owned_tree import Entries
+from jgroups_py.cache.sparing import Sparing
 from jgroups_py.channel import Channel
 from jgroups_py.errors import CacheRefused, ConfigError, JGroupsError, RemoteProtocolError
 from jgroups_py.message import Flag
@@ -43,6 +44,7 @@ _log = logging.getLogger("jgroups_py.cache")
 _NO_RELAY: Final = int(Flag.NO_RELAY)
 _EACH_WRITE: Final = ("unprotected", "protected")
 """Events that come with each write."""
+_DISCARDED = "values discarded (TreeCache.discarded)"
 TICK = 1.0
 """Seconds between two looks at what time made due."""
 
@@ -88,6 +90,7 @@ class BuddyManager:
         self._may_go = trio.Event()
         self._ended = False
         self._garbage = 0
+        self._sparing = Sparing(self._warn)
         self.view: View
         """The newest one that the machine has."""
         self.on_view: Callable[[View], None] = lambda view: None
@@ -303,7 +306,7 @@ class BuddyManager:
                 tag, message = message_of(payload)
             except RemoteProtocolError as error:
                 self._garbage += 1
-                self._warn("a message of %s is dropped: %s", batch.src, error)
+                self._spare("messages dropped", "a message of %s is dropped: %s", batch.src, error)
                 continue
             assert batch.src is not None
             self.machine.receive(batch.src, tag, message, now)
@@ -317,13 +320,14 @@ class BuddyManager:
         try:
             self.sites.take(item)
         except RemoteProtocolError as error:
-            self._warn("a message of another site is dropped: %s", error)
+            self._spare("messages dropped", "a message of another site is dropped: %s", error)
         self._after()
 
     async def _tick(self) -> None:
         while True:
             await trio.sleep(TICK)
             self.machine.advance(trio.current_time())
+            self._sparing.look(trio.current_time())
             if self._sites is not None:
                 self._sites.look()
             self._after()
@@ -374,15 +378,15 @@ class BuddyManager:
                 self._warn("%s has not reported what it holds: nothing can be claimed yet", name)
             case "discarded" if isinstance(detail, Dropped):
                 path, name = Fqn(detail.path), self._channel.name_of(detail.member)
-                self._warn("the merge discarded a value: %s of %s, %s", path, name, detail.stamp)
+                text = "the merge discarded a value: %s of %s, %s"
+                self._spare(_DISCARDED, text, path, name, detail.stamp)
                 self._discarded(detail)
             case "activate" if isinstance(detail, tuple):
                 self._needed(detail)
             case "site_discarded" if isinstance(detail, Dropped):
                 path = Fqn(detail.path)
-                self._warn(
-                    "a value of site %s is discarded: %s %s", detail.side, path, detail.stamp
-                )
+                text = "a value of site %s is discarded: %s %s"
+                self._spare(_DISCARDED, text, detail.side, path, detail.stamp)
                 self._discarded(detail)
             case "out_of_sync":
                 self._warn("site %s: out of sync", detail)
@@ -391,7 +395,7 @@ class BuddyManager:
             case "promoted":
                 self._tell("this site is the first one, epoch %s", detail)
             case "complaint":
-                self._warn("%s", detail)
+                self._spare("complaints", "%s", detail)
 
     # --- sending
 
@@ -423,6 +427,9 @@ class BuddyManager:
         finally:
             del self._waiting[to]
             self._pushing.set()
+
+    def _spare(self, kind: str, text: str, *values: object) -> None:
+        self._sparing.warn(kind, trio.current_time(), text, *values)
 
     def _warn(self, text: str, *values: object) -> None:
         self._tell(text, *values, level=logging.WARNING)

@@ -51,6 +51,7 @@ def options_of(given: CallOptions) -> Options:
         raise CacheRefused("local_only excludes gravitation and sync")
     if options.new and options.gravitation:
         raise CacheRefused("new=True says nobody has the path; gravitation=True searches for it")
-    if options.lock_timeout is not None and not options.lock_timeout > 0:
-        raise CacheRefused(f"lock_timeout must be > 0 seconds, got {options.lock_timeout}")
+    limit = options.lock_timeout
+    if limit is not None and not (isinstance(limit, int | float) and limit > 0):
+        raise CacheRefused(f"lock_timeout must be > 0 seconds, got {limit!r}")
     return options

@@ -50,7 +50,11 @@ class Sites:
     def __init__(self, evidence: Evidence) -> None:
         self._evidence = evidence
         self.several = len(evidence.sites) > 1
-        self.failures = {site: messages.failures(evidence, site) for site in evidence.sites}
+        self.failures = {
+            # With one site there is nowhere else: what it forgets when all fall is lost.
+            site: messages.failures(evidence, site) if self.several else []
+            for site in evidence.sites
+        }
         self._told = told(evidence)
         self._walls = messages.unhealed(evidence)
         self._asked = {r.site for r in evidence.marks if r.event == "census"}

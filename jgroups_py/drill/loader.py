@@ -476,6 +476,8 @@ class _Reader:
                 raise self._error(target, inside, "one site expected")
             if fault == "bootstrap" and len(self._sites) == 1:
                 raise self._error(target, inside, f"no other site could send to {targets[0]}")
+            if fault == "promote" and self._workload == "cache" and len(self._sites) == 1:
+                raise self._error(target, inside, f"there is no other site than {targets[0]}")
         else:
             targets = tuple(self._member(item, inside, fault) for item in self._items(target))
         if fault != "partition" and not targets:

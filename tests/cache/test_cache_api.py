@@ -136,6 +136,7 @@ async def test_what_cannot_be_stored_is_refused(key: Any, value: Any, said: str)
         ({"new": True, "gravitation": True}, "searches for it"),
         ({"local_only": True, "sync": True}, "local_only excludes"),
         ({"lock_timeout": 0}, "must be > 0"),
+        ({"lock_timeout": "5s"}, "must be > 0 seconds, got '5s'"),
     ],
 )
 async def test_options_that_cannot_be_are_refused(

@@ -137,6 +137,16 @@ def test_a_reader_that_is_told_old_values_is_found_out(
     assert code == 1 and found["stale"] and not found["doubly_owned"]
 
 
+def test_all_members_of_the_only_site_crash_and_what_it_had_is_lost(drill: Any) -> None:
+    all_fall = "  - {at: 1.5s, crash: [NYC.A, NYC.B, NYC.C, NYC.D]}"
+    for restart in ("", "\n  - {at: 2s, restart: [NYC.A, NYC.B]}"):
+        code, found = drill(all_fall + restart, stop="2s")
+        assert code == 1 and found["lost"]
+        assert all(
+            key["lost"] for key in found["keys"] if key["acknowledged"] and not key["present"]
+        )
+
+
 MERGES_SOON = ("--set", "MERGE3.min_interval=200ms", "--set", "MERGE3.max_interval=500ms")
 SPLIT = "  - {at: 500ms, partition: [[NYC.A, NYC.B], [NYC.C, NYC.D]], for: 2500ms}"
 
@@ -185,6 +195,7 @@ def test_many_seeds(tmp_path: Path, capsys: pytest.CaptureFixture[str], drill: A
         ("lost: 0", "takeover: 0s", 12, "unknown key 'takeover'"),
         ("value_size: 100B", "workload: messages", 8, "messages, but the drill has cache"),
         ("  - {at: 1.5s, crash: NYC.B}", "  - {at: 1s, bootstrap: NYC}", 10, "no other site"),
+        ("  - {at: 1.5s, crash: NYC.B}", "  - {at: 1s, promote: NYC}", 10, "no other site"),
         ("remove_ratio: 0%", "remove_ratio: 2", 8, "'2' is not a part such as 80% or 0.8"),
     ],
 )
