@@ -279,7 +279,7 @@ class STATE_TRANSFER(Protocol):
         if self._transfer is not None:
             self._put_off()
             return
-        digest = self._digest()
+        digest = self._contained()
         if self._torn:
             open = self._incomplete()
             self._torn = {m: torn & open for m, torn in self._torn.items() if torn & open}
@@ -327,6 +327,13 @@ class STATE_TRANSFER(Protocol):
         digest: Digest | None = self.ask_down(GetDigest(None))
         return Digest() if digest is None else digest
 
+    def _contained(self) -> Digest:
+        """What a state of ours contains: also what was in the one we were given and has not come
+        here yet."""
+        digest = self._digest()
+        ahead = {m: (n, n) for m, n in self._covered.items() if n > digest.delivered(m)}
+        return Digest({**digest.seqnos, **ahead}) if ahead else digest
+
     def _rearm(self) -> None:
         if self._requests:
             self._catch_up.start_at(min(r.deadline for r in self._requests.values()))
@@ -366,7 +373,6 @@ class STATE_TRANSFER(Protocol):
         if not candidates or candidates == [self.local_address]:
             self.pass_event_up(StateFailed(provider, "there is nobody else to ask", 0))
             return
-        self._covered.clear()
         self._transfer = _Transfer(candidates, timeout, self._digest())
         self.pass_event_down(StateAwaited(True))
         self._ask(self._transfer)

@@ -334,6 +334,29 @@ def test_the_request_is_an_item_of_the_stream_and_the_digest_of_that_point() -> 
     assert answer.headers[ID] == StateHeader(StateType.STATE_RSP, digest(B=3))
 
 
+def test_a_state_contains_what_the_one_that_was_given_to_its_provider_did() -> None:
+    """Also what has not come to the provider itself yet."""
+    fake = stack(connect=True, delivered=digest(B=3, C=1))
+    fake.up(state(B, b"theirs", B=3, C=4))
+    fake.take_up_events()
+    sent(fake)
+    fake.up(message(C, StateType.STATE_REQ, None, digest(B=3, C=4)))
+    (asked,) = fake.take_up_events(StateRequested)
+    fake.event_down(StateReady(asked.token, b"ours"))
+    assert sent(fake) == [(C, StateHeader(StateType.STATE_RSP, digest(B=3, C=4)))]
+
+
+def test_a_further_transfer_that_fails_leaves_covered_what_was() -> None:
+    fake = stack(connect=True, delivered=digest(B=3, C=1))
+    fake.up(state(B, b"theirs", B=3, C=4))
+    fake.event_down(GetState(B, 1.0))
+    fake.up(multicast(C, 2, b"c2", b"c3"))
+    fake.advance(1.0)
+    assert fake.take_up_events(StateFailed) != []
+    fake.up(multicast(C, 4, b"c4", b"c5"))
+    assert texts(fake) == [b"c5"]
+
+
 def test_a_provider_first_gets_what_the_requester_has() -> None:
     fake = stack(delivered=digest(B=3, C=1))
     fake.up(message(B, StateType.STATE_REQ, None, digest(B=4, C=1)))
