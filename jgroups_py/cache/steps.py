@@ -44,8 +44,7 @@ class Invocation(Interceptor):
             await trio.lowlevel.checkpoint()
         else:
             await trio.lowlevel.checkpoint_if_cancelled()
-        if self._closed:
-            raise CacheClosed("the cache is closed")
+        self.require_open()
         writes = call.writes
         self._counts["calls"] += 1
         self._counts["writes" if writes else "reads"] += 1
@@ -66,10 +65,14 @@ class Invocation(Interceptor):
             with trio.CancelScope(shield=True):
                 await self._evictor.make_room()
 
-    def is_idle(self) -> bool:
-        """No call is under way. CacheClosed: none will be."""
+    def require_open(self) -> None:
+        """CacheClosed: it is not."""
         if self._closed:
             raise CacheClosed("the cache is closed")
+
+    def is_idle(self) -> bool:
+        """No call is under way. CacheClosed: none will be."""
+        self.require_open()
         return not self._under_way
 
     @asynccontextmanager

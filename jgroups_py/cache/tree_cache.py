@@ -304,11 +304,18 @@ class TreeCache:
         """Takes one node out of memory, into the store if there is one. False: not there, or busy.
 
         Raises:
-            CacheRefused: a backup is nobody's to evict.
+            CacheRefused: a backup is nobody's to evict; or others count on what this member has, and there
+                is no store to keep it.
             StoreError: it could not be saved, and stays in memory.
         """
         fqn = as_fqn(path)
+        self._invocation.require_open()
         refuse_backups(fqn)
+        if self._keeper is None and not isinstance(self._replication, LocalReplication):
+            raise CacheRefused(
+                f"{fqn} stays: it is not this member's alone, and there is no store for it to go to"
+                " (CacheLoaderConfiguration)"
+            )
         return await self._evictor.evict(fqn)
 
     async def preload(self, path: AnyPath) -> None:
@@ -390,6 +397,7 @@ class TreeCache:
             CacheRefused: the cache has no buddies.
             ReplicationError: not everybody has answered.
         """
+        self._invocation.require_open()
         if not isinstance(self._replication, BuddyReplication):
             raise CacheRefused("buddy replication is not configured")
         name = self.name_of

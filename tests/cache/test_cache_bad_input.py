@@ -22,7 +22,7 @@ from jgroups_py.cache import (
     StoreConfig,
     open_tree_cache,
 )
-from jgroups_py.errors import CacheRefused, ConfigError, StoreError
+from jgroups_py.errors import CacheClosed, CacheRefused, ConfigError, StoreError
 
 FILE = """
 cache:
@@ -89,6 +89,24 @@ async def test_who_leaves_need_not_wait_for_a_locator_that_goes_on_naming_it(
         assert trio.current_time() - began < 5 and "this leave is a crash" not in caplog.text
         await g.protected()
         assert await c.get("/x", "k") == 1
+
+
+@pytest.mark.parametrize("file", ["buddy.xml", "replicated.xml"])
+async def test_what_others_count_on_does_not_leave_memory_without_a_store(
+    file: str, autojump_clock: Any
+) -> None:
+    network = MemoryNetwork()
+    async with (
+        open_tree_cache(file, name="A", transport=network) as a,
+        open_tree_cache(file, name="B", transport=network) as b,
+    ):
+        await a.put("/x", "k", 1)
+        with pytest.raises(CacheRefused, match="no store for it to go to"):
+            await a.evict("/x")
+        assert await a.get("/x", "k") == await b.get("/x", "k") == 1
+    for call in (a.evict, a.owners):
+        with pytest.raises(CacheClosed):
+            await call("/x")
 
 
 @pytest.mark.parametrize("buddies", [2, 5, 100])
