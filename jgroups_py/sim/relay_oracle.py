@@ -576,11 +576,19 @@ class RelayOracle:
             return
         if other.apart and not self._caught_up(other):
             return
+        if other.member.leaving and not self._is_in_view(other):
+            return  # it has not heard yet that it is out
         self._fail(
             "I2",
             watched,
             f"trimmed of {self._name(raw)} is {number}, {other.name} has {have}",
         )
+
+    @staticmethod
+    def _is_in_view(watched: _Watched) -> bool:
+        """Has another member of its site it in its view?"""
+        views = [w.view for w in watched.site.living() if w is not watched]
+        return any(view is not None and watched.member.address in view for view in views)
 
     def _check_member_has(self, site: _Site, watched: _Watched) -> None:
         """A joiner begins: it is held to what was trimmed."""
