@@ -446,7 +446,7 @@ class NAKACK2(Protocol):
             sender = self.senders.get(member)
             if sender is None:
                 if replace_known:  # the state that it describes is as old as it says
-                    self._forget_left(member)
+                    self.departed.pop(member, None)
                 self._begin(member, delivered)
             elif replace_known and sender is not self.own and delivered != sender.window.delivered:
                 self._move(member, sender, delivered)
@@ -456,7 +456,8 @@ class NAKACK2(Protocol):
         for member, (delivered, _) in digest.seqnos.items():
             sender = self.senders.get(member) or self.round.frozen.get(member)
             if sender is None:
-                self._begin(member, delivered)
+                known, _ = self.left.get(member, (0, 0.0))
+                self._begin(member, max(delivered, known))
             elif sender is not self.own and delivered > sender.window.delivered:
                 self._move(member, sender, delivered)
 
@@ -467,8 +468,7 @@ class NAKACK2(Protocol):
         departed = self.departed.pop(member, None)
         if departed is not None:
             delivered = max(delivered, departed.window.delivered)
-        if member in self.left:
-            delivered = max(delivered, self.left.pop(member)[0])
+        self.left.pop(member, None)
         sender = self.senders[member] = self._new_sender(delivered)
         sender.window.closed = self.round.held
 
@@ -529,10 +529,6 @@ class NAKACK2(Protocol):
         self.left[member] = (self.departed.pop(member).window.delivered, self.now)
         if len(self.left) > self.config.max_departed:
             del self.left[next(iter(self.left))]
-
-    def _forget_left(self, member: Address) -> None:
-        self.departed.pop(member, None)
-        self.left.pop(member, None)
 
     def _take_early(self) -> None:
         """What came before its sender's view."""

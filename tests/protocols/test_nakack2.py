@@ -454,8 +454,21 @@ def test_who_departed_long_ago_is_forgotten() -> None:
     assert stack.protocol.left == {}
 
 
-def test_a_state_is_as_old_as_its_digest_says_also_of_who_departed() -> None:
+def test_who_joins_anew_under_its_old_address_begins_anew() -> None:
+    """Addresses can be configured to stay; its numbers begin at 1 all the same."""
     stack = departed(after=1.0)
+    stack.event_down(view_change(5, A, C, B))
+    assert delivered(stack, B) == [0] and stack.protocol.left == {}
+
+
+@pytest.mark.parametrize("stable", [True, False])
+def test_a_state_is_as_old_as_its_digest_says_also_of_who_departed(stable: bool) -> None:
+    stack = joined(A, B, C)
+    stack.up(data(B, 1, 3))
+    stack.event_down(view_change(2, A, C))
+    if stable:
+        stack.event_down(Stable(digest(a=0, c=0)))
+    stack.take_up()
     stack.event_down(SetDigest(digest(b=2), replace=True))
     stack.up(data(B, 3, 4))
     assert got(stack) == [3, 4]
