@@ -58,6 +58,15 @@ class Oracle:
                 if node is not None and node.to is None:
                     raise Violation("I1", f"{path} is owned by {one.me!r} and {other.me!r}")
 
+    @staticmethod
+    def counts(machine: BuddyMachine) -> None:
+        """What is counted as it changes is what there is."""
+        own = machine.own
+        granted = sum(node.to is not None for node in own.values())
+        moving = sum(node.to is not None or node.giver is not None for node in own.values())
+        if (own.granted, own.moving) != (granted, moving):
+            raise Violation("counts", f"{machine.me!r} counts {own.granted}, {own.moving} nodes")
+
     # --- I2, I3
 
     def before(self, machine: BuddyMachine, path: Path, must: frozenset[int]) -> frozenset[int]:

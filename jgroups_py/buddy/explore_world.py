@@ -416,6 +416,7 @@ class World:
             elif type(out) is Event:
                 self._event(me, out)
         self.oracle.resolve()
+        self.oracle.counts(machine)
         self.oracle.single_owner(machine, list(self.machines.values()))
 
     def _post(self, src: Address, dst: Address, tag: ViewKey, message: Message) -> None:

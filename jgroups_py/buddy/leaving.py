@@ -84,7 +84,7 @@ class Leave:
 
     def _ask(self) -> None:
         machine = self.machine
-        if all(node.to is not None for node in machine.own.values()):
+        if len(machine.own) == machine.own.granted:
             self._asked = False
         elif not self._asked and (heir := self._heir()) is not None:
             self._asked = True
