@@ -57,9 +57,13 @@ class Fqn(tuple[str, ...]):
             raise CacheRefused(f"a path begins with /, got {_short(text)}")
         if text == "/":
             return cls()
-        if "\\" not in text:
-            return cls(text[1:].split("/"))
-        return cls(_split_escaped(text[1:]))
+        if "\\" in text:
+            return cls(_split_escaped(text[1:]))
+        parts = text[1:].split("/")
+        short = len(text) <= MAX_PART_BYTES and text.isascii() and len(parts) <= MAX_DEPTH
+        if short and "" not in parts:
+            return cls.of_checked(tuple(parts))  # none of them can be too long
+        return cls(parts)
 
     def __str__(self) -> str:
         text = "/" + "/".join(self)
