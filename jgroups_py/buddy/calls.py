@@ -15,7 +15,8 @@ from msgspec.structs import replace
 
 from jgroups_py.address import Address
 from jgroups_py.buddy.messages import Mode
-from jgroups_py.buddy.values import LINEAGE_MAX, Node, Path, Stamp, Wanted, covers
+from jgroups_py.buddy.reach import Reach
+from jgroups_py.buddy.values import LINEAGE_MAX, Node, Path, Stamp, Wanted
 
 if TYPE_CHECKING:
     from jgroups_py.buddy.claims import OwnClaim
@@ -70,6 +71,13 @@ class Call:
         self.nodes: Mapping[Path, Node] = {}
         """What it has written."""
         self.result: Values = {}
+
+
+def _reach(wanted: tuple[Wanted, ...]) -> Reach | tuple[Path]:
+    """Most calls are about one path: that is done without ado."""
+    if len(wanted) == 1 and not wanted[0][1]:
+        return (wanted[0][0],)
+    return Reach(wanted)
 
 
 class Calls:
@@ -180,20 +188,23 @@ class Calls:
             self._run_inner(call, call.inner, {})
             return
         own = self.machine.own
+        reach = _reach(call.wanted)
         old: dict[Path, Any] = {}
-        for base, deep in call.wanted:
-            if deep:
-                found = [(p, n) for p, n in own.items() if p[: len(base)] == base]
-            else:
-                found = [(base, own[base])] if base in own else []
-            old.update((p, n.value) for p, n in found if n.to is None and not n.removed)
+        if isinstance(reach, Reach):
+            found = reach.among(own)
+            old = {p: n.value for p, n in found if n.to is None and not n.removed}
+        else:
+            for path in reach:
+                node = own.get(path)
+                if node is not None and node.to is None and not node.removed:
+                    old[path] = node.value
         call.result = old
         if call.change is None:
             self._end(call, Outcome.DONE, old)
             return
         try:
             new = dict(call.change(old))
-            stray = [path for path in new if not covers(call.wanted, path)]
+            stray = [path for path in new if path not in reach]
             if stray:
                 raise ValueError(f"{stray[0]} is not among the paths of this call")
         except Exception as error:  # the caller's own function: nothing is done yet

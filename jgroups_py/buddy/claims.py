@@ -13,15 +13,14 @@ from msgspec.structs import replace
 
 from jgroups_py.address import Address
 from jgroups_py.buddy.messages import Answer, Claim, ClaimId, ClaimRequest, Mode
+from jgroups_py.buddy.reach import Reach
 from jgroups_py.buddy.site_messages import Found, Survey
 from jgroups_py.buddy.values import (
     Epoch,
     Node,
     Path,
     Wanted,
-    covers,
     next_epoch,
-    overlap,
     pieces,
 )
 
@@ -75,6 +74,8 @@ class Claims:
     def __init__(self, machine: BuddyMachine) -> None:
         self.machine = machine
         self.order: dict[ClaimId, Claim] = {}
+        self._reach: dict[ClaimId, Reach] = {}
+        """Of those."""
         self.mine: dict[ClaimId, OwnClaim] = {}
         self._early: list[ClaimRequest] = []
         self._count = 0
@@ -120,9 +121,7 @@ class Claims:
 
     def wanted_by_others(self, path: Path) -> bool:
         me = self.machine.me
-        return any(
-            claim.claim[0] != me and covers(claim.wanted, path) for claim in self.order.values()
-        )
+        return any(claim[0] != me and path in reach for claim, reach in self._reach.items())
 
     # --- the coordinator
 
@@ -158,6 +157,7 @@ class Claims:
         elif claim.only_from is not None and claim.only_from != machine.me:
             return  # for us it is done: nobody waits for our answer
         self.order[claim.claim] = claim
+        self._reach[claim.claim] = Reach(claim.wanted)
         self._look = True
 
     def look(self) -> None:
@@ -169,17 +169,18 @@ class Claims:
         if not self._look:
             return False
         self._look = False
-        ahead: list[Claim] = []
+        ahead: list[Reach] = []
         for claim in list(self.order.values()):
-            if self._blocked(claim, ahead) or not self._handle(claim):
-                ahead.append(claim)
+            reach = self._reach[claim.claim]
+            if self._blocked(reach, ahead) or not self._handle(claim):
+                ahead.append(reach)
             else:
-                del self.order[claim.claim]
+                del self.order[claim.claim], self._reach[claim.claim]
         return True
 
     @staticmethod
-    def _blocked(claim: Claim, ahead: list[Claim]) -> bool:
-        return any(overlap(claim.wanted, earlier.wanted) for earlier in ahead)
+    def _blocked(reach: Reach, ahead: list[Reach]) -> bool:
+        return any(reach.meets(earlier) for earlier in ahead)
 
     def _handle(self, claim: Claim) -> bool:
         """True: done here."""
@@ -194,16 +195,10 @@ class Claims:
             return True
         return self._answer(claim)
 
-    def _covered(self, wanted: tuple[Wanted, ...]) -> list[tuple[Path, Node]]:
+    def _covered(self, reach: Reach) -> list[tuple[Path, Node]]:
         """Nodes that are ours to grant."""
-        own = self.machine.own
-        found: dict[Path, Node] = {}
-        for base, deep in wanted:
-            if deep:
-                found.update((p, n) for p, n in own.items() if p[: len(base)] == base)
-            elif (node := own.get(base)) is not None:
-                found[base] = node
-        return [(path, node) for path, node in found.items() if node.to is None]
+        found = reach.among(self.machine.own)
+        return [(path, node) for path, node in found if node.to is None]
 
     def _answer(self, claim: Claim) -> bool:
         machine = self.machine
@@ -211,7 +206,7 @@ class Claims:
             found = machine.walks.answer(claim.survey)
             machine.send(claim.claim[0], Answer(claim.claim, found=found))
             return True
-        covered = self._covered(claim.wanted)
+        covered = self._covered(self._reach[claim.claim])
         owned: tuple[Path, ...] = ()
         if claim.mode == "look":
             return self._say(claim, covered)
@@ -236,7 +231,7 @@ class Claims:
         *first, last = pieces(grants, _value, config.chunk_nodes, config.chunk_bytes)
         for piece in first:
             machine.send(claimant, Answer(claim.claim, tuple(piece), more=True))
-        backups = self._backed_up(tuple((path, False) for path, _ in claim.wanted))
+        backups = self._backed_up(Reach(tuple([(path, False) for path, _ in claim.wanted])))
         machine.send(
             claimant, Answer(claim.claim, tuple(last), owned, backups, floor=machine.floor)
         )
@@ -251,23 +246,20 @@ class Claims:
             Answer(
                 claim.claim,
                 owned=owned[: machine.config.look_max],
-                backs_up=self._backed_up(claim.wanted),
+                backs_up=self._backed_up(self._reach[claim.claim]),
                 floor=machine.floor,
             ),
         )
         return True
 
-    def _backed_up(self, wanted: tuple[Wanted, ...]) -> tuple[tuple[Path, Address], ...]:
+    def _backed_up(self, reach: Reach) -> tuple[tuple[Path, Address], ...]:
         """Paths of which this member keeps a backup, and whose."""
         machine = self.machine
         if not machine.config.search_backup_trees:
             return ()
         found: list[tuple[Path, Address]] = []
         for owner, backup in machine.backups.of.items():
-            nodes = backup.nodes
-            for base, deep in wanted:
-                paths = [p for p in nodes if p[: len(base)] == base] if deep else [base]
-                found += [(p, owner) for p in paths if p in nodes and not nodes[p].removed]
+            found += [(path, owner) for path, n in reach.among(backup.nodes) if not n.removed]
         return tuple(found[: machine.config.look_max])
 
     # --- the claimant
@@ -275,10 +267,11 @@ class Claims:
     def seen(self, own: OwnClaim) -> dict[Path, tuple[Address, tuple[Address, ...]]]:
         """Who owns what is there, and who said that it keeps a backup; this member included."""
         me = self.machine.me
-        owners = {path: me for path, node in self._covered(own.wanted) if not node.removed}
+        reach = Reach(own.wanted)
+        owners = {path: me for path, node in self._covered(reach) if not node.removed}
         owners.update(own.owned)
         backups = own.backed_up
-        for path, _ in self._backed_up(own.wanted):
+        for path, _ in self._backed_up(reach):
             backups.setdefault(path, []).append(me)
         return {path: (owners[path], tuple(backups.get(path, ()))) for path in sorted(owners)}
 
@@ -307,6 +300,7 @@ class Claims:
         """A new view: claims of the old one are void; their calls are to be tried again."""
         calls = [call for own in self.mine.values() for call in own.calls]
         self.order.clear()
+        self._reach.clear()
         self.mine.clear()
         self._early.clear()
         return calls

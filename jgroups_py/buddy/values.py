@@ -126,12 +126,3 @@ def covers(wanted: Iterable[Wanted], path: Path) -> bool:
         if path == base or (deep and path[: len(base)] == base):
             return True
     return False
-
-
-def overlap(left: Iterable[Wanted], right: Iterable[Wanted]) -> bool:
-    """Is there a path that both cover?"""
-    for a, a_deep in left:
-        for b, b_deep in right:
-            if a == b or (a_deep and b[: len(a)] == a) or (b_deep and a[: len(b)] == b):
-                return True
-    return False

@@ -18,7 +18,7 @@ _answer = Claims._answer
 @without("a grant waits for the value", Claims, "_answer", "p1_", "p5_", seeds=("passive", 0, 100))
 def granted_as_it_is(self: Claims, claim: Any) -> bool:
     own = self.machine.own
-    for path, node in self._covered(claim.wanted):
+    for path, node in self._covered(self._reach[claim.claim]):
         own[path] = replace(node, passive=False)
     return _answer(self, claim)
 
