@@ -128,7 +128,7 @@ def test_a_complaint_is_one_line_however_much_was_wrong() -> None:
 
 def test_who_leaves_is_nobodys_buddy_whatever_a_locator_says() -> None:
     for answer, wrong in (([C], 0), (ValueError("no"), 1)):
-        machine = BuddyMachine(B, locator=Saying(answer))  # type: ignore[arg-type]
+        machine = BuddyMachine(B, locator=Saying(answer))
         machine.install(View(ViewId(A, 1), (A, B, C)), 0.0)
         assert machine.buddies.wanted == [C]
         machine.buddies.on_leaving(C, False)

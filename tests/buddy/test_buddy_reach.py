@@ -34,7 +34,7 @@ def test_a_reach_is_what_is_wanted_and_what_is_below(
 
 def test_many_paths_are_not_compared_pair_by_pair() -> None:
     one, other = (Reach(tuple(((side, str(n)), True) for n in range(5000))) for side in "ab")
-    nodes = dict.fromkeys((("a", str(n), "x") for n in range(5000)), NODE)
+    nodes: dict[Path, Node] = {("a", str(n), "x"): NODE for n in range(5000)}
     began = time.process_time()
     assert not one.meets(other)
     assert len(one.among(nodes)) == 5000 and other.among(nodes) == []
