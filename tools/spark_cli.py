@@ -6,15 +6,28 @@ import json
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
+from jgroups_py.drill import loader
 from jgroups_py.errors import ConfigError, JGroupsError
 from jgroups_py.tools.stack_options import pairs
+from jgroups_py.tools.stoppable import asked, stoppable
 
 F = TypeVar("F", bound=Callable[..., Any])
 DIFFERENT = 1
+
+
+def _cancel() -> None:
+    """The jobs that run fail; what Spark would say of that is not said."""
+    from pyspark import SparkContext
+
+    context = SparkContext._active_spark_context
+    if getattr(context, "_jsc", None) is not None:  # else it is just being made
+        context.setLogLevel("OFF")
+        context.cancelAllJobs()
 
 
 @click.group()
@@ -61,8 +74,12 @@ def cluster_options(function: F) -> F:
 @click.option("--path", required=True, help='Of each row\'s node: "/users/{id}".')
 @click.option("--format", "form", type=click.Choice(["parquet", "csv", "json"]))
 @click.option("--replace", is_flag=True, help="Nodes have the row's columns only.")
+@stoppable(_cancel)
 def load(source: str, path: str, form: str | None, replace: bool, **where: Any) -> None:
     """Put the rows of a Parquet, CSV or JSON file or folder into a cache."""
+    from jgroups_py.spark.jobs import checked_source
+
+    checked_source(source, form, path)
     with _session(where) as (session, jobs, cluster), _shown(session, cluster):
         rows = jobs.load(session, cluster, source, path, format=form, replace=replace)
     click.echo(json.dumps({"rows": rows}))
@@ -73,8 +90,10 @@ def load(source: str, path: str, form: str | None, replace: bool, **where: Any) 
 @click.argument("target")
 @click.option("--path", default="/", show_default=True, help="Nodes at and below it.")
 @click.option("--schema", help='"path string, name string, ...": an attribute for each column.')
+@stoppable(_cancel)
 def snapshot(target: str, path: str, schema: str | None, **where: Any) -> None:
     """Write one moment of a cache to a new Parquet folder, with its place in the change log."""
+    _new(target)
     with _session(where) as (session, jobs, cluster), _shown(session):
         taken = jobs.snapshot(session, cluster, target, path=path, schema=schema)
     click.echo(json.dumps({"rows": taken.rows, "offset": jobs.json_of(taken.offset)}))
@@ -88,6 +107,7 @@ def snapshot(target: str, path: str, schema: str | None, **where: Any) -> None:
 @click.option("--once", is_flag=True, help="What is there now; default: until interrupted.")
 @click.option("--schema", help="As for snapshot; and origin, number, time, removed.")
 @click.option("--checkpoint", help="Default: TABLE.checkpoint")
+@stoppable(lambda: None)
 def follow(
     table: str,
     after: str | None,
@@ -97,7 +117,8 @@ def follow(
     checkpoint: str | None,
     **where: Any,
 ) -> None:
-    """Append changes to a Parquet table, each once, also after a restart."""
+    """Append changes to a Parquet table, each once, also after a restart. Interrupted, it ends with the batch
+    that is under way."""
     if after and latest:
         raise ConfigError("--after and --latest exclude each other")
 
@@ -105,8 +126,10 @@ def follow(
         if sys.stderr.isatty():
             print(f"batch {said['batchId']}: {said['numInputRows']} changes", file=sys.stderr)
 
+    from jgroups_py.spark.jobs import offset_of
+
+    starting = offset_of(after) if after else "latest" if latest else "earliest"
     with _session(where) as (session, jobs, cluster):
-        starting = jobs.offset_of(after) if after else "latest" if latest else "earliest"
         rows = jobs.follow(
             session,
             cluster,
@@ -116,6 +139,7 @@ def follow(
             schema=schema,
             once=once,
             progress=tell,
+            until=asked.is_set,
         )
     click.echo(json.dumps({"rows": rows}))
 
@@ -128,6 +152,7 @@ def follow(
 @click.option("--path", default="/", show_default=True, help="Nodes at and below it.")
 @click.option("--repair", is_flag=True, help="Make the other one equal; default: only count.")
 @click.option("--to", "target", help="Write the differing paths to this Parquet folder.")
+@stoppable(_cancel)
 def reconcile(
     other_members: str,
     other_token_file: str | None,
@@ -138,10 +163,12 @@ def reconcile(
     **where: Any,
 ) -> int:
     """Compare two clusters, deletions included. Exit 1 if they differ and were not repaired."""
+    _new(target)
+    other = {"members": other_members, "tokenfile": other_token_file or where["token_file"]}
+    if other_map:
+        other["map"] = other_map
+    _reached(other)
     with _session(where) as (session, jobs, cluster):
-        other = {"members": other_members, "tokenfile": other_token_file or cluster["tokenfile"]}
-        if other_map:
-            other["map"] = other_map
         with _shown(session, other):
             found = jobs.reconcile(session, cluster, other, path=path, repair=repair)
         if target:
@@ -165,6 +192,7 @@ def reconcile(
 @click.option("--to", "target", help="Write all rows to this Parquet folder, the worst first.")
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="As for drill.")
 @session_options
+@stoppable(_cancel)
 def explore(
     drill: str, seeds: str, target: str | None, settings: tuple[str, ...], **which: Any
 ) -> int:
@@ -172,6 +200,8 @@ def explore(
     first, dots, last = seeds.partition("..")
     if not (dots and first.isdecimal() and last.isdecimal()) or int(first) > int(last):
         raise ConfigError(f'--seeds is written "1..500", got "{seeds}"')
+    loader.load(drill)
+    _new(target)
     with _spark(which) as session:
         from jgroups_py.spark.explore import explore as run
 
@@ -197,9 +227,12 @@ def explore(
     "--to", "target", help="Write report.json, report.svg, findings.parquet to this folder."
 )
 @session_options
+@stoppable(_cancel)
 def drill_report(drill: str, logs: tuple[str, ...], target: str | None, **which: Any) -> int:
     """Analyse LOGS (files of drill --log, or folders of *.jsonl) of the drill file DRILL: loss, duplicates,
     order, take-over, how long deliveries took. Exit 1 if one does not hold what the file expects."""
+    loader.load(drill)
+    _new(target)
     with _spark(which) as session:
         from jgroups_py.spark.drill_report import drill_report as run
 
@@ -241,17 +274,33 @@ def _session(where: Mapping[str, Any]) -> Iterator[tuple[Any, Any, dict[str, str
     cluster = {"members": where["members"], "tokenfile": where["token_file"]}
     if where["map_name"]:
         cluster["map"] = where["map_name"]
+    _reached(cluster)
     with _spark(where) as session:
         from jgroups_py.spark import jobs
-        from jgroups_py.spark.options import options_of
 
-        options_of(cluster)
         yield session, jobs, cluster
+
+
+def _new(target: str | None) -> None:
+    """Before Spark, too."""
+    if target is not None and Path(target).exists():
+        raise ConfigError(f"{target} is there already")
+
+
+def _reached(cluster: Mapping[str, str]) -> None:
+    """Before Spark, which takes a while: there is Java, and a member that knows token and map."""
+    from jgroups_py.spark.options import options_of
+    from jgroups_py.spark.session import check_java
+
+    options = options_of(cluster)
+    check_java()
+    with options.connect() as client:
+        client.describe(options.map, options.kind)
 
 
 @contextmanager
 def _spark(which: Mapping[str, Any]) -> Iterator[Any]:
-    """A session; what Spark says of our errors becomes one line."""
+    """A session; what Spark says in forty lines becomes one. --verbose shows the others."""
     from jgroups_py.spark import open_session, problem_of
 
     config = dict(pairs(which["conf"]))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from typing import Any
+from weakref import WeakValueDictionary
 
 from jgroups_py.blocking.cache import TreeCache
 from jgroups_py.blocking.handle import Handle
@@ -24,7 +26,16 @@ def open_export(
     timeout: float | None = None,
 ) -> ExportPort:
     """An export port until it is closed, or its cache (of several, the first); arguments and errors as
-    ``jgroups_py.export.open_export``."""
+    ``jgroups_py.export.open_export``. One of this process that is open at the same ``host`` and ``port`` is closed
+    first, with a warning: so a notebook's cell can be run again."""
+    before = _open.get((host, port)) if port else None
+    if before is not None and not before.closed:
+        warnings.warn(
+            f"the export port at {host}:{port} was not closed; it is now, for it is opened again",
+            ResourceWarning,
+            stacklevel=2,
+        )
+        before.close(timeout)
     caches = dict(cache) if isinstance(cache, Mapping) else {"cache": cache}
 
     def opener() -> Any:
@@ -37,7 +48,9 @@ def open_export(
             allow_remote=allow_remote,
         )
 
-    return ExportPort("export port", opener, _closed, timeout, next(iter(caches.values())))
+    opened = ExportPort("export port", opener, _closed, timeout, next(iter(caches.values())))
+    _open[host, opened.address[1]] = opened
+    return opened
 
 
 class ExportPort(Handle[AsyncPort]):
@@ -52,6 +65,10 @@ class ExportPort(Handle[AsyncPort]):
     def counters(self) -> Mapping[str, int]:
         """Clients, refused ones, rows out and in."""
         return dict(self._value.counters)
+
+
+_open: WeakValueDictionary[tuple[str, int], ExportPort] = WeakValueDictionary()
+"""By where they were told to listen."""
 
 
 def _closed() -> ChannelClosed:

@@ -74,6 +74,8 @@ class Handle(Generic[T]):
     def __del__(self) -> None:
         if getattr(self, "_closed", True) or not self._block.is_of_this_process:
             return
+        if self._block.is_over:
+            return  # what it was inside of was closed
         self._closed = True
         self._block.leave()
         warnings.warn(f"{self._what} was not closed", ResourceWarning, source=self, stacklevel=2)

@@ -22,8 +22,10 @@ import msgspec
 from jgroups_py.errors import ReplicationError
 
 Member = bytes
-KEEP_VIEWS = 8
-"""A member that was in none of so many views is forgotten. A state may know some of views to come."""
+KEEP_VIEWS = 1000
+"""A member that was in none of so many views is forgotten. A state may know some of views to come; and who
+follows changes (jgroups_py.export) names all origins there were, which a joiner has to know of. Each costs some
+100 bytes, and as much in a state."""
 EARLY_MAX = 10_000
 """Messages of views that this member has still to install; more means that it is left behind."""
 

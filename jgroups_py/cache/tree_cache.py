@@ -491,6 +491,12 @@ class TreeCache:
         channel = self._replication.channel
         return "local" if channel is None else channel.name
 
+    @property
+    def origins(self) -> tuple[str, ...]:
+        """Of those who are present, the names under which ``position`` counts them."""
+        channel = self._replication.channel
+        return () if channel is None else tuple(bytes(member).hex() for member in channel.view)
+
     def position(self) -> Mapping[str, int] | None:
         """See ``Replication.position``."""
         return self._replication.position()

@@ -12,8 +12,10 @@ from __future__ import annotations
 
 import typing
 
-from jgroups_py.export.client import ExportClient, connect, read_token
+from jgroups_py.export.client import ExportClient, connect, connect_at, read_token
 from jgroups_py.export.errors import (
+    Behind,
+    Diverged,
     ExportError,
     NoMember,
     Trimmed,
@@ -28,6 +30,8 @@ if typing.TYPE_CHECKING:
     from jgroups_py.export.source import Source
 
 __all__ = [
+    "Behind",
+    "Diverged",
     "ExportClient",
     "ExportError",
     "ExportLimits",
@@ -40,6 +44,7 @@ __all__ = [
     "UnknownMap",
     "WrongToken",
     "connect",
+    "connect_at",
     "open_export",
     "read_token",
 ]

@@ -10,7 +10,15 @@ from typing import Self, TypeVar
 
 from jgroups_py.errors import ConfigError
 from jgroups_py.export.auth import checked_token, nonce, proof, proved
-from jgroups_py.export.errors import BY_CODE, ExportError, NoMember, WrongToken
+from jgroups_py.export.errors import (
+    BY_CODE,
+    Behind,
+    Diverged,
+    ExportError,
+    NoMember,
+    Trimmed,
+    WrongToken,
+)
 from jgroups_py.export.messages import (
     LENGTHS,
     VERSION,
@@ -91,6 +99,46 @@ def connect(members: Sequence[Address], token: str, *, first: int = 0) -> Export
         except NoMember as error:
             problems.append(str(error))
     raise NoMember(f"no member can be reached: {'; '.join(problems)}")
+
+
+def connect_at(
+    members: Sequence[Address],
+    token: str,
+    places: Sequence[Offset],
+    *,
+    map: str | None = None,
+    kind: str | None = None,
+    first: int = 0,
+) -> ExportClient:
+    """A client of the first member whose change log has all these places: one may have begun its log later, be
+    behind, or have been on the other side of a partition, when another has them.
+
+    Raises:
+        Behind, Diverged, Trimmed: nobody has them all; the most hopeful of these that some member said, with
+            what each said.
+        NoMember: none can be reached.
+        WrongToken, UnknownMap: as soon as one says so.
+    """
+    problems: list[ExportError] = []
+    for number in range(len(members)):
+        address = members[(first + number) % len(members)]
+        try:
+            client = ExportClient(address, token)
+            try:
+                name = client.describe(map, kind).map
+                for place in places:
+                    client.find_offset(name, place, max_changes=1)
+            except BaseException:
+                client.close()
+                raise
+            return client
+        except (NoMember, Trimmed, Diverged) as error:
+            problems.append(error)
+    said = "; ".join([str(problem) for problem in problems])
+    for hope in (Behind, Diverged, Trimmed):
+        if any(type(problem) is hope for problem in problems):
+            raise hope(said)
+    raise NoMember(f"no member can be reached: {said}")
 
 
 class ExportClient:

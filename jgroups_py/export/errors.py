@@ -50,13 +50,15 @@ class Trimmed(ExportError):
 
 
 class Diverged(ExportError):
-    """The offset is of a history this member does not have: groups merged, or it is behind."""
+    """The offset is of a history that this member does not have and will not get: groups merged, or who told a
+    change went before anybody else had it. Take a snapshot, go on from its offset."""
 
     code = "diverged"
 
 
 class Behind(Diverged):
-    """The member that is asked has not seen all that the offset says: not yet, or never will."""
+    """The member that is asked has not seen all that the offset says, and it may still come: try again, or
+    another member."""
 
     code = "behind"
 

@@ -32,6 +32,14 @@ class Entry:
     size: int
 
 
+class Missing(Behind):
+    """A place says a number of an origin that has not come."""
+
+    def __init__(self, origin: str, number: int) -> None:
+        super().__init__(f"this member has not seen number {number} of {origin}")
+        self.origin = origin
+
+
 class ChangeLog:
     """``id`` names this log among all. ``floor``: the numbers that what it begins with contains."""
 
@@ -136,7 +144,7 @@ class ChangeLog:
 
         Raises:
             Trimmed: before its beginning.
-            Behind, Diverged: not yet in it; nowhere in it.
+            Missing, Diverged: not yet in it; nowhere in it.
         """
         if offset.log == self.id:
             if offset.at < self._first:
@@ -153,10 +161,7 @@ class ChangeLog:
         at = self._first
         while missing:
             if at == self.end:
-                raise Behind(
-                    f"this member has not seen number {missing[min(missing)]} of {min(missing)}: "
-                    "it is behind, or nobody who is left has it: take a snapshot"
-                )
+                raise Missing(min(missing), missing[min(missing)])
             entry = self._entries[at - self._base]
             number = missing.get(entry.origin, 0)
             if entry.number > max(number, wanted.get(entry.origin, 0)):

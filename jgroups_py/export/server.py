@@ -14,9 +14,16 @@ from jgroups_py.cache import TreeCache
 from jgroups_py.errors import ConfigError, JGroupsError
 from jgroups_py.export.auth import checked_token, nonce, proof, proved
 from jgroups_py.export.columns import CHANGES, STATE, Schema, pack
-from jgroups_py.export.errors import Behind, Busy, ExportError, UnknownMap, WrongToken
+from jgroups_py.export.errors import (
+    Behind,
+    Busy,
+    Diverged,
+    ExportError,
+    UnknownMap,
+    WrongToken,
+)
 from jgroups_py.export.limits import ExportLimits
-from jgroups_py.export.log import Entry
+from jgroups_py.export.log import Entry, Missing
 from jgroups_py.export.messages import (
     LENGTHS,
     VERSION,
@@ -230,18 +237,28 @@ class ExportPort:
         """Returns when this member has seen what the offset says.
 
         Raises:
-            Behind: it does not come.
-            Trimmed, Diverged: as ``ChangeLog.position``.
+            Behind: it does not come in time.
+            Diverged: it will not come.
+            Trimmed: as ``ChangeLog.position``.
         """
         end = trio.current_time() + self.limits.behind_wait
         while True:
             try:
                 source.log.position(offset)
                 return
-            except Behind:
+            except Missing as missing:
                 if trio.current_time() > end:
-                    raise
+                    raise self._not_coming(source, missing) from None
             await trio.sleep(BEHIND_EVERY)
+
+    def _not_coming(self, source: Source, missing: Missing) -> Diverged:
+        if missing.origin in source.origins:
+            waited = f"within {self.limits.behind_wait:g} s (behind_wait)"
+            return Behind(f"{missing} {waited}: it is behind; try again, or another member")
+        return Diverged(
+            f"{missing}, which has left: it told that before others had it, so it is lost, or this member came "
+            "later; take a snapshot and follow from its offset"
+        )
 
     async def _send_rows(
         self, client: Client, schema: Schema, columns: Sequence[Sequence[Any]]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Protocol
@@ -82,6 +82,11 @@ class Source(ABC):
     @abstractmethod
     def members(self) -> tuple[str, ...]:
         """Logical names of all members that have a part of it."""
+
+    @property
+    @abstractmethod
+    def origins(self) -> Collection[str]:
+        """Those whose changes may still come."""
 
     @property
     @abstractmethod

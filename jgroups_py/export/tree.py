@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -81,6 +81,10 @@ class TreeSource(Source):
     @property
     def members(self) -> tuple[str, ...]:
         return self._cache.members or (self.member,)
+
+    @property
+    def origins(self) -> Collection[str]:
+        return (self._alone, *self._cache.origins)
 
     @property
     def rows(self) -> int:

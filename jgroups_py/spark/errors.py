@@ -1,23 +1,31 @@
-"""One line of what Spark says in forty: the error that a Python worker raised."""
+"""One line of what Spark says in forty: the error that a Python worker raised, or Spark's own."""
 
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import Any, Final
 
 from jgroups_py.errors import JGroupsError
 
 _OURS = re.compile(
     r"^(?:jgroups_py\.(?:export\.errors|errors|spark\.errors)\.)(\w+): (.+)$", re.MULTILINE
 )
-_LOST: Final = frozenset(("NoMember", "UnknownSnapshot", "UnknownJob"))
-"""The member that kept something for a query is gone, or was started anew."""
+_TASK: Final = re.compile(r"Lost task [^()]*\([^()]*\) \([^()]*\): (.+)")
+"""What a stage failed of."""
+_STATE: Final = re.compile(r"\s*SQLSTATE: \w+")
+_CLASS: Final = re.compile(r"^(?:[a-z]\w*\.)+(?=\w+:)")
+"""The package of a Java class before its message."""
+LINE_MAX: Final = 300
+"""Letters of Spark's own words that are shown."""
+_CAUSES_MAX: Final = 20
+_LOST: Final = frozenset(("NoMember", "UnknownSnapshot", "UnknownJob", "Behind"))
+"""The member that kept something for a query is gone, or was started anew; nobody else is that far yet."""
 
 
 def problem_of(error: BaseException) -> str | None:
-    """What of ours went wrong, in one line; None if nothing of ours did."""
+    """What went wrong, in one line: ours, else what Spark itself complains of. None: a bug."""
     found = _found(error)
-    return None if found is None else found[1]
+    return found[1] if found is not None else _of_spark(error)
 
 
 def is_lost_member(error: BaseException) -> bool:
@@ -31,3 +39,29 @@ def _found(error: BaseException) -> tuple[str, str] | None:
         return type(error).__name__, str(error)
     found = _OURS.findall(str(error))
     return (str(found[-1][0]), str(found[-1][1])) if found else None
+
+
+def _of_spark(error: BaseException) -> str | None:
+    from py4j.protocol import Py4JJavaError
+    from pyspark.errors import PySparkException
+
+    if isinstance(error, Py4JJavaError):
+        text = _innermost(error.java_exception)
+    elif isinstance(error, PySparkException):
+        text = str(error)
+    else:
+        return None
+    task = _TASK.search(text)
+    line = (task[1] if task else text.strip()).split("\n", 1)[0]
+    line = _STATE.sub("", _CLASS.sub("", line)).strip()
+    return f"Spark: {line[:LINE_MAX]}{'...' if len(line) > LINE_MAX else ''}"
+
+
+def _innermost(error: Any) -> str:
+    """What the first cause says."""
+    for _ in range(_CAUSES_MAX):
+        cause = error.getCause()
+        if cause is None:
+            break
+        error = cause
+    return str(error.getMessage() or error.toString())

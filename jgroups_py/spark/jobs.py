@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +29,8 @@ from jgroups_py.spark.reading import resolved
 from jgroups_py.spark.retries import again_elsewhere
 
 FORMATS = {".parquet": "parquet", ".csv": "csv", ".json": "json", ".jsonl": "json"}
+BATCH_SECONDS = 20.0
+"""How long a query that is to end may go on with its batch."""
 OFFSET_FILE = "_jgroups_offset.json"
 """In a snapshot's folder: its place in the change log. Spark does not read files with such names."""
 
@@ -72,9 +75,7 @@ def load(
         format: parquet, csv or json; else by the name's end.
         replace: nodes have the row's columns only; else other attributes stay.
     """
-    form = format or FORMATS.get(Path(source).suffix)
-    if form not in FORMATS.values():
-        raise ConfigError(f"{source}: say which format: parquet, csv or json")
+    form = checked_source(source, format, path)
     options = options_of(cluster)  # before anything is read
     reader = spark.read.format(form)
     if form == "csv":
@@ -91,8 +92,23 @@ def load(
     return again_elsewhere(options, attempt)
 
 
+def checked_source(source: str, format: str | None, path: str) -> str:
+    """Its format. ConfigError: which one cannot be told, there is no such file, ``path`` is none."""
+    form = format or FORMATS.get(Path(source).suffix)
+    if form is None or form not in FORMATS.values():
+        raise ConfigError(f"{source}: say which format: parquet, csv or json")
+    local = not re.search(r"://|[*?\[{]", source)  # else Spark looks for it
+    if local and not Path(source).exists():
+        raise ConfigError(f"{source}: no such file or folder")
+    if not path.startswith("/"):
+        raise ConfigError(f'path "{path}" does not begin with /')
+    return form
+
+
 def with_path(rows: Any, template: str) -> Any:
     """The rows with a column path first. ConfigError: a column that is not there."""
+    if rows.columns == ["_corrupt_record"]:
+        raise ConfigError("there is no JSON in it: one object in each line")
     parts: list[Any] = []
     for number, text in enumerate(re.split(r"\{([^{}]*)\}", template)):
         if number % 2 == 0:
@@ -165,6 +181,7 @@ def follow(
     every: str = "1 second",
     max_rows: int | None = None,
     progress: Callable[[Mapping[str, Any]], None] | None = None,
+    until: Callable[[], bool] = lambda: False,
 ) -> int:
     """Appends changes to a Parquet table, each once, also when it is stopped and started again; how many
     in this run. If a member goes in the middle of a call, it goes on at another.
@@ -174,6 +191,7 @@ def follow(
         starting: "earliest", "latest", or a place; only when there is no checkpoint yet.
         once: what is there now; else until the query is stopped.
         progress: told of each batch (Spark's own numbers).
+        until: asked twice a second; when it is true, this ends after the batch that is under way.
     """
     options = options_of(cluster)
     where = starting if isinstance(starting, str) else offset_to(starting)
@@ -192,7 +210,7 @@ def follow(
     while True:
         before = counted.batches
         try:
-            again_elsewhere(options, lambda _: _run_to_end(writer, counted))
+            again_elsewhere(options, lambda _: _run_to_end(writer, counted, until))
             return counted.rows
         except Exception as error:
             if not is_lost_member(error) or counted.batches == before:
@@ -218,12 +236,22 @@ class _Counted:
                     self._progress(said)
 
 
-def _run_to_end(writer: Any, counted: _Counted) -> None:
+def _last_batch(query: Any) -> int | None:
+    said = query.lastProgress
+    return None if said is None else int(said["batchId"])
+
+
+def _run_to_end(writer: Any, counted: _Counted, until: Callable[[], bool]) -> None:
     """Raises what the query failed with."""
     query = writer.start()
     try:
-        while not query.awaitTermination(0.5):
+        while not until() and not query.awaitTermination(0.5):
             counted.look(query)
+        last, end = _last_batch(query), time.monotonic() + BATCH_SECONDS
+        while query.isActive and query.status["isTriggerActive"] and _last_batch(query) == last:
+            if time.monotonic() > end:
+                break  # what is broken off is done again the next time
+            time.sleep(0.02)
     finally:
         counted.look(query)
         query.stop()

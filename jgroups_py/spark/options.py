@@ -11,7 +11,7 @@ from typing import Literal
 import msgspec
 
 from jgroups_py.errors import ConfigError
-from jgroups_py.export import ExportClient, Offset, connect, read_token
+from jgroups_py.export import ExportClient, Offset, connect, connect_at, read_token
 from jgroups_py.export.client import Address, parse_members
 
 KNOWN = (
@@ -72,6 +72,13 @@ class Options:
         """To ``first``, if it is one of ours and there; else to any member."""
         number = self.members.index(first) if first in self.members else 0
         return connect(self.members, self.token, first=number)
+
+    def connect_at(self, *places: Offset, first: Address | None = None) -> ExportClient:
+        """To a member whose log has these places; ``first``, if it has."""
+        number = self.members.index(first) if first in self.members else 0
+        return connect_at(
+            self.members, self.token, places, map=self.map, kind=self.kind, first=number
+        )
 
 
 def options_of(given: Mapping[str, str]) -> Options:

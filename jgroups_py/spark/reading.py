@@ -166,7 +166,7 @@ def read_range(options: Options, schema: Any, partition: InputPartition) -> Iter
     """Record batches of changes, of any member that has them."""
     assert isinstance(partition, Range)
     decode = kind_of(options.kind).changes_decoder(schema)
-    with options.connect(partition.member) as client:
+    with options.connect_at(partition.start, partition.stop, first=partition.member) as client:
         for frame in client.read_changes(partition.map, partition.start, partition.stop):
             yield decode(frame)
 
@@ -181,14 +181,10 @@ class ChangesReader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         options = self._options
-        with options.connect() as client:
+        places = [options.starting] if isinstance(options.starting, Offset) else []
+        with options.connect_at(*places) as client:
             name, _ = resolved(options, client)
-            if isinstance(options.starting, Offset):
-                start = client.find_offset(name, options.starting, max_changes=1)
-                del start  # trimmed is told here, not by every task
-                begin = options.starting
-            else:
-                begin = client.find_offset(name, earliest=True).offset
+            begin = places[0] if places else client.find_offset(name, earliest=True).offset
             end = client.find_offset(name, begin).offset
             return ranges(client, options, name, begin, end)
 
@@ -208,11 +204,11 @@ class ChangesStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def initialOffset(self) -> dict[str, Any]:
         options = self._options
-        with options.connect() as client:
+        places = [options.starting] if isinstance(options.starting, Offset) else []
+        with options.connect_at(*places) as client:
             name, _ = resolved(options, client)
-            if isinstance(options.starting, Offset):
-                client.find_offset(name, options.starting)  # trimmed is told here
-                return _dict(options.starting)
+            if places:
+                return _dict(places[0])
             earliest = options.starting == "earliest"
             return _dict(client.find_offset(name, earliest=earliest).offset)
 
@@ -223,11 +219,11 @@ class ChangesStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
         after = _offset(start)
-        with self._options.connect() as client:
+        with self._options.connect_at(after) as client:
             name, _ = resolved(self._options, client)
             found = client.find_offset(name, after, max_changes=most)
         end, target = found.offset, self._target
-        if target is not None and end.log == target["log"] and end.at > target["at"]:
+        if target is not None and _is_past(end, _offset(target)):
             return target
         return start if not found.changes and end.origins == after.origins else _dict(end)
 
@@ -237,12 +233,18 @@ class ChangesStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._target = _dict(client.find_offset(name).offset)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        with self._options.connect() as client:
+        with self._options.connect_at(_offset(start), _offset(end)) as client:
             name, _ = resolved(self._options, client)
             return ranges(client, self._options, name, _offset(start), _offset(end))
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         return read_range(self._options, self._schema, partition)
+
+
+def _is_past(end: Offset, target: Offset) -> bool:
+    if end.log == target.log:
+        return end.at > target.at
+    return all(end.origins.get(o, 0) >= number for o, number in target.origins.items())
 
 
 def _dict(offset: Offset) -> dict[str, Any]:

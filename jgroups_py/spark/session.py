@@ -5,7 +5,9 @@ master is elsewhere. ``package_archive``: this package as a file that executors 
 from __future__ import annotations
 
 import os
+import re
 import shutil
+import subprocess
 import sys
 import tempfile
 import zipfile
@@ -19,6 +21,9 @@ from jgroups_py.errors import ConfigError
 
 LOCAL = "local[2,4]"
 """The default master: two tasks at once in this machine, each tried four times, as clusters do."""
+JAVA_MIN = 17
+JAVA_SECONDS = 30.0
+"""Until Java has said which one it is."""
 _LEFT_OUT = ("__pycache__",)
 
 
@@ -36,12 +41,22 @@ def package_archive(folder: Path) -> Path:
 
 
 def check_java() -> None:
-    """ConfigError: there is no Java."""
+    """ConfigError: there is no Java, or an old one. Spark takes that of JAVA_HOME, else that of the PATH."""
     home = os.environ.get("JAVA_HOME")
-    if home and (Path(home) / "bin" / "java").exists():
-        return
-    if shutil.which("java") is None:
+    java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
+    if java is None:
         raise ConfigError("Spark needs Java 17: no java on the PATH, and no JAVA_HOME with one")
+    try:
+        said = subprocess.run(
+            [java, "-version"], capture_output=True, text=True, timeout=JAVA_SECONDS, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it does not answer"
+        where = " (JAVA_HOME)" if home else ""
+        raise ConfigError(f"Spark needs Java 17: {java}{where}: {reason}") from None
+    found = re.search(r'version "(?:1\.)?(\d+)', said.stderr + said.stdout)
+    if found is not None and int(found[1]) < JAVA_MIN:
+        raise ConfigError(f"Spark needs Java {JAVA_MIN}: {java} is Java {found[1]}")
 
 
 @contextmanager
@@ -63,14 +78,15 @@ def open_session(
             pyarrow, msgspec and pandas in any case.
 
     Raises:
-        ConfigError: there is no Java.
+        ConfigError: there is no Java, or an old one.
     """
+    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
     from jgroups_py.spark.source import register
 
-    active = SparkSession.getActiveSession()
-    if active is not None:
+    if SparkContext._active_spark_context is not None:  # another thread's, too
+        active = SparkSession.builder.getOrCreate()
         register(active)
         yield active
         return

@@ -63,5 +63,7 @@ class JGroupsDataSource(DataSource):
 
 
 def register(spark: Any) -> None:
-    """Makes ``format("jgroups")`` known to a session."""
+    """Makes ``format("jgroups")`` known to a session; in each thread that uses it, for Spark looks for data
+    sources in Python at the session that is the thread's active one."""
     spark.dataSource.register(JGroupsDataSource)
+    type(spark)._get_j_spark_session_class(spark._jvm).setActiveSession(spark._jsparkSession)

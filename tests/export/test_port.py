@@ -42,7 +42,7 @@ from jgroups_py.export import (
     open_export,
 )
 from jgroups_py.export.client import parse_members
-from jgroups_py.export.errors import Behind, Busy, UnknownJob, UnknownSnapshot
+from jgroups_py.export.errors import Busy, Diverged, UnknownJob, UnknownSnapshot
 from jgroups_py.export.messages import Committed
 from jgroups_py.export.source import Write
 
@@ -418,7 +418,7 @@ async def test_a_reader_goes_on_at_another_member() -> None:
             assert len({row[0] for row in rest}) == 2
             assert (await in_thread(client_b.describe)).members == ("A", "B")
             strange = Offset("x", 0, {**end.origins, "00": 5})
-            with pytest.raises(Behind, match="not seen"):
+            with pytest.raises(Diverged, match="not seen number 5 of 00, which has left"):
                 await in_thread(client_b.find_offset, "cache", strange)
             (by_a,) = {row[0] for row in first if row[3] == "/n/0"}
             soon = Offset("x", 0, {**end.origins, by_a: end.origins[by_a] + 1})

@@ -17,6 +17,7 @@ import pytest
 
 from jgroups_py import MemoryNetwork, blocking
 from jgroups_py.cache import load_cache_settings
+from jgroups_py.errors import ConfigError
 from jgroups_py.export import ExportLimits
 
 pytestmark = [
@@ -187,6 +188,8 @@ def test_commands_complain_in_one_line(
         wrong.write_text("a token of somebody else")
         data = tmp_path / "data.json"
         data.write_text('{"id": 1, "v": 1}\n{"id": null, "v": 2}\n')
+        none = tmp_path / "none.json"
+        none.write_text("{{{ not a row\n")
         for words, said in (
             (("snapshot", str(tmp_path), *where), "is there already"),
             (("snapshot", "x", "--members", "127.0.0.1:1", *where[2:]), "no member can be reached"),
@@ -194,6 +197,22 @@ def test_commands_complain_in_one_line(
             (("snapshot", "x", *where[:2], "--token-file", "/nowhere"), "cannot be read"),
             (("snapshot", "x", *where, "--map", "y"), 'no map "y" here; there is cache'),
             (("load", "a.txt", "--path", "/{id}", *where), "say which format"),
+            (("load", "a.json", "--path", "/{id}", *where), "a.json: no such file or folder"),
+            (("load", str(data), "--path", "{id}", *where), "does not begin with /"),
+            (
+                ("load", str(none), "--path", "/{id}", *where),
+                "no JSON in it: one object in each line",
+            ),
+            (
+                ("load", str(none), "--path", "/{id}", "--format", "parquet", *where),
+                "is not a Parquet file",
+            ),
+            (("snapshot", "y", "--schema", "path strin", *where), "Spark: [UNSUPPORTED_DATATYPE]"),
+            (("snapshot", "/proc/y", *where), "Spark: Mkdirs failed to create file:/proc/y"),
+            (("reconcile", *where, "--other-members", "127.0.0.1:1"), "no member can be reached"),
+            (("reconcile", *where, "--other-members", member.place, "--to", "/tmp"), "is there"),
+            (("explore", "nowhere.yaml", "--seeds", "1..2"), "nowhere.yaml: cannot be read"),
+            (("drill-report", "nowhere.yaml", "x"), "nowhere.yaml: cannot be read"),
             (("load", str(data), "--path", "/{nr}", *where), 'no column "nr"; there is id, v'),
             (("load", str(data), "--path", "/{id}", *where), "a path is null"),
             (("follow", "t", "--after", "/nowhere", *where), "cannot be read"),
@@ -267,7 +286,8 @@ def test_how_far_a_job_is(
 def test_without_java_it_says_so(token_file: str, tmp_path: Path) -> None:
     """In a process of its own: here Spark runs already."""
     pytest.importorskip("pyspark")
-    words = ["spark", "snapshot", "x", "--members", "127.0.0.1:1", "--token-file", token_file]
+    words = ["spark", "snapshot", str(tmp_path / "x"), "--members", "127.0.0.1:1"]
+    words += ["--token-file", token_file]
     env = {name: value for name, value in os.environ.items() if name != "JAVA_HOME"}
     done = subprocess.run(
         [sys.executable, "-m", "jgroups_py.tools", *words],
@@ -280,3 +300,68 @@ def test_without_java_it_says_so(token_file: str, tmp_path: Path) -> None:
     assert done.stderr.strip().splitlines() == [
         "jgroups-py: Spark needs Java 17: no java on the PATH, and no JAVA_HOME with one"
     ]
+
+
+@pytest.mark.parametrize(
+    ("said", "complaint"),
+    [
+        ('openjdk version "11.0.2" 2019-01-15', "Spark needs Java 17: {home}/bin/java is Java 11"),
+        ('java version "1.8.0_301"', "Spark needs Java 17: {home}/bin/java is Java 8"),
+        (None, "Spark needs Java 17: {home}/bin/java (JAVA_HOME): No such file or directory"),
+        ('openjdk version "21" 2023-09-19', ""),
+    ],
+)
+def test_an_old_java_or_none_at_its_home(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str | None, complaint: str
+) -> None:
+    from jgroups_py.spark.session import check_java
+
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    if said is not None:
+        (tmp_path / "bin").mkdir()
+        java = tmp_path / "bin" / "java"
+        java.write_text(f"#!/bin/sh\ncat >&2 <<'END'\n{said}\nEND\n")
+        java.chmod(0o755)
+    if not complaint:
+        check_java()
+        return
+    with pytest.raises(ConfigError) as raised:
+        check_java()
+    assert str(raised.value) == complaint.format(home=tmp_path)
+
+
+def test_members_are_looked_for_before_spark_starts(
+    token_file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    from jgroups_py.tools.cli import run
+
+    def never(*args: Any, **kwargs: Any) -> Any:
+        raise AssertionError("Spark was started")
+
+    monkeypatch.setattr("jgroups_py.spark.open_session", never)
+    words = ["spark", "load", __file__, "--format", "json", "--path", "/{id}"]
+    assert run([*words, "--members", "127.0.0.1:1", "--token-file", token_file]) == 2
+    assert "no member can be reached: 127.0.0.1:1: Connection refused" in capsys.readouterr().err
+
+
+def test_follow_is_told_to_end_and_ends_with_its_batch(
+    spark: Any, token_file: str, tmp_path: Path
+) -> None:
+    """What was begun is in the table, and is not told again by the next run."""
+    from jgroups_py.spark.jobs import follow
+
+    member = Member("A", MemoryNetwork())
+    with member.stack:
+        cluster = {"members": member.place, "tokenfile": token_file}
+        for n in range(50):
+            member.cache.put(f"/n/{n}", "v", n)
+        table = str(tmp_path / "table")
+        done: list[int] = []
+        rows = follow(
+            spark, cluster, table, every="2 seconds", max_rows=10,
+            progress=lambda said: done.append(said["numInputRows"]), until=lambda: bool(done),
+        )  # fmt: skip
+        assert rows == sum(done) and 10 <= rows < 50
+        assert spark.read.parquet(table).count() == rows
+        assert rows + follow(spark, cluster, table, once=True) == 50
+        assert spark.read.parquet(table).select("number").distinct().count() == 50

@@ -1,0 +1,67 @@
+"""A command in a thread of its own: what it returns and raises, and signals, which it never sees."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+
+import pytest
+
+from jgroups_py.tools import stoppable
+
+
+def test_it_returns_and_raises_as_without() -> None:
+    @stoppable.stoppable(lambda: None)
+    def divide(a: int, by: int) -> float:
+        assert threading.current_thread() is not threading.main_thread()
+        return a / by
+
+    assert divide(6, by=3) == 2
+    assert divide.__name__ == "divide"
+    with pytest.raises(ZeroDivisionError):
+        divide(6, by=0)
+
+
+def test_a_signal_reaches_only_who_waits() -> None:
+    """The thread goes on until it is told, and to its end; ``stop`` is called until then."""
+    seen: list[str] = []
+
+    def stop() -> None:
+        seen.append("stop")
+
+    @stoppable.stoppable(stop)
+    def work() -> None:
+        signal.raise_signal(signal.SIGINT)  # Python hands it to the main thread
+        assert stoppable.asked.wait(20)
+        time.sleep(0.7)
+        seen.append("ended")
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            work()
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert seen[0] == "stop" and seen[-1] == "ended" and seen.count("stop") >= 2
+    assert stoppable.asked.is_set()
+
+
+def test_one_that_does_not_end_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stoppable, "END_SECONDS", 0.2)
+    over = threading.Event()
+
+    @stoppable.stoppable(lambda: None)
+    def work() -> None:
+        signal.raise_signal(signal.SIGINT)
+        over.wait(20)
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        begun = time.monotonic()
+        with pytest.raises(KeyboardInterrupt):
+            work()
+        assert time.monotonic() - begun < 10
+    finally:
+        over.set()
+        signal.signal(signal.SIGINT, before)

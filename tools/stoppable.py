@@ -1,0 +1,64 @@
+"""stoppable: a command in a thread of its own, while the main thread waits for it, and for signals.
+
+A KeyboardInterrupt in the middle of a call into Java leaves broken connections and pages of tracebacks.
+So signals never reach the thread that works: it is told, and ends what it does in order.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+import time
+from collections.abc import Callable
+from typing import Final, ParamSpec, TypeVar
+
+P = ParamSpec("P")
+R = TypeVar("R")
+END_SECONDS: Final = 30.0
+"""What is under way may take so long to end; a second signal does not wait."""
+LOOK_EVERY: Final = 0.2
+STOP_EVERY: Final = 0.5
+asked = threading.Event()
+"""Set when the command that runs is to end."""
+
+
+def stoppable(stop: Callable[[], None]) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """``stop`` makes the thread end; it is called from the main one, until that has happened. The command then
+    ends with KeyboardInterrupt."""
+
+    def decorated(function: Callable[P, R]) -> Callable[P, R]:
+        @functools.wraps(function)
+        def call(*args: P.args, **kwargs: P.kwargs) -> R:
+            results: list[R] = []
+            errors: list[BaseException] = []
+            ended = threading.Event()
+
+            def work() -> None:
+                try:
+                    results.append(function(*args, **kwargs))
+                except BaseException as error:
+                    errors.append(error)
+                finally:
+                    ended.set()
+
+            asked.clear()
+            thread = threading.Thread(target=work, daemon=True, name="jgroups-py-command")
+            thread.start()
+            try:
+                # Not join: interrupted, it takes a thread that runs for one that has ended (Python 3.11).
+                while not ended.wait(LOOK_EVERY):
+                    pass
+            except KeyboardInterrupt:
+                asked.set()
+                end = time.monotonic() + END_SECONDS
+                while not ended.is_set() and time.monotonic() < end:
+                    stop()  # again: what it stops may only just begin
+                    ended.wait(STOP_EVERY)
+                raise
+            if errors:
+                raise errors[0]
+            return results[0]
+
+        return call
+
+    return decorated
