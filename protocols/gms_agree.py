@@ -22,7 +22,8 @@ without somebody, which can overtake the goals, is put off until they are there 
 delivered more of a departed sender than the goals never installs it; of one who stays it may.
 
 A round belongs to its coordinator's address and counter; a survivor follows the latest one and
-answers only members of its view. A survivor whose view is as new as the proposed one does not
+answers only members of its view. When that one is given up it goes back to the one before it: it has
+reported to that, too, and hands out nothing until all of them have ended. A survivor whose view is as new as the proposed one does not
 freeze: it reports its view, and the coordinator begins again with a higher number. That is how a
 view that a crashed coordinator sent to some members only is overtaken.
 
@@ -111,6 +112,16 @@ class _Round:
         """Who still fetches; None: not all have reported."""
 
 
+class _Promise:
+    """A round of another coordinator that we have reported to and that has not ended."""
+
+    def __init__(self, number: int, staying: tuple[Address, ...]) -> None:
+        self.number = number
+        self.staying = staying
+        self.decision: tuple[int, Goals, bool] | None = None
+        """What it decided while we followed a later one: proposed id, goals, is an answer wanted."""
+
+
 class Agreement:
     """See the module's docstring. Coordinator and survivor in one; a member may be both."""
 
@@ -121,6 +132,8 @@ class Agreement:
         self._timer = gms.timer(self._on_timeout, "_on_agree_timeout")
         self._follows: tuple[Address, int] | None = None
         """Coordinator and counter of the round we are in as survivor."""
+        self._promises: dict[Address, _Promise] = {}
+        """By coordinator, the latest last; members of the view."""
         self._ended: dict[Address, int] = {}
         """By coordinator: its last round that was given up."""
         self._decided: tuple[int, tuple[Address, ...]] | None = None
@@ -192,6 +205,7 @@ class Agreement:
         self._follow(None)
         members = () if self.gms.view is None else self.gms.view.members
         self._ended = {m: number for m, number in self._ended.items() if m in members}
+        self._promises.clear()
         self._put_off = None
         self._patience.cancel()
         self._hold.cancel()
@@ -236,8 +250,7 @@ class Agreement:
         if self._round is not None:
             self.gms.trace("agree", step="given up")
             self.abandon()
-            self._thaw(tuple(self._frozen))
-            self._release()
+            self._let_go()
 
     def _start(self, departing: tuple[Address, ...]) -> None:
         gms = self.gms
@@ -403,8 +416,12 @@ class Agreement:
             case Kind.FETCH | Kind.DECIDED:
                 proposed, staying, goals = decode_whole(read_fetch, payload)
                 self.gms.believe(proposed)
+                answer = header.index == Kind.FETCH
+                promise = self._promises.get(src)
                 if self._is_for_us((src, header.id), proposed, staying):
-                    self._goals_set(goals, header.index == Kind.FETCH)
+                    self._goals_set(goals, answer)
+                elif promise is not None and promise.number == header.id:
+                    promise.decision = proposed, goals, answer
             case Kind.DONE:
                 if mine and round is not None:
                     self._done(round, src)
@@ -435,7 +452,12 @@ class Agreement:
         leaving = gms.local_address not in staying
         if leaving and not gms.leaver.leaving:
             return  # wrongly suspected: we neither help nor freeze
-        report = self._own_and_known(staying) if leaving else self._freeze(staying)
+        if leaving:
+            report = self._own_and_known(staying)
+        else:
+            report = self._freeze(staying)
+            self._promises.pop(src, None)
+            self._promises[src] = _Promise(number, staying)
         self._report(src, number, report or Digest())
 
     def _thaw_wanted(self, src: Address, number: int) -> None:
@@ -443,11 +465,29 @@ class Agreement:
         if number <= self._ended.get(src, 0):
             return
         self._ended[src] = number
+        promise = self._promises.get(src)
+        if promise is not None and promise.number <= number:
+            del self._promises[src]
         if self._follows is not None and self._follows[0] == src and self._follows[1] <= number:
             self._follow(None)
+            self._let_go()
+
+    def _let_go(self) -> None:
+        """A round was given up: back to the one before it that we have reported to, or on."""
+        if not self._promises:
             self._take_put_off()
             self._thaw(tuple(self._frozen))
             self._release()
+            return
+        src, promise = next(reversed(self._promises.items()))
+        self._freeze(promise.staying)
+        if self._follows != (src, promise.number):
+            self._follow((src, promise.number))
+            if promise.decision is not None:
+                proposed, goals, answer = promise.decision
+                self._decided = proposed, promise.staying
+                self._goals_set(goals, answer)
+        self._take_put_off()
 
     def _is_for_us(
         self, round: tuple[Address, int], proposed: int, staying: tuple[Address, ...]
@@ -556,6 +596,7 @@ class Agreement:
     def _on_hold(self) -> None:
         """The coordinator is gone or cut off: better go on."""
         self.gms.holds_expired += 1
+        self._promises.clear()
         self.gms.trace("agree", step="held for too long")
         self.gms.pass_event_down(Release())
 
@@ -572,6 +613,7 @@ class Agreement:
             assert gms.view is not None and gms.changes.acting
             assert all(m in gms.view for m in round.departing)
         assert gms.local_address not in self._frozen
+        assert not self._promises or (gms.view is not None and self._hold.armed)
 
 
 def _encode_freeze(proposed: int, staying: tuple[Address, ...]) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -129,6 +130,37 @@ def test_what_is_held_is_handed_out_when_the_round_is_given_up(net: Any) -> None
     net.pump()
     assert a.held is b.held is None and b.view == ("A", "B", "C", "D")
     assert not b.gms.agreement._hold.armed and b.frozen == set()
+
+
+@pytest.mark.parametrize("decided_first", [True, False])
+def test_who_has_reported_to_two_rounds_holds_until_both_have_ended(
+    net: Any, decided_first: bool
+) -> None:
+    """B suspects A for a moment, while A makes a view without D; all that C has is in A's goals."""
+    a, b, c, d, e = net.group("ABCDE")
+    net.delivered("A", A=4, B=4, C=4, E=4)
+    d.dead = True
+    net.lose = lambda src, dest, batch: src is e and AGREE_ID in batch.headers
+    net.suspect("A", "D")
+    net.pump()
+    assert c.held is not None, "reported to A, which waits for E"
+    b.gms.config = replace(b.gms.config, agree_timeout=100.0)
+    net.suspect("B", "A", "D")
+    net.pump()
+    assert c.gms.agreement._follows[0] == b.address
+    net.lose = lambda src, dest, batch: (
+        (src is e and AGREE_ID in batch.headers) or (src is a and dest is b)
+    )
+    if decided_first:
+        net.run(a.gms.config.agree_timeout + 0.1)
+        assert c.view == ("A", "B", "C", "D", "E"), "overtaken by B's"
+    net.unsuspect("B", "A", "D")
+    net.pump()
+    if not decided_first:
+        assert c.held is not None and c.gms.agreement._follows[0] == a.address
+        net.run(a.gms.config.agree_timeout + 0.1)
+    assert c.view == ("A", "B", "C", "E") and c.held is None
+    assert c.gms.agreement._promises == {}
 
 
 def test_joins_do_not_need_a_round(net: Any) -> None:
