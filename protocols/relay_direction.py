@@ -104,7 +104,7 @@ class Direction:
         if relayed and not relays:
             relay.buffer.clear()
             relay.state.trimmed = {}
-            relay.home.forgetting = {}
+            relay.home.end_forgetting(list(relay.home.forgetting))
         elif relays:
             relay.keeping.trim()
             if not relayed and relay.is_holder:

@@ -131,11 +131,7 @@ class Home:
         relay = self.relay
         told = [o for o, serial in self.forgetting.items() if self.is_stable(serial, others)]
         if told:
-            for origin in told:
-                del self.forgetting[origin]
-                self.trim_serials.pop(origin, None)
-                for session in relay.bridge.sessions.values():
-                    session.forget(origin)
+            self.end_forgetting(told)
             relay.bridge.tell_known()
         self.forget_silent()
         if not relay.is_relaying:
@@ -154,6 +150,14 @@ class Home:
             for origin in due:
                 self.forgetting[origin] = serial
 
+    def end_forgetting(self, origins: list[bytes]) -> None:
+        """All at home have forgotten them: so do sessions with other sites."""
+        for origin in origins:
+            self.forgetting.pop(origin, None)
+            self.trim_serials.pop(origin, None)
+            for session in self.relay.bridge.sessions.values():
+                session.forget(origin)
+
     def forget_again(self) -> None:
         """Members that come back by a merge have missed what was forgotten meanwhile."""
         relay = self.relay
@@ -170,10 +174,9 @@ class Home:
         due = [o for o in silent if relay.now >= self.gone_at[o] + relay.config.gap_wait]
         for origin in due:
             del self.gone_at[origin]
-            # Other sites may have heard of it from a relay of another half of ours.
-            for session in relay.bridge.sessions.values():
-                session.forget(origin)
         if due:
+            # Other sites may have heard of it from a relay of another half of ours.
+            self.end_forgetting(due)
             relay.bridge.tell_known()
         return len(due) < len(silent)
 
@@ -203,9 +206,7 @@ class Home:
         if self.gone_at:
             gone = list(self.gone_at)
             self.relay.forget_home(gone)
-            for session in self.relay.bridge.sessions.values():
-                for origin in gone:
-                    session.forget(origin)
+            self.end_forgetting(gone)
 
     def give_up_missing(self) -> bool:
         """GAPs for what no buffer has; True while something is missing."""

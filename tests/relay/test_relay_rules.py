@@ -519,6 +519,22 @@ def test_who_said_nothing_here_is_forgotten_also_where_another_site_heard_of_it(
     assert origin not in session.acked and origin not in net.members["R"].relay.known_origins()
 
 
+def test_who_is_being_forgotten_when_its_site_stops_relaying_is_forgotten_altogether() -> None:
+    net = started()
+    net.send("O", 2)
+    net.settle(2)
+    origin, relay = id_of(net, "O"), net.members["R"].relay
+    session = session_of(net.members["R"])
+    assert origin in session.cursor
+    net.crash("O")
+    while origin not in relay.home.forgetting:
+        net.settle(0.01)
+    net.members["Y"].relay.promote()
+    net.settle(20)
+    assert not relay.is_relaying and relay.home.forgetting == {}
+    assert origin not in session.cursor and origin not in session.acked
+
+
 def test_who_was_just_lost_is_still_known_to_other_sites() -> None:
     """It may live on beyond a partition, with another relay."""
     net = started()
