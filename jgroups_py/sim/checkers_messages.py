@@ -53,8 +53,8 @@ class _Track:
 class _Seen:
     tracks: dict[tuple[Address, int], _Track] = field(default_factory=dict)
     view: View | None = None
-    jumped: bool = False
-    """A state came since that view; it may contain what was sent after the next."""
+    jumped: int = 0
+    """A state came: it may contain what was sent after so many of the next views."""
 
     def track(self, origin: Address, kind: int) -> _Track:
         track = self.tracks.get((origin, kind))
@@ -159,10 +159,18 @@ class Messages:
         elif track.known and number < track.last:
             check = "fifo" if kind == MULTICAST else check
             self._say(check, member, f"{name} after {track.last}")
+        elif kind == UNICAST and self._has_unread_view_without(origin, member):
+            return
         elif track.known and not track.apart and self.of_site.get(origin) == member.site:
             self._say(check, member, f"{name} right after {track.last}")
 
     # --- views
+
+    def _has_unread_view_without(self, origin: Address, member: Member) -> bool:
+        """Its connection ended with that view, whether its reader has come to it or not."""
+        sender = self._members.get(origin)
+        unread = () if sender is None else sender.unread
+        return any(isinstance(v, View) and member.address not in v for v in unread)
 
     def on_view(self, member: Member, view: View) -> None:
         seen = self._seen[member.address]
@@ -171,7 +179,7 @@ class Messages:
         if old is None:
             return
         merged = isinstance(view, MergeView)
-        jumped, seen.jumped = seen.jumped, False
+        jumped, seen.jumped = seen.jumped, max(0, seen.jumped - 1)
         if view.left_since(old) and not merged and not jumped and self._in_time(member, old):
             for stays in view:
                 track = seen.tracks.get((stays, MULTICAST))
@@ -251,7 +259,8 @@ class Messages:
         if state is None:
             return
         seen = self._seen[member.address]
-        seen.jumped = True
+        # Views that were held back for it stand behind it, with less in them.
+        seen.jumped = max(1, sum(isinstance(item, View) for item in member.unread))
         for raw, number, apart in msgspec.msgpack.decode(state, type=_STATE):
             track = seen.track(UUID(raw), MULTICAST)
             if raw == member.address and number < track.last and not apart:
