@@ -23,6 +23,9 @@ FORGOTTEN_MAX: Final = 1000
 back."""
 FORGOTTEN_AGES: Final = 2.0
 """For how long, in ``max_age`` of RELAY: nobody's buffer holds anything of them by then."""
+FORGOTTEN_LEAST: Final = 300.0
+"""But no less than these seconds: a part of their site that was cut off may still give up what it
+lacks of them."""
 
 
 def raise_to(numbers: Numbers, other: Mapping[bytes, int]) -> None:
@@ -56,7 +59,7 @@ class RelayState:
 
     def __init__(self, site: str, primary: str, sites: Iterable[str], max_age: float = 0.0) -> None:
         self.site = site
-        self._remember = FORGOTTEN_AGES * max_age
+        self._remember = max(FORGOTTEN_AGES * max_age, FORGOTTEN_LEAST) if max_age else 0.0
         """Seconds; 0: without limit."""
         self.sites: dict[str, None] = {name: None for name in sites if name != site}
         """Other sites that count for the trim."""

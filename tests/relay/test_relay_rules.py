@@ -597,5 +597,7 @@ def test_the_forgotten_of_other_sites_are_remembered_for_a_while_and_a_thousand(
     assert list(state.left["SFO"]) == many[2:]
     assert not state.comes_back("SFO", many[0]) and state.comes_back("SFO", many[2])
     assert state.has("SFO", many[2]) == 3
-    state.forget_remote("SFO", [], 120.1)
+    state.forget_remote("SFO", [], 399.9)
+    assert len(state.left["SFO"]) == 999, "although max_age is only 10 s"
+    state.forget_remote("SFO", [], 400.1)
     assert state.left == {}
