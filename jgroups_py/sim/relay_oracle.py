@@ -23,28 +23,32 @@ A ``Violation`` names invariant, member, time, and the world's seed.
 
 from __future__ import annotations
 
-import zlib
 from array import array
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from jgroups_py.batch import Batch
 from jgroups_py.events import StateReceived
 from jgroups_py.headers import FragHeader
-from jgroups_py.message import MessageType
 from jgroups_py.protocols.relay import RELAY
-from jgroups_py.protocols.relay_buffer import Buffer
 from jgroups_py.protocols.relay_status import RelayNumbers, numbers_of
 from jgroups_py.protocols.relay_wire import DONT_LOOPBACK, ID, OOB, UNNUMBERED
+from jgroups_py.sim.relay_tables import (
+    Origin,
+    Run,
+    Site,
+    Track,
+    Watched,
+    missing_in,
+    sums_of,
+    without,
+)
 from jgroups_py.view import MergeView, View
 
 if TYPE_CHECKING:
     from jgroups_py.sim.host import Host
     from jgroups_py.sim.member import Member
     from jgroups_py.sim.world import World
-
-Span = tuple[int, int]
 
 
 class Violation(AssertionError):
@@ -59,143 +63,17 @@ class Violation(AssertionError):
         self.problem = problem
 
 
-@dataclass(slots=True, eq=False)
-class _Origin:
-    """One incarnation as a sender."""
-
-    watched: _Watched
-    sums: array[int] = field(default_factory=lambda: array("L"))
-    """A checksum of each payload; number n is at n - 1 - dropped."""
-    dropped: int = 0
-    """Numbers whose checksums are gone: everybody has had them."""
-    quiet: dict[int, None] = field(default_factory=dict)
-    """Numbers that are not looped back."""
-    first_at: float = 0.0
-
-    @property
-    def sent(self) -> int:
-        return self.dropped + len(self.sums)
-
-    def sum_of(self, number: int) -> int | None:
-        """None: it was not sent, or its checksum is gone."""
-        at = number - 1 - self.dropped
-        return self.sums[at] if 0 <= at < len(self.sums) else None
-
-    def find(self, checksum: int, first: int) -> int:
-        """The lowest number from ``first`` on with that checksum; 0: none."""
-        try:
-            at = self.sums.index(checksum, max(0, first - 1 - self.dropped))
-        except ValueError:
-            return 0
-        return self.dropped + at + 1
-
-
-@dataclass(slots=True)
-class _Track:
-    """What one application was delivered of one origin."""
-
-    last: int = 0
-    exact: bool = True
-    """The next one must be ``last + 1``; else the next one tells where it begins."""
-    early: dict[int, None] = field(default_factory=dict)
-    """Out-of-band messages beyond it."""
-
-    def reach(self, number: int) -> None:
-        """It is at ``number`` now, and has what came early right behind."""
-        self.last = number
-        while self.early and self.last + 1 in self.early:
-            self.last += 1
-            del self.early[self.last]
-
-
-@dataclass(slots=True)
-class _Run:
-    """Messages that RELAY handed to the application."""
-
-    origin: bytes
-    number: int | None
-    sums: list[int]
-    oob: bool
-
-
-@dataclass(slots=True, eq=False)
-class _Watched:
-    """One incarnation of a member."""
-
-    member: Member
-    relay: RELAY
-    site: _Site
-    raw: bytes
-    stream: list[_Run | View] = field(default_factory=list)
-    tracks: dict[bytes, _Track] = field(default_factory=dict)
-    view: View | None = None
-    since: float = 0.0
-    """When it had its first view."""
-    begun: bool = False
-    complete: bool = False
-    relaying: bool = False
-    fell: bool = False
-    """It was a holder when it went."""
-    given_up: bool = False
-    """It is cut off for good: for the others as good as dead."""
-    apart: bool = False
-    """It may have less than what was trimmed, until it is seen to have caught up."""
-    states: int = 0
-    gaps: int = 0
-    skipped: dict[bytes, list[Span]] = field(default_factory=dict)
-    delivered: Mapping[bytes, int] = field(default_factory=dict)
-    trimmed: Mapping[bytes, int] = field(default_factory=dict)
-    digest: dict[str, Mapping[bytes, int]] = field(default_factory=dict)
-    forwarded: dict[str, Mapping[bytes, int]] = field(default_factory=dict)
-    cursors: list[Mapping[bytes, int]] = field(default_factory=list)
-    held: tuple[int, int, int] = (0, 0, 0)
-
-    @property
-    def name(self) -> str:
-        name, nth = self.member.name, self.member.incarnation
-        return f"{self.site.name}.{name}" + (f"#{nth}" if nth > 1 else "")
-
-    def has(self, raw: bytes) -> int:
-        track = self.tracks.get(raw)
-        return 0 if track is None else track.last
-
-
-@dataclass(slots=True, eq=False)
-class _Site:
-    name: str
-    members: list[_Watched] = field(default_factory=list)
-    trimmed: dict[bytes, int] = field(default_factory=dict)
-    """The highest that any member had."""
-    agreed: dict[tuple[Any, bytes], tuple[int, _Watched]] = field(default_factory=dict)
-    """By view and departed origin: what the first member to install it had."""
-    fallen: int = 0
-    """Holders lost since all were complete."""
-    spare: int = 0
-    """How many holders may fall from then on."""
-    excused: dict[bytes, int] = field(default_factory=dict)
-    """Numbers that may be missing: of departed origins after too many falls, and from before the
-    site was primary."""
-    overflowed: bool = False
-    disturbed: bool = False
-    """It was split, or empty, for a while: what was under way then may be given up."""
-    due: bool = False
-    """I3 is to be looked at."""
-
-    def living(self) -> list[_Watched]:
-        return [w for w in self.members if w.member.alive and not w.given_up]
-
-
 class RelayOracle:
     """See the module's docstring. A ``World`` makes one when a stack with RELAY is started."""
 
     def __init__(self, world: World) -> None:
         self.world = world
-        self.sites: dict[str, _Site] = {}
+        self.sites: dict[str, Site] = {}
         self.deliveries = 0
-        self._origins: dict[bytes, _Origin] = {}
+        self._origins: dict[bytes, Origin] = {}
         self._forgot: dict[tuple[str, bytes], None] = {}
         """(site, origin of another): a member of the site has forgotten it."""
-        self._hosts: dict[Host, _Watched] = {}
+        self._hosts: dict[Host, Watched] = {}
         world.after_each_step.append(self._after_step)
         world.on_record.append(self._on_record)
 
@@ -203,12 +81,12 @@ class RelayOracle:
 
     def watch(self, member: Member, relay: RELAY) -> None:
         """Before the member is connected."""
-        site = self.sites.setdefault(relay.config.site, _Site(relay.config.site))
+        site = self.sites.setdefault(relay.config.site, Site(relay.config.site))
         raw = bytes(member.address)
-        watched = _Watched(member, relay, site, raw)
+        watched = Watched(member, relay, site, raw)
         site.members.append(watched)
         self._hosts[member.host] = watched
-        self._origins[raw] = _Origin(watched)
+        self._origins[raw] = Origin(watched)
 
     def give_up(self, members: Iterable[Member]) -> None:
         """These are cut off for good: the rest must come to rest without them."""
@@ -229,7 +107,7 @@ class RelayOracle:
         if batch.transient & DONT_LOOPBACK:
             first = origin.sent + 1
             origin.quiet.update(dict.fromkeys(range(first, first + len(batch))))
-        origin.sums.extend(_sums(batch))
+        origin.sums.extend(sums_of(batch))
 
     def offered(self, member: Member, item: Any) -> None:
         """RELAY has put ``item`` into the application's stream."""
@@ -242,7 +120,7 @@ class RelayOracle:
             assert item.src is not None
             header = item.headers.get(ID)
             number = header.id if type(header) is FragHeader else None
-            run = _Run(bytes(item.src), number, _sums(item), bool(item.flags & OOB))
+            run = Run(bytes(item.src), number, sums_of(item), bool(item.flags & OOB))
             watched.stream.append(run)
 
     def _on_record(self, _at: float, member: Member, what: str, _more: dict[str, Any]) -> None:
@@ -256,13 +134,13 @@ class RelayOracle:
             self._fall(watched)
 
     @staticmethod
-    def _fall(watched: _Watched) -> None:
+    def _fall(watched: Watched) -> None:
         """A holder has gone, for good."""
         if not watched.fell:
             watched.fell = True
             watched.site.fallen += 1
 
-    def _is_holder(self, watched: _Watched) -> bool:
+    def _is_holder(self, watched: Watched) -> bool:
         """Does anybody who lives count on its buffer?"""
         address = watched.member.address
         for other in watched.site.living():
@@ -329,7 +207,7 @@ class RelayOracle:
             site.due = False
             self._check_site(site)
 
-    def _fail(self, invariant: str, watched: _Watched, problem: str) -> None:
+    def _fail(self, invariant: str, watched: Watched, problem: str) -> None:
         world = self.world
         raise Violation(invariant, watched.name, world.now, world.seed, problem)
 
@@ -339,7 +217,7 @@ class RelayOracle:
 
     # --- I1
 
-    def _begin(self, watched: _Watched, numbers: RelayNumbers) -> None:
+    def _begin(self, watched: Watched, numbers: RelayNumbers) -> None:
         """The member learned where its streams begin (joined, or was given a state)."""
         first = not watched.begun
         watched.begun = numbers.begun
@@ -350,16 +228,16 @@ class RelayOracle:
             watched.apart = True
         taken: dict[bytes, int] = {}
         for item in watched.stream:
-            if isinstance(item, _Run):
+            if isinstance(item, Run):
                 taken[item.origin] = taken.get(item.origin, 0) + len(item.sums)
         known = [(raw, n) for table in numbers.left.values() for raw, (n, _) in table.items()]
         known += [entry for table in numbers.site_digest.values() for entry in table.items()]
         for raw, number in known:
-            watched.tracks[raw] = _Track(max(0, number - taken.get(raw, 0)))
+            watched.tracks[raw] = Track(max(0, number - taken.get(raw, 0)))
         for site in self.sites.values():
             self._check_member_has(site, watched)
 
-    def _take(self, watched: _Watched) -> None:
+    def _take(self, watched: Watched) -> None:
         stream, watched.stream = watched.stream, []
         for item in stream:
             if isinstance(item, View):
@@ -367,7 +245,7 @@ class RelayOracle:
             else:
                 self._take_run(watched, item)
 
-    def _take_run(self, watched: _Watched, run: _Run) -> None:
+    def _take_run(self, watched: Watched, run: Run) -> None:
         origin = self._origins.get(run.origin)
         if origin is None:
             self._fail("I1", watched, f"delivered of {run.origin.hex()[:8]}, whom nobody started")
@@ -382,20 +260,20 @@ class RelayOracle:
             at = None if number is None else number + offset
             self._take_one(watched, origin, track, checksum, at, home, run.oob)
 
-    def _begin_track(self, watched: _Watched, origin: _Origin) -> _Track:
+    def _begin_track(self, watched: Watched, origin: Origin) -> Track:
         if origin.watched.site is not watched.site:
             # What a joiner begins with was taken from its digest; who had been forgotten is not in it.
             back = (watched.site.name, origin.watched.raw) in self._forgot
-            return _Track(0, not back or origin.first_at > watched.since)
+            return Track(0, not back or origin.first_at > watched.since)
         if origin.watched is watched:
-            return _Track(0, origin.first_at >= watched.since)  # else a state may contain it
-        return _Track(0, watched.view is not None and origin.first_at > watched.since)
+            return Track(0, origin.first_at >= watched.since)  # else a state may contain it
+        return Track(0, watched.view is not None and origin.first_at > watched.since)
 
     def _take_one(
         self,
-        watched: _Watched,
-        origin: _Origin,
-        track: _Track,
+        watched: Watched,
+        origin: Origin,
+        track: Track,
         checksum: int,
         at: int | None,
         home: bool,
@@ -433,7 +311,7 @@ class RelayOracle:
         track.exact = True
         track.reach(number)
 
-    def _note_gaps(self, watched: _Watched) -> None:
+    def _note_gaps(self, watched: Watched) -> None:
         """Reads what the member says to be missing."""
         watched.gaps = watched.relay.gaps
         shown = {f"{raw.hex()[:8]}:{o.watched.site.name}": raw for raw, o in self._origins.items()}
@@ -445,7 +323,7 @@ class RelayOracle:
                     if (lost.first, lost.last) not in spans:
                         spans.append((lost.first, lost.last))
 
-    def _may_skip(self, watched: _Watched, origin: _Origin, first: int, last: int) -> bool:
+    def _may_skip(self, watched: Watched, origin: Origin, first: int, last: int) -> bool:
         """Was it told that ``first .. last`` do not come?"""
         raw = origin.watched.raw
         if origin.watched.site is watched.site:
@@ -453,12 +331,12 @@ class RelayOracle:
         base = max((w.relay.state.base.get(raw, 0) for w in origin.watched.site.members), default=0)
         left = [(max(first, base + 1), last)]
         for span in watched.skipped.get(raw, ()):
-            left = [rest for part in left for rest in _without(part, span)]
+            left = [rest for part in left for rest in without(part, span)]
         return not any(a <= b for a, b in left)
 
     # --- views: I4
 
-    def _take_view(self, watched: _Watched, view: View) -> None:
+    def _take_view(self, watched: Watched, view: View) -> None:
         old, watched.view = watched.view, view
         site = watched.site
         site.due = True
@@ -482,9 +360,9 @@ class RelayOracle:
             mine = own[0].members if own else ()
         for member in view.members:
             if member not in mine:
-                watched.tracks.setdefault(bytes(member), _Track()).exact = False
+                watched.tracks.setdefault(bytes(member), Track()).exact = False
 
-    def _departed(self, watched: _Watched, old: View, view: View, raw: bytes, merged: bool) -> None:
+    def _departed(self, watched: Watched, old: View, view: View, raw: bytes, merged: bool) -> None:
         origin = self._origins.get(raw)
         if origin is None:
             return
@@ -515,7 +393,7 @@ class RelayOracle:
 
     # --- I2
 
-    def _check_sent(self, watched: _Watched, what: str, table: Mapping[bytes, int]) -> None:
+    def _check_sent(self, watched: Watched, what: str, table: Mapping[bytes, int]) -> None:
         for raw, number in table.items():
             origin = self._origins.get(raw)
             if number and (origin is None or number > origin.sent):
@@ -524,7 +402,7 @@ class RelayOracle:
                     "I2", watched, f"{what} of {self._name(raw)} is {number}, sent were {sent}"
                 )
 
-    def _check_digest(self, watched: _Watched, numbers: RelayNumbers) -> None:
+    def _check_digest(self, watched: Watched, numbers: RelayNumbers) -> None:
         for name, table in numbers.site_digest.items():
             before = watched.digest.get(name, {})
             if table == before:
@@ -538,10 +416,10 @@ class RelayOracle:
                     self._check_told(watched, raw, number)
         watched.digest = {s: dict(n) for s, n in numbers.site_digest.items()}
 
-    def _check_told(self, watched: _Watched, raw: bytes, number: int) -> None:
+    def _check_told(self, watched: Watched, raw: bytes, number: int) -> None:
         """The site digest is what the application was delivered, or told not to wait for."""
         origin = self._origins[raw]
-        track = watched.tracks.setdefault(raw, _Track())
+        track = watched.tracks.setdefault(raw, Track())
         if track.last == number:
             return
         if track.last < number and self._may_skip(watched, origin, track.last + 1, number):
@@ -553,7 +431,7 @@ class RelayOracle:
             f"site_digest of {self._name(raw)} is {number}, delivered were {track.last}",
         )
 
-    def _check_trimmed(self, watched: _Watched, numbers: RelayNumbers) -> None:
+    def _check_trimmed(self, watched: Watched, numbers: RelayNumbers) -> None:
         site = watched.site
         watched.trimmed = dict(numbers.trimmed)
         for raw, number in numbers.trimmed.items():
@@ -570,7 +448,7 @@ class RelayOracle:
                     if other.begun:
                         self._check_has(watched, raw, number, other)
 
-    def _check_has(self, watched: _Watched, raw: bytes, number: int, other: _Watched) -> None:
+    def _check_has(self, watched: Watched, raw: bytes, number: int, other: Watched) -> None:
         have = other.has(raw)
         if have >= number:
             return
@@ -585,12 +463,12 @@ class RelayOracle:
         )
 
     @staticmethod
-    def _is_in_view(watched: _Watched) -> bool:
+    def _is_in_view(watched: Watched) -> bool:
         """Has another member of its site it in its view?"""
         views = [w.view for w in watched.site.living() if w is not watched]
         return any(view is not None and watched.member.address in view for view in views)
 
-    def _check_member_has(self, site: _Site, watched: _Watched) -> None:
+    def _check_member_has(self, site: Site, watched: Watched) -> None:
         """A joiner begins: it is held to what was trimmed."""
         if site is watched.site or watched.apart:
             return
@@ -607,7 +485,7 @@ class RelayOracle:
                         f"begins with {table.get(raw, 0)} of {self._name(raw)}, trimmed are {number}",
                     )
 
-    def _caught_up(self, watched: _Watched) -> bool:
+    def _caught_up(self, watched: Watched) -> bool:
         """Is its site one again, and has it what was trimmed?"""
         if not self._settled(watched.site):
             return False
@@ -620,7 +498,7 @@ class RelayOracle:
 
     # --- I5
 
-    def _check_buffer(self, watched: _Watched, numbers: RelayNumbers) -> None:
+    def _check_buffer(self, watched: Watched, numbers: RelayNumbers) -> None:
         buffer, config = numbers.buffer, watched.relay.config
         if buffer.messages - buffer.spilled > config.max_messages:
             self._fail("I5", watched, f"{buffer.messages} messages in the buffer")
@@ -636,7 +514,7 @@ class RelayOracle:
 
     # --- I3
 
-    def _settled(self, site: _Site) -> bool:
+    def _settled(self, site: Site) -> bool:
         """Do all who live share one view, and nobody else is in it?"""
         living = site.living()
         views = {id(w.view): w.view for w in living}
@@ -648,7 +526,7 @@ class RelayOracle:
             first.members
         ) == len(living)
 
-    def _check_site(self, site: _Site) -> None:
+    def _check_site(self, site: Site) -> None:
         living = [w for w in site.living() if w.begun]
         if any(w.relay.overflowed for w in living):
             site.overflowed = True
@@ -669,7 +547,7 @@ class RelayOracle:
             if origin is None and self._origins[raw].watched.member.alive:
                 continue
             own = [] if origin is None else [origin.relay.buffer]
-            missing = _missing([*own, *sources], raw, low, highest)
+            missing = missing_in([*own, *sources], raw, low, highest)
             if not missing:
                 continue
             if origin is None and site.fallen > site.spare:
@@ -685,7 +563,7 @@ class RelayOracle:
             site.fallen = 0
             site.spare = len(holders) - 1
 
-    def _highest(self, living: list[_Watched]) -> dict[bytes, int]:
+    def _highest(self, living: list[Watched]) -> dict[bytes, int]:
         """What survivors delivered of the site's origins."""
         highest: dict[bytes, int] = {}
         site = living[0].site
@@ -782,28 +660,3 @@ class RelayOracle:
                                 f"{number} were delivered at home"
                             )
         return None
-
-
-def _sums(batch: Batch) -> list[int]:
-    if batch.type not in (MessageType.BYTES, MessageType.EMPTY, MessageType.NIO):
-        return [batch.type] * len(batch)
-    crc = zlib.crc32
-    return [0 if p is None else crc(p) for p in batch.payloads]
-
-
-def _without(part: Span, span: Span) -> list[Span]:
-    """What of ``part`` is not in ``span``."""
-    (a, b), (c, d) = part, span
-    if d < a or c > b:
-        return [part]
-    return [rest for rest in ((a, c - 1), (d + 1, b)) if rest[0] <= rest[1]]
-
-
-def _missing(buffers: Iterable[Buffer], raw: bytes, low: int, high: int) -> list[Span]:
-    """What of ``low .. high`` is in none of them."""
-    spans = [(low, high)]
-    for buffer in buffers:
-        spans = [rest for a, b in spans for rest in buffer.missing(raw, a, b)]
-        if not spans:
-            break
-    return spans
