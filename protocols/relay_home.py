@@ -174,6 +174,7 @@ class Home:
         due = [o for o in silent if relay.now >= self.gone_at[o] + relay.config.gap_wait]
         for origin in due:
             del self.gone_at[origin]
+            relay.state.is_over(origin)
         if due:
             # Other sites may have heard of it from a relay of another half of ours.
             self.end_forgetting(due)

@@ -106,6 +106,10 @@ class RelayState:
                 del self._beyond[origin]
         self.delivered[origin] = have
 
+    def is_over(self, origin: bytes) -> None:
+        """It has gone: what is missing below its out-of-band messages will not come."""
+        self._beyond.pop(origin, None)
+
     def advance(self, site: str, origin: bytes, number: int) -> None:
         """The site digest now is this."""
         self.site_digest.setdefault(site, {})[origin] = number

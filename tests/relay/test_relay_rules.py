@@ -519,6 +519,16 @@ def test_who_said_nothing_here_is_forgotten_also_where_another_site_heard_of_it(
     assert origin not in session.acked and origin not in net.members["R"].relay.known_origins()
 
 
+def test_who_departs_with_an_out_of_band_message_beyond_a_gap_leaves_nothing() -> None:
+    """Nothing was delivered of it in order: it counts as silent."""
+    net = started()
+    origin, state = id_of(net, "O"), net.members["M"].relay.state
+    state.note_delivered(origin, 2, 2, in_order=False)
+    net.crash("O")
+    net.settle(60)
+    assert origin not in state._beyond
+
+
 def test_who_is_being_forgotten_when_its_site_stops_relaying_is_forgotten_altogether() -> None:
     net = started()
     net.send("O", 2)
