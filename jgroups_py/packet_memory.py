@@ -93,6 +93,10 @@ class PacketReader:
             self._shapes.clear()
         self._shapes[data[:_KEY]] = shape
 
+    def forget(self) -> None:
+        """Some senders may have gone; those that are here are soon known again."""
+        self._shapes.clear()
+
     def __len__(self) -> int:
         """Shapes remembered."""
         return len(self._shapes)

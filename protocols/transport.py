@@ -173,7 +173,8 @@ class TP(Protocol):
 
     def __init__(self, config: ConfigBase | None = None, **attributes: Any) -> None:
         super().__init__(config, **attributes)
-        self.decode: Callable[[bytes], Packet] = PacketReader().decode
+        self._reader = PacketReader()
+        self.decode: Callable[[bytes], Packet] = self._reader.decode
         """The simulator puts a cache in front of it: there many members are handed the same bytes,
         and nobody changes a packet."""
 
@@ -256,6 +257,7 @@ class TP(Protocol):
                 self._learn(member, physical, name)
             case ViewChange(view, _):
                 self.joined = True
+                self._reader.forget()
                 self._on_view(view.members)
 
     def answer(self, query: Query) -> Any:

@@ -88,7 +88,7 @@ REAL_SETTINGS: Final = {
     "FD_ALL3.timeout": 10.0,
     "FD_ALL3.interval": 2.0,
     "GMS.agree_timeout": 15.0,
-    "RELAY.max_age": 240.0,
+    "RELAY.max_age": 150.0,
 }
 """Detection so that a busy machine expels nobody; what RELAY remembers by age is full in time."""
 

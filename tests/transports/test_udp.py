@@ -240,6 +240,15 @@ def test_the_address_table_is_bounded_but_keeps_members() -> None:
     assert stack.stack.ask(GetPhysical(make_address(8))) is None
 
 
+def test_with_each_view_the_shapes_of_packets_are_learned_anew() -> None:
+    """Else those of members that have gone would stay until there are too many."""
+    stack, udp = opened()
+    stack.handle(Datagram(1, packet_of(run(A, b"x", src=B)), THERE))
+    assert len(udp._reader) == 1
+    stack.event_down(ViewChange(view(A, B), None))
+    assert len(udp._reader) == 0
+
+
 def test_a_former_member_is_forgotten_after_a_while() -> None:
     stack, _ = opened()
     stack.event_down(PhysicalAddress(B, IpAddress(*THERE), "B"))
