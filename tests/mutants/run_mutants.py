@@ -66,7 +66,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def choose(
     catalogue: Sequence[Mutant], areas: Sequence[str], names: Sequence[str], pick: str
 ) -> list[Mutant]:
-    """The mutants asked for; with ``pick`` in an order that depends on it."""
+    """The mutants asked for; with ``pick`` in an order that depends on it, and without those that are
+    known to survive: to see that takes all of their checks."""
     for wanted, known in (
         (areas, {m.area for m in catalogue}),
         (names, {m.name for m in catalogue}),
@@ -79,6 +80,7 @@ def choose(
         if (not areas and not names) or mutant.area in areas or mutant.name in names
     ]
     if pick:
+        chosen = [mutant for mutant in chosen if not mutant.survives]
         chosen.sort(key=lambda m: hashlib.sha256(f"{pick} {m.name}".encode()).digest())
     return chosen
 

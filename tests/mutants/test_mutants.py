@@ -144,7 +144,9 @@ def test_the_table_keeps_rows_that_were_not_run(tmp_path: Path) -> None:
 def test_a_key_decides_the_order() -> None:
     first = choose(CATALOGUE, [], [], "one")
     assert first == choose(CATALOGUE, [], [], "one") != choose(CATALOGUE, [], [], "two")
-    assert sorted(m.name for m in first) == sorted(m.name for m in CATALOGUE)
+    known = [m.name for m in CATALOGUE if m.survives]
+    assert known, "to see that one survives takes too long for a share"
+    assert sorted([m.name for m in first] + known) == sorted(m.name for m in CATALOGUE)
     assert choose(CATALOGUE, [], [first[0].name], "one") == [first[0]]
 
 
