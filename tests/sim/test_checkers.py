@@ -34,6 +34,7 @@ class Stage:
             incarnation=1,
             site=site,
             late_rounds=0,
+            unread=[],
             world=SimpleNamespace(now=1.0),
         )
         self.members[name] = member
@@ -133,6 +134,15 @@ def test_unicasts_have_their_own_numbers(stage: Stage) -> None:
     one, two, three = stage.sends("A", 3, to="B")
     stage.gets("B", "A", one, three, two, dest="B")
     assert stage.checks == ["unicast", "unicast"]
+
+
+def test_a_connection_ends_with_a_view_that_its_sender_has_not_read_yet(stage: Stage) -> None:
+    one, two, three = stage.sends("A", 3, to="B")
+    stage.gets("B", "A", one, dest="B")
+    alone = (stage.members["A"].address,)
+    stage.members["A"].unread.append(View(ViewId(alone[0], 9), alone))
+    stage.gets("B", "A", three, dest="B")
+    assert stage.checks == [] and two
 
 
 def test_agreement(stage: Stage) -> None:
