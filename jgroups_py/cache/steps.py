@@ -57,9 +57,7 @@ class Invocation(Interceptor):
             self._counts["failed_calls"] += 1
             raise
         finally:
-            self._under_way -= 1
-            if self._closed and not self._under_way:
-                self._idle.set()
+            self._ended()
         if self._evictor.is_over() and not self._closed:
             # The call is done and must say so, even if its caller is cancelled just now.
             with trio.CancelScope(shield=True):
@@ -79,7 +77,7 @@ class Invocation(Interceptor):
     async def around_write(self) -> AsyncIterator[None]:
         """As ``handle``, for a write past the other interceptors. CacheClosed."""
         await trio.lowlevel.checkpoint_if_cancelled()
-        self.is_idle()
+        self.require_open()
         self.count_write()
         self._under_way += 1
         try:
@@ -88,9 +86,12 @@ class Invocation(Interceptor):
             self._counts["failed_calls"] += 1
             raise
         finally:
-            self._under_way -= 1
-            if self._closed and not self._under_way:
-                self._idle.set()
+            self._ended()
+
+    def _ended(self) -> None:
+        self._under_way -= 1
+        if self._closed and not self._under_way:
+            self._idle.set()
 
     def count_write(self) -> None:
         """A write that was one step."""

@@ -641,10 +641,9 @@ class RelayOracle:
             for other in self.sites:
                 if other != site.name and not status.sessions.get(other):
                     return f"{relays[0].name} has no session with {other}"
+            alone = len(self.sites) == 1  # then all is kept for whoever comes first
             for watched in living:
-                if (
-                    len(watched.relay.buffer) and len(self.sites) > 1
-                ):  # else: for whoever comes first
+                if len(watched.relay.buffer) and not alone:
                     return f"{watched.name} still buffers {len(watched.relay.buffer)} messages"
             if not relays[0].relay.is_relaying:
                 continue

@@ -137,12 +137,12 @@ def test_unicasts_have_their_own_numbers(stage: Stage) -> None:
 
 
 def test_a_connection_ends_with_a_view_that_its_sender_has_not_read_yet(stage: Stage) -> None:
-    one, two, three = stage.sends("A", 3, to="B")
+    one, _two, three = stage.sends("A", 3, to="B")
     stage.gets("B", "A", one, dest="B")
     alone = (stage.members["A"].address,)
     stage.members["A"].unread.append(View(ViewId(alone[0], 9), alone))
     stage.gets("B", "A", three, dest="B")
-    assert stage.checks == [] and two
+    assert stage.checks == []
 
 
 def test_agreement(stage: Stage) -> None:
@@ -234,6 +234,28 @@ def test_what_follows_a_state_continues_it(stage: Stage) -> None:
     stage.members["C"].on_state(stage.members["C"], state)
     stage.gets("C", "A", four)
     assert stage.checks == ["gap"]
+
+
+@pytest.mark.parametrize(("held", "found"), [(2, []), (1, ["agreement"])])
+def test_views_that_were_held_back_for_a_state_stand_behind_it(
+    stage: Stage, held: int, found: list[str]
+) -> None:
+    """The state has what was sent after them."""
+    for number, name in enumerate("DE", 4):
+        stage.join(name, number)
+    stage.view("BC", 5, "ABCDE")
+    one, two = stage.sends("A", 2)
+    stage.gets("BC", "A", one)
+    stage.view("B", 6, "ABCD")
+    stage.view("B", 7, "ABC")
+    stage.gets("B", "A", two)
+    receiver = stage.members["C"]
+    some = View(ViewId(receiver.address, 6), (receiver.address,))
+    receiver.unread = [some] * held
+    receiver.on_state(receiver, stage.checker.messages.state_of(stage.members["B"]))
+    stage.view("C", 6, "ABCD")
+    stage.view("C", 7, "ABC")
+    assert stage.checks == found
 
 
 def test_gaps_between_sites_are_for_relay_to_announce(stage: Stage) -> None:
