@@ -43,8 +43,8 @@ def stoppable(stop: Callable[[], None]) -> Callable[[Callable[P, R]], Callable[P
 
             asked.clear()
             thread = threading.Thread(target=work, daemon=True, name="jgroups-py-command")
-            thread.start()
             try:
+                thread.start()  # a signal may come while it waits for the thread to begin
                 # Not join: interrupted, it takes a thread that runs for one that has ended (Python 3.11).
                 while not ended.wait(LOOK_EVERY):
                     pass

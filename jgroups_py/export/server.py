@@ -153,9 +153,7 @@ class ExportPort:
                 await client.send(self._describe(said))
             case OpenSnapshot():
                 source = self._readable(said.map)
-                await self._snapshots.make_room(now)
-                frozen = await source.freeze(said.under)
-                id = self._snapshots.keep(source, frozen, trio.current_time())
+                id, frozen = await self._snapshots.open(source, said.under, trio.current_time)
                 await client.send(SnapshotOpened(id, len(frozen), frozen.offset))
             case ReadSnapshot():
                 kept = self._snapshots.get(said.id, now)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from jgroups_py.export.errors import Busy, UnknownSnapshot
@@ -23,22 +24,30 @@ class Snapshots:
     def __init__(self, limits: ExportLimits) -> None:
         self._limits = limits
         self._kept: dict[str, Kept] = {}
+        self._opening = 0
 
-    async def make_room(self, now: float) -> None:
-        """For one more. Busy: too many are open."""
+    async def open(
+        self, source: Source, under: Sequence[str], clock: Callable[[], float]
+    ) -> tuple[str, Frozen]:
+        """Its id, and what it is. Busy: too many are open, or being opened; and what ``freeze`` raises."""
+        await self._make_room(clock())
+        self._opening += 1
+        try:
+            frozen = await source.freeze(under)
+        finally:
+            self._opening -= 1
+        id = secrets.token_hex(16)
+        self._kept[id] = Kept(source, frozen, clock())
+        return id, frozen
+
+    async def _make_room(self, now: float) -> None:
         await self.expire(now)
-        if len(self._kept) >= self._limits.snapshots_max:
+        if self._kept and len(self) >= self._limits.snapshots_max:
             oldest = min(self._kept, key=lambda id: self._kept[id].used)
             if now - self._kept[oldest].used > self._limits.snapshot_min:
                 await self.close(oldest)
-        if len(self._kept) >= self._limits.snapshots_max:
-            raise Busy(f"{len(self._kept)} snapshots are open (snapshots_max); close one, or wait")
-
-    def keep(self, source: Source, frozen: Frozen, now: float) -> str:
-        """Its id."""
-        id = secrets.token_hex(16)
-        self._kept[id] = Kept(source, frozen, now)
-        return id
+        if len(self) >= self._limits.snapshots_max:
+            raise Busy(f"{len(self)} snapshots are open (snapshots_max); close one, or wait")
 
     def get(self, id: str, now: float) -> Kept:
         """UnknownSnapshot: closed, by whomever."""
@@ -65,4 +74,5 @@ class Snapshots:
             await self.close(id)
 
     def __len__(self) -> int:
-        return len(self._kept)
+        """Those that are open or being opened."""
+        return len(self._kept) + self._opening

@@ -47,6 +47,27 @@ def test_a_signal_reaches_only_who_waits() -> None:
     assert stoppable.asked.is_set()
 
 
+def test_a_signal_while_the_thread_begins(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may arrive before ``start`` has returned: the thread is told all the same."""
+    start = threading.Thread.start
+
+    def interrupted(thread: threading.Thread) -> None:
+        start(thread)
+        raise KeyboardInterrupt
+
+    seen: list[str] = []
+
+    @stoppable.stoppable(lambda: seen.append("stop"))
+    def work() -> None:
+        assert stoppable.asked.wait(20)
+        seen.append("ended")
+
+    monkeypatch.setattr(threading.Thread, "start", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        work()
+    assert seen == ["stop", "ended"]
+
+
 def test_one_that_does_not_end_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stoppable, "END_SECONDS", 0.2)
     over = threading.Event()
