@@ -149,7 +149,7 @@ class IpAddress(Address):
 
     @property
     def packed_host(self) -> bytes:
-        return b"" if self.host is None else ipaddress.ip_address(self.host).packed
+        return self[:16] if len(self) > 16 else self[:-2]
 
     @property
     def order_key(self) -> tuple[int, int]:

@@ -41,6 +41,7 @@ class Healer:
         self.spec = scene.schedule.healing
         self.names: list[str] = []
         self.rest: list[Member] = []
+        self._remembers: Member | None = None
 
     def run(self) -> None:
         self._repair()
@@ -251,8 +252,13 @@ class Healer:
         core = self.core()
         # Who cannot hear but speaks goes on to announce itself.
         here = [*core, *(self.rest if self.spec.rest == "deaf" else ())]
-        found = (p for m in core for p in leftovers(m, self.scene.checker.members, here))
-        return next(found, None)
+        core.sort(key=lambda m: m is not self._remembers)  # who did last time probably still does
+        for member in core:
+            found = next(leftovers(member, self.scene.checker.members, here), None)
+            if found is not None:
+                self._remembers = member
+                return found
+        return None
 
     def _prolong(self) -> None:
         """To the length that a run has at least; what held must go on to hold."""
