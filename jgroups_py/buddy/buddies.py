@@ -111,10 +111,15 @@ class Buddies:
             what = f"{type(error).__name__}: {error}"
             machine.complain("locator_raised", f"the locator raised {what}; next in line it is")
             answer, raised = [], True
-        self.wanted, wrong = checked(answer, turned, machine.num_buddies, self.leaving)
+        self.wanted, wrong = checked(answer, turned, machine.num_buddies, self.last_first())
         if wrong and not raised:
             machine.complain("locator_corrected", f"the locator named {_said(wrong)}")
         self.arrange()
+
+    def last_first(self) -> list[Address]:
+        """Who leaves, in the order in which owners keep them as buddies. It is one order for all owners: else each
+        of two leavers might be kept by somebody until the other one is gone."""
+        return [m for m in reversed(self.machine.members) if m in self.leaving]
 
     def _told(self, member: Address) -> Member:
         machine = self.machine

@@ -111,12 +111,13 @@ class Leave:
         return not any(self._needs_us(owner) for owner in machine.backups.of)
 
     def _needs_us(self, owner: Address) -> bool:
-        """An orphan does until it is adopted; an owner does as long as others could replace us."""
+        """An orphan does until it is adopted; an owner does as long as others could replace us. Others that
+        leave, too, could: of several one goes after the other, or the owner were without a copy though
+        enough members are left."""
         machine = self.machine
         if owner not in machine.members:
             return True
-        others = [x for x in machine.members if x not in machine.buddies.leaving and x != owner]
-        return len(others) >= machine.num_buddies
+        return len(machine.members) - 2 >= machine.num_buddies
 
     # --- the heir
 

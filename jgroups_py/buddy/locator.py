@@ -6,7 +6,7 @@ pool, other host and other zone as hints that are broken one by one when nobody 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -90,11 +90,11 @@ def checked(
     answer: Sequence[Address],
     members: Sequence[Address],
     wanted: int,
-    leaving: Collection[Address] = (),
+    leaving: Sequence[Address] = (),
 ) -> tuple[list[Address], list[str]]:
     """A locator's answer without what cannot be, filled up by who is next in line; and what was wrong
     with it. ``members``: the owner first. Who is ``leaving`` could not go as long as somebody keeps naming
-    it, so others take its place."""
+    it, so others take its place; where too few stay, leavers in the order of ``leaving``."""
     owner, *others = members
     staying = [m for m in others if m not in leaving]
     good: list[Address] = []
@@ -112,11 +112,11 @@ def checked(
             break
         else:
             named.append(buddy)
-            if buddy in staying or len(staying) < wanted:
+            if buddy in staying:
                 good.append(buddy)
     if not wrong and len(named) < min(wanted, len(others)):
         wrong.append(f"{len(named)} instead of {min(wanted, len(others))}")
-    line = [*staying, *(m for m in others if m not in staying)]
+    line = [*staying, *(m for m in leaving if m in others)]
     good += [m for m in line if m not in good][: wanted - len(good)]
     return good, wrong
 

@@ -18,6 +18,7 @@ from jgroups_py.buddy.calls import Calls
 from jgroups_py.buddy.change import Change
 from jgroups_py.buddy.claims import Claims
 from jgroups_py.buddy.handover import Handover
+from jgroups_py.buddy.leaving import Leave
 from jgroups_py.buddy.machine import BuddyMachine
 from jgroups_py.buddy.merge import Merge
 from jgroups_py.buddy.messages import Answer, Dismiss, Done, Taken
@@ -237,6 +238,20 @@ def epoch_before_stamp(copy: Any) -> Any:
     return (listed.epoch, listed.stamp, member, group is None)
 
 
+@without("of several leavers one goes after the other", Leave, "_needs_us", "t18_of")
+def leavers_replace_nobody(self: Leave, owner: Address) -> bool:
+    machine = self.machine
+    staying = [m for m in machine.members if m not in machine.buddies.leaving and m != owner]
+    return owner not in machine.members or len(staying) >= machine.num_buddies
+
+
+@without("owners keep leavers in one order", Buddies, "last_first", "t18_leavers")
+def leavers_in_line(self: Buddies) -> list[Address]:
+    at = self.machine.members.index(self.machine.me)
+    turned = self.machine.members[at:] + self.machine.members[:at]
+    return [m for m in turned if m in self.leaving]
+
+
 @without("ADOPTED counts for deaths before it only", BuddyMachine, "is_dead_since", "t19_")
 def adopted_always_counts(self: BuddyMachine, member: Address, view: int) -> bool:
     return member not in self._since
@@ -354,7 +369,7 @@ _remember = BuddyMachine._remember
     "who is new may have come with a view that was left out",
     BuddyMachine,
     "_remember",
-    seeds=("skips", 8, 28),
+    seeds=("skips", 78, 104),
 )
 def new_with_this_view(self: BuddyMachine, view: Any, before: Any, skipped: int) -> Any:
     return _remember(self, view, before, view.id)

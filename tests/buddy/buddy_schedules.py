@@ -351,6 +351,34 @@ def t18_everybody_but_one_is_leaving_and_that_one_dies() -> None:
 
 
 @schedule
+def t18_of_two_leavers_the_one_with_the_only_copy_goes_last() -> None:
+    s = Script(3)
+    s.write("A", "x")
+    s.leave("B")
+    s.leave("C")
+    s.run()
+    holder = s.holders("A")
+    assert any(s._take(("go", address(name))) for name in holder + "BC")
+    s.crash("A")  # two members were left: the leave was no crash
+    s.rest()
+    assert s.owner("x") != ""
+
+
+@schedule
+def t18_leavers_do_not_wait_for_each_other() -> None:
+    s = Script(4, buddies=2)
+    s.write("A", "x")
+    s.write("C", "y")
+    s.leave("B")  # next in line of A, and not of C
+    s.leave("D")
+    s.run()
+    s.go("B")
+    s.run()
+    s.go("D")
+    s.rest()
+
+
+@schedule
 def t19_adopted_of_an_earlier_death_comes_after_the_next_one() -> None:
     s = Script(6, buddies=2, judged="owners")
     s.write("B", "x")
