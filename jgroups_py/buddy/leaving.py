@@ -67,12 +67,15 @@ class Leave:
     # --- who goes
 
     def look(self) -> None:
-        """Asks the heir once in a view, and again for what came later; says when it is time to go."""
+        """Asks the heir once in a view, and again for what came later, even after it was time to go: who
+        did not know that we leave may have made us its heir. Says when it is time to go."""
         machine = self.machine
-        if not self.begun or self._told:
+        if not self.begun:
             return
         if machine.settled:
             self._ask()
+        if self._told:
+            return
         if self.may_go():
             self._told = "may_leave"
             machine.send_all(Leaving(True))

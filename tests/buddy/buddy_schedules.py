@@ -9,7 +9,7 @@ from collections.abc import Callable
 from buddy_script import Script, address
 
 from jgroups_py.buddy.calls import Outcome
-from jgroups_py.buddy.messages import Adopted, Answer, Chunk, Claim, Op, Settle, Taken
+from jgroups_py.buddy.messages import Adopted, Answer, Chunk, Claim, Op, Settle, TakeMine, Taken
 
 SCHEDULES: dict[str, Callable[[], None]] = {}
 
@@ -375,6 +375,21 @@ def t18_leavers_do_not_wait_for_each_other() -> None:
     s.go("B")
     s.run()
     s.go("D")
+    s.rest()
+
+
+@schedule
+def t18_who_may_leave_hands_on_what_came_later() -> None:
+    s = Script(3, buddies=2)
+    s.write("B", "x")
+    s.hold("B", "C", TakeMine)
+    s.leave("B")
+    s.leave("C")
+    s.run()
+    assert address("C") in s.world.may_go and s.owner("x") == "B"
+    s.free("B", "C")
+    s.run()
+    assert s.owner("x") == "A"
     s.rest()
 
 
