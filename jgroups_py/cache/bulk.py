@@ -87,7 +87,8 @@ class BulkWrites:
             self._check(path, node)
             before = get(path)
             if before is not None and node is not None and not replace:
-                node = before.with_attributes(node.attributes)
+                if not before.attributes.keys() <= node.attributes.keys():
+                    node = before.with_attributes(node.attributes)
             changes[path] = Change(path, before, node)
         if len(changes) < len(rows):
             return False  # a path twice: what comes later builds on what came before

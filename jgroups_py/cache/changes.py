@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 import msgspec
 
 from jgroups_py.cache.fqn import Fqn
-from jgroups_py.cache.node import Node, node_of
+from jgroups_py.cache.node import Node
 
 
 class Put(msgspec.Struct, frozen=True):
@@ -106,5 +106,5 @@ def fold(
 
 def _put(node: Node | None, attributes: Mapping[str, bytes], replace: bool) -> Node:
     if replace or node is None:
-        return node_of(attributes)  # as they are: those of a modification never change
+        return Node(attributes)  # as they are: those of a modification never change
     return node.with_attributes(attributes)

@@ -51,8 +51,15 @@ def pack(schema: Schema, columns: Sequence[Sequence[Any]]) -> tuple[tuple[int, .
                 buffers.append(_bytes_of(array("q", values)))
             case "flag":
                 buffers.append(bytes(values))
-    padded = b"".join(b + bytes(-len(b) % ALIGN) for b in buffers)
-    return tuple(map(len, buffers)), padded
+    return joined(buffers)
+
+
+def joined(buffers: Sequence[bytes | memoryview]) -> tuple[tuple[int, ...], bytes]:
+    """As ``pack``, of buffers that are made already."""
+    padded: list[bytes | memoryview] = []
+    for buffer in buffers:
+        padded += buffer, bytes(-len(buffer) % ALIGN)
+    return tuple(map(len, buffers)), b"".join(padded)
 
 
 def _add_variable(buffers: list[bytes], values: Sequence[bytes]) -> None:

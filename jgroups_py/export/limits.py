@@ -32,7 +32,10 @@ class ExportLimits:
     snapshot_ttl: float = 600.0
     """A snapshot nobody has read for so long is closed."""
     stage_bytes: int = 4_000_000_000
-    """Rows of bulk writes that wait in temporary files for their commit."""
+    """Rows of bulk writes that wait for their commit."""
+    stage_memory: int = 256_000_000
+    """Of these so many bytes are made ready in memory (where short rows take about four times as much); the
+    others wait in temporary files."""
     jobs_max: int = 100
     """Bulk writes known at once. Those that are done make room, the oldest first; who asks for the commit
     of one that is forgotten is told so."""

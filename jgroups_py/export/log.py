@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from jgroups_py.cache.changes import Changes
 from jgroups_py.cache.fqn import Fqn
@@ -23,12 +24,13 @@ ENTRY_BYTES = 100
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One batch. ``after``: path and node for each change; None: removed. ``time``: microseconds."""
+    """One batch. ``nodes``: of each path what it is now; None: removed. ``time``: microseconds."""
 
     origin: str
     number: int
     time: int
-    after: Sequence[tuple[Fqn, Node | None]]
+    paths: Sequence[Fqn]
+    nodes: Sequence[Node | None]
     size: int
 
 
@@ -73,14 +75,16 @@ class ChangeLog:
 
     def append(self, origin: str, number: int, time: int, changes: Changes) -> None:
         """A batch was applied; it may have changed nothing."""
-        after = [(change.path, change.after) for change in changes]
-        size = ENTRY_BYTES * (1 + len(after))
-        for path, node in after:
-            size += sum(map(len, path)) + (node.size if node is not None else 0)
-        self._entries.append(Entry(origin, number, time, after, size))
+        paths = [change.path for change in changes]
+        nodes = [change.after for change in changes]
+        size = ENTRY_BYTES * (1 + len(paths)) + sum(
+            [node.size for node in nodes if node is not None]
+        )
+        size += sum(map(len, chain.from_iterable(paths)))
+        self._entries.append(Entry(origin, number, time, paths, nodes, size))
         self._head[origin] = number
         self._size += size
-        self._changes += len(after)
+        self._changes += len(paths)
         while (
             self._size > self._limits.log_bytes or self._changes > self._limits.log_changes
         ) and self._first < self.end:
@@ -99,8 +103,8 @@ class ChangeLog:
         entry = self._entries[self._first - self._base]
         self._floor[entry.origin] = entry.number
         self._size -= entry.size
-        self._changes -= len(entry.after)
-        self.trimmed += len(entry.after)
+        self._changes -= len(entry.paths)
+        self.trimmed += len(entry.paths)
         self._first += 1
         if self._first - self._base > 1000 + len(self._entries) // 2:
             del self._entries[: self._first - self._base]
@@ -124,10 +128,10 @@ class ChangeLog:
         at = self.position(offset)
         origins, count = dict(offset.origins), 0
         for entry in self._from(at):
-            if max_changes is not None and count and count + len(entry.after) > max_changes:
+            if max_changes is not None and count and count + len(entry.paths) > max_changes:
                 break
             origins[entry.origin] = entry.number
-            count += len(entry.after)
+            count += len(entry.paths)
             at += 1
         return Offset(self.id, at, origins), count
 

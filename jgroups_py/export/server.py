@@ -323,10 +323,11 @@ class Client:
             total = LENGTHS.size + header + body
             if not await self._fill(total):
                 return None
-            data = bytes(self._buffer[:total])
-            del self._buffer[:total]
             cut = LENGTHS.size + header
-            return data[LENGTHS.size : cut], data[cut:]
+            with memoryview(self._buffer) as view:
+                found = bytes(view[LENGTHS.size : cut]), bytes(view[cut:total])
+            del self._buffer[:total]
+            return found
 
     async def _fill(self, size: int) -> bool:
         while len(self._buffer) < size:
@@ -356,7 +357,7 @@ def _lots(entries: Iterator[Entry], rows: int) -> Iterator[list[Entry]]:
     count = 0
     for entry in entries:
         lot.append(entry)
-        count += len(entry.after)
+        count += len(entry.paths)
         if count >= rows:
             yield lot
             lot, count = [], 0

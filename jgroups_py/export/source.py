@@ -110,8 +110,16 @@ class Source(ABC):
         """As ``columns.CHANGES``."""
 
     @abstractmethod
-    async def write(self, rows: Sequence[Row], *, replace: bool, skip_equal: bool = False) -> None:
-        """Writes rows as one batch; waits for those who have copies, as the cache is configured.
+    def prepared(self, rows: Sequence[Row]) -> Sequence[Any]:
+        """Rows checked, in the form in which they are written.
+
+        Raises:
+            JGroupsError: one cannot be.
+        """
+
+    @abstractmethod
+    async def write(self, rows: Sequence[Any], *, replace: bool, skip_equal: bool = False) -> None:
+        """Writes prepared rows as one batch; waits for those who have copies, as the cache is configured.
         ``skip_equal``: without those that are there just so.
 
         Raises:
@@ -120,7 +128,7 @@ class Source(ABC):
 
     @abstractmethod
     async def write_marked(
-        self, rows: Sequence[Row], marker: Marker, *, replace: bool, last: bool
+        self, rows: Sequence[Any], marker: Marker, *, replace: bool, last: bool
     ) -> bool:
         """As ``write``, unless the marker's batch is written already: then False and nothing is done.
         ``last``: with these rows it is written, from now on."""

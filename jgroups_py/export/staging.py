@@ -1,6 +1,7 @@
 """Bulk writes in two phases: tasks stage rows, the commit names the attempts that count and writes theirs.
 
-What a task stages waits in a temporary file. Tasks that are run again, or twice at once, stage under
+What a task stages is made ready at once, while other tasks still read and encode; what is too much for
+memory waits in a temporary file. Tasks that are run again, or twice at once, stage under
 another attempt; only one of them is named. A commit that is asked for again joins the one under way, or
 hears that it is done.
 """
@@ -16,11 +17,12 @@ from typing import IO, Any
 
 import trio
 
+from jgroups_py.cache.garbage import no_collection
 from jgroups_py.export.columns import WRITES, buffers_of, unpack
 from jgroups_py.export.errors import Busy, ExportError, UnknownJob
 from jgroups_py.export.limits import ExportLimits
 from jgroups_py.export.messages import Commit, Committed, Marker, Stage
-from jgroups_py.export.source import Row, Source
+from jgroups_py.export.source import Source
 from jgroups_py.unwrap import leaves
 
 Part = tuple[int, int]
@@ -28,13 +30,17 @@ Part = tuple[int, int]
 
 @dataclass(slots=True)
 class Staged:
-    """What one attempt of one task has staged."""
+    """What one attempt of one task has staged: ``ready`` lots of prepared rows, then frames in ``file``."""
 
-    file: IO[bytes]
+    ready: list[Sequence[Any]] = field(default_factory=list)
+    memory: int = 0
+    file: IO[bytes] | None = None
     frames: list[tuple[int, tuple[int, ...], int]] = field(default_factory=list)
     rows: int = 0
     bytes: int = 0
     complete: bool = False
+    broken: bool = False
+    """Some of it could not be taken: it will not be complete."""
 
 
 @dataclass(slots=True)
@@ -61,7 +67,7 @@ class Staging:
         self._source = source
         self._limits = limits
         self._jobs: dict[str, Job] = {}
-        self._bytes = 0
+        self._bytes = self._memory = 0
 
     @property
     def size(self) -> int:
@@ -77,9 +83,9 @@ class Staging:
         """Takes a frame. How many rows the attempt has staged.
 
         Raises:
-            Busy: a limit; ExportError: no rows, or the job is being written already.
+            Busy: a limit; ExportError: no rows, or the job is being written already; and what ``prepared`` of
+            the source raises, at once or when it is written.
         """
-        buffers_of(WRITES, said.rows, said.sizes, body)
         job = self._job(said.job)
         if job.committing:
             raise ExportError(f"job {said.job} is being written, or was: nothing more is staged")
@@ -87,15 +93,32 @@ class Staging:
             raise Busy(f"{self._bytes} bytes are staged (stage_bytes): commit or abort other jobs")
         staged = job.staged.get((said.task, said.attempt))
         if staged is None:
-            staged = Staged(tempfile.TemporaryFile(prefix="jgroups-py-stage-"))  # noqa: SIM115
-            job.staged[said.task, said.attempt] = staged
-        staged.frames.append((said.rows, said.sizes, len(body)))
+            staged = job.staged[said.task, said.attempt] = Staged()
+        try:
+            await self._take(staged, said, body)
+        except BaseException:
+            staged.broken = True
+            raise
+        staged.complete = said.last and not staged.broken
+        return staged.rows
+
+    async def _take(self, staged: Staged, said: Stage, body: bytes) -> None:
+        staged.complete = False
         staged.rows += said.rows
         staged.bytes += len(body)
-        staged.complete = said.last
         self._bytes += len(body)
-        await trio.to_thread.run_sync(staged.file.write, body)
-        return staged.rows
+        if staged.file is None and self._memory + len(body) <= self._limits.stage_memory:
+            staged.memory += len(body)
+            self._memory += len(body)
+            async with aclosing(self._prepared(said.rows, said.sizes, body)) as lots:
+                async for lot in lots:
+                    staged.ready.append(lot)
+        else:
+            buffers_of(WRITES, said.rows, said.sizes, body)
+            if staged.file is None:
+                staged.file = tempfile.TemporaryFile(prefix="jgroups-py-stage-")  # noqa: SIM115
+            staged.frames.append((said.rows, said.sizes, len(body)))
+            await trio.to_thread.run_sync(staged.file.write, body)
 
     def begin(self, said: Commit, now: float) -> tuple[Job, bool]:
         """The job, and whether the caller is to run ``commit`` for it now.
@@ -155,8 +178,8 @@ class Staging:
     async def _write_part(
         self, job: Job, staged: Staged, said: Commit, room: trio.CapacityLimiter
     ) -> None:
-        async with aclosing(_chunks(staged, self._limits.write_nodes)) as chunks:
-            async for rows in chunks:
+        async with aclosing(self._lots(staged)) as lots:
+            async for rows in lots:
                 async with room:
                     await self._source.write(rows, replace=said.replace, skip_equal=said.skip_equal)
                 job.written += len(rows)
@@ -164,11 +187,11 @@ class Staging:
 
     async def _write_marked(self, job: Job, said: Commit, marker: Marker, size: int) -> bool:
         """In lots, one after the other; the marker comes with the last."""
-        held: list[Row] = []
+        held: list[Any] = []
         lots = math.ceil(job.of / size) or 1
         for part in said.parts:
-            async with aclosing(_chunks(job.staged[part], size)) as chunks:
-                async for rows in chunks:
+            async with aclosing(self._lots(job.staged[part])) as prepared:
+                async for rows in prepared:
                     held += rows
                     while len(held) >= size and lots > 1:
                         lots -= 1
@@ -178,7 +201,7 @@ class Staging:
         return await self._lot(job, held, said, marker, last=True)
 
     async def _lot(
-        self, job: Job, rows: Sequence[Row], said: Commit, marker: Marker, *, last: bool
+        self, job: Job, rows: Sequence[Any], said: Commit, marker: Marker, *, last: bool
     ) -> bool:
         source = self._source
         if not await source.write_marked(rows, marker, replace=said.replace, last=last):
@@ -231,15 +254,32 @@ class Staging:
         job.staged.clear()
 
     def _drop(self, staged: Staged) -> None:
-        staged.file.close()
+        if staged.file is not None:
+            staged.file.close()
+        staged.ready.clear()
         self._bytes -= staged.bytes
+        self._memory -= staged.memory
 
+    async def _lots(self, staged: Staged) -> AsyncGenerator[Sequence[Any], None]:
+        """The rows again, prepared, at most ``write_nodes`` at once."""
+        for lot in staged.ready:
+            yield lot
+        if staged.file is None:
+            return
+        await trio.to_thread.run_sync(staged.file.seek, 0)
+        for rows, sizes, length in staged.frames:
+            body = await trio.to_thread.run_sync(staged.file.read, length)
+            async with aclosing(self._prepared(rows, sizes, body)) as lots:
+                async for lot in lots:
+                    yield lot
 
-async def _chunks(staged: Staged, size: int) -> AsyncGenerator[list[Row], None]:
-    """The rows again, at most ``size`` at once."""
-    await trio.to_thread.run_sync(staged.file.seek, 0)
-    for rows, sizes, length in staged.frames:
-        body = await trio.to_thread.run_sync(staged.file.read, length)
-        found: list[Any] = list(unpack(WRITES, rows, sizes, body))
+    async def _prepared(
+        self, rows: int, sizes: Sequence[int], body: bytes
+    ) -> AsyncGenerator[Sequence[Any], None]:
+        """Those of a frame; each lot is a step of the loop."""
+        size = self._limits.write_nodes
+        with no_collection():
+            found: list[Any] = list(unpack(WRITES, rows, sizes, body))
         for start in range(0, len(found), size):
-            yield found[start : start + size]
+            yield self._source.prepared(found[start : start + size])
+            await trio.lowlevel.checkpoint()

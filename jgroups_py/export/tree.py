@@ -26,6 +26,8 @@ from jgroups_py.export.stored import StoredRows
 MARKERS: Final = Fqn(("_export_",))
 """Below it stand the markers of bulk writes; neither snapshots nor changes show them."""
 R = TypeVar("R")
+Nodes = Sequence[tuple[Fqn, Node | None]]
+"""Prepared rows. None: removed."""
 _OURS: Final = (*BACKUP_ROOT, *MARKERS)
 
 
@@ -126,7 +128,7 @@ class TreeSource(Source):
         columns: list[list[Any]] = [[], [], [], [], [], []]
         origins, numbers, times, keys, removed, data = columns
         for entry in entries:
-            for path, node in entry.after:
+            for path, node in zip(entry.paths, entry.nodes, strict=True):
                 if path[:1] == MARKERS:
                     continue
                 origins.append(entry.origin)
@@ -139,9 +141,12 @@ class TreeSource(Source):
 
     # --- writing
 
-    async def write(self, rows: Sequence[Row], *, replace: bool, skip_equal: bool = False) -> None:
+    def prepared(self, rows: Sequence[Row]) -> Nodes:
         with no_collection():
-            nodes = _nodes(rows)
+            return _nodes(rows)
+
+    async def write(self, rows: Nodes, *, replace: bool, skip_equal: bool = False) -> None:
+        nodes = rows
         if skip_equal:
             nodes = [row for row in nodes if not await self._is_so(*row, replace)]
         if not nodes or await self._cache.put_at_once(nodes, replace=replace):
@@ -163,16 +168,13 @@ class TreeSource(Source):
             return there == wanted
         return wanted.attributes.items() <= there.attributes.items()
 
-    async def write_marked(
-        self, rows: Sequence[Row], marker: Marker, *, replace: bool, last: bool
-    ) -> bool:
+    async def write_marked(self, rows: Nodes, marker: Marker, *, replace: bool, last: bool) -> bool:
         place = MARKERS.child(marker.query)
-        nodes = _nodes(rows)
 
         async def once(batch: Batch) -> bool:
             if await batch.get(place, "batch", -1) >= marker.batch:
                 return False
-            _put_all(batch, nodes, replace)
+            _put_all(batch, rows, replace)
             if last:
                 batch.put(place, "batch", marker.batch)
             return True
@@ -193,7 +195,7 @@ class TreeSource(Source):
             return await fill(batch)
 
 
-def _put_all(batch: Batch, nodes: Sequence[tuple[Fqn, Node | None]], replace: bool) -> None:
+def _put_all(batch: Batch, nodes: Nodes, replace: bool) -> None:
     for path, node in nodes:
         if node is None:
             batch.remove_node(path)
@@ -209,12 +211,13 @@ def _data(node: Node) -> bytes:
     return _encode(node.attributes)
 
 
-def _nodes(rows: Sequence[Row]) -> list[tuple[Fqn, Node | None]]:
+def _nodes(rows: Sequence[Row]) -> Nodes:
     nodes: list[tuple[Fqn, Node | None]] = []
     paths = parse_all([key for key, _, _ in rows])
     for path, (_, removed, data) in zip(paths, rows, strict=True):
-        if path and path[0] in _OURS:
-            raise CacheRefused(f"{path} is the cache's own: it cannot be written")
+        if not path or path[0] in _OURS:
+            which = "the cache's own" if path else "the root"
+            raise CacheRefused(f"{path} is {which}: it cannot be written")
         try:
             nodes.append((path, None if removed else node_from_bytes(data)))
         except ValueError as error:

@@ -11,7 +11,7 @@ Writes may have ``removed``.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from datetime import date, datetime
+from datetime import datetime
 from functools import partial
 from typing import Any, Final, Literal
 
@@ -21,8 +21,9 @@ from pyspark.sql import types as t
 
 from jgroups_py.errors import ConfigError
 from jgroups_py.export.client import Frame
-from jgroups_py.export.columns import CHANGES, STATE, WRITES, Schema, buffers_of, pack
+from jgroups_py.export.columns import CHANGES, STATE, Schema, buffers_of
 from jgroups_py.export.errors import ExportError
+from jgroups_py.spark.encoding import Rows, frames, nodes_of_columns, nodes_of_data, nodes_of_texts
 from jgroups_py.spark.kinds import Kind, register_kind
 
 KEY: Final = "path"
@@ -33,7 +34,7 @@ ABOUT: Final = {
     "removed": t.BooleanType(),
 }
 """Columns of a change that are no attributes."""
-FRAME_BYTES: Final = 4_000_000
+FRAME_BYTES: Final = 1_000_000
 """A frame of a bulk write ends after so many bytes."""
 
 _SIMPLE: Final[dict[Any, tuple[Any, str]]] = {
@@ -73,7 +74,6 @@ def form_of(schema: Any, about: Sequence[str]) -> Form:
 
 # --- reading
 
-_encode = msgspec.msgpack.Encoder().encode
 _attributes = msgspec.msgpack.Decoder(dict[str, bytes]).decode
 """A node's data, as ``jgroups_py.cache.node`` has it, which workers need not import."""
 
@@ -221,52 +221,20 @@ class Encoding:
         self._form = form_of(schema, ("removed",))
         self._names = [f.name for f in schema.fields if f.name not in (KEY, "removed")]
 
-    def __call__(self, batch: Any) -> Iterator[tuple[int, tuple[int, ...], bytes]]:
-        keys = batch.column(KEY).to_pylist()
-        if None in keys:
+    def __call__(self, batch: Any) -> Iterator[Rows]:
+        keys = batch.column(KEY)
+        if keys.null_count:
             raise ExportError(f"schema mismatch: a {KEY} is null")
-        removed = [False] * len(keys)
+        removed = bytes(batch.num_rows)
         if "removed" in batch.schema.names:
-            removed = [flag is True for flag in batch.column("removed").to_pylist()]
+            removed = bytes(flag is True for flag in batch.column("removed").to_pylist())
         if self._form == "data":
-            data = [value or b"\x80" for value in batch.column("data").to_pylist()]
+            data = nodes_of_data(batch.column("data"))
         elif self._form == "attributes":
-            data = [_from_texts(row) for row in batch.column("attributes").to_pylist()]
+            data = nodes_of_texts(batch.column("attributes"))
         else:
-            data = self._from_columns(batch, len(keys))
-        start = size = 0
-        for index, value in enumerate(data):
-            size += len(value) + len(keys[index])
-            if size > FRAME_BYTES or index == len(data) - 1:
-                part = slice(start, index + 1)
-                packed = pack(WRITES, [keys[part], removed[part], data[part]])
-                yield index + 1 - start, *packed
-                start, size = index + 1, 0
-
-    def _from_columns(self, batch: Any, rows: int) -> list[bytes]:
-        encode, names = msgspec.msgpack.Encoder(enc_hook=_plain).encode, self._names
-        columns = [batch.column(name).to_pylist() for name in names]
-        if not columns:
-            return [_encode({})] * rows
-        return [
-            _encode({k: encode(v) for k, v in zip(names, row, strict=True) if v is not None})
-            for row in zip(*columns, strict=True)
-        ]
-
-
-def _from_texts(row: Any) -> bytes:
-    try:
-        values = {k: msgspec.msgpack.encode(msgspec.json.decode(v)) for k, v in row or ()}
-    except msgspec.MsgspecError as error:
-        raise ExportError(f"schema mismatch: attributes are JSON texts: {error}") from None
-    return _encode(values)
-
-
-def _plain(value: Any) -> Any:
-    """What msgpack has no form for."""
-    if isinstance(value, date):
-        return value.isoformat()
-    raise TypeError(f"a value of type {type(value).__name__}")
+            data = nodes_of_columns({n: batch.column(n) for n in self._names}, batch.num_rows)
+        yield from frames(keys, removed, data, FRAME_BYTES)
 
 
 register_kind(

@@ -33,7 +33,7 @@ def filled(given: list[Batch], **limits: int) -> ChangeLog:
 
 
 def told(log: ChangeLog, start: int, stop: int) -> list[tuple[str, int, int]]:
-    return [(e.origin, e.number, len(e.after)) for e in log.between(start, stop)]
+    return [(e.origin, e.number, len(e.paths)) for e in log.between(start, stop)]
 
 
 @given(batches, st.integers(1, 5))

@@ -42,8 +42,9 @@ from jgroups_py.export import (
     open_export,
 )
 from jgroups_py.export.client import parse_members
+from jgroups_py.export.columns import WRITES, pack
 from jgroups_py.export.errors import Busy, Diverged, UnknownJob, UnknownSnapshot
-from jgroups_py.export.messages import Committed
+from jgroups_py.export.messages import Committed, Stage
 from jgroups_py.export.source import Write
 
 # --- who may come
@@ -332,8 +333,10 @@ async def test_a_marked_batch_is_written_once(atomic: int) -> None:
         assert tree_of(cache)["/n/5"] == {"v": b"\x02"}
 
 
-async def test_what_cannot_be_written_says_so_and_may_be_tried_again() -> None:
-    async with exported() as (cache, port), client_of(port) as client:
+@pytest.mark.parametrize("memory", [1_000_000, 0])
+async def test_what_cannot_be_written_says_so_and_may_be_tried_again(memory: int) -> None:
+    """At once where rows are made ready in memory; else when they are written. Nothing of it is."""
+    async with exported(stage_memory=memory) as (cache, port), client_of(port) as client:
         for number, (key, data, match) in enumerate(
             (
                 ("n", node_bytes(Node({})), "begins with /"),
@@ -344,6 +347,12 @@ async def test_what_cannot_be_written_says_so_and_may_be_tried_again() -> None:
             )
         ):
             job = f"j{number}"
+            if memory:
+                with pytest.raises(ExportError, match=match):
+                    await in_thread(stage, client, job, 0, 0, [Write(key, False, data)])
+                with pytest.raises(UnknownJob):
+                    await in_thread(commit, client, job, [(0, 0)])
+                continue
             parts = [await in_thread(stage, client, job, 0, 0, [Write(key, False, data)])]
             for _ in range(2):
                 with pytest.raises(ExportError, match=match):
@@ -351,6 +360,24 @@ async def test_what_cannot_be_written_says_so_and_may_be_tried_again() -> None:
         assert tree_of(cache) == {}
         with pytest.raises(CacheRefused, match="max_value_bytes"):
             cache.checked(Node({"v": b"x" * 20_000_000}))
+
+
+async def test_what_is_too_much_for_memory_waits_in_a_file() -> None:
+    """Of one task in the order in which it came, whatever a later frame would fit in."""
+    big, small = (write(n, bytes([0xC5, 3, 0xE8]) + bytes(1000)) for n in (1, 2)), (write(3),)
+    async with exported(stage_memory=1500) as (cache, port), client_of(port) as client:
+        first, second = ([row] for row in big)
+        for rows, last in ((first, False), (second, False), ([write(1)], False), (small, True)):
+            sizes, body = pack(WRITES, [list(column) for column in zip(*rows, strict=True)])
+            frame = Stage("cache", "j", 0, 0, len(rows), sizes, last)
+            count = await in_thread(client.stage, frame, body)
+        assert count == 4
+        (staged,) = port._staging["cache"]._jobs["j"].staged.values()
+        assert (len(staged.ready), len(staged.frames)) == (1, 3)
+        assert await in_thread(commit, client, "j", [(0, 0)]) == Committed(4, False)
+        tree = tree_of(cache)
+        assert tree["/n/1"] == tree["/n/3"] == {"v": b"\x01"} and len(tree["/n/2"]["v"]) == 1003
+        assert port._staging["cache"].size == port._staging["cache"]._memory == 0
 
 
 async def test_removals_replacement_and_staging_limits() -> None:

@@ -205,7 +205,7 @@ def test_tasks_that_fail_and_run_again_write_once(
     assert len(list(tmp_path.iterdir())) == 3, "every partition was tried twice"
     assert tree(cache) == {f"/n/{n}": {"v": n} for n in range(3000)}
     log = cache._look(lambda: [e for o in cache._value.tree.observers for e in _entries(o)])
-    written = [str(path) for entry in log for path, _ in entry.after]
+    written = [str(path) for entry in log for path in entry.paths]
     assert len(written) == len(set(written)) == 3000, "every row once"
 
 
