@@ -37,7 +37,18 @@ def requirements(as_json: bool, only_open: bool) -> None:
         click.echo(f"{number:4} {lines[number]}")
         for test in tests or ["open"]:
             click.echo(f"       {test}")
-    click.echo(f"{sum(map(bool, table.values()))} of {len(table)} shown")
+    click.echo(summary(table))
+    if not shown:
+        click.echo("no run is recorded here: make test records one", err=True)
+
+
+def summary(table: dict[str, list[str]]) -> str:
+    """How many are shown, of each letter and in all."""
+    letters: dict[str, list[bool]] = {}
+    for number, tests in table.items():
+        letters.setdefault(number[0], []).append(bool(tests))
+    each = ", ".join(f"{letter} {sum(has)} of {len(has)}" for letter, has in letters.items())
+    return f"{sum(map(bool, table.values()))} of {len(table)} shown" + (f": {each}" if each else "")
 
 
 def read_lines(file: Path) -> dict[str, str]:
