@@ -86,8 +86,9 @@ def _from_xml(node: Node, file: str, substitute: Callable[[str], str]) -> Entry:
             )
         name = named[0].text
         attributes.remove(named[0])
-    children = node.children
+    children, texts = node.children, [node]
     if len(children) == 1 and children[0].name == "config" and not children[0].attributes:
+        texts.append(children[0])
         children = children[0].children
     entries = [
         _entry(a.key, a.text, (), file, (a.line or node.line, a.column or 1), None, substitute)
@@ -95,10 +96,11 @@ def _from_xml(node: Node, file: str, substitute: Callable[[str], str]) -> Entry:
     ]
     entries += [_from_xml(child, file, substitute) for child in children]
     at = (node.line, node.column)
-    if node.text.strip() and entries:
-        line, column = node.text_at or at
+    written = next((one for one in texts if one.text.strip()), node)
+    if written.text.strip() and (entries or len(texts) > 1):
+        line, column = written.text_at or at
         raise ConfigError(
-            f'text "{node.text.strip()[:40]}" between the elements (comments are <!-- -->)',
+            f'text "{written.text.strip()[:40]}" between the elements (comments are <!-- -->)',
             file=file,
             line=line,
             column=column,

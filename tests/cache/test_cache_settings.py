@@ -72,6 +72,17 @@ def test_absent_empty_or_disabled_there_are_no_buddies(element: str) -> None:
     assert xml(f"<cache><CacheMode>REPL_SYNC</CacheMode>{element}</cache>").buddies is None
 
 
+@pytest.mark.parametrize(
+    "element", ["x<config>{}</config>", "<config>x</config>", "<config>{}x</config>", "x{}"]
+)
+def test_text_between_elements_is_refused(element: str) -> None:
+    with pytest.raises(ConfigError, match=r'text "x" between the elements'):
+        xml(
+            "<cache><CacheMode>REPL_SYNC</CacheMode><BuddyReplicationConfig>"
+            f"{element.format(ON)}</BuddyReplicationConfig></cache>"
+        )
+
+
 @pytest.mark.seed("B18")
 def test_the_locator_is_next_in_line_unless_another_is_named() -> None:
     assert buddies(ON).buddy_locator_class == "NextMemberBuddyLocator"
