@@ -282,12 +282,15 @@ class World:
         return True
 
     def _do_go(self, member: Address) -> bool:
-        """A leaver is gone that may go, still. Below b + 1 members that counts as a crash."""
+        """A leaver is gone that may go, still. Below b + 1 members that counts as a crash: those that are there,
+        and those it knows of. It cannot wait for who is in a view that has not come yet."""
         if member not in self.may_go or len(self.machines) < 2:
             return False
-        if not self.machines[member].leaving.may_go():
+        machine = self.machines[member]
+        if not machine.leaving.may_go():
             return False
-        if len(self.machines) - 1 < self.setting.buddies + 1:
+        staying = min(len(self.machines), len(machine.members)) - 1
+        if staying < self.setting.buddies + 1:
             if self.setting.judged == "values" and not self.may_crash():
                 return False
             self.spent += 1

@@ -344,9 +344,19 @@ class Sites:
             walk = Walk(ask.site, "bootstrap")
             self.walks[walk] = None
             self.machine.walks.begin(walk)
-        elif ask.site not in self.out_of_sync:
-            self.out_of_sync[ask.site] = None
+        else:
+            self._overflows(ask.site)
+            return
         self.tell()
+
+    def _overflows(self, site: str) -> None:
+        """Removals are dropped for a site. A reconciliation that is under way may have passed them: it begins
+        anew, and looks at members after they have dropped what they drop."""
+        self.out_of_sync[site] = None
+        self.tell()
+        walk = Walk(site, "reconcile")
+        if walk in self.walks:
+            self.machine.walks.begin(walk)
 
     def _promote(self, epoch: int) -> None:
         """Above every epoch known, so that what is written here from now on outranks all of that."""

@@ -112,7 +112,8 @@ class Walks:
 
     def _left(self, walk: Walk, state: _State, found: list[Found]) -> None:
         state.asking = False
-        if any(f.count for f in found):
+        begun_anew = self.states.get(walk) is not state
+        if begun_anew or any(f.count for f in found):
             return
         sites = self.machine.sites
         sites.walks.pop(walk, None)

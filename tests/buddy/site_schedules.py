@@ -4,7 +4,7 @@ from buddy_schedules import schedule
 from buddy_script import address
 from site_script import TwoScript
 
-from jgroups_py.buddy.messages import Answer, Claim, Op, Settle, ToSite
+from jgroups_py.buddy.messages import Answer, Claim, Op, OpAck, Settle, ToSite
 from jgroups_py.buddy.outputs import Dropped
 
 
@@ -144,6 +144,28 @@ def t25_a_node_moves_past_a_bootstrap() -> None:
 
 
 @schedule
+def t25_a_bootstrap_that_begins_anew_is_not_ended_by_what_the_first_one_counted() -> None:
+    t = TwoScript(judged="merges")
+    t.s.write("T", "x")
+    t.run()
+    t.step("bootstrap", 1)
+    t.run()
+    t.s.hold("T", "S", Answer)
+    t.tick(1.0)
+    assert t.s.waiting("T", "S") == ["Answer"]  # nothing is left
+    t.lose()
+    t.begin()
+    t.run()
+    t.s.hold("S", "T", Claim)
+    t.step("bootstrap", 1)
+    t.run()
+    t.s.deliver("T", "S")
+    t.step("link")
+    t.rest()
+    assert t.value(t.n, "x") is not None
+
+
+@schedule
 def overflow_removals_that_could_not_be_kept_are_found_and_done() -> None:
     t = TwoScript(removed_max=0, tombstone_time=2.0)
     for path in ("a", "b", "c"):
@@ -162,6 +184,28 @@ def overflow_removals_that_could_not_be_kept_are_found_and_done() -> None:
     t.rest()
     assert t.value(t.s, "a") is None and t.value(t.s, "d") is not None
     assert not t.n.machine("C").sites.out_of_sync
+
+
+@schedule
+def overflow_removals_that_are_dropped_during_a_reconciliation_are_found_by_another() -> None:
+    t = TwoScript(removed_max=0, tombstone_time=2.0)
+    for path in ("a", "b"):
+        t.n.write("B", path)
+    t.run()
+    t.step("cut", 0)
+    t.n.call("B", "remove", "a")
+    t.tick(1.0)
+    t.step("link")
+    t.run()
+    t.tick(1.0)
+    assert t.value(t.s, "a") is None and t.n.machine("A").sites.walks  # but for the count
+    t.n.hold("C", "A", Answer)
+    t.n.hold("C", "B", OpAck)
+    t.n.call("B", "remove", "b")
+    t.tick(1.0)
+    assert not t.n.node("B", "b").unsent  # dropped before it was sent; C answers later
+    t.rest()
+    assert t.value(t.s, "b") is None
 
 
 def _missing(t: TwoScript) -> set[str]:

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from buddy_script import Script, address
 
 from jgroups_py.buddy.explore import PROFILES, SITE_PROFILES, explore, replay, shrink
 from jgroups_py.buddy.explore_draw import Result
@@ -57,6 +58,22 @@ def test_what_fails_is_made_smaller_and_read_again(
     assert load(file) == small
     monkeypatch.undo()
     assert replay(small).check == ""
+
+
+def test_who_leaves_below_what_it_knows_of_counts_as_a_crash() -> None:
+    s = Script(1)
+    s.write("A", "x")
+    s.leave("A")
+    s.hold_views("A")
+    s.join()
+    s.join()
+    s.run()
+    assert address("A") in s.world.may_go and len(s.world.machines) == 3
+    assert not s._take(("go", address("A")))  # one crash too many: B and C have nothing yet
+    s.free_all()
+    s.run()
+    s.go("A")
+    s.rest()
 
 
 @pytest.mark.parametrize(
