@@ -40,6 +40,8 @@ class Change:
         self.inventories: dict[Address, Inventory] = {}
         self.asked = False
         self.since = 0.0
+        self.heirs: dict[Address, Address] = {}
+        """By dead group, who has its nodes, as the ``Settle`` of this view says."""
         self._dropped: dict[tuple[Path, Stamp], Any] = {}
         """Values that this member had, and that a merge drops in this step."""
 
@@ -50,6 +52,7 @@ class Change:
         machine = self.machine
         self.inventories = {}
         self.asked = False
+        self.heirs = {}
         self.since = machine.now
         machine.send(machine.coordinator, self.inventory())
 
@@ -124,7 +127,7 @@ class Change:
             return
         changes: dict[Path, Node | None] = {}
         parties = {path: (epoch, party) for path, epoch, party in settle.unconfirmed}
-        heirs = dict(settle.adopted_by) | dict(settle.guardians)
+        heirs = self.heirs = dict(settle.adopted_by) | dict(settle.guardians)
         winners = {winner.path: winner for winner in settle.winners}
         self._merge(winners, changes)
         self._resolve_grants(parties, changes)
@@ -232,11 +235,12 @@ class Change:
         return replace(node, epoch=epoch, giver=self._giver(node, heirs))
 
     def _giver(self, node: Node, heirs: Mapping[Address, Address]) -> Address | None:
-        """Whom to tell that a node is taken: the former owner, or who has its nodes now."""
-        giver = node.giver
-        if giver is not None and giver not in self.machine.members:
-            giver = heirs.get(giver)
-        return None if giver == self.machine.me else giver
+        """The former owner, unless it is gone and nobody else has its nodes. It stays the dead one: who is
+        its guardian in this view may die, or be replaced, before it has adopted anything."""
+        me, giver = self.machine.me, node.giver
+        if giver is not None and giver not in self.machine.members and heirs.get(giver, me) == me:
+            return None
+        return None if giver == me else giver
 
     def _givers_of_the_dead(
         self, heirs: Mapping[Address, Address], changes: dict[Path, Node | None]

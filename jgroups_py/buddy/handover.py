@@ -43,8 +43,15 @@ class Handover:
         machine = self.machine
         for path in paths:
             node = machine.own.get(path)
-            if node is not None and node.giver is not None and node.giver in machine.members:
-                machine.send(node.giver, Taken(path, node.epoch))
+            if node is not None and (giver := self._now(node.giver)) is not None:
+                machine.send(giver, Taken(path, node.epoch))
+
+    def _now(self, giver: Address | None) -> Address | None:
+        """Who speaks for a former owner in this view: itself, or who has its nodes."""
+        machine = self.machine
+        if giver is None or giver in machine.members:
+            return giver
+        return machine.change.heirs.get(giver)
 
     def say_taken_again(self) -> None:
         """After a ``Settle``: to whom it concerns now."""
@@ -56,7 +63,7 @@ class Handover:
     def on_done(self, src: Address, message: Done) -> None:
         machine = self.machine
         node = machine.own.get(message.path)
-        if node is None or node.giver != src or node.epoch != message.epoch:
+        if node is None or self._now(node.giver) != src or node.epoch != message.epoch:
             machine.count("stale_done")
             return
         machine.own[message.path] = mine = replace(node, giver=None)

@@ -314,9 +314,22 @@ def granted_with_giver(self: Claims, claim: Any) -> bool:
     return done
 
 
-@without("givers that died are replaced", Change, "_givers_of_the_dead", "t4_")
+@without("givers of whom nobody has anything are cleared", Change, "_givers_of_the_dead", "t4_nobody")
 def dead_givers(self: Change, heirs: Any, changes: Any) -> None:
     pass
+
+
+@without("TAKEN goes to who has what a dead giver had", Handover, "_now", "t4_the_former")
+def taken_to_the_dead(self: Handover, giver: Address | None) -> Address | None:
+    return giver if giver in self.machine.members else None
+
+
+@without("a giver that died stays the giver", Change, "_giver", "t4_the_guardian")
+def giver_replaced(self: Change, node: Any, heirs: Mapping[Address, Address]) -> Address | None:
+    giver: Address | None = node.giver
+    if giver is not None and giver not in self.machine.members:
+        giver = heirs.get(giver)
+    return None if giver == self.machine.me else giver
 
 
 @without("TAKEN is said again after SETTLE", Handover, "say_taken_again", "t4_", "t6_")

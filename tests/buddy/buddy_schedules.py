@@ -77,6 +77,35 @@ def t4_the_former_owner_dies_after_the_grant() -> None:
 
 
 @schedule
+def t4_the_guardian_of_the_former_owner_dies_before_it_has_adopted() -> None:
+    s = Script(6, buddies=2)
+    s.write("B", "x")
+    s.hold("C", "D", Op)
+    s.call("C", "write", "y")  # of C's holders E has the longer log
+    s.hold("F", "B", Taken)
+    s.write("F", "x")
+    s.hold("A", "C", Settle)
+    s.crash("B")
+    s.run()  # C is guardian and does not know it
+    s.crash("C")
+    s.run()  # D is guardian of B, E of C
+    s.join()
+    s.rest()
+    assert s.owner("x") == "F" and s.owner("y") == "E"
+
+
+@schedule
+def t4_nobody_has_what_the_former_owner_had() -> None:
+    s = Script(5, judged="owners")
+    s.write("B", "x")
+    s.hold("D", "B", Taken)
+    s.write("D", "x")
+    s.crash("B", "C")
+    s.rest()
+    assert s.owner("x") == "D"
+
+
+@schedule
 def t5_the_new_owner_dies_before_its_buddies_have_the_node() -> None:
     s = Script(5)
     s.write("B", "x")
