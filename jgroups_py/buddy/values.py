@@ -42,7 +42,7 @@ class Stamp(NamedTuple):
 class Node(msgspec.Struct, frozen=True, array_like=True):
     """A node as its owner and the owner's holders keep it.
 
-    ``giver``: the former owner that has not yet confirmed that it and its holders have removed the node.
+    ``giver``: the former owner, if it, or who has its nodes now, has not yet confirmed that it is removed there.
     ``to``: who was granted the node, and at which epoch; not ours to write any more. Never replicated.
     ``unsent``: (site, number) of the event that each site has still to be sent.
     ``lineage``: the last stamp of each earlier ownership that wrote, the newest ``LINEAGE_MAX`` of them.

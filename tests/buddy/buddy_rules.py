@@ -314,7 +314,9 @@ def granted_with_giver(self: Claims, claim: Any) -> bool:
     return done
 
 
-@without("givers of whom nobody has anything are cleared", Change, "_givers_of_the_dead", "t4_nobody")
+@without(
+    "givers of whom nobody has anything are cleared", Change, "_givers_of_the_dead", "t4_nobody"
+)
 def dead_givers(self: Change, heirs: Any, changes: Any) -> None:
     pass
 
