@@ -92,7 +92,10 @@ def load(source: str, path: str, form: str | None, replace: bool, **where: Any) 
 @click.option("--schema", help='"path string, name string, ...": an attribute for each column.')
 @stoppable(_cancel)
 def snapshot(target: str, path: str, schema: str | None, **where: Any) -> None:
-    """Write one moment of a cache to a new Parquet folder, with its place in the change log."""
+    """Write one moment of a cache to a new Parquet folder, with its place in the change log.
+
+    Of a cache with buddies give the ports of all members: each member's part is of one moment, and there is no place.
+    """
     _new(target)
     with _session(where) as (session, jobs, cluster), _shown(session):
         taken = jobs.snapshot(session, cluster, target, path=path, schema=schema)

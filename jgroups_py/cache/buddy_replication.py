@@ -32,6 +32,7 @@ from jgroups_py.cache.buddy_settings import buddy_config, locator_of
 from jgroups_py.cache.call import Call, compute
 from jgroups_py.cache.changes import Change, RemoveTree
 from jgroups_py.cache.fqn import BACKUP_ROOT, ROOT, Fqn
+from jgroups_py.cache.holding import Holding, holding
 from jgroups_py.cache.locks import Scope
 from jgroups_py.cache.node import EMPTY, Node
 from jgroups_py.cache.owned_tree import OwnedTree, shown
@@ -100,6 +101,10 @@ class BuddyReplication(Replication):
 
     def passive_paths(self) -> Sequence[Path]:
         return list(self.passive.paths)
+
+    def holding(self) -> Holding:
+        manager = self.manager
+        return holding(manager.machine, manager.entries.moves, manager.channel.name_of)
 
     def statistics(self) -> Mapping[str, int]:
         nodes, size = self.container.backup_size()

@@ -25,24 +25,37 @@ Backups = Callable[[], Mapping[str, Mapping[Path, Entry]]]
 
 
 class Entries(Owned):
-    """A machine's entries; remembers in ``touched`` which of them may have changed."""
+    """A machine's entries; remembers in ``touched`` which of them may have changed, and counts in ``moves`` how often
+    one came from another member, was granted to one, or was forgotten while it was ours: see ``Holding``."""
 
     def __init__(self) -> None:
         super().__init__()
         self.touched: dict[Path, Entry | None] = {}
         """With the entry there was."""
+        self.moves = 0
 
     def __setitem__(self, path: Path, entry: Entry) -> None:
-        self.touched.setdefault(path, self.get(path))
+        was = self.get(path)
+        self.touched.setdefault(path, was)
+        if was is None:
+            self.moves += entry.giver is not None
+        elif was.to != entry.to or (entry.giver is not None and was.giver != entry.giver):
+            self.moves += 1
         super().__setitem__(path, entry)
 
     def __delitem__(self, path: Path) -> None:
-        self.touched.setdefault(path, self.get(path))
+        self._leaves(path)
         super().__delitem__(path)
 
     def pop(self, path: Path, *default: Any) -> Any:
-        self.touched.setdefault(path, self.get(path))
+        self._leaves(path)
         return super().pop(path, *default)
+
+    def _leaves(self, path: Path) -> None:
+        was = self.get(path)
+        self.touched.setdefault(path, was)
+        if was is not None and was.to is None:  # a removed one: now others may create it
+            self.moves += 1
 
 
 def shown(entry: Entry | None, written: Node | None = None) -> Node | None:

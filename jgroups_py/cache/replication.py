@@ -14,6 +14,7 @@ from jgroups_py.buddy.values import Path
 from jgroups_py.cache.call import Call
 from jgroups_py.cache.container import Container
 from jgroups_py.cache.discarded import DiscardedValues
+from jgroups_py.cache.holding import Holding
 from jgroups_py.cache.locks import Scope
 from jgroups_py.cache.tree import Tree
 from jgroups_py.channel import Channel
@@ -64,6 +65,10 @@ class Replication(ABC):
 
     def position(self) -> Mapping[str, int] | None:
         """What the tree contains: of each origin the number of its last batch. None: nobody numbers."""
+        return None
+
+    def holding(self) -> Holding | None:
+        """Of which part of the nodes this member is the owner. None: each member has all."""
         return None
 
     def passive_paths(self) -> Sequence[Path]:

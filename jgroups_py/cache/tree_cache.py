@@ -34,6 +34,7 @@ from jgroups_py.cache.container import Container, MemoryTree
 from jgroups_py.cache.discarded import Discarded
 from jgroups_py.cache.eviction import Evictor, Region, refuse_backups
 from jgroups_py.cache.fqn import BACKUP_ROOT, ROOT, AnyPath, Fqn, as_fqn
+from jgroups_py.cache.holding import Holding
 from jgroups_py.cache.interceptor import chain
 from jgroups_py.cache.listeners import CHANGES, Kind, Listener, Listeners
 from jgroups_py.cache.locks import PathLocks, Scope
@@ -500,6 +501,10 @@ class TreeCache:
     def position(self) -> Mapping[str, int] | None:
         """See ``Replication.position``."""
         return self._replication.position()
+
+    def holding(self) -> Holding | None:
+        """See ``Replication.holding``."""
+        return self._replication.holding()
 
     @property
     def has_store(self) -> bool:

@@ -24,6 +24,7 @@ from jgroups_py.export.messages import (
     VERSION,
     Abort,
     Answer,
+    AskPart,
     Challenge,
     CloseSnapshot,
     Commit,
@@ -38,6 +39,7 @@ from jgroups_py.export.messages import (
     Message,
     Offset,
     OpenSnapshot,
+    Part,
     Problem,
     Progress,
     ReadChanges,
@@ -192,9 +194,16 @@ class ExportClient:
         """UnknownMap: no such map, or of another kind."""
         return self._ask(Describe(map, kind), Description)
 
-    def open_snapshot(self, map: str, under: Sequence[str] = ("/",)) -> SnapshotOpened:
-        """A picture of one moment, kept until it is closed or not read for too long."""
-        return self._ask(OpenSnapshot(map, tuple(under)), SnapshotOpened)
+    def open_snapshot(
+        self, map: str, under: Sequence[str] = ("/",), *, part: bool = False
+    ) -> SnapshotOpened:
+        """A picture of one moment, kept until it is closed or not read for too long. ``part``: of this member's part only
+        (``parts.open_parts``)."""
+        return self._ask(OpenSnapshot(map, tuple(under), part), SnapshotOpened)
+
+    def part(self, map: str) -> Part:
+        """What the member says of its part now."""
+        return self._ask(AskPart(map), Part)
 
     def read_snapshot(self, id: str, start: int, stop: int) -> Iterator[Frame]:
         """Frames of ``columns.STATE``."""

@@ -69,6 +69,12 @@ class Busy(ExportError):
     code = "busy"
 
 
+class Moving(ExportError):
+    """The members of a cache with buddies passed nodes on, or had another view, each time their parts were opened."""
+
+    code = "moving"
+
+
 BY_CODE = {
     cls.code: cls
     for cls in (
@@ -82,5 +88,6 @@ BY_CODE = {
         Diverged,
         Behind,
         Busy,
+        Moving,
     )
 }

@@ -75,10 +75,18 @@ class Describe(msgspec.Struct, frozen=True, tag="describe"):
 
 
 class OpenSnapshot(msgspec.Struct, frozen=True, tag="open-snapshot"):
-    """``under``: keys that are one of these or below it."""
+    """``under``: keys that are one of these or below it. ``part``: this member's part, where each has one; who does not
+    say so wants all."""
 
     map: str
     under: tuple[str, ...] = ("/",)
+    part: bool = False
+
+
+class AskPart(msgspec.Struct, frozen=True, tag="ask-part"):
+    """What the member says of its part now. Answered by Part."""
+
+    map: str
 
 
 class ReadSnapshot(msgspec.Struct, frozen=True, tag="read-snapshot"):
@@ -150,7 +158,8 @@ class Problem(msgspec.Struct, frozen=True, tag="problem"):
 
 class Description(msgspec.Struct, frozen=True, tag="description"):
     """``members``: logical names; ``values``: how values are bytes ("msgpack", or a codec's class).
-    ``writing``: rows of all commits under way, of which ``written`` are done."""
+    ``writing``: rows of all commits under way, of which ``written`` are done. ``parts``: each member has a part of the
+    rows, to be read there."""
 
     map: str
     kind: str
@@ -160,14 +169,28 @@ class Description(msgspec.Struct, frozen=True, tag="description"):
     rows: int
     written: int = 0
     writing: int = 0
+    parts: bool = False
+
+
+class Part(msgspec.Struct, frozen=True, tag="part"):
+    """``member`` and the keys of ``members`` are addresses, the values logical names. ``moves`` and ``moving``: as
+    ``jgroups_py.cache.holding.Holding``."""
+
+    view: str
+    member: str
+    members: dict[str, str]
+    moves: int
+    moving: str
 
 
 class SnapshotOpened(msgspec.Struct, frozen=True, tag="snapshot"):
-    """The state after everything up to ``offset``."""
+    """The state after everything up to ``offset``. ``part``: of a part, at the moment of the snapshot; then the offset is
+    no place."""
 
     id: str
     rows: int
     offset: Offset
+    part: Part | None = None
 
 
 class Found(msgspec.Struct, frozen=True, tag="offset"):
@@ -212,6 +235,7 @@ class Done(msgspec.Struct, frozen=True, tag="done"):
 Request = (
     Describe
     | OpenSnapshot
+    | AskPart
     | ReadSnapshot
     | CloseSnapshot
     | FindOffset
@@ -223,6 +247,7 @@ Request = (
 Answer = (
     Problem
     | Description
+    | Part
     | SnapshotOpened
     | Found
     | Rows

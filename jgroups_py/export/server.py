@@ -28,6 +28,7 @@ from jgroups_py.export.messages import (
     LENGTHS,
     VERSION,
     Abort,
+    AskPart,
     Challenge,
     CloseSnapshot,
     Commit,
@@ -39,6 +40,7 @@ from jgroups_py.export.messages import (
     Message,
     Offset,
     OpenSnapshot,
+    Part,
     Problem,
     Progress,
     ReadChanges,
@@ -152,9 +154,11 @@ class ExportPort:
             case Describe():
                 await client.send(self._describe(said))
             case OpenSnapshot():
-                source = self._readable(said.map)
+                source = self._readable(said.map, said.part)
                 id, frozen = await self._snapshots.open(source, said.under, trio.current_time)
-                await client.send(SnapshotOpened(id, len(frozen), frozen.offset))
+                await client.send(SnapshotOpened(id, len(frozen), frozen.offset, frozen.part))
+            case AskPart():
+                await client.send(_part(self._source(said.map), said.map))
             case ReadSnapshot():
                 kept = self._snapshots.get(said.id, now)
                 await self._send_state(client, kept, max(0, said.start), said.stop)
@@ -162,12 +166,12 @@ class ExportPort:
                 await self._snapshots.close(said.id)
                 await client.send(Done())
             case FindOffset():
-                source = self._readable(said.map)
+                source = self._followed(said.map)
                 if said.after is not None:
                     await self._seen(source, said.after)
                 await client.send(_find(source, said))
             case ReadChanges():
-                await self._send_changes(client, self._readable(said.map), said)
+                await self._send_changes(client, self._followed(said.map), said)
             case Stage():
                 count = await self._staging_of(said.map).stage(said, body)
                 self.counters["rows_in"] += said.rows
@@ -185,10 +189,22 @@ class ExportPort:
             raise UnknownMap(f'no map "{name}" here; there is {", ".join(sorted(self.sources))}')
         return source
 
-    def _readable(self, name: str) -> Source:
+    def _readable(self, name: str, part: bool) -> Source:
         source = self._source(name)
         if source.unreadable:
             raise ExportError(f'map "{name}": {source.unreadable}')
+        if part:
+            _part(source, name)
+        elif source.part() is not None:
+            raise ExportError(
+                f'map "{name}": each member has a part of it, to be read at all of them'
+            )
+        return source
+
+    def _followed(self, name: str) -> Source:
+        source = self._source(name)
+        if source.without_log:
+            raise ExportError(f'map "{name}": {source.without_log}')
         return source
 
     def _staging_of(self, name: str) -> Staging:
@@ -212,6 +228,7 @@ class ExportPort:
             source.values,
             source.rows,
             *self._staging[name].under_way(),
+            parts=source.part() is not None,
         )
 
     async def _send_state(self, client: Client, kept: Kept, start: int, stop: int) -> None:
@@ -341,6 +358,13 @@ class Client:
 def _problem(error: BaseException) -> Problem:
     code = error.code if isinstance(error, ExportError) else ExportError.code
     return Problem(code, str(error) or type(error).__name__)
+
+
+def _part(source: Source, name: str) -> Part:
+    part = source.part()
+    if part is None:
+        raise ExportError(f'map "{name}" has no parts: each member has all of it')
+    return part
 
 
 def _find(source: Source, said: FindOffset) -> Found:

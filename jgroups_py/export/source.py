@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 from jgroups_py.export.log import ChangeLog, Entry
-from jgroups_py.export.messages import Marker, Offset
+from jgroups_py.export.messages import Marker, Offset, Part
 
 Row = tuple[str, bool, bytes]
 """Of a bulk write: key, removed, data. ``Write`` is one with names."""
@@ -37,11 +37,12 @@ class Stored(Protocol):
 @dataclass(frozen=True, slots=True)
 class Frozen:
     """A snapshot: rows that do not change any more, and the place in the log that they are the state of.
-    ``stored`` ones come after those in memory."""
+    ``stored`` ones come after those in memory. ``part``: what the member said of its part at that moment."""
 
     rows: Sequence[Any]
     offset: Offset
     stored: Stored | None = None
+    part: Part | None = None
 
     def __len__(self) -> int:
         return len(self.rows) + (self.stored.count if self.stored else 0)
@@ -71,7 +72,9 @@ class Source(ABC):
     member: str = ""
     """Logical name of this member."""
     unreadable: str = ""
-    """Why there are no snapshots and changes of it, only bulk writes; empty: there are."""
+    """Why there are no snapshots of it; empty: there are."""
+    without_log: str = ""
+    """Why its changes cannot be followed; empty: they can."""
 
     @property
     @abstractmethod
@@ -92,6 +95,10 @@ class Source(ABC):
     @abstractmethod
     def rows(self) -> int:
         """How many, now."""
+
+    def part(self) -> Part | None:
+        """Of which part of the rows this member is the owner, now. None: it has all of them."""
+        return None
 
     @abstractmethod
     async def freeze(self, under: Sequence[str]) -> Frozen:

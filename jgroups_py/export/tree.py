@@ -19,7 +19,7 @@ from jgroups_py.errors import CacheRefused, NotOwner
 from jgroups_py.export.errors import ExportError
 from jgroups_py.export.limits import ExportLimits
 from jgroups_py.export.log import ChangeLog, Entry
-from jgroups_py.export.messages import Marker
+from jgroups_py.export.messages import Marker, Offset, Part
 from jgroups_py.export.source import Frozen, Row, Source
 from jgroups_py.export.stored import StoredRows
 
@@ -29,20 +29,28 @@ R = TypeVar("R")
 Nodes = Sequence[tuple[Fqn, Node | None]]
 """Prepared rows. None: removed."""
 _OURS: Final = (*BACKUP_ROOT, *MARKERS)
+_NOWHERE: Final = Offset("", 0, {})
+"""Of a part: nothing is a place in the logs of all members."""
 
 
 class TreeSource(Source):
-    """``cache``: alone, with or without a store, or replicated to everybody; with buddies to be written only."""
+    """``cache``: alone, with or without a store, or replicated to everybody; with buddies it has a part of the rows and no
+    log, and with buddies and a store it can be written only."""
 
     kind = "tree"
 
     def __init__(self, cache: TreeCache, limits: ExportLimits) -> None:
         self._cache = cache
         if cache.is_shared_out:
-            self.unreadable = (
-                "each member of a cache with buddies has a part of it, and the parts are of no one moment: it can "
-                "be written here, not read"
+            self.without_log = (
+                "each member of a cache with buddies has the changes of its own part, in no common order: it can "
+                "be written and read, not followed"
             )
+            if cache.has_store:
+                self.unreadable = (
+                    "nodes of a cache with buddies that are in its members' stores cannot be read: it can be "
+                    "written, not read"
+                )
         self._tree = cache.tree
         self.values = (
             "msgpack" if isinstance(cache.codec, MsgpackCodec) else type(cache.codec).__name__
@@ -51,7 +59,7 @@ class TreeSource(Source):
         self._count = 0
         self._lost = False
         self._log = ChangeLog(secrets.token_hex(8), self._position(), limits)
-        if not self.unreadable:
+        if not self.without_log:
             self._tree.observers.append(self._applied)
 
     def _position(self) -> Mapping[str, int]:
@@ -93,14 +101,21 @@ class TreeSource(Source):
         return len(self._tree.container)
 
     def close(self) -> None:
-        if not self.unreadable:
+        if not self.without_log:
             self._tree.observers.remove(self._applied)
 
     # --- reading
 
+    def part(self) -> Part | None:
+        said = self._cache.holding()
+        if said is None:
+            return None
+        return Part(said.view, said.member, dict(said.members), said.moves, said.moving)
+
     async def freeze(self, under: Sequence[str]) -> Frozen:
         container = self._tree.container
-        roots = [as_fqn(root) for root in under]
+        # Backups are others' nodes: theirs to tell.
+        roots = [root for root in map(as_fqn, under) if not root.is_within(BACKUP_ROOT)]
         async with self._cache.still() as picture:
             if ROOT in roots:
                 nodes = dict(picture.nodes)
@@ -109,10 +124,11 @@ class TreeSource(Source):
                 nodes = {path: node for path, node in found.items() if node is not None}
             for path in container.within(MARKERS):
                 nodes.pop(path, None)
-            offset = self.log.end_offset()
+            part = self.part()
+            offset = self.log.end_offset() if part is None else _NOWHERE
         rows = [*nodes.items()]  # nodes themselves never change
         if picture.stored is None:
-            return Frozen(rows, offset)
+            return Frozen(rows, offset, part=part)
         stored = StoredRows(picture.stored, roots, MARKERS, (nodes, picture.gone))
         try:
             await stored.begin()

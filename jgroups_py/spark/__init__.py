@@ -10,7 +10,9 @@
         .load()
     )
 
-Executors are no members: they read and write at the export ports of members (``jgroups_py.export``).
+Executors are no members: they read and write at the export ports of members (``jgroups_py.export``). A snapshot is of
+one moment. Of a cache with buddies ``members`` names the ports of all members: each node is read once, each member's part
+is of one moment, all of these within milliseconds; such a cache cannot be followed.
 Options, schemas and guarantees: design/spark.md.
 """
 

@@ -171,11 +171,13 @@ def _show(spark: Any, nyc: list[Member], sfo: list[Member], folder: Path, target
     traffic = Traffic(places, token)
     traffic.start()
     taken = snapshot(spark, here, str(folder / "picture"), schema="path string, visits bigint")
-    _say(f"a snapshot under traffic: {taken.rows} nodes, at {taken.offset.origins}")
+    place = taken.offset
+    assert place is not None  # every member has all of it
+    _say(f"a snapshot under traffic: {taken.rows} nodes, at {place.origins}")
     table = str(folder / "changes")
 
     def more() -> int:
-        return follow(spark, here, table, starting=taken.offset, schema=CHANGES, once=True)
+        return follow(spark, here, table, starting=place, schema=CHANGES, once=True)
 
     rows = more()
     nyc[0].kill()

@@ -21,11 +21,12 @@ from pyspark.sql import Observation
 from pyspark.sql import functions as f
 
 from jgroups_py.errors import ConfigError
-from jgroups_py.export import NoMember, Offset
+from jgroups_py.export import Offset
+from jgroups_py.export.parts import close_all
 from jgroups_py.spark.errors import is_lost_member
 from jgroups_py.spark.kinds import kind_of
-from jgroups_py.spark.options import Picture, offset_from, offset_to, options_of
-from jgroups_py.spark.reading import resolved
+from jgroups_py.spark.options import offset_from, offset_to, options_of
+from jgroups_py.spark.reading import opened
 from jgroups_py.spark.retries import again_elsewhere
 
 FORMATS = {".parquet": "parquet", ".csv": "csv", ".json": "json", ".jsonl": "json"}
@@ -39,10 +40,11 @@ Cluster = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """A snapshot on disk: its rows, and the place in the change log that it is the state of."""
+    """A snapshot on disk: its rows, and the place in the change log that it is the state of. None: of a cache with
+    buddies, whose changes cannot be followed."""
 
     rows: int
-    offset: Offset
+    offset: Offset | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,28 +137,25 @@ def snapshot(
 ) -> Taken:
     """One moment of a cache, written to a folder that must not be there, with its place in the log
     (``OFFSET_FILE``), from where changes can be followed. If the member that keeps it goes, it is taken
-    again at another."""
+    again at another. Of a cache with buddies: each member's part of one moment, each node once, and no place."""
     options = options_of(cluster)
     if Path(target).exists():
         raise ConfigError(f"{target} is there already: a snapshot is written to a new folder")
 
     def attempt(number: int) -> Taken:
-        with options.connect() as client:
-            name, _ = resolved(options, client)
-            opened = client.open_snapshot(name, (path,))
-            kept = Picture(client.address, opened.id, opened.rows)
+        kept = opened(options, (path,))
+        try:
             reader = spark.read.format("jgroups").options(**cluster, snapshot=str(kept))
             frame = (reader.schema(schema) if schema else reader).load()
             mode = "overwrite" if number else "error"  # the folder of the attempt before
             frame.write.format(format).mode(mode).save(target)
-            try:
-                client.close_snapshot(opened.id)
-            except NoMember:
-                pass  # all of it was read before the member went
-        return Taken(opened.rows, opened.offset)
+        finally:
+            close_all(kept.pictures, options.token)
+        return Taken(kept.rows, kept.offset)
 
     taken = again_elsewhere(options, attempt)
-    Path(target, OFFSET_FILE).write_text(offset_to(taken.offset) + "\n", encoding="utf-8")
+    if taken.offset is not None:
+        Path(target, OFFSET_FILE).write_text(offset_to(taken.offset) + "\n", encoding="utf-8")
     return taken
 
 
@@ -260,7 +259,7 @@ def _run_to_end(writer: Any, counted: _Counted, until: Callable[[], bool]) -> No
 def reconcile(
     spark: Any, left: Cluster, right: Cluster, *, path: str = "/", repair: bool = False
 ) -> Difference:
-    """Compares one moment of each of two clusters, deletions included. ``repair``: then the right one
+    """Compares one moment of each of two clusters (with buddies: as ``snapshot``), deletions included. ``repair``: then the right one
     gets what differs, and loses what only it has; what is written there meanwhile may be undone."""
     key = kind_of(left.get("kind")).key
     one, other = (
@@ -290,6 +289,6 @@ def reconcile(
     return Difference(left_only, right_only, both, frame.select(key, "what"), repair)
 
 
-def json_of(offset: Offset) -> Any:
+def json_of(offset: Offset | None) -> Any:
     """An offset as a plain value, for output."""
-    return json.loads(offset_to(offset))
+    return None if offset is None else json.loads(offset_to(offset))

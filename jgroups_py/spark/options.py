@@ -13,6 +13,7 @@ import msgspec
 from jgroups_py.errors import ConfigError
 from jgroups_py.export import ExportClient, Offset, connect, connect_at, read_token
 from jgroups_py.export.client import Address, parse_members
+from jgroups_py.export.parts import Picture
 
 KNOWN = (
     "members",
@@ -38,20 +39,9 @@ PARTITIONS_MAX = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class Picture:
-    """A snapshot that was opened before, for several queries: written ``host:port/id/rows``."""
-
-    member: Address
-    id: str
-    rows: int
-
-    def __str__(self) -> str:
-        return f"{self.member[0]}:{self.member[1]}/{self.id}/{self.rows}"
-
-
-@dataclass(frozen=True, slots=True)
 class Options:
-    """``members``: export ports, tried in this order. ``rows``: "state" or "changes"."""
+    """``members``: export ports, tried in this order; of a cache with buddies those of all members. ``rows``: "state" or
+    "changes". ``snapshot``: one that was opened before, for several queries; in parts, where each member has one."""
 
     members: tuple[Address, ...]
     token: str
@@ -66,7 +56,7 @@ class Options:
     query: str | None = None
     replace: bool = False
     skip_equal: bool = False
-    snapshot: Picture | None = None
+    snapshot: tuple[Picture, ...] = ()
 
     def connect(self, first: Address | None = None) -> ExportClient:
         """To ``first``, if it is one of ours and there; else to any member."""
@@ -110,7 +100,9 @@ def options_of(given: Mapping[str, str]) -> Options:
         query=values.get("query"),
         replace=_flag(values, "replace"),
         skip_equal=_flag(values, "skipequal"),
-        snapshot=_picture(values.get("snapshot")),
+        snapshot=tuple(map(_picture, values["snapshot"].split(",")))
+        if "snapshot" in values
+        else (),
     )
 
 
@@ -133,9 +125,7 @@ def _starting(text: str) -> Offset | Literal["earliest", "latest"]:
     return offset_from(text)
 
 
-def _picture(text: str | None) -> Picture | None:
-    if text is None:
-        return None
+def _picture(text: str) -> Picture:
     place, _, rest = text.partition("/")
     id, _, rows = rest.partition("/")
     if not id or not rows.isdecimal():

@@ -26,8 +26,9 @@ from pyspark.sql.streaming.datasource import (
 from jgroups_py.errors import ConfigError
 from jgroups_py.export import ExportClient, Offset
 from jgroups_py.export.client import Address
+from jgroups_py.export.parts import Picture, open_parts
 from jgroups_py.spark.kinds import Kind, kind_of
-from jgroups_py.spark.options import Options, Picture
+from jgroups_py.spark.options import Options
 
 ROWS_EACH = 50_000
 """Rows of a partition, where the option ``partitions`` says nothing."""
@@ -64,16 +65,52 @@ def resolved(options: Options, client: ExportClient) -> tuple[str, Kind]:
     return said.map, kind_of(said.kind)
 
 
-def slices(count: int, wanted: int | None) -> Iterator[tuple[int, int]]:
-    """Equal parts of so many rows."""
-    parts = wanted or min(-(-count // ROWS_EACH), PARTITIONS_UNASKED)
+def slices(count: int, parts: int) -> Iterator[tuple[int, int]]:
+    """So many rows in equal parts, at least one."""
     parts = max(1, min(parts, count))
     for number in range(parts):
         yield number * count // parts, (number + 1) * count // parts
 
 
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A snapshot: one picture, or one of each member's part; and its place in the change log, if it has one."""
+
+    pictures: tuple[Picture, ...]
+    offset: Offset | None
+
+    @property
+    def rows(self) -> int:
+        return sum(picture.rows for picture in self.pictures)
+
+    def __str__(self) -> str:
+        """As the option ``snapshot`` wants it."""
+        return ",".join(map(str, self.pictures))
+
+
+def opened(options: Options, under: Sequence[str]) -> Opened:
+    """Opens a snapshot at any member; at all of them, if each has a part (``open_parts``)."""
+    with options.connect() as client:
+        name, _ = resolved(options, client)
+        if not client.describe(name).parts:
+            said = client.open_snapshot(name, under)
+            return Opened((Picture(client.address, said.id, said.rows),), said.offset)
+    return Opened(open_parts(options.members, options.token, name, under).pictures, None)
+
+
+def spread(pictures: Sequence[Picture], wanted: int | None) -> list[Slice]:
+    """So many slices, each of one picture; of each picture that has rows at least one."""
+    total = sum(picture.rows for picture in pictures)
+    parts = wanted or min(-(-total // ROWS_EACH), PARTITIONS_UNASKED)
+    return [
+        Slice(picture.member, picture.id, start, stop)
+        for picture in [picture for picture in pictures if picture.rows] or pictures[:1]
+        for start, stop in slices(picture.rows, round(parts * picture.rows / max(1, total)))
+    ]
+
+
 class StateReader(DataSourceReader):
-    """One snapshot for each query, kept by one member."""
+    """One snapshot for each query, kept by one member; of a cache with buddies by all of them, each its part."""
 
     def __init__(self, options: Options, schema: Any) -> None:
         self._options = options
@@ -82,16 +119,9 @@ class StateReader(DataSourceReader):
         kind_of(options.kind).state_decoder(schema)  # a schema that does not fit is told at once
 
     def partitions(self) -> Sequence[InputPartition]:
-        options, kept = self._options, self._options.snapshot
-        if kept is None:
-            with options.connect() as client:
-                name, _ = resolved(options, client)
-                opened = client.open_snapshot(name, self._under)
-                kept = Picture(client.address, opened.id, opened.rows)
-        return [
-            Slice(kept.member, kept.id, start, stop)
-            for start, stop in slices(kept.rows, options.partitions)
-        ]
+        options = self._options
+        pictures = options.snapshot or opened(options, self._under).pictures
+        return spread(pictures, options.partitions)
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         assert isinstance(partition, Slice)

@@ -21,7 +21,7 @@ from jgroups_py.spark.writing import BatchWriter, StreamWriter
 
 
 class JGroupsDataSource(DataSource):
-    """Made by Spark, in Python workers beside the driver and in executors."""
+    """Made by Spark, in Python workers beside the driver and in executors. What is read: ``jgroups_py.spark``."""
 
     @classmethod
     def name(cls) -> str:

@@ -1,7 +1,8 @@
-"""A cache with buddies is written through its members' ports; reading is refused, and says why."""
+"""A cache with buddies is written through its members' ports; following it is refused, and says why. Reading: test_parts."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,10 +10,12 @@ import trio
 from cache_group import group, settings
 from export_kit import TOKEN, client_of, commit, in_thread, stage, write
 
-from jgroups_py.cache import TreeCache
-from jgroups_py.export import ExportError, Marker, open_export
+from jgroups_py.cache import SqliteStore, TreeCache
+from jgroups_py.export import ExportError, Marker, Offset, open_export
 from jgroups_py.export.messages import Committed
 from jgroups_py.export.source import Write
+
+NOWHERE = Offset("", 0, {})
 
 
 async def values(cache: TreeCache, numbers: range) -> list[Any]:
@@ -64,19 +67,29 @@ async def test_a_marked_batch_is_written_once_at_whatever_member(auto: bool) -> 
             assert await b.get("/n/5", "v", gravitation=True) == 3
 
 
-async def test_reading_is_refused_with_the_reason() -> None:
+async def test_following_is_refused_with_the_reason() -> None:
     async with group() as g:
         (a,) = await g.start("A", settings())
         async with open_export({"sessions": a}, token=TOKEN) as port, client_of(port) as client:
             said = await in_thread(client.describe)
             assert (said.map, said.kind, said.members) == ("sessions", "tree", ("A",))
             for call in (
-                lambda: client.open_snapshot("sessions"),
                 lambda: client.find_offset("sessions"),
                 lambda: client.find_offset("sessions", earliest=True),
+                lambda: [*client.read_changes("sessions", NOWHERE, NOWHERE)],
             ):
-                with pytest.raises(ExportError, match=r'map "sessions": each member .* not read'):
+                with pytest.raises(ExportError, match=r'map "sessions": each member .* followed'):
                     await in_thread(call)
             assert a.tree.observers == []
             with trio.fail_after(5):
                 await a.put("/still/works", "k", 1)
+
+
+async def test_with_a_store_reading_is_refused_too(tmp_path: Path) -> None:
+    async with group() as g:
+        g.stores["A"] = SqliteStore(tmp_path / "a.db")
+        (a,) = await g.start("A", settings())
+        async with open_export(a, token=TOKEN) as port, client_of(port) as client:
+            for part in (True, False):
+                with pytest.raises(ExportError, match="in its members' stores cannot be read"):
+                    await in_thread(lambda p=part: client.open_snapshot("cache", part=p))

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from jgroups_py import blocking
+from jgroups_py import MemoryNetwork, blocking
+from jgroups_py.cache import BuddyReplicationConfig, CacheSettings
 
 pytestmark = [
     pytest.mark.spark,
@@ -138,6 +140,65 @@ def test_changes_as_a_batch(cache: Cache, read: Callable[..., Any]) -> None:
     assert rows[0].attributes == {"v": "1"} and rows[3].attributes is None
     assert abs(rows[0].time.timestamp() - time.time()) < 100_000
     assert len({row.origin for row in rows}) == 1
+
+
+def test_a_cache_with_buddies_is_read_at_all_its_members(spark: Any, tmp_path: Path) -> None:
+    """Each member owns a part; the snapshot, and what reconcile compares, are all of them."""
+    from jgroups_py.spark.jobs import reconcile, snapshot
+
+    config = CacheSettings(
+        cache_mode="REPL_SYNC",
+        stack="sim.xml",
+        cluster_name="t",
+        buddy_replication_config=BuddyReplicationConfig(
+            buddy_replication_enabled=True, auto_data_gravitation=True
+        ),
+    )
+    network = MemoryNetwork()
+    with ExitStack() as stack:
+        caches = [
+            stack.enter_context(
+                blocking.open_tree_cache(config, name=name, transport=network, timeout=60)
+            )
+            for name in "ABC"
+        ]
+        while any(len(cache.members) < 3 for cache in caches):
+            time.sleep(0.01)
+        ports = [stack.enter_context(blocking.open_export(c, token=TOKEN)) for c in caches]
+        for number, cache in enumerate(caches):
+            cache.put_many({f"/{kind}/{number}/{n}": {"v": n} for kind in "ab" for n in range(50)})
+        places = [f"{host}:{number}" for host, number in (port.address for port in ports)]
+        where = {"members": ",".join(places), "token": TOKEN}
+
+        def load(**more: str) -> Any:
+            reader = spark.read.format("jgroups").options(**{**where, **more})
+            return reader.schema("path string, v bigint").load()
+
+        wanted = {f"/{k}/{m}/{n}": n for k in "ab" for m in range(3) for n in range(50)}
+        frame = load(partitions="6")
+        assert frame.rdd.getNumPartitions() == 6
+        rows = frame.collect()
+        assert len(rows) == 300 and {row.path: row.v for row in rows} == wanted
+        assert load(path="/b/1").count() == 50
+        assert load(pushdown="true").where("path in ('/a/0/7', '/a/2/8')").count() == 2
+        assert load(path="/nowhere").collect() == []
+
+        taken = snapshot(spark, where, str(tmp_path / "picture"), path="/a")
+        assert (taken.rows, taken.offset) == (150, None)
+        assert spark.read.parquet(str(tmp_path / "picture")).count() == 150
+        with blocking.open_tree_cache("local.xml") as copy, ExitStack() as more:
+            place = more.enter_context(blocking.open_export(copy, token=TOKEN)).address
+            there = {"members": f"{place[0]}:{place[1]}", "token": TOKEN}
+            found = reconcile(spark, where, there, repair=True)
+            assert (found.left, found.right, found.both) == (300, 0, 0)
+            assert {path: node["v"] for path, node in tree(copy).items()} == wanted
+
+        line = said_by(load(members=places[0]).count)
+        assert "no export port of B, C is among those given" in line
+        line = said_by(load(rows="changes", startingoffset="earliest").count)
+        assert "it can be written and read, not followed" in line
+        picture = ",".join(f"{place}/0123/5" for place in places)
+        assert "snapshot 0123 is not open here" in said_by(load(snapshot=picture).collect)
 
 
 # --- writing

@@ -267,6 +267,7 @@ def test_snapshot_and_follow_while_everything_is_killed(
     rows += follow(shipped, cluster, table, once=True, starting=begin, schema=CHANGES)
 
     log = changes(shipped, cluster)
+    assert taken.offset is not None
     place = taken.offset.origins
     before = [row for row in log if row.number <= place.get(row.origin, 0)]
     after = [row for row in log if row.number > place.get(row.origin, 0)]

@@ -1,0 +1,50 @@
+"""Holding: what a member of a cache with buddies says of its part, so that others can put parts together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from jgroups_py.address import Address
+from jgroups_py.buddy.machine import BuddyMachine
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """``view``: the one this member is in; ``member`` and the keys of ``members`` (with their logical names): addresses.
+    ``moves``: rises with each node that comes from another member, or goes to one, or is forgotten, removed as it was.
+    ``moving``: why nodes may have no owner just now, or two; empty: each has one, as far as this member knows.
+
+    Two equal ones that are not ``moving``, taken one after the other: in between this member lost and gained nodes by
+    its own calls only. Adoptions and merges need no count: they come with a view, before it is settled.
+    """
+
+    view: str
+    member: str
+    members: Mapping[str, str]
+    moves: int
+    moving: str
+
+
+def holding(machine: BuddyMachine, moves: int, name_of: Callable[[Address], str]) -> Holding:
+    """Of this member, now."""
+    number, creator = machine.tag
+    return Holding(
+        view=f"{number}|{bytes(creator).hex()}",
+        member=bytes(machine.me).hex(),
+        members={bytes(member).hex(): name_of(member) for member in machine.members},
+        moves=moves,
+        moving=_moving(machine),
+    )
+
+
+def _moving(machine: BuddyMachine) -> str:
+    if machine.minority:
+        return "it is on the smaller side of a partition"
+    if not machine.settled or machine.unmerged:
+        return "its view is not settled"
+    if machine.backups.orphans():
+        return "nodes of a member that is gone are not adopted yet"
+    if machine.own.granted:
+        return f"{machine.own.granted} of its nodes are on their way to other members"
+    return ""

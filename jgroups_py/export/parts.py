@@ -1,0 +1,173 @@
+"""open_parts: a snapshot of a cache with buddies, whose members each own a part of the nodes.
+
+    all members:  part?  ->  open, part  ->  part?        the same each time, and nothing moving: it holds
+                                                          else: close all, wait, again
+
+This is a seqlock with one counter for each member. If every member says the same after the last part was frozen as when
+its own was, no node changed hands from the first freeze to the last, so each node is in one part. Each part is of one
+moment, and these moments lie within that short time; they are not one moment, so of two writes at two members the later
+one may be in the snapshot without the earlier.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Final
+
+from jgroups_py.errors import ConfigError
+from jgroups_py.export.client import Address, ExportClient
+from jgroups_py.export.errors import ExportError, Moving, NoMember
+from jgroups_py.export.messages import Part
+
+TRIES_MAX: Final = 20
+"""How often all parts are opened at most: some 15 seconds."""
+PAUSE: Final = 0.02
+"""Seconds before the second try; each pause is twice the one before."""
+PAUSE_MAX: Final = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """A snapshot, or a part of one, that a member keeps; written ``host:port/id/rows``."""
+
+    member: Address
+    id: str
+    rows: int
+
+    def __str__(self) -> str:
+        return f"{self.member[0]}:{self.member[1]}/{self.id}/{self.rows}"
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """One picture of each member; ``tries``: after how many."""
+
+    pictures: tuple[Picture, ...]
+    tries: int
+
+
+def open_parts(
+    members: Sequence[Address],
+    token: str,
+    map: str,
+    under: Sequence[str] = ("/",),
+    *,
+    sleep: Callable[[float], None] = time.sleep,
+) -> Parts:
+    """Opens the parts of all members; nothing stays open if this raises.
+
+    Args:
+        members: export ports of all members of the view, in any order; those of members that are gone do no harm.
+        under: keys that are one of these or below it.
+
+    Raises:
+        ConfigError: a member's port is not among ``members``.
+        NoMember: none can be reached.
+        Moving: nodes or members came and went, ``TRIES_MAX`` times; says what was in the way the last time.
+        ExportError: as ``ExportClient.open_snapshot``.
+    """
+    pause = PAUSE
+    for number in range(1, TRIES_MAX + 1):
+        try:
+            with ExitStack() as connections:
+                clients = _at_all(members, token, map, connections)
+                return Parts(_opened(clients, map, under), number)
+        except Moving as problem:
+            last = problem
+        if number < TRIES_MAX:
+            sleep(pause)
+            pause = min(2 * pause, PAUSE_MAX)
+    raise Moving(f'map "{map}" did not hold still, tried {TRIES_MAX} times (TRIES_MAX): {last}')
+
+
+def close_all(pictures: Sequence[Picture], token: str) -> None:
+    """Closes what is still open of them, where that is possible; else it is closed when nobody reads it any more."""
+    for picture in pictures:
+        try:
+            with ExportClient(picture.member, token) as client:
+                client.close_snapshot(picture.id)
+        except ExportError:
+            pass
+
+
+Clients = Sequence[tuple[ExportClient, Part]]
+"""With what each said of its part at first."""
+
+
+def _at_all(members: Sequence[Address], token: str, map: str, connections: ExitStack) -> Clients:
+    """A client of each member of the view, which all of them have and in which nothing moves."""
+    clients: dict[str, tuple[ExportClient, Part]] = {}
+    unreachable: list[NoMember] = []
+    for address in members:
+        try:
+            client = connections.enter_context(ExportClient(address, token))
+            part = client.part(map)
+        except NoMember as problem:
+            unreachable.append(problem)
+            continue
+        clients.setdefault(part.member, (client, part))  # of a member with two ports one is enough
+    if not clients:
+        raise NoMember(f"no member can be reached: {_said(unreachable)}")
+    found = [*clients.values()]
+    for _, part in found:
+        _check(found[0][1], part)
+    missing = sorted(name for id, name in found[0][1].members.items() if id not in clients)
+    if missing:
+        said = f"no export port of {', '.join(missing)} is among those given"
+        if not unreachable:
+            raise ConfigError(
+                f'map "{map}": {said}; each member of a cache with buddies has a part of it'
+            )
+        raise Moving(f"{said} or can be reached: {_said(unreachable)}")
+    return found
+
+
+def _said(problems: Sequence[Exception]) -> str:
+    return "; ".join([str(problem) for problem in problems])
+
+
+def _opened(clients: Clients, map: str, under: Sequence[str]) -> tuple[Picture, ...]:
+    opened: list[tuple[ExportClient, Picture, Part]] = []
+    try:
+        for client, first in clients:
+            said = client.open_snapshot(map, under, part=True)
+            if said.part is None:
+                raise ExportError(f'map "{map}": {client.member} has opened no part of it')
+            opened.append((client, Picture(client.address, said.id, said.rows), said.part))
+            _check(first, said.part)
+        for client, _, part in opened:
+            now = client.part(map)
+            _check(part, now)
+            if now.moves != part.moves:
+                moves = now.moves - part.moves
+                raise Moving(f"{_name(now)}: {moves} nodes changed hands while parts were opened")
+    except BaseException as problem:
+        for client, picture, _ in opened:
+            try:
+                client.close_snapshot(picture.id)
+            except ExportError:
+                pass  # it is gone, or will close it when nobody reads it
+        if isinstance(problem, NoMember):
+            raise Moving(str(problem)) from None  # its view will tell
+        raise
+    return tuple([picture for _, picture, _ in opened])
+
+
+def _check(before: Part, now: Part) -> None:
+    """Moving: they are of different views, or something moves."""
+    if now.view != before.view:
+        views = f"{_name(before)} in {_view(before)}, {_name(now)} in {_view(now)}"
+        raise Moving(f"members are not in one view: {views}")
+    if now.moving:
+        raise Moving(f"{_name(now)}: {now.moving}")
+
+
+def _name(part: Part) -> str:
+    return part.members.get(part.member, part.member)
+
+
+def _view(part: Part) -> str:
+    return f"{part.view.partition('|')[0]} of {', '.join(sorted(part.members.values()))}"
