@@ -55,8 +55,12 @@ class Group:
     async def start(self, names: str, config: CacheSettings) -> list[TreeCache]:
         for name in names:
             await self.nursery.start(self._run, name, config)
+        found = [self.caches[name] for name in names]
+        with trio.fail_after(60):  # on a busy machine who starts may be alone at first
+            while not all(set(names) <= {*cache.members} for cache in found):  # noqa: ASYNC110
+                await trio.sleep(0.01)
         await self.protected()
-        return [self.caches[name] for name in names]
+        return found
 
     async def _run(
         self, name: str, config: CacheSettings, *, task_status: trio.TaskStatus[None]

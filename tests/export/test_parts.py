@@ -43,7 +43,6 @@ def addresses(ports: Sequence[ExportPort]) -> list[Address]:
 
 
 async def joined(g: Group, names: str) -> list[TreeCache]:
-    """Started, and in one view with all others: on a busy machine who starts may be alone at first."""
     found = await g.start(names, settings())
     with trio.fail_after(60):
         while any(len(cache.members) != len(g.caches) for cache in g.caches.values()):  # noqa: ASYNC110
