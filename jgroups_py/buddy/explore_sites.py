@@ -14,7 +14,7 @@ from jgroups_py.address import Address
 from jgroups_py.buddy.explore_oracle import EMPTY, Violation
 from jgroups_py.buddy.explore_world import Setting, Step, World
 from jgroups_py.buddy.machine import BuddyMachine
-from jgroups_py.buddy.site_messages import AnySiteMessage, EventAck, SiteEvent
+from jgroups_py.buddy.site_messages import AnySiteMessage, EventAck, SiteEvent, Walk
 from jgroups_py.buddy.values import Path, Stamp
 
 NAMES: Final = ("N", "S", "L")
@@ -23,6 +23,7 @@ FIRST: Final = (0, 50, 75)
 ROUNDS_MAX: Final = 60
 """Ticks after which sites should have come to rest."""
 Pair = tuple[int, int]
+_BOOTSTRAP: Final = Walk(NAMES[0], "bootstrap")
 
 
 class Sites:
@@ -49,8 +50,9 @@ class Sites:
         """By site: the newest it has acknowledged to another."""
         self.overflowed = [False for _ in numbers]
         """Removals of this site were dropped for another one."""
-        self.fresh: dict[int, None] = {}
-        """The first site was built anew and does not have everything of these yet."""
+        self.fresh: dict[int, bool] = {}
+        """The first site was built anew and does not have everything of these yet. True: all members there
+        have known that they are to send it."""
         self._seen: dict[int, int] = {}
         self._begun = 0
         self.leaderless = False
@@ -177,12 +179,15 @@ class Sites:
         return True
 
     def _do_bootstrap(self, at: int, to: int | None = None) -> bool:
-        """Site ``at`` sends everything to another one."""
-        relay = self.relay(at)
-        if relay is None:
+        """Site ``at`` sends everything to another one. The relay is asked; if it has crashed, anybody."""
+        world = self.worlds[at]
+        if world is None:
             return False
-        world = self.world(at)
-        machine = world.machines[relay]
+        relay = self.relay(at)
+        asked = relay or next((m for m, x in world.machines.items() if x.members), None)
+        if asked is None:
+            return False
+        machine = world.machines[asked]
         machine.bootstrap(NAMES[1 - at if to is None else to], world.now)
         world._after(machine)
         return True
@@ -203,6 +208,7 @@ class Sites:
                         known = self._known(path)
                         self.missing[path] = self.missing.get(path, EMPTY) | (history - known)
         self.worlds[0] = None
+        self.fresh.clear()
         self.leaderless = len(self.worlds) > 2
         for pair in [pair for pair in self.sessions if 0 in pair]:
             self._over(pair)
@@ -236,7 +242,7 @@ class Sites:
         world.oracle = self.world(1).oracle
         self.held[0].clear()
         for at, other in self.both[1:]:
-            self.fresh[at] = None
+            self.fresh[at] = False
             self._seen[at] = len(other.events)
         return True
 
@@ -264,6 +270,8 @@ class Sites:
             events = self.world(at).events[self._seen[at] :]
             if any(e.kind == "bootstrap_complete" and e.detail == NAMES[0] for _, e in events):
                 del self.fresh[at]
+            elif all(_BOOTSTRAP in m.sites.walks for m in self.world(at).machines.values()):
+                self.fresh[at] = True  # from now on it must not be forgotten
         for at, world in self.both:
             for machine in world.machines.values():
                 if machine.sites.out_of_sync:
@@ -304,11 +312,25 @@ class Sites:
         )
 
     @property
+    def unasked(self) -> list[int]:
+        """Sites whose bootstrap of the first one nobody there knows of: when it was to be asked for nobody had
+        a view, or whom it was asked of died. Whoever builds a site anew sees that, and asks again."""
+        return [
+            at
+            for at, known in self.fresh.items()
+            if not known
+            and not any(
+                _BOOTSTRAP in m.sites.walks or any(ask.site == NAMES[0] for ask in m.sites.wanted)
+                for m in self.world(at).machines.values()
+            )
+        ]
+
+    @property
     def finished(self) -> bool:
         """Is nothing left to be told to the other sites that are there?"""
         there = [NAMES[at] for at, _ in self.both]
         machines = [m for _, world in self.both for m in world.machines.values()]
-        return all(
+        return not self.fresh and all(
             m.sites.idle
             and not any(walk.site in there for walk in m.sites.walks)
             and not any(site in there for site in m.sites.out_of_sync)

@@ -216,6 +216,8 @@ def sites_come_to_rest(sites: Sites, scheduler: SiteScheduler | None) -> None:
             take(_named("link", apart))
         elif sites.leaderless:
             take(("promote", 1))
+        elif sites.unasked:
+            take(_named("bootstrap", (sites.unasked[0], 0)))
         elif not sites.finished:
             rounds += 1
             for at, _ in sites.both:

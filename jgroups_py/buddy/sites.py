@@ -59,6 +59,9 @@ class Sites:
         """Sites that lack removals which could not be kept for them."""
         self._again: dict[str, None] = {}
         self._asked: list[SiteAsk] = []
+        self.wanted: dict[SiteAsk, tuple[int, Address]] = {}
+        """What was asked for here and is not known to be under way: the site epoch that ends a promotion, and
+        which coordinator was asked. One that dies takes it with it; the next one is asked again."""
         self._cleared: dict[Path, None] = {}
         self._lost = False
         self._overflowed: dict[str, None] = {}
@@ -301,6 +304,8 @@ class Sites:
             machine.event("in_sync", site)
         self.walks = dict.fromkeys(state.walks)
         self.out_of_sync = dict.fromkeys(state.out_of_sync)
+        for ask in [a for a, (epoch, _) in self.wanted.items() if self._begun(a, epoch)]:
+            del self.wanted[ask]
         self._drop_removed()
 
     def new_view(self, before: tuple[Address, ...]) -> None:
@@ -314,10 +319,12 @@ class Sites:
 
     def settled(self) -> None:
         asked, self._asked = self._asked, []
-        for ask in asked:
-            self.on_ask(self.machine.me, ask)
+        if self._leads:  # else who asked asks who does
+            for ask in asked:
+                self.on_ask(self.machine.me, ask)
         for site in self._overflowed:
             self.ask("overflow", site)
+        self._ask_again()
         if self._leads:
             if self._lost:
                 for site in self.links:
@@ -329,7 +336,22 @@ class Sites:
 
     def ask(self, what: str, site: str = "", epoch: int = 0) -> None:
         machine = self.machine
-        machine.send(machine.coordinator, SiteAsk(what, site, epoch))  # type: ignore[arg-type]
+        ask = SiteAsk(what, site, epoch)  # type: ignore[arg-type]
+        if what == "promote" or (what == "bootstrap" and site in self.boxes):
+            self.wanted[ask] = (epoch or machine.site_epoch + 1, machine.coordinator)
+        machine.send(machine.coordinator, ask)
+
+    def _ask_again(self) -> None:
+        machine = self.machine
+        for ask, (epoch, asked) in list(self.wanted.items()):
+            if asked != machine.coordinator:
+                self.wanted[ask] = (epoch, machine.coordinator)
+                machine.send(machine.coordinator, ask)
+
+    def _begun(self, ask: SiteAsk, epoch: int) -> bool:
+        if ask.what == "promote":
+            return self.machine.site_epoch >= epoch
+        return Walk(ask.site, "bootstrap") in self.walks
 
     def on_ask(self, src: Address, ask: SiteAsk) -> None:
         if not self._leads:

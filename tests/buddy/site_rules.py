@@ -62,6 +62,11 @@ def not_promoted(self: Sites, epoch: int) -> None:
     pass
 
 
+@without("what a dead relay was asked for the next one is asked", Sites, "_ask_again", "t25_")
+def not_asked_again(self: Sites) -> None:
+    pass
+
+
 @without("only higher stamps are applied", Arrivals, "_newer", "t24_the_event")
 def whatever_comes(self: Arrivals, site: str, sent: Any) -> Any:
     node = self.machine.own.get(sent.path)

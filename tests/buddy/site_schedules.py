@@ -166,6 +166,53 @@ def t25_a_bootstrap_that_begins_anew_is_not_ended_by_what_the_first_one_counted(
 
 
 @schedule
+def t25_a_bootstrap_that_a_dead_relay_was_asked_for_is_asked_again() -> None:
+    t = TwoScript(judged="merges")
+    t.s.write("T", "x")
+    t.run()
+    t.lose()
+    t.begin()
+    t.run()
+    t.s.hold_views("T", "U")
+    t.s.crash("S")
+    t.step("bootstrap", 1)  # of T: it does not know yet that S is dead
+    t.s.free_all()
+    t.rest()
+    assert t.value(t.n, "x") is not None
+
+
+@schedule
+def t23_a_promotion_that_a_dead_relay_was_asked_for_is_asked_again_once() -> None:
+    t = TwoScript(judged="merges")
+    t.s.hold_views("T", "U")
+    t.s.crash("S")
+    asked = t.s.machine("U")
+    asked.promote(0.0)
+    t.s.world._after(asked)
+    t.s.free_all()
+    t.rest()
+    assert t.s.machine("T").site_epoch == asked.site_epoch == 1 and not asked.sites.wanted
+    t.s.crash("T")
+    t.rest()
+    assert asked.site_epoch == 1
+
+
+@schedule
+def t25_a_site_built_anew_while_the_other_has_no_relay() -> None:
+    """Nobody asked for the bootstrap, then: the explorer does, as who builds a site would (sites 83574)."""
+    t = TwoScript()
+    t.n.write("B", "x")
+    t.run()
+    t.s.hold_views("T", "U")
+    t.s.crash("S")
+    t.lose()
+    t.begin()
+    t.s.free_all()
+    t.rest()
+    assert t.value(t.n, "x") == 1
+
+
+@schedule
 def overflow_removals_that_could_not_be_kept_are_found_and_done() -> None:
     t = TwoScript(removed_max=0, tombstone_time=2.0)
     for path in ("a", "b", "c"):
