@@ -339,7 +339,9 @@ class Sites:
         )
 
     def at_rest(self) -> None:
-        for _, world in self.both:
+        for at, world in self.both:
+            if len(self.worlds) > 2 and (self._begun or self.worlds[0] is None):
+                self._removed_elsewhere(at)
             world.at_rest()
         if len(self.both) < 2:
             return
@@ -356,6 +358,17 @@ class Sites:
                         "sites",
                         f"{path} is {here.get(path)} in {one} and {there.get(path)} in {other}",
                     )
+
+    def _removed_elsewhere(self, at: int) -> None:
+        """Sites that repair each other after a loss do not tell of removed nodes that the other one has never
+        had: not to have such a node is to have it removed."""
+        world = self.world(at)
+        here = {path for machine in world.machines.values() for path in machine.own}
+        for _, other in self.both:
+            for machine in other.machines.values():
+                for path, node in machine.own.items():
+                    if node.removed and path not in here:
+                        world.oracle.was_purged(path, node.stamp)
 
     def _nodes(self, at: int) -> dict[Path, tuple[Stamp, object]]:
         return {

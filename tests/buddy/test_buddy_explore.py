@@ -37,6 +37,17 @@ def test_a_seed_is_the_same_schedule_again_and_drawn_steps_play_as_they_were(pro
     assert replay(first.schedule).steps == first.steps
 
 
+@pytest.mark.parametrize(
+    ("profile", "seed"),
+    [
+        ("sites", 83574),  # a site is built anew while the other one has no relay
+        ("three", 500776),  # written and removed while one of three sites heard nothing, then lost
+    ],
+)
+def test_what_the_judge_took_for_a_loss_is_none(profile: str, seed: int) -> None:
+    assert explore(seed, profile).check == ""
+
+
 def failing() -> Result:
     for seed in range(200):
         result = explore(seed, "crashes")
