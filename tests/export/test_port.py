@@ -362,6 +362,23 @@ async def test_what_cannot_be_written_says_so_and_may_be_tried_again(memory: int
             cache.checked(Node({"v": b"x" * 20_000_000}))
 
 
+async def test_an_attempt_that_lacks_a_frame_is_never_complete() -> None:
+    """What comes after a frame that could not be taken does not make up for it."""
+    async with exported() as (cache, port), client_of(port) as client:
+        for key, last in (("no path", False), ("/n/1", True)):
+            sizes, body = pack(WRITES, [[key], [False], [node_bytes(Node({}))]])
+            frame = Stage("cache", "j", 0, 0, 1, sizes, last)
+            if last:
+                with pytest.raises(ExportError, match="begins with /"):
+                    await in_thread(client.stage, frame, body)
+            else:
+                await in_thread(client.stage, frame, body)
+        async with client_of(port) as another:
+            with pytest.raises(UnknownJob, match="task 0, attempt 0"):
+                await in_thread(commit, another, "j", [(0, 0)])
+        assert tree_of(cache) == {}
+
+
 async def test_what_is_too_much_for_memory_waits_in_a_file() -> None:
     """Of one task in the order in which it came, whatever a later frame would fit in."""
     big, small = (write(n, bytes([0xC5, 3, 0xE8]) + bytes(1000)) for n in (1, 2)), (write(3),)
