@@ -126,7 +126,7 @@ def _progress(console: Console) -> Progress:
     return Progress(
         TextColumn("{task.description}"),
         BarColumn(),
-        TextColumn("{task.completed:.0f} runs, {task.fields[bad]} failed"),
+        TextColumn("{task.completed:.0f} seeds, {task.fields[bad]} violated"),
         TimeElapsedColumn(),
         console=console,
         disable=not console.is_terminal,
@@ -138,7 +138,7 @@ def _say_now_and_then(console: Console, progress: Progress, task: TaskID) -> Non
     state = progress.tasks[task]
     done = int(state.completed)
     if not console.is_terminal and done & (done - 1) == 0:
-        console.print(f"  {done} runs, {state.fields['bad']} failed", highlight=False)
+        console.print(f"  {done} seeds, {state.fields['bad']} violated", highlight=False)
 
 
 def _complain(console: Console, result: Result) -> None:
