@@ -89,16 +89,25 @@ class Round:
             if found is nak.own:
                 goal = min(goal, nak.seqno)  # whatever others say
             if found is not None and found.window.closed:
-                found.goal = min(goal, found.window.delivered + nak.config.max_window)
+                found.goal = goal
                 found.holder = None if holder == nak.local_address else holder
+                found.window.known = max(found.window.known, self._reach(found))
         nak.machine.soon(self.go_on)
+
+    def _reach(self, sender: Sender) -> int:
+        """How far it can be fetched now: the goal may lie beyond the window."""
+        return min(sender.goal, sender.window.delivered + self.nak.config.max_window)
 
     def on_fetched(self, sender: Sender, batch: Batch, first: int) -> None:
         """A run of a frozen sender that begins at or below the goal."""
         nak = self.nak
         count = len(batch.payloads)
-        if first + count - 1 > sender.goal:
-            batch = batch.slice(0, sender.goal + 1 - first)
+        reach = self._reach(sender)
+        if first > reach:
+            nak.window_dropped += count
+            return
+        if first + count - 1 > reach:
+            batch = batch.slice(0, reach + 1 - first)
         pieces = sender.window.add(first, compact(batch))
         if not pieces:
             nak.duplicates += count
@@ -119,7 +128,6 @@ class Round:
             window = sender.window
             if window.delivered >= sender.goal or not window.closed:
                 continue
-            window.known = max(window.known, sender.goal)
             window.split_at(sender.goal)
             window.closed = False
             while (run := window.next(sender.goal)) is not None:
@@ -130,7 +138,10 @@ class Round:
             window.closed = True
             if sender is nak.own:
                 continue  # it comes back from the transport
-            if window.delivered < sender.goal and sender.gaps.deadline is None:
+            if window.delivered < sender.goal and (
+                sender.gaps.deadline is None or not window.has_gap
+            ):
+                window.known = max(window.known, self._reach(sender))
                 sender.gaps.new_at = nak.now
                 nak.repair.arm_gaps(nak.now)
         everybody = (*self.frozen.values(), *nak.senders.values())

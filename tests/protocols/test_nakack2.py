@@ -615,6 +615,23 @@ def test_what_the_survivors_agree_on_is_fetched_from_the_holder_and_no_more() ->
     assert delivered(stack, B) == [5]
 
 
+@pytest.mark.parametrize("departed", [True, False])
+def test_what_the_survivors_agree_on_is_fetched_a_window_at_a_time(departed: bool) -> None:
+    """Goals may lie further off than the window is wide (all 2495)."""
+    stack = joined(A, B, C, D, max_window=3)
+    stack.event_down(Freeze((B if departed else D,)))
+    stack.event_down(Fetch({B: (8, C)}))
+    for low, high in [(1, 3), (4, 6), (7, 8)]:
+        stack.advance(0.05)
+        assert asked(stack) == [(C, (B, list(range(low, high + 1))))]
+        assert stack.take_up_events() == []
+        header = NakAckHeader2(NakAckType.XMIT_RSP, low)
+        beyond = 9 if departed else high
+        stack.up(Batch(A, [b"%d" % n for n in range(low, beyond + 1)], {ID: header}, B))
+        assert got(stack) == list(range(low, high + 1))
+    assert stack.take_up_events() == [Fetched()]
+
+
 def test_out_of_band_messages_beyond_what_was_agreed_are_not_delivered_either() -> None:
     stack = frozen()
     stack.event_down(Fetch({B: (7, C)}))
