@@ -45,6 +45,8 @@ class _Track:
     """Else the next one tells where it begins."""
     apart: bool = False
     """Some may be left out before the next one."""
+    lost: int = 0
+    """Up to here any may be left out: their sender has given them up."""
     seen: dict[int, None] = field(default_factory=dict)
     """Out-of-band ones."""
 
@@ -159,15 +161,18 @@ class Messages:
         elif track.known and number < track.last:
             check = "fifo" if kind == MULTICAST else check
             self._say(check, member, f"{name} after {track.last}")
-        elif kind == UNICAST and self._has_unread_view_without(origin, member):
+        elif not track.known or track.apart or self.of_site.get(origin) != member.site:
             return
-        elif track.known and not track.apart and self.of_site.get(origin) == member.site:
+        elif kind == MULTICAST or not self._has_ended(track, origin, member, number):
             self._say(check, member, f"{name} right after {track.last}")
 
     # --- views
 
-    def _has_unread_view_without(self, origin: Address, member: Member) -> bool:
-        """Its connection ended with that view, whether its reader has come to it or not."""
+    def _has_ended(self, track: _Track, origin: Address, member: Member, number: int) -> bool:
+        """The connection in which the unicasts before ``number`` were sent: with a view of ``origin``
+        without ``member``, whether its reader has come to it or not."""
+        if number - 1 <= track.lost:
+            return True
         sender = self._members.get(origin)
         unread = () if sender is None else sender.unread
         return any(isinstance(v, View) and member.address not in v for v in unread)
@@ -225,10 +230,11 @@ class Messages:
             seen.track(origin, kind).apart = True
 
     def _lose(self, there: Address, member: Member) -> None:
-        """What ``member`` still had to send to ``there`` is dropped."""
+        """What ``member`` still had to send to ``there`` is dropped; some of it may be there, unread."""
         seen = self._seen.get(there)
         if seen is not None:
-            seen.track(member.address, UNICAST).apart = True
+            track = seen.track(member.address, UNICAST)
+            track.lost = self.sent.get((member.address, UNICAST, there), 0)
 
     def _agree(self, member: Member, old: View, view: View, gone: Address, has: int) -> None:
         key = (old.view_id, view.view_id, gone)

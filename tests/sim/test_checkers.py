@@ -145,6 +145,17 @@ def test_a_connection_ends_with_a_view_that_its_sender_has_not_read_yet(stage: S
     assert stage.checks == []
 
 
+def test_what_came_before_the_end_of_a_connection_may_be_read_after_it(stage: Stage) -> None:
+    one, two, _three, four = stage.sends("A", 4, to="B")
+    stage.gets("B", "A", one, dest="B")
+    stage.view("A", 2, "AC")
+    five, _six, seven = stage.sends("A", 3, to="B")
+    stage.gets("B", "A", two, four, five, dest="B")
+    assert stage.checks == []
+    stage.gets("B", "A", seven, dest="B")
+    assert stage.checks == ["unicast"]
+
+
 def test_agreement(stage: Stage) -> None:
     one, two = stage.sends("C", 2)
     stage.gets("A", "C", one, two)
