@@ -120,7 +120,7 @@ class Arrivals:
         if here:
             ack = EventAck(event.origin, event.n, tuple(sent.path for sent in here))
             if changes_here:
-                machine.log.append(changes_here)
+                machine.log.append(changes_here, wrote=True)
             machine.log.when_acked(
                 lambda: machine.send(machine.coordinator, ToSite(site, ack)),
             )
@@ -184,6 +184,6 @@ class Arrivals:
         node = machine.calls.written(old, None)
         changes = machine.sites.numbered([(there.path, node)])
         machine.own.update(changes)
-        machine.log.append(changes)
+        machine.log.append(changes, wrote=True)
         machine.count("removed_there")
         machine.event("removed_there", (there.path, node.stamp, there.stamp))

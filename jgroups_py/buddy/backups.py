@@ -6,6 +6,7 @@ own holders have it; it is never served to anybody.
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -32,13 +33,15 @@ if TYPE_CHECKING:
 
 
 class Backup:
-    """Of one owner. ``adopted``: dead groups whose nodes are among its nodes, and since which view."""
+    """Of one owner. ``adopted``: dead groups whose nodes are among its nodes, and since which view. ``wrote``: the last
+    entry that changed a value."""
 
-    __slots__ = ("adopted", "complete", "group", "nodes", "parts", "seq")
+    __slots__ = ("adopted", "complete", "group", "nodes", "parts", "seq", "wrote")
 
-    def __init__(self, group: BuddyGroup, seq: int) -> None:
+    def __init__(self, group: BuddyGroup, seq: int, wrote: int = 0) -> None:
         self.group = group
         self.seq = seq
+        self.wrote = wrote
         self.complete = False
         self.nodes: dict[Path, Node] = {}
         self.parts: list[Changes] = []
@@ -70,8 +73,10 @@ class Backups:
         if message.group.owner != src:
             self.machine.count("bad_messages")
             return
-        backup = self.of[src] = Backup(message.group, message.seq)
+        backup = self.of[src] = Backup(message.group, message.seq, message.wrote)
         self._adopted(backup, message.adopted)
+        for journal in self.machine.journals:
+            journal.begins(src, message.seq, message.wrote)
 
     def on_chunk(self, src: Address, message: Chunk) -> None:
         backup = self.of.get(src)
@@ -101,6 +106,11 @@ class Backups:
         for changes in (*parts, message.changes):
             backup.apply(changes)
         backup.seq = message.seq
+        if message.wrote:
+            backup.wrote = message.seq
+        for journal in self.machine.journals:
+            wrote = (*chain.from_iterable(parts), *message.changes) if message.wrote else ()
+            journal.logged(src, message.seq, wrote)
         self._adopted(backup, message.adopted)
         self.machine.send(src, OpAck(message.seq))
 
@@ -110,8 +120,9 @@ class Backups:
 
     def on_adopted(self, src: Address, message: Adopted) -> None:
         for group, view in message.groups:
-            if group in self.of and self.machine.is_dead_since(group, view):
-                del self.of[group]
+            if self.machine.is_dead_since(group, view):
+                self.of.pop(group, None)
+                self.machine.change.adopted(group)
 
     def _adopted(self, backup: Backup, groups: AdoptedGroups) -> None:
         for group, view in groups:

@@ -149,7 +149,8 @@ class Buddies:
         machine = self.machine
         self.holders[member] = Holder(machine.log.seq, deque(machine.own))
         group = BuddyGroup(machine.me, tuple(self.wanted), machine.group)
-        machine.send(member, Assign(group, machine.log.seq, tuple(machine.adopted.items())))
+        adopted = tuple(machine.adopted.items())
+        machine.send(member, Assign(group, machine.log.seq, adopted, machine.log.wrote))
 
     # --- the push
 

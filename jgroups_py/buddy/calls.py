@@ -230,9 +230,9 @@ class Calls:
         call.nodes = dict(changes)
         machine.own.update(changes)
         if machine.config.sync:
-            machine.log.append(changes, then=lambda: self._acknowledge(call))
+            machine.log.append(changes, then=lambda: self._acknowledge(call), wrote=True)
         else:
-            machine.log.append(changes)
+            machine.log.append(changes, wrote=True)
             self._end(call, Outcome.DONE, call.result)
 
     def _acknowledge(self, call: Call) -> None:

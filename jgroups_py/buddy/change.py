@@ -42,6 +42,8 @@ class Change:
         self.since = 0.0
         self.heirs: dict[Address, Address] = {}
         """By dead group, who has its nodes, as the ``Settle`` of this view says."""
+        self._ends: dict[Address, int] = {}
+        """By dead group, the last entry of its log, until its adoption is safe."""
         self._dropped: dict[tuple[Path, Stamp], Any] = {}
         """Values that this member had, and that a merge drops in this step."""
 
@@ -128,6 +130,7 @@ class Change:
         changes: dict[Path, Node | None] = {}
         parties = {path: (epoch, party) for path, epoch, party in settle.unconfirmed}
         heirs = self.heirs = dict(settle.adopted_by) | dict(settle.guardians)
+        self._ends = {g: seq for g, seq in self._ends.items() if g in heirs} | dict(settle.ends)
         winners = {winner.path: winner for winner in settle.winners}
         self._merge(winners, changes)
         self._resolve_grants(parties, changes)
@@ -137,7 +140,15 @@ class Change:
         for group in settle.safe:
             if group not in machine.members:
                 machine.backups.of.pop(group, None)
+                self.adopted(group)
         machine.settled_now(settle)
+
+    def adopted(self, group: Address) -> None:
+        """The adopter's holders have its nodes."""
+        seq = self._ends.pop(group, None)
+        if seq is not None:
+            for journal in self.machine.journals:
+                journal.ended(group, seq)
 
     def _merge(self, winners: Mapping[Path, Winner], changes: dict[Path, Node | None]) -> None:
         """Losers forget; winners take their epoch."""

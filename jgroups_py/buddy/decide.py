@@ -30,7 +30,7 @@ def decide(
                 adopted_by.setdefault(group, member)
                 if acked:
                     safe[group] = None
-    chosen = _guardians(members, inventories, adopted_by)
+    chosen, ends = _guardians(members, inventories, adopted_by)
     unmerged = any(inventories[m].unmerged for m in members)
     winners, discarded = (
         _winners(members, inventories, chosen, view, sides or {}) if unmerged else ((), ())
@@ -43,15 +43,18 @@ def decide(
         unmerged=unmerged,
         winners=winners,
         discarded=discarded,
+        ends=ends,
     )
 
 
 Chosen = dict[Address, tuple[Address, Orphan]]
+Ends = tuple[tuple[Address, int], ...]
+"""Of each dead owner, the last entry in the best copy; of one in another's adoption, too."""
 
 
 def _guardians(
     members: Sequence[Address], inventories: Inventories, adopted_by: dict[Address, Address]
-) -> Chosen:
+) -> tuple[Chosen, Ends]:
     best: dict[Address, tuple[bool, int, int]] = {}
     chosen: Chosen = {}
     for rank, member in enumerate(members):
@@ -62,6 +65,7 @@ def _guardians(
             if orphan.group not in best or merit > best[orphan.group]:
                 best[orphan.group] = merit
                 chosen[orphan.group] = (member, orphan)
+    ends = tuple((group, orphan.seq) for group, (_, orphan) in chosen.items())
     inner = {
         group: guardian
         for guardian, orphan in chosen.values()
@@ -71,7 +75,7 @@ def _guardians(
     for group, guardian in inner.items():
         chosen.pop(group, None)
         adopted_by.setdefault(group, guardian)
-    return chosen
+    return chosen, ends
 
 
 def _unconfirmed(

@@ -15,6 +15,7 @@ import msgspec
 from jgroups_py.address import Address
 from jgroups_py.buddy.calls import Call, Outcome
 from jgroups_py.buddy.config import BuddyConfig
+from jgroups_py.buddy.explore_follower import Follower
 from jgroups_py.buddy.explore_oracle import Oracle, Violation
 from jgroups_py.buddy.machine import BuddyMachine
 from jgroups_py.buddy.messages import Answer, Message
@@ -92,6 +93,7 @@ class World:
             values=setting.judged == "values" and setting.sync,
             merges=setting.judged == "merges" and setting.sync,
         )
+        self.follower = Follower(setting.sync and setting.judged in ("values", "merges"))
         self.now = 0.0
         self.machines: dict[Address, BuddyMachine] = {}
         self.channels: dict[tuple[Address, Address], deque[tuple[ViewKey, Message]]] = {}
@@ -126,6 +128,8 @@ class World:
             self.look_whether_protected()
         done: bool = getattr(self, f"_do_{step[0]}")(*step[1:])
         self.steps += done
+        if done and not self.steps % self.follower.EVERY:
+            self.follower.look(self.machines)
         return done
 
     def _do_deliver(self, src: Address, dst: Address) -> bool:
@@ -386,7 +390,8 @@ class World:
             event_timeout=3.0,
             communication_timeout=1e9,
         )
-        self.machines[me] = BuddyMachine(me, config, name=str(me))
+        self.machines[me] = machine = BuddyMachine(me, config, name=str(me))
+        self.follower.attach(machine)
         self.views[me] = deque()
         part.append(me)
 
@@ -462,5 +467,6 @@ class World:
     def at_rest(self) -> None:
         """Nothing is on its way any more."""
         self.oracle.at_rest(list(self.machines.values()))
+        self.follower.at_rest(self.machines)
         if self.operations:
             raise Violation("end", f"calls {sorted(self.operations)} never ended")

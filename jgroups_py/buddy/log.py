@@ -27,11 +27,13 @@ def _value(change: tuple[Path, Node | None]) -> object:
 
 
 class Log:
-    """``seq``: the last entry. ``acked``: all holders have everything up to here."""
+    """``seq``: the last entry. ``wrote``: the last one that changed a value. ``acked``: all holders have everything up to
+    here."""
 
     def __init__(self, machine: BuddyMachine) -> None:
         self.machine = machine
         self.seq = 0
+        self.wrote = 0
         self.acked = 0
         self._waiting: deque[tuple[int, Action]] = deque()
         self._touched: dict[Path, int] = {}
@@ -42,11 +44,17 @@ class Log:
         changes: Sequence[tuple[Path, Node | None]],
         adopted: AdoptedGroups = (),
         then: Action | None = None,
+        *,
+        wrote: bool = False,
     ) -> None:
         """Sends an entry to every holder that is not dismissed, in messages of ``chunk_nodes`` and
-        ``chunk_bytes``; ``then`` once all holders have it."""
+        ``chunk_bytes``; ``then`` once all holders have it. ``wrote``: all its changes are new values."""
         self.seq += 1
         entry = tuple([(p, n and self.replica(n)) for p, n in changes])
+        if wrote:
+            self.wrote = self.seq
+            for journal in self.machine.journals:
+                journal.logged(self.machine.me, self.seq, entry)
         receivers = self.machine.buddies.receivers()
         if len(entry) > 1 and receivers:
             config = self.machine.config
@@ -54,7 +62,7 @@ class Log:
             for piece in first:
                 self._send(receivers, Part(tuple(piece)))
             entry = tuple(last)
-        self._send(receivers, Op(self.seq, entry, adopted))
+        self._send(receivers, Op(self.seq, entry, adopted, wrote))
         for path, _ in changes:
             self._touched[path] = self.seq
         self._entries.append((self.seq, tuple([path for path, _ in changes])))

@@ -26,6 +26,7 @@ from jgroups_py.buddy.claims import Claims
 from jgroups_py.buddy.config import BuddyConfig
 from jgroups_py.buddy.handover import Handover
 from jgroups_py.buddy.homes import HomeLocator
+from jgroups_py.buddy.journal import Journal
 from jgroups_py.buddy.leaving import Leave
 from jgroups_py.buddy.locator import BuddyLocator, NextMemberBuddyLocator
 from jgroups_py.buddy.log import Log
@@ -81,6 +82,7 @@ class BuddyMachine:
         self.floor: Epoch = (0, 0)
         """The highest epoch of a node that was dropped here, or at a member that answered a claim."""
         self.statistics: dict[str, int] = {}
+        self.journals: list[Journal] = []
         self.log = Log(self)
         self.buddies = Buddies(self)
         self.backups = Backups(self)

@@ -29,6 +29,8 @@ class Assign(Message, frozen=True):
     group: BuddyGroup
     seq: int
     adopted: AdoptedGroups
+    wrote: int = 0
+    """The last entry that changed a value."""
 
 
 class Chunk(Message, frozen=True):
@@ -76,6 +78,8 @@ class Op(Message, frozen=True):
     seq: int
     changes: Changes
     adopted: AdoptedGroups = ()
+    wrote: bool = False
+    """All changes are new values; else none is."""
 
 
 class OpAck(Message, frozen=True):
@@ -208,6 +212,8 @@ class Settle(Message, frozen=True):
     winners: tuple[Winner, ...] = ()
     discarded: tuple[Discarded, ...] = ()
     sites: SiteState = SiteState()
+    ends: tuple[tuple[Address, int], ...] = ()
+    """(dead owner that is adopted now, the last entry in its guardian's copy)."""
 
 
 class Adopted(Message, frozen=True):
