@@ -60,8 +60,8 @@ def test_a_new_holder_knows_which_entry_was_the_last_to_write() -> None:
     s.join()
     s.crash("B")
     s.run()
-    (holder,) = s.holders("A")
-    assert s.world.machines[address(holder)].backups.of[A].wrote == wrote
+    holder = s.holders("A")
+    assert len(holder) == 1 and s.machine(holder).backups.of[A].wrote == wrote
     s.rest()
 
 
