@@ -161,10 +161,12 @@ class RelayOracle:
         begins = numbers.begun and not watched.begun
         if begins or len(watched.member.events) != watched.states:
             if any(isinstance(e, StateReceived) for e in watched.member.events[watched.states :]):
-                # What the state contains is not delivered.
+                # What the state contains is not delivered; what it lacks comes (again).
                 watched.since = self.world.now
                 for raw, track in watched.tracks.items():
-                    track.exact &= self._origins[raw].watched.site is not site
+                    if self._origins[raw].watched.site is site:
+                        track.exact = False
+                        track.older = None if raw == watched.raw else tuple(track.early)
             watched.states = len(watched.member.events)
             self._begin(watched, numbers)
         if watched.stream:
@@ -302,6 +304,9 @@ class RelayOracle:
         if not number:
             self._fail("I1", watched, f"delivered of {name} what it never sent")
         if number <= track.last or number in track.early:
+            if track.older is not None:
+                track.comes_again(number)
+                return
             self._fail("I1", watched, f"delivered {name} {number} after {track.last}")
         if oob and home:
             track.early[number] = None
@@ -309,6 +314,7 @@ class RelayOracle:
         if track.exact and not self._may_skip(watched, origin, expected, number - 1):
             self._fail("I1", watched, f"delivered {name} {number} right after {track.last}")
         track.exact = True
+        track.older = None
         track.reach(number)
 
     def _note_gaps(self, watched: Watched) -> None:

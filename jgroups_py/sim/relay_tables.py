@@ -60,6 +60,17 @@ class Track:
     """The next one must be ``last + 1``; else the next one tells where it begins."""
     early: dict[int, None] = field(default_factory=dict)
     """Out-of-band messages beyond it."""
+    older: tuple[int, ...] | None = None
+    """A state came that may contain less: all behind it comes again in order, also these, which had
+    come early. None: what was delivered does not come again."""
+
+    def comes_again(self, number: int) -> None:
+        """The state was older: ``number`` is the first behind it."""
+        for early in self.older or ():
+            self.early.pop(early, None)
+        self.older = None
+        self.exact = True
+        self.reach(number)
 
     def reach(self, number: int) -> None:
         """It is at ``number`` now, and has what came early right behind."""

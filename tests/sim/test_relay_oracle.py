@@ -10,20 +10,22 @@ from typing import Any
 import pytest
 
 from jgroups_py.address import SiteUUID
+from jgroups_py.batch import Batch
 from jgroups_py.drill import cli, loader, plan
 from jgroups_py.drill.runner import Silent
 from jgroups_py.drill.simulated import BrokenInvariant, run_simulated
-from jgroups_py.events import ViewChange
+from jgroups_py.events import StateReceived, ViewChange
 from jgroups_py.explore.draw import Wanted, draw
 from jgroups_py.explore.scene import Scene
-from jgroups_py.headers import RelayHeader
+from jgroups_py.headers import FragHeader, RelayHeader
 from jgroups_py.protocols.relay import RELAY
 from jgroups_py.protocols.relay_bridge import Bridge
 from jgroups_py.protocols.relay_buffer import Buffer
 from jgroups_py.protocols.relay_reports import Reports
 from jgroups_py.protocols.relay_session import Session
 from jgroups_py.protocols.relay_state import RelayState
-from jgroups_py.protocols.relay_wire import ID, SOURCE_ID
+from jgroups_py.protocols.relay_wire import ID, SOURCE_ID, Kind
+from jgroups_py.sim.relay_oracle import Violation
 from jgroups_py.tools.cli import run as command
 
 DRILL = """\
@@ -236,3 +238,25 @@ def test_what_is_given_up_needlessly_breaks_the_guarantee() -> None:
     away.disturbed = False
     home.overflowed = True
     assert list(oracle.given_up()) == []
+
+
+def test_what_a_state_lacks_comes_again_in_order_and_once() -> None:
+    """B's state lacks what B did not get of C; A had it, is set back, and gets it again."""
+    scene = Scene(draw(1, "relay", Wanted(1, (3, 3))))
+    a, b, c = (scene.start(name) for name in scene.site_of)
+    world, oracle = scene.world, scene.world.oracle
+    world.run_for(8)
+    world.partition([b], [c])
+    sent = [scene.checker.payload(c) for _ in range(3)]
+    c.send(*sent)
+    world.run_for(0.1)
+    assert [scene.checker.messages.last(member, c) for member in (a, b)] == [3, 0]
+    a.fetch_state(b)
+    world.run_for(4)
+    assert [type(event) for event in a.events] == [StateReceived]
+    assert scene.checker.messages.last(a, c) == 3
+    assert oracle is not None
+    header: dict[int, Any] = {ID: FragHeader(3, Kind.DATA, 0)}
+    oracle.offered(a, Batch(None, sent[2:], header, c.address))
+    with pytest.raises(Violation, match=r"I1 .* delivered NYC\.\w 3 after 3"):
+        oracle._after_step(a.host)
