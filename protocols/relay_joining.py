@@ -92,8 +92,9 @@ class Joining:
             self.queued += len(batch)
 
     def on_snapshot(self, snapshot: Snapshot) -> None:
+        """Nobody needs one that did not join with that view, or was counted as joined in vain."""
         relay = self.relay
-        if relay.view is None or snapshot.view[1] > relay.view_key[1]:
+        if relay.view is None:
             self.keep_early(relay.local_address, snapshot)
         elif self.joined_with == snapshot.view:
             self.begin_with(snapshot.known)

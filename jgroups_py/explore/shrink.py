@@ -47,8 +47,9 @@ class _Shrinker:
             self._list("loads")
             for candidate in _without_a_member(self.best):
                 self._take(candidate)
-            self._settings("attributes")
-            self._settings("bridge_attributes")
+            if self.check != "leftovers":  # as shipped, more is remembered than healing waits for
+                self._settings("attributes")
+                self._settings("bridge_attributes")
             for values in _plainer(self.best):
                 self._try(**values)
         return self.best

@@ -39,6 +39,13 @@ def test_only_what_is_needed_stays() -> None:
     assert len(runs) < 200
 
 
+def test_what_is_remembered_too_long_is_so_with_the_settings_that_make_it_short() -> None:
+    schedule = draw(1, "membership")
+    outcome = Outcome(1, [Problem("leftovers", "planted")])
+    smaller = shrink(schedule, outcome, player=lambda candidate: outcome)
+    assert (smaller.steps, smaller.attributes) == ((), schedule.attributes)
+
+
 def test_another_check_that_fails_is_another_problem() -> None:
     schedule = draw(1, "membership")
 

@@ -12,7 +12,14 @@ from relay_harness import Member, Net
 
 from jgroups_py.events import FlowBlocked, FlowOpened, GetState, StateReceived, StateRequested
 from jgroups_py.protocols.relay_state import RelayState
-from jgroups_py.protocols.relay_wire import BridgeGap, Forget, Known, StillKnown, decode_bridged
+from jgroups_py.protocols.relay_wire import (
+    BridgeGap,
+    Forget,
+    Known,
+    Snapshot,
+    StillKnown,
+    decode_bridged,
+)
 
 
 def started(nyc: str = "RSMO", sfo: str = "YZT", **config: Any) -> Net:
@@ -611,3 +618,11 @@ def test_the_forgotten_of_other_sites_are_remembered_for_a_while_and_a_thousand(
     assert len(state.left["SFO"]) == 999, "although max_age is only 10 s"
     state.forget_remote("SFO", [], 400.1)
     assert state.left == {}
+
+
+def test_where_a_joiner_begins_is_not_kept_by_who_has_joined_elsewhere() -> None:
+    """A relay counted S as joined with a view that S never had, and died (all 2913)."""
+    net = started()
+    relay = net.members["S"].relay
+    relay.on_record(relay.line[0], Snapshot((id_of(net, "O"), 99), relay.known_here()))
+    assert relay.joining.early == {}
