@@ -11,7 +11,9 @@
 
 A *stale* member has a view whose coordinator is known to have another one, or does not answer while
 another coordinator that is in that view has another one: the others went on without it. It takes part
-as a subgroup of its own. Anybody else whose coordinator said nothing is left to that coordinator. A member in two views belongs to the newer one.
+as a subgroup of its own; where no coordinator is left that could lead, it makes a view of its own first
+and is one. Anybody else whose coordinator said nothing is left to that coordinator. A member in two
+views belongs to the newer one.
 
 While a merge runs no other view is made; members that depart or join meanwhile wait for its end.
 A coordinator that is just replacing a member refuses; MERGE3 reports again.
@@ -112,7 +114,8 @@ class Merger:
         if len({v.view_id for v in views.values()}) < 2 or self.busy or self._cannot():
             return
         participants = participants_of(views)
-        if len(participants) < 2 or merge_leader(views, participants) != gms.local_address:
+        alone = len(participants) < 2 and gms.view.coordinator == gms.local_address
+        if alone or merge_leader(views, participants) != gms.local_address:
             return
         self._counter = (self._counter + 1) & 0x7FFFFFFF
         merge_id = MergeId(gms.local_address, self._counter)
@@ -153,7 +156,7 @@ class Merger:
         accepted = {
             m: answer for m in led.participants if (answer := led.answers.get(m)) is not None
         }
-        if len(accepted) < 2 or gms.local_address not in accepted:
+        if len(accepted) < min(2, len(led.participants)) or gms.local_address not in accepted:
             gms.merges_cancelled += 1
             gms.trace("merge", step="cancelled", answers=tuple(led.answers))
             self.stop()
@@ -345,11 +348,12 @@ def merge_leader(
     views: Mapping[Address, View], participants: Mapping[Address, tuple[Address, ...]]
 ) -> Address | None:
     """The lowest coordinator; None where somebody's coordinator did not answer and nobody's own view
-    has it as coordinator. Where they follow each other in a circle, the lowest of those followed."""
+    has it as coordinator. Where they follow each other in a circle, the lowest of those followed;
+    where those have gone on and nobody leads them, the lowest of who was left behind."""
     coordinators = tuple(m for m in participants if views[m].coordinator == m)
     followed = tuple(views[m].coordinator for m in participants)
-    if not coordinators and all(m in participants for m in followed):
-        coordinators = followed
+    if not coordinators and all(m in views for m in followed):
+        coordinators = tuple(m for m in followed if m in participants) or tuple(participants)
     return lowest(coordinators) if coordinators else None
 
 

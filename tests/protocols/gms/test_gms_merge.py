@@ -8,7 +8,7 @@ import pytest
 
 from jgroups_py.address import Address
 from jgroups_py.batch import Batch
-from jgroups_py.events import HoldStability
+from jgroups_py.events import HoldStability, MergeViews
 from jgroups_py.headers import GmsHeader, GmsType
 from jgroups_py.message import Flag
 from jgroups_py.protocols.gms import GMS
@@ -336,6 +336,49 @@ def test_a_stale_member_is_a_group_of_its_own() -> None:
     views: dict[Address, Any] = {A: view(5, A, B), C: view(4, A, B, C), B: view(5, A, B)}
     assert participants_of(views) == {A: (A, B), C: (C,)}
     assert merge_leader(views, participants_of(views)) == A
+
+
+@pytest.mark.parametrize("others", ["", "E"])
+def test_who_was_left_behind_leads_where_nobody_else_can(others: str) -> None:
+    """B went on to a view of A, which died; C, and E, are counted there but follow B (all 3180)."""
+    new, old = view(6, A, C, E, D, B), view(5, B, C, E)
+    views: dict[Address, Any] = {C: old, B: new, D: new} | ({E: old} if others else {})
+    participants = participants_of(views)
+    assert participants == {C: (C,)} | ({E: (E,)} if others else {})
+    assert merge_leader(views, participants) == C
+    assert merge_leader({m: v for m, v in views.items() if m != B}, participants) is None
+
+
+def test_a_group_whose_next_coordinator_never_had_its_view_comes_together(net: Any) -> None:
+    """A is dead; who should replace it is C, which has another view."""
+    a, b, c, d = nodes = net.group("ABCD")
+    old = View(ViewId(b.address, 9), (b.address, c.address))
+    for node in (b, c):
+        node.gms.install(old)
+    members = tuple(node.address for node in (a, c, d, b))
+    groups = (View(a.gms.view.view_id, members[:3]), View(old.view_id, members[3:]))
+    for node in (a, b, d):
+        node.gms.install(MergeView(ViewId(a.address, 10), members, groups))
+    a.dead = True
+    net.suspect("B", "A")
+    net.suspect("D", "A")
+    net.run(1.0)
+    assert d.view == ("A", "C", "D", "B"), "nobody acts"
+    net.merge("B", "C", "D")
+    net.run(0.1)
+    assert c.view == ("C",)
+    net.merge("B", "C", "D")
+    net.run(0.1)
+    assert [node.view for node in nodes[1:]] == [("C", "B", "D")] * 3
+
+
+def test_a_coordinator_that_finds_nobody_to_merge_with_makes_no_view(net: Any) -> None:
+    a, b = net.group("AB")
+    now = a.gms.view
+    others = View(ViewId(C, 9), (C, D))
+    a.fake.event_up(MergeViews({a.address: now, D: others}))
+    net.run(0.2)
+    assert a.gms.view is now and b.gms.view == now
 
 
 def test_members_whose_coordinator_said_nothing_are_left_to_it() -> None:
