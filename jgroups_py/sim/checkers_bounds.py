@@ -72,9 +72,9 @@ class Bounds:
                     key = (credit.sender, credit.multicast)
                     held[key] = held.get(key, 0) + credit.amount
                     largest[key] = max(largest.get(key, 0), credit.amount)
-        parted = self._checker.messages.parted
+        messages = self._checker.messages
         for (sender, multicast), amount in held.items():
-            if (sender, member.address) in parted or (member.address, sender) in parted:
+            if messages.were_apart(sender, member.address):
                 continue  # it did not wait for us meanwhile
             limit = self._credits(member, multicast)
             # A message larger than all credits goes alone.

@@ -173,9 +173,19 @@ class Messages:
         without ``member``, whether its reader has come to it or not."""
         if number - 1 <= track.lost:
             return True
-        sender = self._members.get(origin)
-        unread = () if sender is None else sender.unread
-        return any(isinstance(v, View) and member.address not in v for v in unread)
+        return any(member.address not in view for view in self._unread_views(origin))
+
+    def _unread_views(self, member: Address) -> list[View]:
+        known = self._members.get(member)
+        return [] if known is None else [v for v in known.unread if isinstance(v, View)]
+
+    def were_apart(self, one: Address, other: Address) -> bool:
+        """See ``parted``; views count that the readers have not come to."""
+        return any(
+            (a, b) in self.parted
+            or any(isinstance(v, MergeView) or b not in v for v in self._unread_views(a))
+            for a, b in ((one, other), (other, one))
+        )
 
     def on_view(self, member: Member, view: View) -> None:
         seen = self._seen[member.address]

@@ -348,13 +348,17 @@ class RelayOracle:
         site.due = True
         merged = isinstance(view, MergeView)
         site.disturbed |= merged
+        here = [w for w in site.living() if w.view is not None and not w.member.leaving]
+        beyond = [w for w in here if w.member.address not in view.members]
         if old is None:
             watched.since = self.world.now
-            here = [w for w in site.living() if w.view is not None and not w.member.leaving]
-            if any(w.member.address not in view.members for w in here):
-                site.disturbed = True  # it has begun a group beside theirs
-                for other in here:
-                    other.apart = True
+        else:  # what they have may still come to it, unless it has a later one now
+            beyond = [w for w in beyond if w.view is not None and w.view.id <= view.id]
+        if beyond:
+            site.disturbed = True  # its group is beside theirs
+            for other in here:
+                other.apart = True
+        if old is None:
             return
         for gone in old.members:
             if gone not in view.members:

@@ -27,6 +27,7 @@ from jgroups_py.protocols.relay_state import RelayState
 from jgroups_py.protocols.relay_wire import ID, SOURCE_ID, Kind
 from jgroups_py.sim.relay_oracle import Violation
 from jgroups_py.tools.cli import run as command
+from jgroups_py.view import View, ViewId
 
 DRILL = """\
 name: hand-over
@@ -260,3 +261,22 @@ def test_what_a_state_lacks_comes_again_in_order_and_once() -> None:
     oracle.offered(a, Batch(None, sent[2:], header, c.address))
     with pytest.raises(Violation, match=r"I1 .* delivered NYC\.\w 3 after 3"):
         oracle._after_step(a.host)
+
+
+@pytest.mark.parametrize(("behind", "apart"), [(1, False), (0, True)])
+def test_who_joined_with_a_view_that_is_passed_over_is_apart(behind: int, apart: bool) -> None:
+    """C's view, with all, did not come to B, whose next one without C is no older (all 3309)."""
+    scene = Scene(draw(1, "relay", Wanted(1, (3, 3))))
+    members = [scene.start(name) for name in scene.site_of]
+    scene.world.run_for(5)
+    assert scene.world.oracle is not None
+    (site,) = scene.world.oracle.sites.values()
+    site.disturbed = False
+    a, b, c = site.members
+    for watched in site.members:
+        watched.apart = False
+    everybody = tuple(m.address for m in members)
+    b.view = View(ViewId(everybody[0], 10), everybody[:2])
+    a.view = c.view = View(ViewId(everybody[0], 12), everybody)
+    scene.world.oracle._take_view(b, View(ViewId(everybody[0], 12 - behind), everybody[:2]))
+    assert [site.disturbed, a.apart, c.apart] == [apart] * 3
