@@ -13,7 +13,7 @@ others take the nodes in between. ``claim`` returns with that step, ``commit`` w
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 from typing import Any, Literal, cast
 
@@ -24,6 +24,7 @@ from jgroups_py.address import Address
 from jgroups_py.buddy.calls import Call as MachineCall
 from jgroups_py.buddy.calls import NotOwner as NotOurs
 from jgroups_py.buddy.calls import Outcome, Refused, Values
+from jgroups_py.buddy.journal import Journal
 from jgroups_py.buddy.outputs import Completed, Dropped
 from jgroups_py.buddy.values import Node as Entry
 from jgroups_py.buddy.values import Path, Wanted
@@ -32,7 +33,7 @@ from jgroups_py.cache.buddy_settings import buddy_config, locator_of
 from jgroups_py.cache.call import Call, compute
 from jgroups_py.cache.changes import Change, RemoveTree
 from jgroups_py.cache.fqn import BACKUP_ROOT, ROOT, Fqn
-from jgroups_py.cache.holding import Holding, holding
+from jgroups_py.cache.holding import Holding, follow_owners, holding
 from jgroups_py.cache.locks import Scope
 from jgroups_py.cache.node import EMPTY, Node
 from jgroups_py.cache.owned_tree import OwnedTree, shown
@@ -105,6 +106,9 @@ class BuddyReplication(Replication):
     def holding(self) -> Holding:
         manager = self.manager
         return holding(manager.machine, manager.entries.moves, manager.channel.name_of)
+
+    def follow_owners(self, journal: Journal) -> Callable[[], None]:
+        return follow_owners(self.manager.machine, journal)
 
     def statistics(self) -> Mapping[str, int]:
         nodes, size = self.container.backup_size()

@@ -6,16 +6,18 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from jgroups_py.address import Address
+from jgroups_py.buddy.journal import Journal
 from jgroups_py.buddy.machine import BuddyMachine
 
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """``view``: the one this member is in; ``member`` and the keys of ``members`` (with their logical names): addresses.
+    """``seq``: the last entry of its log. ``told``: the last one that no crash of this member takes back, so that others may
+    hear of it. ``view``: the one this member is in; ``member`` and the keys of ``members`` (with their logical names): addresses.
     ``moves``: rises with each node that comes from another member, or goes to one, or is forgotten, removed as it was.
     ``moving``: why nodes may have no owner just now, or two; empty: each has one, as far as this member knows.
 
-    Two equal ones that are not ``moving``, taken one after the other: in between this member lost and gained nodes by
+    Two that are equal but for ``seq`` and ``told`` and not ``moving``, taken one after the other: in between this member lost and gained nodes by
     its own calls only. Adoptions and merges need no count: they come with a view, before it is settled.
     """
 
@@ -24,6 +26,8 @@ class Holding:
     members: Mapping[str, str]
     moves: int
     moving: str
+    seq: int
+    told: int
 
 
 def holding(machine: BuddyMachine, moves: int, name_of: Callable[[Address], str]) -> Holding:
@@ -35,7 +39,23 @@ def holding(machine: BuddyMachine, moves: int, name_of: Callable[[Address], str]
         members={bytes(member).hex(): name_of(member) for member in machine.members},
         moves=moves,
         moving=_moving(machine),
+        seq=machine.log.seq,
+        # What the smaller side of a partition writes may be dropped when that ends.
+        told=0 if machine.minority else machine.log.acked,
     )
+
+
+def follow_owners(machine: BuddyMachine, journal: Journal) -> Callable[[], None]:
+    """Tells ``journal`` what this member writes and what those write whose backups it has, from now on.
+
+    Returns:
+        What ends it.
+    """
+    journal.begins(machine.me, machine.log.seq, machine.log.wrote)
+    for owner, backup in machine.backups.of.items():
+        journal.begins(owner, backup.seq, backup.wrote)
+    machine.journals.append(journal)
+    return lambda: machine.journals.remove(journal)
 
 
 def _moving(machine: BuddyMachine) -> str:

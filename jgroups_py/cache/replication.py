@@ -8,8 +8,9 @@ that makes changes true: by ``Tree.apply``, in one step.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
+from jgroups_py.buddy.journal import Journal
 from jgroups_py.buddy.values import Path
 from jgroups_py.cache.call import Call
 from jgroups_py.cache.container import Container
@@ -70,6 +71,10 @@ class Replication(ABC):
     def holding(self) -> Holding | None:
         """Of which part of the nodes this member is the owner. None: each member has all."""
         return None
+
+    def follow_owners(self, journal: Journal) -> Callable[[], None]:
+        """See ``jgroups_py.cache.holding.follow_owners``. Only where ``holding`` says something."""
+        raise NotImplementedError
 
     def passive_paths(self) -> Sequence[Path]:
         """Nodes of this member whose values are in its store only, where others know that."""

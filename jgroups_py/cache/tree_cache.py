@@ -14,7 +14,7 @@ Every call takes the options of ``CallOptions`` as keyword arguments.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -23,6 +23,7 @@ from typing import Any, Unpack
 import trio
 
 from jgroups_py.address import Address
+from jgroups_py.buddy.journal import Journal
 from jgroups_py.cache.batch import Batch
 from jgroups_py.cache.buddy_manager import BuddyManager
 from jgroups_py.cache.buddy_replication import BuddyReplication
@@ -505,6 +506,10 @@ class TreeCache:
     def holding(self) -> Holding | None:
         """See ``Replication.holding``."""
         return self._replication.holding()
+
+    def follow_owners(self, journal: Journal) -> Callable[[], None]:
+        """See ``Replication.follow_owners``."""
+        return self._replication.follow_owners(journal)
 
     @property
     def has_store(self) -> bool:

@@ -24,6 +24,7 @@ from jgroups_py.export.messages import (
     VERSION,
     Abort,
     Answer,
+    AskLogs,
     AskPart,
     Challenge,
     CloseSnapshot,
@@ -35,6 +36,7 @@ from jgroups_py.export.messages import (
     FindOffset,
     Found,
     Hello,
+    Logs,
     Marker,
     Message,
     Offset,
@@ -204,6 +206,10 @@ class ExportClient:
     def part(self, map: str) -> Part:
         """What the member says of its part now."""
         return self._ask(AskPart(map), Part)
+
+    def logs(self, map: str) -> Logs:
+        """Whose changes of a cache with buddies this member has."""
+        return self._ask(AskLogs(map), Logs)
 
     def read_snapshot(self, id: str, start: int, stop: int) -> Iterator[Frame]:
         """Frames of ``columns.STATE``."""

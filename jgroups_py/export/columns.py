@@ -28,6 +28,7 @@ CHANGES: Final[Schema] = (
     ("number", "number"),
     ("time", "number"),  # microseconds since 1970, by the clock of the member that is asked
     ("key", "text"),
+    ("stamp", "text"),  # of two changes of a key the later one has the higher
     ("removed", "flag"),
     ("data", "data"),  # empty when removed
 )

@@ -23,6 +23,8 @@ class ExportLimits:
     """Change log: names and values of the changes kept. The oldest go first."""
     log_changes: int = 1_000_000
     """Change log: changes kept."""
+    log_origins: int = 1000
+    """Change logs of a cache with buddies: owners, those that are gone included, of which the first known go first."""
     behind_wait: float = 10.0
     """How long a reader that comes from another member waits until this one has seen what it has."""
     snapshots_max: int = 32

@@ -24,7 +24,8 @@ ENTRY_BYTES = 100
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One batch. ``nodes``: of each path what it is now; None: removed. ``time``: microseconds."""
+    """One batch. ``nodes``: of each path what it is now; None: removed. ``time``: microseconds. ``stamps``: of each
+    change a text; of two changes of a path the later one has the higher."""
 
     origin: str
     number: int
@@ -32,6 +33,7 @@ class Entry:
     paths: Sequence[Fqn]
     nodes: Sequence[Node | None]
     size: int
+    stamps: Sequence[str]
 
 
 class Missing(Behind):
@@ -55,6 +57,7 @@ class ChangeLog:
         self._changes = 0
         self._floor = dict(floor)
         self._head = dict(floor)
+        self._sum = sum(floor.values())
         self.trimmed = 0
         """Changes that are gone."""
 
@@ -81,7 +84,10 @@ class ChangeLog:
             [node.size for node in nodes if node is not None]
         )
         size += sum(map(len, chain.from_iterable(paths)))
-        self._entries.append(Entry(origin, number, time, paths, nodes, size))
+        # All members pass through the same places, so the sum of their numbers grows alike at all.
+        self._sum += number - self._head.get(origin, 0)
+        stamps = [f"{self._sum:016x}"] * len(paths)
+        self._entries.append(Entry(origin, number, time, paths, nodes, size, stamps))
         self._head[origin] = number
         self._size += size
         self._changes += len(paths)
@@ -98,6 +104,7 @@ class ChangeLog:
         self._size = self._changes = 0
         self._floor = dict(floor)
         self._head = dict(floor)
+        self._sum = sum(floor.values())
 
     def _trim(self) -> None:
         entry = self._entries[self._first - self._base]

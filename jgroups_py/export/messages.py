@@ -8,13 +8,14 @@ The port speaks first (Challenge), so that a client that knows no token learns n
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 import msgspec
 
 from jgroups_py.export.errors import ExportError
 
-VERSION: Final = 1
+VERSION: Final = 2
 LENGTHS: Final = struct.Struct(">II")
 GREETING_MAX: Final = 4096
 """Bytes of the header of a message before both sides know each other."""
@@ -28,12 +29,25 @@ class Offset(msgspec.Struct, frozen=True):
     """A place in a change log: of each origin, the last number before it.
 
     ``log`` and ``at``: the same place as a count in one member's own log, so that who goes on there
-    needs no search.
+    needs no search. Of a cache with buddies: the place in one owner's log, ``log``; or in all of them, then ``log`` is
+    empty.
     """
 
     log: str
     at: int
     origins: dict[str, int]
+    ended: tuple[str, ...] = ()
+    """Owners that are gone, and everything they wrote comes before: nobody needs to remember them."""
+
+    @property
+    def is_of_parts(self) -> bool:
+        """Of a cache with buddies, in the logs of all its owners."""
+        return not self.log
+
+
+def place_of(origins: Mapping[str, int], ended: Iterable[str]) -> Offset:
+    """In the logs of all owners of a cache with buddies."""
+    return Offset("", 0, dict(sorted(origins.items())), tuple(sorted(ended)))
 
 
 class Marker(msgspec.Struct, frozen=True):
@@ -119,6 +133,12 @@ class ReadChanges(msgspec.Struct, frozen=True, tag="read-changes"):
     stop: Offset
 
 
+class AskLogs(msgspec.Struct, frozen=True, tag="ask-logs"):
+    """Of a cache with buddies: whose changes this member has, and how far. Answered by Logs."""
+
+    map: str
+
+
 class Stage(msgspec.Struct, frozen=True, tag="stage"):
     """With rows, for a later commit; ``last``: the task is done, answer."""
 
@@ -173,7 +193,7 @@ class Description(msgspec.Struct, frozen=True, tag="description"):
 
 
 class Part(msgspec.Struct, frozen=True, tag="part"):
-    """``member`` and the keys of ``members`` are addresses, the values logical names. ``moves`` and ``moving``: as
+    """``member`` and the keys of ``members`` are addresses, the values logical names. ``moves``, ``moving``, ``told``: as
     ``jgroups_py.cache.holding.Holding``."""
 
     view: str
@@ -181,11 +201,27 @@ class Part(msgspec.Struct, frozen=True, tag="part"):
     members: dict[str, str]
     moves: int
     moving: str
+    told: int = 0
+
+
+class LogPlace(msgspec.Struct, frozen=True):
+    """See ``jgroups_py.export.owners``."""
+
+    floor: int
+    have: int
+    end: int
+
+
+class Logs(msgspec.Struct, frozen=True, tag="logs"):
+    """By origin."""
+
+    part: Part
+    places: dict[str, LogPlace]
 
 
 class SnapshotOpened(msgspec.Struct, frozen=True, tag="snapshot"):
     """The state after everything up to ``offset``. ``part``: of a part, at the moment of the snapshot; then the offset is
-    no place."""
+    a place in this owner's log, and the ends of those that are gone."""
 
     id: str
     rows: int
@@ -240,6 +276,7 @@ Request = (
     | CloseSnapshot
     | FindOffset
     | ReadChanges
+    | AskLogs
     | Stage
     | Commit
     | Abort
@@ -248,6 +285,7 @@ Answer = (
     Problem
     | Description
     | Part
+    | Logs
     | SnapshotOpened
     | Found
     | Rows

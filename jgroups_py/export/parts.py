@@ -20,13 +20,16 @@ from typing import Final
 from jgroups_py.errors import ConfigError
 from jgroups_py.export.client import Address, ExportClient
 from jgroups_py.export.errors import ExportError, Moving, NoMember
-from jgroups_py.export.messages import Part
+from jgroups_py.export.following import merged
+from jgroups_py.export.messages import Offset, Part
 
 TRIES_MAX: Final = 20
 """How often all parts are opened at most: some 15 seconds."""
 PAUSE: Final = 0.02
 """Seconds before the second try; each pause is twice the one before."""
 PAUSE_MAX: Final = 1.0
+TOLD_TRIES: Final = 50
+"""How often a member is asked at most whether its buddies have what is in its part, ``PAUSE`` between."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +46,12 @@ class Picture:
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """One picture of each member; ``tries``: after how many."""
+    """One picture of each member; ``tries``: after how many. ``offset``: of all owners' logs, from where they can be
+    followed."""
 
     pictures: tuple[Picture, ...]
     tries: int
+    offset: Offset
 
 
 def open_parts(
@@ -74,7 +79,8 @@ def open_parts(
         try:
             with ExitStack() as connections:
                 clients = _at_all(members, token, map, connections)
-                return Parts(_opened(clients, map, under), number)
+                pictures, places = _opened(clients, map, under, sleep)
+                return Parts(pictures, number, merged(places))
         except Moving as problem:
             last = problem
         if number < TRIES_MAX:
@@ -129,14 +135,18 @@ def _said(problems: Sequence[Exception]) -> str:
     return "; ".join([str(problem) for problem in problems])
 
 
-def _opened(clients: Clients, map: str, under: Sequence[str]) -> tuple[Picture, ...]:
+def _opened(
+    clients: Clients, map: str, under: Sequence[str], sleep: Callable[[float], None]
+) -> tuple[tuple[Picture, ...], list[Offset]]:
     opened: list[tuple[ExportClient, Picture, Part]] = []
+    places: list[Offset] = []
     try:
         for client, first in clients:
             said = client.open_snapshot(map, under, part=True)
             if said.part is None:
                 raise ExportError(f'map "{map}": {client.member} has opened no part of it')
             opened.append((client, Picture(client.address, said.id, said.rows), said.part))
+            places.append(said.offset)
             _check(first, said.part)
         for client, _, part in opened:
             now = client.part(map)
@@ -144,6 +154,8 @@ def _opened(clients: Clients, map: str, under: Sequence[str]) -> tuple[Picture, 
             if now.moves != part.moves:
                 moves = now.moves - part.moves
                 raise Moving(f"{_name(now)}: {moves} nodes changed hands while parts were opened")
+        for (client, _, part), place in zip(opened, places, strict=True):
+            _wait_until_told(client, map, place.origins[part.member], sleep)
     except BaseException as problem:
         for client, picture, _ in opened:
             try:
@@ -153,7 +165,19 @@ def _opened(clients: Clients, map: str, under: Sequence[str]) -> tuple[Picture, 
         if isinstance(problem, NoMember):
             raise Moving(str(problem)) from None  # its view will tell
         raise
-    return tuple([picture for _, picture, _ in opened])
+    return tuple([picture for _, picture, _ in opened]), places
+
+
+def _wait_until_told(
+    client: ExportClient, map: str, number: int, sleep: Callable[[float], None]
+) -> None:
+    """Until all holders have what is in a part: a crash could take the rest back, and who follows would never hear of it."""
+    for _ in range(TOLD_TRIES):
+        part = client.part(map)
+        if part.told >= number:
+            return
+        sleep(PAUSE)
+    raise Moving(f"{_name(part)}: not all its buddies have what it wrote")
 
 
 def _check(before: Part, now: Part) -> None:

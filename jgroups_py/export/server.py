@@ -28,6 +28,7 @@ from jgroups_py.export.messages import (
     LENGTHS,
     VERSION,
     Abort,
+    AskLogs,
     AskPart,
     Challenge,
     CloseSnapshot,
@@ -37,6 +38,7 @@ from jgroups_py.export.messages import (
     Done,
     FindOffset,
     Found,
+    Logs,
     Message,
     Offset,
     OpenSnapshot,
@@ -166,12 +168,16 @@ class ExportPort:
                 await self._snapshots.close(said.id)
                 await client.send(Done())
             case FindOffset():
-                source = self._followed(said.map)
+                source = self._source(said.map)
                 if said.after is not None:
                     await self._seen(source, said.after)
                 await client.send(_find(source, said))
             case ReadChanges():
-                await self._send_changes(client, self._followed(said.map), said)
+                await self._send_changes(client, self._source(said.map), said)
+            case AskLogs():
+                source = self._source(said.map)
+                part = _part(source, said.map)
+                await client.send(Logs(part, dict(source.logs() or {})))
             case Stage():
                 count = await self._staging_of(said.map).stage(said, body)
                 self.counters["rows_in"] += said.rows
@@ -199,12 +205,6 @@ class ExportPort:
             raise ExportError(
                 f'map "{name}": each member has a part of it, to be read at all of them'
             )
-        return source
-
-    def _followed(self, name: str) -> Source:
-        source = self._source(name)
-        if source.without_log:
-            raise ExportError(f'map "{name}": {source.without_log}')
         return source
 
     def _staging_of(self, name: str) -> Staging:
@@ -240,7 +240,7 @@ class ExportPort:
 
     async def _send_changes(self, client: Client, source: Source, said: ReadChanges) -> None:
         await self._seen(source, said.stop)
-        log = source.log
+        log = source.log_at(said.stop)
         start, stop = log.position(said.start), log.position(said.stop)
         for entries in _lots(log.between(start, stop), self.limits.frame_rows):
             columns = source.change_columns(entries)
@@ -259,7 +259,7 @@ class ExportPort:
         end = trio.current_time() + self.limits.behind_wait
         while True:
             try:
-                source.log.position(offset)
+                source.log_at(offset).position(offset)
                 return
             except Missing as missing:
                 if trio.current_time() > end:
@@ -368,7 +368,7 @@ def _part(source: Source, name: str) -> Part:
 
 
 def _find(source: Source, said: FindOffset) -> Found:
-    log = source.log
+    log = source.log_at(said.after)
     if said.after is None:
         offset, count = (log.first_offset() if said.earliest else log.end_offset()), 0
     else:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Callable, Collection, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 from jgroups_py.export.log import ChangeLog, Entry
-from jgroups_py.export.messages import Marker, Offset, Part
+from jgroups_py.export.messages import LogPlace, Marker, Offset, Part
+from jgroups_py.export.owners import OwnerLog
 
 Row = tuple[str, bool, bytes]
 """Of a bulk write: key, removed, data. ``Write`` is one with names."""
@@ -73,13 +74,19 @@ class Source(ABC):
     """Logical name of this member."""
     unreadable: str = ""
     """Why there are no snapshots of it; empty: there are."""
-    without_log: str = ""
-    """Why its changes cannot be followed; empty: they can."""
 
-    @property
     @abstractmethod
-    def log(self) -> ChangeLog:
-        """What happened so far."""
+    def log_at(self, place: Offset | None) -> ChangeLog | OwnerLog:
+        """What happened so far; where each owner has a log of its own, the one that ``place`` is in.
+
+        Raises:
+            ExportError: no place is given, and there are several.
+            Trimmed: the one it is in is not kept here.
+        """
+
+    def logs(self) -> Mapping[str, LogPlace] | None:
+        """Where each owner has a log of its own: of each, how much of it is here. None: there is one log."""
+        return None
 
     @property
     @abstractmethod

@@ -5,21 +5,25 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from functools import partial
 from typing import Any, Final, TypeVar
 
 import msgspec
 import trio
 
+from jgroups_py.address import Address
 from jgroups_py.cache import Batch, Fqn, MsgpackCodec, TreeCache
 from jgroups_py.cache.changes import Changes
 from jgroups_py.cache.fqn import BACKUP_ROOT, ROOT, as_fqn, parse_all
 from jgroups_py.cache.garbage import no_collection
+from jgroups_py.cache.holding import Holding
 from jgroups_py.cache.node import Node, node_from_bytes
 from jgroups_py.errors import CacheRefused, NotOwner
 from jgroups_py.export.errors import ExportError
 from jgroups_py.export.limits import ExportLimits
 from jgroups_py.export.log import ChangeLog, Entry
-from jgroups_py.export.messages import Marker, Offset, Part
+from jgroups_py.export.messages import LogPlace, Marker, Offset, Part, place_of
+from jgroups_py.export.owners import OwnerLog, OwnerLogs
 from jgroups_py.export.source import Frozen, Row, Source
 from jgroups_py.export.stored import StoredRows
 
@@ -29,28 +33,21 @@ R = TypeVar("R")
 Nodes = Sequence[tuple[Fqn, Node | None]]
 """Prepared rows. None: removed."""
 _OURS: Final = (*BACKUP_ROOT, *MARKERS)
-_NOWHERE: Final = Offset("", 0, {})
-"""Of a part: nothing is a place in the logs of all members."""
 
 
 class TreeSource(Source):
-    """``cache``: alone, with or without a store, or replicated to everybody; with buddies it has a part of the rows and no
-    log, and with buddies and a store it can be written only."""
+    """``cache``: alone, with or without a store, or replicated to everybody; with buddies it has a part of the rows and a
+    log of each owner that it is a holder of, and with buddies and a store no snapshots."""
 
     kind = "tree"
 
     def __init__(self, cache: TreeCache, limits: ExportLimits) -> None:
         self._cache = cache
-        if cache.is_shared_out:
-            self.without_log = (
-                "each member of a cache with buddies has the changes of its own part, in no common order: it can "
-                "be written and read, not followed"
+        if cache.is_shared_out and cache.has_store:
+            self.unreadable = (
+                "nodes of a cache with buddies that are in its members' stores cannot be read: it can be "
+                "written and followed, not read"
             )
-            if cache.has_store:
-                self.unreadable = (
-                    "nodes of a cache with buddies that are in its members' stores cannot be read: it can be "
-                    "written, not read"
-                )
         self._tree = cache.tree
         self.values = (
             "msgpack" if isinstance(cache.codec, MsgpackCodec) else type(cache.codec).__name__
@@ -59,8 +56,14 @@ class TreeSource(Source):
         self._count = 0
         self._lost = False
         self._log = ChangeLog(secrets.token_hex(8), self._position(), limits)
-        if not self.without_log:
+        self._owners: OwnerLogs | None = None
+        said = cache.holding()
+        if said is None:
             self._tree.observers.append(self._applied)
+            self._unfollow: Callable[[], None] = partial(self._tree.observers.remove, self._applied)
+        else:
+            self._owners = OwnerLogs(Address(bytes.fromhex(said.member)), self._holding, limits)
+            self._unfollow = cache.follow_owners(self._owners)
 
     def _position(self) -> Mapping[str, int]:
         position = self._cache.position()
@@ -74,10 +77,24 @@ class TreeSource(Source):
                 return
             self._count += 1
             origin = self._alone, self._count
-        self.log.append(*origin, time.time_ns() // 1000, changes)
+        self._now().append(*origin, time.time_ns() // 1000, changes)
 
-    @property
-    def log(self) -> ChangeLog:
+    def _holding(self) -> Holding:
+        said = self._cache.holding()
+        assert said is not None, "only asked where each member has a part"
+        return said
+
+    def logs(self) -> Mapping[str, LogPlace] | None:
+        return None if self._owners is None else self._owners.places()
+
+    def log_at(self, place: Offset | None) -> ChangeLog | OwnerLog:
+        if self._owners is not None:
+            if place is None or not place.log:
+                raise ExportError("each owner has a log of its own: say in which one")
+            return self._owners.log_of(place.log)
+        return self._now()
+
+    def _now(self) -> ChangeLog:
         """Begun anew, if the tree was replaced: what it contains is known by now."""
         if self._lost:
             self._lost = False
@@ -94,15 +111,14 @@ class TreeSource(Source):
 
     @property
     def origins(self) -> Collection[str]:
-        return (self._alone, *self._cache.origins)
+        return (self._alone, *self._cache.origins, *(self._owners.origins if self._owners else ()))
 
     @property
     def rows(self) -> int:
         return len(self._tree.container)
 
     def close(self) -> None:
-        if not self.without_log:
-            self._tree.observers.remove(self._applied)
+        self._unfollow()
 
     # --- reading
 
@@ -110,7 +126,7 @@ class TreeSource(Source):
         said = self._cache.holding()
         if said is None:
             return None
-        return Part(said.view, said.member, dict(said.members), said.moves, said.moving)
+        return Part(said.view, said.member, dict(said.members), said.moves, said.moving, said.told)
 
     async def freeze(self, under: Sequence[str]) -> Frozen:
         container = self._tree.container
@@ -125,7 +141,7 @@ class TreeSource(Source):
             for path in container.within(MARKERS):
                 nodes.pop(path, None)
             part = self.part()
-            offset = self.log.end_offset() if part is None else _NOWHERE
+            offset = self._here()
         rows = [*nodes.items()]  # nodes themselves never change
         if picture.stored is None:
             return Frozen(rows, offset, part=part)
@@ -137,20 +153,29 @@ class TreeSource(Source):
             raise
         return Frozen(rows, offset, stored)
 
+    def _here(self) -> Offset:
+        """The place that what is here now is the state of."""
+        if self._owners is None:
+            return self.log_at(None).end_offset()
+        me = self._holding()
+        ends = {o: place.end for o, place in self._owners.places().items() if place.end >= 0}
+        return place_of(ends | {me.member: me.seq}, [o for o in ends if o not in me.members])
+
     def state_columns(self, rows: Sequence[Any]) -> list[list[Any]]:
         return [[str(path) for path, _ in rows], [_data(node) for _, node in rows]]
 
     def change_columns(self, entries: Sequence[Entry]) -> list[list[Any]]:
-        columns: list[list[Any]] = [[], [], [], [], [], []]
-        origins, numbers, times, keys, removed, data = columns
+        columns: list[list[Any]] = [[], [], [], [], [], [], []]
+        origins, numbers, times, keys, stamps, removed, data = columns
         for entry in entries:
-            for path, node in zip(entry.paths, entry.nodes, strict=True):
+            for path, node, stamp in zip(entry.paths, entry.nodes, entry.stamps, strict=True):
                 if path[:1] == MARKERS:
                     continue
                 origins.append(entry.origin)
                 numbers.append(entry.number)
                 times.append(entry.time)
                 keys.append(str(path))
+                stamps.append(stamp)
                 removed.append(node is None)
                 data.append(b"" if node is None else _data(node))
         return columns

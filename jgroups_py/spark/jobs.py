@@ -44,7 +44,7 @@ class Taken:
     buddies, whose changes cannot be followed."""
 
     rows: int
-    offset: Offset | None
+    offset: Offset
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +137,7 @@ def snapshot(
 ) -> Taken:
     """One moment of a cache, written to a folder that must not be there, with its place in the log
     (``OFFSET_FILE``), from where changes can be followed. If the member that keeps it goes, it is taken
-    again at another. Of a cache with buddies: each member's part of one moment, each node once, and no place."""
+    again at another. Of a cache with buddies: each member's part of one moment, each node once."""
     options = options_of(cluster)
     if Path(target).exists():
         raise ConfigError(f"{target} is there already: a snapshot is written to a new folder")
@@ -154,8 +154,7 @@ def snapshot(
         return Taken(kept.rows, kept.offset)
 
     taken = again_elsewhere(options, attempt)
-    if taken.offset is not None:
-        Path(target, OFFSET_FILE).write_text(offset_to(taken.offset) + "\n", encoding="utf-8")
+    Path(target, OFFSET_FILE).write_text(offset_to(taken.offset) + "\n", encoding="utf-8")
     return taken
 
 
@@ -289,6 +288,6 @@ def reconcile(
     return Difference(left_only, right_only, both, frame.select(key, "what"), repair)
 
 
-def json_of(offset: Offset | None) -> Any:
+def json_of(offset: Offset) -> Any:
     """An offset as a plain value, for output."""
-    return None if offset is None else json.loads(offset_to(offset))
+    return json.loads(offset_to(offset))

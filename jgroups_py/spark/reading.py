@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+import time
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import msgspec
 from pyspark.sql.datasource import (
@@ -26,12 +28,16 @@ from pyspark.sql.streaming.datasource import (
 from jgroups_py.errors import ConfigError
 from jgroups_py.export import ExportClient, Offset
 from jgroups_py.export.client import Address
+from jgroups_py.export.errors import NoMember
+from jgroups_py.export.following import OwnersFollowed
 from jgroups_py.export.parts import Picture, open_parts
 from jgroups_py.spark.kinds import Kind, kind_of
 from jgroups_py.spark.options import Options
 
 ROWS_EACH = 50_000
 """Rows of a partition, where the option ``partitions`` says nothing."""
+UNREACHED_MAX = 120.0
+"""Seconds that a stream goes on without the changes of a member whose port cannot be reached."""
 PARTITIONS_UNASKED = 64
 """Partitions at most, where the option ``partitions`` says nothing."""
 
@@ -74,10 +80,10 @@ def slices(count: int, parts: int) -> Iterator[tuple[int, int]]:
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A snapshot: one picture, or one of each member's part; and its place in the change log, if it has one."""
+    """A snapshot: one picture, or one of each member's part; and its place in the change log."""
 
     pictures: tuple[Picture, ...]
-    offset: Offset | None
+    offset: Offset
 
     @property
     def rows(self) -> int:
@@ -95,7 +101,8 @@ def opened(options: Options, under: Sequence[str]) -> Opened:
         if not client.describe(name).parts:
             said = client.open_snapshot(name, under)
             return Opened((Picture(client.address, said.id, said.rows),), said.offset)
-    return Opened(open_parts(options.members, options.token, name, under).pictures, None)
+    parts = open_parts(options.members, options.token, name, under)
+    return Opened(parts.pictures, parts.offset)
 
 
 def spread(pictures: Sequence[Picture], wanted: int | None) -> list[Slice]:
@@ -201,6 +208,83 @@ def read_range(options: Options, schema: Any, partition: InputPartition) -> Iter
             yield decode(frame)
 
 
+class Course:
+    """The change log that options name, for as long as a ``with`` block lasts: of one member that has the ``places``; with
+    buddies, of all members."""
+
+    def __init__(self, options: Options, *places: Offset) -> None:
+        self._options = options
+        self._stack = ExitStack()
+        self._client: ExportClient | None = None
+        self._owners: OwnersFollowed | None = None
+        try:
+            with options.connect() as client:
+                self.map, _ = resolved(options, client)
+                parts = client.describe(self.map).parts
+            for place in places:
+                self._check(place, parts)
+            if parts:
+                owners = OwnersFollowed(options.members, options.token, self.map)
+                self._owners = self._stack.enter_context(owners)
+            else:
+                self._client = self._stack.enter_context(options.connect_at(*places))
+        except BaseException:
+            self._stack.close()
+            raise
+
+    def _check(self, place: Offset, parts: bool) -> None:
+        if place.is_of_parts != parts:
+            of, not_of = ("with", "without") if parts else ("without", "with")
+            raise ConfigError(
+                f'map "{self.map}" is a cache {of} buddies, the offset is of one {not_of}: take a snapshot and follow '
+                "from its offset"
+            )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def begin(self) -> Offset:
+        if self._owners is not None:
+            return self._owners.begin()
+        return self._one.find_offset(self.map, earliest=True).offset
+
+    def end(self) -> Offset:
+        if self._owners is not None:
+            return self._owners.end()
+        return self._one.find_offset(self.map).offset
+
+    def after(self, start: Offset, max_changes: int | None = None) -> Offset:
+        """The end, or a place with about so many changes after ``start``; ``start`` itself if nothing has come."""
+        if self._owners is not None:
+            end = self._owners.after(start, max_changes)
+        else:
+            end = self._one.find_offset(self.map, start, max_changes=max_changes).offset
+        return start if end.origins == start.origins else end
+
+    def ranges(self, start: Offset, stop: Offset) -> list[InputPartition]:
+        """The changes between two places, in parts."""
+        if self._owners is None:
+            return ranges(self._one, self._options, self.map, start, stop)
+        return [
+            part
+            for piece in self._owners.pieces(start, stop)
+            for part in ranges(piece.client, self._options, self.map, piece.start, piece.stop)
+        ]
+
+    @property
+    def unreached(self) -> Sequence[str]:
+        """Names of members whose changes cannot be read now."""
+        return () if self._owners is None else self._owners.unreached
+
+    @property
+    def _one(self) -> ExportClient:
+        assert self._client is not None, "of parts are asked all members"
+        return self._client
+
+
 class ChangesReader(DataSourceReader):
     """Changes from ``startingoffset`` to now, as a batch."""
 
@@ -212,11 +296,9 @@ class ChangesReader(DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         options = self._options
         places = [options.starting] if isinstance(options.starting, Offset) else []
-        with options.connect_at(*places) as client:
-            name, _ = resolved(options, client)
-            begin = places[0] if places else client.find_offset(name, earliest=True).offset
-            end = client.find_offset(name, begin).offset
-            return ranges(client, options, name, begin, end)
+        with Course(options, *places) as course:
+            begin = places[0] if places else course.begin()
+            return course.ranges(begin, course.after(begin))
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         return read_range(self._options, self._schema, partition)
@@ -230,17 +312,16 @@ class ChangesStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._options = options
         self._schema = schema
         self._target: dict[str, Any] | None = None
+        self._unreached: dict[str, float] = {}
         kind_of(options.kind).changes_decoder(schema)
 
     def initialOffset(self) -> dict[str, Any]:
         options = self._options
         places = [options.starting] if isinstance(options.starting, Offset) else []
-        with options.connect_at(*places) as client:
-            name, _ = resolved(options, client)
+        with Course(options, *places) as course:
             if places:
                 return _dict(places[0])
-            earliest = options.starting == "earliest"
-            return _dict(client.find_offset(name, earliest=earliest).offset)
+            return _dict(course.begin() if options.starting == "earliest" else course.end())
 
     def getDefaultReadLimit(self) -> ReadLimit:
         most = self._options.max_rows
@@ -249,30 +330,39 @@ class ChangesStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
         after = _offset(start)
-        with self._options.connect_at(after) as client:
-            name, _ = resolved(self._options, client)
-            found = client.find_offset(name, after, max_changes=most)
-        end, target = found.offset, self._target
+        with Course(self._options, after) as course:
+            end = course.after(after, most)
+            self._miss(course.unreached)
+        target = self._target
         if target is not None and _is_past(end, _offset(target)):
             return target
-        return start if not found.changes and end.origins == after.origins else _dict(end)
+        return start if end is after else _dict(end)
+
+    def _miss(self, names: Sequence[str]) -> None:
+        """NoMember: of one that the others have in their view nothing was heard for too long."""
+        now = time.monotonic()
+        self._unreached = {name: self._unreached.get(name, now) for name in names}
+        for name, since in self._unreached.items():
+            if now - since > UNREACHED_MAX:
+                raise NoMember(
+                    f"{name} is a member, and no port of it was reached for {UNREACHED_MAX:g} s (UNREACHED_MAX): what it "
+                    "writes cannot be followed; is its port among those given?"
+                )
 
     def prepareForTriggerAvailableNow(self) -> None:
-        with self._options.connect() as client:
-            name, _ = resolved(self._options, client)
-            self._target = _dict(client.find_offset(name).offset)
+        with Course(self._options) as course:
+            self._target = _dict(course.end())
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        with self._options.connect_at(_offset(start), _offset(end)) as client:
-            name, _ = resolved(self._options, client)
-            return ranges(client, self._options, name, _offset(start), _offset(end))
+        with Course(self._options, _offset(start), _offset(end)) as course:
+            return course.ranges(_offset(start), _offset(end))
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         return read_range(self._options, self._schema, partition)
 
 
 def _is_past(end: Offset, target: Offset) -> bool:
-    if end.log == target.log:
+    if end.log == target.log and not end.is_of_parts:
         return end.at > target.at
     return all(end.origins.get(o, 0) >= number for o, number in target.origins.items())
 

@@ -4,7 +4,7 @@
     path string, attributes map<string,string>   values as JSON texts; the default
     path string, name string, visits bigint ...  an attribute for each column; null: there is none
 
-Changes have the columns origin, number, time, removed besides, and no attributes where removed is true.
+Changes have the columns origin, number, time, stamp, removed besides, and no attributes where removed is true.
 Writes may have ``removed``.
 """
 
@@ -31,6 +31,7 @@ ABOUT: Final = {
     "origin": t.StringType(),
     "number": t.LongType(),
     "time": t.TimestampType(),
+    "stamp": t.StringType(),
     "removed": t.BooleanType(),
 }
 """Columns of a change that are no attributes."""
@@ -243,8 +244,8 @@ register_kind(
         key=KEY,
         state=f"{KEY} string, attributes map<string,string>",
         changes=(
-            f"origin string, number bigint, time timestamp, {KEY} string, removed boolean, "
-            "attributes map<string,string>"
+            f"origin string, number bigint, time timestamp, {KEY} string, stamp string, "
+            "removed boolean, attributes map<string,string>"
         ),
         state_decoder=partial(Decoding, layout=STATE, about=()),
         changes_decoder=partial(Decoding, layout=CHANGES, about=tuple(ABOUT)),

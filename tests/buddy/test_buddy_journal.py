@@ -2,6 +2,7 @@
 
 from buddy_script import Script, address
 
+from jgroups_py.address import Address
 from jgroups_py.buddy.messages import Op
 
 A, B, C = map(address, "ABC")
@@ -13,7 +14,7 @@ def told(script: Script, name: str, owner: str) -> dict[int, list[str]]:
     return {seq: ["/".join(path) for path, _ in changes] for seq, changes in entries.items()}
 
 
-def ends(script: Script, name: str) -> dict[bytes, int]:
+def ends(script: Script, name: str) -> dict[Address, int]:
     return dict(script.world.follower.journals[address(name)].ends)
 
 

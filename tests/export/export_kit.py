@@ -12,6 +12,7 @@ from jgroups_py.cache import TreeCache, open_tree_cache
 from jgroups_py.cache.node import Node, node_bytes, node_from_bytes
 from jgroups_py.export import ExportClient, ExportLimits, ExportPort, Offset, open_export
 from jgroups_py.export.columns import CHANGES, STATE, WRITES, pack, unpack
+from jgroups_py.export.log import ChangeLog
 from jgroups_py.export.messages import Committed, Stage
 from jgroups_py.export.source import Write
 
@@ -61,12 +62,18 @@ def changes_of(client: ExportClient, start: Offset, stop: Offset) -> list[tuple[
 def played(tree: Tree, changes: Iterable[tuple[Any, ...]]) -> Tree:
     """A tree after changes of a log."""
     after = dict(tree)
-    for _, _, _, key, removed, data in changes:
+    for _, _, _, key, _, removed, data in changes:
         if removed:
             after.pop(key, None)
         else:
             after[key] = dict(node_from_bytes(data).attributes)
     return after
+
+
+def log_of(port: ExportPort) -> ChangeLog:
+    log = port.sources["cache"].log_at(None)
+    assert isinstance(log, ChangeLog)
+    return log
 
 
 def tree_of(cache: TreeCache) -> Tree:

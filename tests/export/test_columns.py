@@ -14,7 +14,13 @@ from jgroups_py.export.errors import ExportError
 texts = st.text(max_size=10)
 rows = st.lists(
     st.tuples(
-        texts, st.integers(0, 2**62), st.integers(0, 2**62), texts, st.booleans(), st.binary()
+        texts,
+        st.integers(0, 2**62),
+        st.integers(0, 2**62),
+        texts,
+        texts,
+        st.booleans(),
+        st.binary(),
     ),
     max_size=20,
 )
@@ -27,7 +33,7 @@ def columns(rows: list[tuple[Any, ...]], width: int) -> list[list[Any]]:
 @settings(max_examples=30)
 @given(rows)
 def test_what_was_packed_is_unpacked(rows: list[tuple[Any, ...]]) -> None:
-    sizes, body = pack(CHANGES, columns(rows, 6))
+    sizes, body = pack(CHANGES, columns(rows, 7))
     assert list(unpack(CHANGES, len(rows), sizes, body)) == rows
 
 

@@ -17,6 +17,7 @@ from export_kit import (
     commit,
     exported,
     in_thread,
+    log_of,
     played,
     stage,
     state_of,
@@ -259,9 +260,9 @@ async def test_only_the_attempts_that_are_named_are_written_once() -> None:
         done = await in_thread(commit, client, "j", [(0, 1), (1, 0)])
         assert done == Committed(1300, False) and len(tree_of(cache)) == 1300
         assert {value for node in tree_of(cache).values() for value in node.values()} == {b"\x01"}
-        end = port.sources["cache"].log.end
+        end = log_of(port).end
         assert await in_thread(commit, other, "j", [(0, 1), (1, 0)]) == done
-        assert port.sources["cache"].log.end == end, "written once"
+        assert log_of(port).end == end, "written once"
         with pytest.raises(ExportError, match="being written, or was"):
             await in_thread(stage, client, "j", 2, 0, [write(0)])
         assert port._staging["cache"].size == 0
@@ -289,7 +290,7 @@ async def test_a_commit_goes_on_without_its_client_and_is_joined() -> None:
 
         await in_thread(lose)
         assert (await in_thread(commit, client, "j", parts)).rows == 500
-        assert port.sources["cache"].log.end == 500 and len(tree_of(cache)) == 500
+        assert log_of(port).end == 500 and len(tree_of(cache)) == 500
 
 
 @pytest.mark.parametrize("replace", [False, True])
@@ -326,7 +327,7 @@ async def test_a_marked_batch_is_written_once(atomic: int) -> None:
 
         assert await once(0, "j0", b"\x01") == Committed(100, False)
         assert await once(1, "j1", b"\x02") == Committed(100, False)
-        assert port.sources["cache"].log.end == (2 if atomic > 100 else 8)
+        assert log_of(port).end == (2 if atomic > 100 else 8)
         for batch in (0, 1):
             assert await once(batch, f"again{batch}", b"\x03") == Committed(0, True)
         assert {v for path, node in tree_of(cache).items() if path[1] == "n" for v in node.values()}
@@ -479,4 +480,4 @@ async def test_a_reader_goes_on_at_another_member() -> None:
             with pytest.raises(Trimmed):
                 await in_thread(changes_of, client_b, end, old)
             assert await in_thread(changes_of, client_b, old, old) == []
-            assert port_b.sources["cache"].log.id != old.log
+            assert log_of(port_b).id != old.log

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -142,10 +142,9 @@ def test_changes_as_a_batch(cache: Cache, read: Callable[..., Any]) -> None:
     assert len({row.origin for row in rows}) == 1
 
 
-def test_a_cache_with_buddies_is_read_at_all_its_members(spark: Any, tmp_path: Path) -> None:
-    """Each member owns a part; the snapshot, and what reconcile compares, are all of them."""
-    from jgroups_py.spark.jobs import reconcile, snapshot
-
+@contextmanager
+def with_buddies() -> Iterator[tuple[list[Cache], list[ExitStack], dict[str, str]]]:
+    """Three members with their ports, what ends each, and the options that name them."""
     config = CacheSettings(
         cache_mode="REPL_SYNC",
         stack="sim.xml",
@@ -155,20 +154,73 @@ def test_a_cache_with_buddies_is_read_at_all_its_members(spark: Any, tmp_path: P
         ),
     )
     network = MemoryNetwork()
-    with ExitStack() as stack:
+    with ExitStack() as all:
+        stacks = [all.enter_context(ExitStack()) for _ in "ABC"]
         caches = [
             stack.enter_context(
                 blocking.open_tree_cache(config, name=name, transport=network, timeout=60)
             )
-            for name in "ABC"
+            for name, stack in zip("ABC", stacks, strict=True)
         ]
         while any(len(cache.members) < 3 for cache in caches):
             time.sleep(0.01)
-        ports = [stack.enter_context(blocking.open_export(c, token=TOKEN)) for c in caches]
+        places = []
+        for cache, stack in zip(caches, stacks, strict=True):
+            host, port = stack.enter_context(blocking.open_export(cache, token=TOKEN)).address
+            places.append(f"{host}:{port}")
+        yield caches, stacks, {"members": ",".join(places), "token": TOKEN}
+
+
+def test_a_cache_with_buddies_is_followed_at_all_its_members(spark: Any, tmp_path: Path) -> None:
+    """A snapshot, changes at all members while nodes move, one leaves; each change once, the last ones the state."""
+    from jgroups_py.spark.jobs import follow, snapshot
+
+    table, checkpoint = str(tmp_path / "table"), str(tmp_path / "checkpoint")
+    with with_buddies() as (caches, stacks, where):
+        for number, cache in enumerate(caches):
+            cache.put_many({f"/n/{number}/{n}": {"v": 0} for n in range(10)})
+        taken = snapshot(spark, where, str(tmp_path / "picture"))
+        assert taken.rows == 30 and len(taken.offset.origins) == 3
+
+        def changes() -> int:
+            schema = (
+                "origin string, number bigint, path string, stamp string, removed boolean, v bigint"
+            )
+            how = {"checkpoint": checkpoint, "starting": taken.offset, "schema": schema}
+            return follow(spark, where, table, once=True, max_rows=7, **how)  # type: ignore[arg-type]
+
+        for turn in range(1, 4):  # each member takes what the one before had
+            for number, cache in enumerate(caches):
+                for n in range(3):
+                    cache.put(f"/n/{(number + turn) % 3}/{n}", "v", turn)
+        caches[0].remove_node("/n/0/9")
+        assert changes() == 28
+        caches[2].put("/n/2/0", "v", 10)
+        stacks[2].close()  # C leaves; what it wrote last is read at its buddy
+        caches[1].put("/n/2/1", "v", 11)
+        assert changes() == 2 and changes() == 0
+
+        rows = spark.read.parquet(table).collect()
+        assert len(rows) == len({(row.origin, row.number, row.path) for row in rows}) == 30
+        last = {row.path: row for row in sorted(rows, key=lambda row: row.stamp)}
+        state = {f"/n/{m}/{n}": 0 for m in range(3) for n in range(10)}
+        state |= {path: row.v for path, row in last.items()}
+        there: dict[str, Any] = {}
+        for cache in caches[:2]:
+            there |= {p: node["v"] for p, node in tree(cache).items() if p.startswith("/n/")}
+        assert {p: v for p, v in state.items() if not (p in last and last[p].removed)} == there
+        earliest = spark.read.format("jgroups").options(**where, rows="changes").load()
+        assert earliest.count() == 60
+
+
+def test_a_cache_with_buddies_is_read_at_all_its_members(spark: Any, tmp_path: Path) -> None:
+    """Each member owns a part; the snapshot, and what reconcile compares, are all of them."""
+    from jgroups_py.spark.jobs import reconcile, snapshot
+
+    with with_buddies() as (caches, _, where):
         for number, cache in enumerate(caches):
             cache.put_many({f"/{kind}/{number}/{n}": {"v": n} for kind in "ab" for n in range(50)})
-        places = [f"{host}:{number}" for host, number in (port.address for port in ports)]
-        where = {"members": ",".join(places), "token": TOKEN}
+        places = where["members"].split(",")
 
         def load(**more: str) -> Any:
             reader = spark.read.format("jgroups").options(**{**where, **more})
@@ -184,7 +236,7 @@ def test_a_cache_with_buddies_is_read_at_all_its_members(spark: Any, tmp_path: P
         assert load(path="/nowhere").collect() == []
 
         taken = snapshot(spark, where, str(tmp_path / "picture"), path="/a")
-        assert (taken.rows, taken.offset) == (150, None)
+        assert taken.rows == 150 and all(taken.offset.origins.values())
         assert spark.read.parquet(str(tmp_path / "picture")).count() == 150
         with blocking.open_tree_cache("local.xml") as copy, ExitStack() as more:
             place = more.enter_context(blocking.open_export(copy, token=TOKEN)).address
@@ -195,8 +247,11 @@ def test_a_cache_with_buddies_is_read_at_all_its_members(spark: Any, tmp_path: P
 
         line = said_by(load(members=places[0]).count)
         assert "no export port of B, C is among those given" in line
-        line = said_by(load(rows="changes", startingoffset="earliest").count)
-        assert "it can be written and read, not followed" in line
+        line = said_by(load(members=places[0], rows="changes", startingoffset="earliest").count)
+        assert "no export port of B, C is among those given" in line
+        elsewhere = '{"log": "0a", "at": 3, "origins": {"0b": 3}}'
+        line = said_by(load(rows="changes", startingoffset=elsewhere).count)
+        assert "is a cache with buddies, the offset is of one without" in line
         picture = ",".join(f"{place}/0123/5" for place in places)
         assert "snapshot 0123 is not open here" in said_by(load(snapshot=picture).collect)
 
@@ -271,7 +326,7 @@ def test_tasks_that_fail_and_run_again_write_once(
 
 
 def _entries(observer: Any) -> list[Any]:
-    log = observer.__self__.log
+    log = observer.__self__.log_at(None)
     return list(log.between(log.first, log.end))
 
 

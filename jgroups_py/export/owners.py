@@ -1,0 +1,224 @@
+"""OwnerLogs: the changes of a cache with buddies, at one member: its own, and those of owners whose backups it has.
+
+Each owner numbers what it writes; its holders have the same entries under the same numbers, so who reads an owner's log
+goes on at a holder when the owner is gone. Nothing orders the entries of different owners but the stamp of each
+change: of two values that a path has had, the later one has the higher (``text_of``).
+
+    floor     entries up to here are not kept any more
+    have      those after ``floor`` up to here are; numbers that are missing wrote nothing
+    end       up to here they may be read: all holders have them, or whoever adopted a dead owner's nodes does; -1: whoever
+              knows must be asked
+"""
+
+from __future__ import annotations
+
+import time
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from jgroups_py.address import Address
+from jgroups_py.buddy.messages import Changes
+from jgroups_py.buddy.values import Stamp
+from jgroups_py.cache.fqn import Fqn
+from jgroups_py.cache.holding import Holding
+from jgroups_py.cache.node import Node
+from jgroups_py.export.errors import Trimmed
+from jgroups_py.export.limits import ExportLimits
+from jgroups_py.export.log import ENTRY_BYTES, Entry, Missing
+from jgroups_py.export.messages import LogPlace, Offset
+
+UNKNOWN: Final = -1
+
+
+def origin_of(owner: Address) -> str:
+    """As clients name it."""
+    return bytes(owner).hex()
+
+
+def text_of(stamp: Stamp) -> str:
+    """A text that orders as stamps do."""
+    (view, count), owner = stamp.epoch, bytes(stamp.owner).hex()
+    return f"{stamp.site:04x}{view:08x}{count:08x}{stamp.version:012x}{owner}"
+
+
+class OwnerLog:
+    """Of one owner. A place in it is the number of an entry."""
+
+    def __init__(self, origin: str, floor: int, have: int) -> None:
+        self.origin = origin
+        self.floor = floor
+        self.have = have
+        self.end = UNKNOWN
+        self._numbers: list[int] = []
+        self._entries: list[tuple[int, Changes, int]] = []  # time, changes, bytes
+        self._totals: list[int] = []  # changes up to and with each, those that are gone included
+        self._gone = 0  # entries at the beginning that were trimmed and are still in the lists
+        self._dropped = 0  # changes of all that were trimmed
+
+    def append(self, number: int, time: int, changes: Changes, size: int) -> None:
+        self._numbers.append(number)
+        self._entries.append((time, changes, size))
+        self._totals.append((self._totals[-1] if self._totals else self._dropped) + len(changes))
+
+    def trim(self) -> tuple[int, int]:
+        """The oldest entry goes: how many changes and bytes it had."""
+        time, changes, size = self._entries[self._gone]
+        self.floor = self._numbers[self._gone]
+        self._entries[self._gone] = time, (), 0
+        self._dropped += len(changes)
+        self._gone += 1
+        if self._gone > 1000 + len(self._numbers) // 2:
+            for kept in (self._numbers, self._entries, self._totals):
+                del kept[: self._gone]
+            self._gone = 0
+        return len(changes), size
+
+    # --- as a ChangeLog is read
+
+    @property
+    def first(self) -> int:
+        """See ``floor``."""
+        return self.floor
+
+    def first_offset(self) -> Offset:
+        return self._place(self.floor)
+
+    def end_offset(self) -> Offset:
+        return self._place(self.have)
+
+    def position(self, offset: Offset) -> int:
+        """Trimmed, Missing: it is not in what is kept here."""
+        if offset.at < self.floor:
+            raise Trimmed(
+                f"the changes of {self.origin} begin at {self.floor} here, after number {offset.at}: "
+                "take a snapshot and follow from its offset"
+            )
+        if offset.at > self.have:
+            raise Missing(self.origin, offset.at)
+        return offset.at
+
+    def after(self, offset: Offset, max_changes: int | None) -> tuple[Offset, int]:
+        """As ``ChangeLog.after``; the end is the last entry that is here, promised or not."""
+        at = self.position(offset)
+        begin = bisect_right(self._numbers, at)
+        before = self._totals[begin - 1] if begin else self._dropped
+        stop = len(self._numbers)
+        if max_changes is not None:
+            stop = min(stop, max(begin + 1, bisect_right(self._totals, before + max_changes)))
+        whole = stop == len(self._numbers)
+        count = (self._totals[stop - 1] if stop else self._dropped) - before
+        return self._place(self.have if whole else self._numbers[stop - 1]), count
+
+    def between(self, start: int, stop: int) -> Iterator[Entry]:
+        """Entries after number ``start``, up to ``stop``. Trimmed: also when they go while they are read."""
+        at = start
+        while True:
+            if at < self.floor:
+                self.position(self._place(at))
+            index = bisect_right(self._numbers, at)
+            if index == len(self._numbers) or self._numbers[index] > stop:
+                return
+            at = self._numbers[index]
+            time, changes, size = self._entries[index]
+            yield Entry(
+                self.origin,
+                at,
+                time,
+                [Fqn.of_checked(path) for path, _ in changes],
+                [None if n is None or n.removed else Node(n.value) for _, n in changes],
+                size,
+                [text_of(n.stamp) for _, n in changes if n is not None],
+            )
+
+    def _place(self, number: int) -> Offset:
+        return Offset(self.origin, number, {self.origin: number})
+
+
+class OwnerLogs:
+    """A ``Journal``. ``holding``: what this member says of its part now."""
+
+    def __init__(self, me: Address, holding: Callable[[], Holding], limits: ExportLimits) -> None:
+        self._me = me
+        self._holding = holding
+        self._limits = limits
+        self._of: dict[Address, OwnerLog] = {}
+        self._order: deque[OwnerLog] = deque()  # whose entry is the oldest, the next, ...
+        self._size = 0
+        self._changes = 0
+        self.trimmed = 0
+        """Changes that are gone."""
+
+    # --- told
+
+    def begins(self, owner: Address, seq: int, wrote: int) -> None:
+        log = self._of.get(owner)
+        if log is None or log.have < wrote:  # what is between is not here
+            self._new(owner, wrote, seq)
+        else:
+            log.have = max(log.have, seq)
+
+    def logged(self, owner: Address, seq: int, changes: Changes) -> None:
+        log = self._of[owner]
+        log.have = seq
+        if not changes:
+            return
+        size = ENTRY_BYTES * (1 + len(changes))
+        for path, node in changes:
+            size += sum(map(len, path))
+            if node is not None and node.value:
+                size += sum(map(len, node.value)) + sum(map(len, node.value.values()))
+        log.append(seq, time.time_ns() // 1000, changes, size)
+        self._order.append(log)
+        self._size += size
+        self._changes += len(changes)
+        while self._size > self._limits.log_bytes or self._changes > self._limits.log_changes:
+            count, size = self._order.popleft().trim()
+            self._changes -= count
+            self._size -= size
+            self.trimmed += count
+
+    def ended(self, owner: Address, seq: int) -> None:
+        log = self._of.get(owner)
+        if log is None:
+            log = self._new(owner, seq, seq)  # nothing of it is kept here but its end
+        log.end = seq
+
+    def _new(self, owner: Address, floor: int, have: int) -> OwnerLog:
+        old = self._of.pop(owner, None)
+        log = self._of[owner] = OwnerLog(origin_of(owner), floor, have)
+        if old is not None:
+            self._forget(old)
+        while len(self._of) > self._limits.log_origins:
+            self._forget(self._of.pop(next(o for o in self._of if o != self._me)))
+        return log
+
+    def _forget(self, log: OwnerLog) -> None:
+        for _ in range(self._order.count(log)):
+            count, size = log.trim()
+            self._changes -= count
+            self._size -= size
+            self.trimmed += count
+        self._order = deque(other for other in self._order if other is not log)
+
+    # --- asked
+
+    def places(self) -> dict[str, LogPlace]:
+        """Of each owner, by origin."""
+        mine, said = self._of[self._me], self._holding()
+        mine.have = said.seq
+        mine.end = max(mine.end, said.told)
+        return {log.origin: LogPlace(log.floor, log.have, log.end) for log in self._of.values()}
+
+    def log_of(self, origin: str) -> OwnerLog:
+        """Trimmed: nothing of it is kept here."""
+        self._of[self._me].have = self._holding().seq
+        for log in self._of.values():
+            if log.origin == origin:
+                return log
+        raise Trimmed(f"no change of {origin} is kept here")
+
+    @property
+    def origins(self) -> list[str]:
+        return [log.origin for log in self._of.values()]
