@@ -67,8 +67,8 @@ class OwnersFollowed:
         if not self._said:
             raise NoMember(f"no member can be reached: {'; '.join(unreachable)}")
         reached = {logs.part.member for _, logs in self._said}
-        members = {id: name for _, logs in self._said for id, name in logs.part.members.items()}
-        self.unreached = sorted(name for id, name in members.items() if id not in reached)
+        there = {id: name for _, logs in self._said for id, name in logs.part.members.items()}
+        self.unreached = sorted(name for id, name in there.items() if id not in reached)
         if len(self.unreached) > len(unreachable):
             raise ConfigError(
                 f'map "{self._map}": no export port of {", ".join(self.unreached)} is among those given; each '
