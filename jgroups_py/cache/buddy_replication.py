@@ -13,7 +13,7 @@ others take the nodes in between. ``claim`` returns with that step, ``commit`` w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import count
 from typing import Any, Literal, cast
 
@@ -175,9 +175,16 @@ class BuddyReplication(Replication):
         Raises:
             ReplicationError: not everybody has answered.
         """
+        return await self._look(((tuple(path), deep),))
+
+    async def owned(self, paths: Sequence[Path]) -> Collection[Path]:
+        """Those of the paths that somebody owns. As ``owners``."""
+        return (await self._look(tuple([(path, False) for path in paths]))).keys()
+
+    async def _look(self, wanted: tuple[Wanted, ...]) -> Mapping[Path, Having]:
         ticket = _Ticket(next(self._ids), None)
         self._tickets[ticket.id] = ticket
-        self.manager.submit(MachineCall(ticket.id, ((tuple(path), deep),), mode="look"))
+        self.manager.submit(MachineCall(ticket.id, wanted, mode="look"))
         while ticket.completed is None:
             if not await self._wait(ticket, abandon=True):
                 raise ReplicationError(

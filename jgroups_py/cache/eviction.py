@@ -241,6 +241,8 @@ class Evictor:
 
     def _discard(self, path: Fqn) -> bool:
         node = self._container.get(path)
+        if self._keeper is not None and not self._keeper.is_saved(path):
+            return False  # it is another value by now: it moved away and came back
         if not self._container.discard(path):
             return False
         if self._keeper is None and node is not None:

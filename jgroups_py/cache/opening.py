@@ -227,7 +227,12 @@ async def _open_keeper(settings: CacheSettings, store: Store | None) -> Keeper |
         with trio.CancelScope(shield=True):
             await store.aclose()
         raise
-    return Keeper(store, passivation=loader.passivation, behind_max=loader.store_behind_max)
+    return Keeper(
+        store,
+        passivation=loader.passivation,
+        behind_max=loader.store_behind_max,
+        began_empty=loader.purge_on_startup,
+    )
 
 
 def _region(config: RegionConfig) -> Region:

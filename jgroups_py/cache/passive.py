@@ -5,12 +5,17 @@
     a claim of another member, a new buddy --> event "activate" --> restore() --> machine goes on
 
 The store's row is the value while a node is passive; nobody else has a reason to write it.
+
+A picture of memory and rows needs no lock: rows are read as of a moment in which nobody knows what is in memory, and
+memory a little later. A node that was passive at both has the row that it had at the first; one that left memory in
+between was noted as it left (``watched``).
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Final
 
 import trio
@@ -20,6 +25,8 @@ from jgroups_py.cache.buddy_manager import BuddyManager
 from jgroups_py.cache.container import MemoryTree
 from jgroups_py.cache.fqn import Fqn
 from jgroups_py.cache.node import Node
+from jgroups_py.cache.picture import Picture
+from jgroups_py.cache.store import StorePicture
 from jgroups_py.cache.tree import Tree
 from jgroups_py.errors import StoreError
 
@@ -39,6 +46,7 @@ class PassiveNodes:
         self._mine = mine
         self._needed: dict[Path, None] = {}
         self._wake = trio.Event()
+        self._watching: list[dict[Fqn, Node]] = []
 
     # --- out of memory, and back
 
@@ -50,6 +58,10 @@ class PassiveNodes:
         """The node is in the store; it leaves memory, unless it moved or changed meanwhile."""
         if not self._manager.machine.passive.put(tuple(path)):
             return False
+        node = self._mine.get(path)
+        if node is not None:
+            for left in self._watching:
+                left[path] = node
         self._mine.discard(path)
         self.paths[tuple(path)] = None
         return True
@@ -78,6 +90,27 @@ class PassiveNodes:
         """It was passive, and is not any more: it moved, or a merge dropped it."""
         self.paths.pop(path, None)
         self._tree().evictor.stored(Fqn(path))
+
+    # --- all of this member's nodes
+
+    @contextmanager
+    def watched(self) -> Iterator[dict[Fqn, Node]]:
+        """Notes what leaves memory in the block, as it was."""
+        left: dict[Fqn, Node] = {}
+        self._watching.append(left)
+        try:
+            yield left
+        finally:
+            self._watching = [each for each in self._watching if each is not left]
+
+    def picture(self, stored: StorePicture, left: Mapping[Fqn, Node]) -> Picture:
+        """This moment's. ``stored``: rows as they were at a moment since ``left`` was begun to be noted."""
+        return Picture(
+            self._mine.nodes(),
+            stored,
+            left={path: node for path, node in left.items() if path in self.paths},
+            only=self.paths.keys() - left.keys(),
+        )
 
     # --- what others wait for
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from jgroups_py.buddy.values import Path
 from jgroups_py.cache.fqn import Fqn
 from jgroups_py.cache.node import Node
 from jgroups_py.cache.store import StorePicture
@@ -12,9 +13,12 @@ from jgroups_py.cache.store import StorePicture
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """``nodes`` are in memory, and the truth for their paths. ``stored``: the rows of the store then, to be
-    closed by whoever has it; those of ``gone`` are removed nodes that it did not know of."""
+    """``nodes`` are in memory, and the truth for their paths; so are those that ``left`` it while the rows were taken.
+    ``stored``: the rows of the store then, to be closed by whoever has it; those of ``gone`` are removed nodes that it did
+    not know of. ``only``: with buddies, the rows that are values of nodes of this member; each of them must be there."""
 
     nodes: Mapping[Fqn, Node]
     stored: StorePicture | None = None
     gone: Collection[Fqn] = ()
+    left: Mapping[Fqn, Node] = field(default_factory=dict)
+    only: Collection[Path] | None = None

@@ -40,11 +40,19 @@ class Keeper:
     """A store, and what this cache knows about its rows.
 
     ``passivation``: see above. ``behind_max``: so many changes the store may lack before writes
-    are refused.
+    are refused. ``began_empty``: it has no rows of an earlier life.
     """
 
-    def __init__(self, store: Store, *, passivation: bool, behind_max: int = 10_000) -> None:
+    def __init__(
+        self,
+        store: Store,
+        *,
+        passivation: bool,
+        behind_max: int = 10_000,
+        began_empty: bool = False,
+    ) -> None:
         self.store = store
+        self.began_empty = began_empty
         self.passivation = passivation
         self._behind_max = behind_max
         self._rows: set[Fqn] = set()  # in memory, and the store may have a row (of any age)
@@ -147,14 +155,26 @@ class Keeper:
         return path not in self._unsaved
 
     async def save(self, nodes: Sequence[tuple[Fqn, Node]]) -> None:
-        """Writes those that are not saved (passivation). StoreError: none of them is."""
+        """Writes those that are not saved (passivation). StoreError: none of them is.
+
+        While it is written a node may move to another member, and come back with another value: that is noted
+        (``given``, ``taken``) after what is noted here, so it is not taken for saved.
+        """
         rows: list[Row] = [(path, node) for path, node in nodes if path in self._unsaved]
-        self._rows.update(path for path, _ in rows)  # also if it fails: it may have been done
-        await self._write(rows)
+        late = [path for path, _ in rows if path in self._late]
+        ghosts = [path for path, _ in rows if path in self._ghosts]
         for path, _ in rows:
+            self._rows.add(path)  # also if it fails: it may have been done
             self._unsaved.discard(path)
             self._late.pop(path, None)
             self._ghosts.pop(path, None)
+        try:
+            await self._write(rows)
+        except BaseException:
+            self._unsaved.update(path for path, _ in rows if path in self._rows)
+            self._late.update(dict.fromkeys(path for path in late if path in self._rows))
+            self._ghosts.update(dict.fromkeys(path for path in ghosts if path in self._rows))
+            raise
 
     def evicted(self, path: Fqn) -> None:
         """The node, which is saved, is not in memory any more."""
@@ -203,7 +223,7 @@ class Keeper:
         ghosts = [p for p in paths if p in self._ghosts and p not in self._unsaved]
         await self._write([(path, None) for path in ghosts])
         for path in ghosts:
-            del self._ghosts[path]
+            self._ghosts.pop(path, None)  # unless its node has come back meanwhile
         nodes = [(p, container.get(p)) for p in paths if p in self._unsaved]
         await self.save([(p, node) for p, node in nodes if node is not None])
 

@@ -40,6 +40,7 @@ from jgroups_py.cache.interceptor import chain
 from jgroups_py.cache.listeners import CHANGES, Kind, Listener, Listeners
 from jgroups_py.cache.locks import PathLocks, Scope
 from jgroups_py.cache.node import EMPTY, Node, checked_key
+from jgroups_py.cache.old_rows import OldRows
 from jgroups_py.cache.options import CallOptions, Options, options_of
 from jgroups_py.cache.picture import Picture
 from jgroups_py.cache.replication import LocalReplication, Replication
@@ -129,6 +130,11 @@ class TreeCache:
             *([Storing(keeper, self._replication)] if keeper else []),
             Replicating(tree, self._replication),
         ]
+        self.old_rows: OldRows | None = None
+        """With buddies and a store."""
+        if keeper is not None and isinstance(self._replication, BuddyReplication):
+            manager, owned = self._replication.manager, self._replication.owned
+            self.old_rows = OldRows(keeper, lambda: manager.entries, owned)
         self._first = chain(self._interceptors)
         self._bulk = BulkWrites(
             self,
@@ -523,8 +529,8 @@ class TreeCache:
 
     @asynccontextmanager
     async def still(self) -> AsyncIterator[Picture]:
-        """All nodes this member has; nothing changes them before the block ends. With a store calls wait for
-        that long, and this waits for those under way; without, the block must not wait for anything.
+        """All nodes this member has (with buddies: its own); nothing changes them before the block ends. With a store
+        and alone, calls wait for that long, and this waits for those under way; else the block must not wait for anything.
 
         Raises:
             LockTimeout: calls under way take too long.
@@ -532,6 +538,12 @@ class TreeCache:
         """
         if self._keeper is None:
             yield Picture(self._container.nodes())
+            return
+        if isinstance(self._replication, BuddyReplication):
+            passive = self._replication.passive
+            with passive.watched() as left:
+                stored, _ = await self._keeper.picture()
+            yield passive.picture(stored, left)
             return
         held = await self._locks.acquire((Scope(ROOT, deep=True),), self._limits.lock_timeout)
         try:

@@ -197,8 +197,6 @@ class ExportPort:
 
     def _readable(self, name: str, part: bool) -> Source:
         source = self._source(name)
-        if source.unreadable:
-            raise ExportError(f'map "{name}": {source.unreadable}')
         if part:
             _part(source, name)
         elif source.part() is not None:

@@ -72,8 +72,6 @@ class Source(ABC):
     """How values are bytes: "msgpack", or a name that readers do not know."""
     member: str = ""
     """Logical name of this member."""
-    unreadable: str = ""
-    """Why there are no snapshots of it; empty: there are."""
 
     @abstractmethod
     def log_at(self, place: Offset | None) -> ChangeLog | OwnerLog:

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Collection, Sequence
-from typing import Final
+from itertools import islice
+from typing import Final, NoReturn
 
-from jgroups_py.cache.fqn import Fqn
+import trio
+
+from jgroups_py.buddy.values import Path
+from jgroups_py.cache.fqn import ROOT, Fqn
 from jgroups_py.cache.node import Node, node_from_bytes
 from jgroups_py.cache.store import StorePicture
 from jgroups_py.errors import StoreError
@@ -13,14 +17,17 @@ from jgroups_py.export.errors import UnknownSnapshot
 
 STEP: Final = 1000
 """Rows between two marks: who begins in the middle reads so many in vain at most."""
-
+YIELD_EVERY: Final = 10_000
+"""Paths that are looked at in one go."""
 
 Place = tuple[int, Fqn | None]
 """Number of a root, and the row before."""
 
 
 class StoredRows:
-    """``roots``: rows at and below them, but not below ``hidden``, and not ``left_out``."""
+    """``roots``: rows at and below them, but not below ``hidden``, and not ``left_out``. ``only``: of the others these
+    alone. Then their number is known at once, and rows are counted when the first one is read: with buddies all
+    members' parts are to be opened in a short time."""
 
     def __init__(
         self,
@@ -28,27 +35,69 @@ class StoredRows:
         roots: Sequence[Fqn],
         hidden: Fqn,
         left_out: Sequence[Collection[Fqn]],
+        only: Collection[Path] | None = None,
     ) -> None:
         self._picture = picture
-        self._roots = [r for r in roots if not any(r != o and r.is_within(o) for o in roots)]
+        self._roots = [
+            r for r in dict.fromkeys(roots) if not any(r != o and r.is_within(o) for o in roots)
+        ]
         self._hidden = hidden
         self._left_out = left_out
-        self._marks: list[Place] = []
+        self._only = only
+        self._marks: list[Place] | None = None
+        self._one = trio.Lock()
         self._closed = False
         self.count = 0
 
     async def begin(self) -> None:
         """Counts them. StoreError."""
+        if self._only is None:
+            self._marks, self.count = await self._read_through()
+            return
+        wanted: set[Path] = set()
+        hidden, depth, paths = self._hidden, len(self._hidden), iter(self._only)
+        while lot := [*islice(paths, YIELD_EVERY)]:
+            if ROOT not in self._roots:
+                lot = [p for p in lot if any(p[: len(r)] == r for r in self._roots)]
+            wanted.update(p for p in lot if p[:depth] != hidden)
+            await trio.lowlevel.checkpoint()
+        self._only, self.count = wanted, len(wanted)
+
+    async def _places(self) -> list[Place]:
+        """Where each ``STEP`` rows begin. StoreError: one that must be there is not."""
+        async with self._one:
+            if self._marks is None:
+                marks, found = await self._read_through()
+                if found != self.count:
+                    await self._complain()
+                self._marks = marks
+            return self._marks
+
+    async def _complain(self) -> NoReturn:
+        assert self._only is not None
+        missing = {Fqn(path) for path in self._only}
+        place: Place | None = (0, None)
+        while place is not None:
+            page, place = await self._page(place, values=False)
+            missing.difference_update(path for path, _ in page)
+        raise StoreError(
+            f"there are no rows of {len(missing)} nodes that were passivated, {min(missing)} among them"
+        )
+
+    async def _read_through(self) -> tuple[list[Place], int]:
+        marks: list[Place] = []
+        count = 0
         place: Place | None = (0, None) if self._roots else None
         while place is not None:
             number, after = place
             page, place = await self._page(place, values=False)
             for path, _ in page:
                 if self._counts(path):
-                    if not self.count % STEP:
-                        self._marks.append((number, after))
-                    self.count += 1
+                    if not count % STEP:
+                        marks.append((number, after))
+                    count += 1
                 after = path
+        return marks, count
 
     async def rows(self, start: int, stop: int) -> AsyncGenerator[list[tuple[Fqn, Node]], None]:
         """Those from ``start`` to ``stop``, as they come.
@@ -59,7 +108,7 @@ class StoredRows:
         """
         stop = min(stop, self.count)
         at = start // STEP * STEP
-        place = self._marks[start // STEP] if start < stop else None
+        place = (await self._places())[start // STEP] if start < stop else None
         while place is not None and at < stop:
             page, place = await self._page(place, values=True)
             found = [(path, data) for path, data in page if self._counts(path)]
@@ -73,6 +122,8 @@ class StoredRows:
         await self._picture.aclose()
 
     def _counts(self, path: Fqn) -> bool:
+        if self._only is not None:
+            return path in self._only
         return not (path.is_within(self._hidden) or any(path in of for of in self._left_out))
 
     async def _page(

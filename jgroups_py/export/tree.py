@@ -18,6 +18,7 @@ from jgroups_py.cache.fqn import BACKUP_ROOT, ROOT, as_fqn, parse_all
 from jgroups_py.cache.garbage import no_collection
 from jgroups_py.cache.holding import Holding
 from jgroups_py.cache.node import Node, node_from_bytes
+from jgroups_py.cache.owned_tree import OwnedTree
 from jgroups_py.errors import CacheRefused, NotOwner
 from jgroups_py.export.errors import ExportError
 from jgroups_py.export.limits import ExportLimits
@@ -36,18 +37,13 @@ _OURS: Final = (*BACKUP_ROOT, *MARKERS)
 
 
 class TreeSource(Source):
-    """``cache``: alone, with or without a store, or replicated to everybody; with buddies it has a part of the rows and a
-    log of each owner that it is a holder of, and with buddies and a store no snapshots."""
+    """``cache``: alone or with buddies, each with or without a store, or replicated to everybody. With buddies it has a
+    part of the rows, and a log of each owner that it is a holder of."""
 
     kind = "tree"
 
     def __init__(self, cache: TreeCache, limits: ExportLimits) -> None:
         self._cache = cache
-        if cache.is_shared_out and cache.has_store:
-            self.unreadable = (
-                "nodes of a cache with buddies that are in its members' stores cannot be read: it can be "
-                "written and followed, not read"
-            )
         self._tree = cache.tree
         self.values = (
             "msgpack" if isinstance(cache.codec, MsgpackCodec) else type(cache.codec).__name__
@@ -132,26 +128,34 @@ class TreeSource(Source):
         container = self._tree.container
         # Backups are others' nodes: theirs to tell.
         roots = [root for root in map(as_fqn, under) if not root.is_within(BACKUP_ROOT)]
+        if self._cache.old_rows is not None:
+            await self._cache.old_rows.require_none(roots, MARKERS)
         async with self._cache.still() as picture:
             if ROOT in roots:
-                nodes = dict(picture.nodes)
+                nodes = {**picture.nodes, **picture.left}
             else:
-                found = {path: container.get(path) for r in roots for path in container.within(r)}
-                nodes = {path: node for path, node in found.items() if node is not None}
-            for path in container.within(MARKERS):
-                nodes.pop(path, None)
+                inside = {path: None for r in roots for path in container.within(r)}
+                nodes = {path: picture.nodes[path] for path in inside if path in picture.nodes}
+                nodes.update(
+                    (p, n) for p, n in picture.left.items() if any(map(p.is_within, roots))
+                )
+            for path in [*container.within(MARKERS), *picture.left]:
+                if path.is_within(MARKERS):
+                    nodes.pop(path, None)
             part = self.part()
             offset = self._here()
         rows = [*nodes.items()]  # nodes themselves never change
         if picture.stored is None:
             return Frozen(rows, offset, part=part)
-        stored = StoredRows(picture.stored, roots, MARKERS, (nodes, picture.gone))
+        stored = StoredRows(
+            picture.stored, roots, MARKERS, (nodes, picture.gone), only=picture.only
+        )
         try:
             await stored.begin()
         except BaseException:
             await stored.aclose()
             raise
-        return Frozen(rows, offset, stored)
+        return Frozen(rows, offset, stored, part)
 
     def _here(self) -> Offset:
         """The place that what is here now is the state of."""
@@ -200,8 +204,13 @@ class TreeSource(Source):
         await self._in_a_batch(once)
 
     async def _is_so(self, path: Fqn, wanted: Node | None, replace: bool) -> bool:
-        there = self._tree.container.get(path)
-        if there is None and self._cache.has_store:
+        container = self._tree.container
+        there = container.get(path)
+        if isinstance(container, OwnedTree):
+            there = container.owned(path)
+            if there is None:  # another member's, perhaps, whatever the store here says
+                return False
+        elif there is None and self._cache.has_store:
             there = await self._cache.read_node(path)
         if wanted is None or there is None:
             return there is wanted

@@ -8,7 +8,8 @@ from typing import Literal
 import trio
 
 from jgroups_py.cache import Fqn, Row, Store
-from jgroups_py.cache.node import Node
+from jgroups_py.cache.node import Node, node_bytes
+from jgroups_py.cache.store import StorePicture
 from jgroups_py.errors import StoreError
 
 Fault = Literal["", "before", "after"]
@@ -66,6 +67,29 @@ class FaultyStore(Store):
         if fault:
             raise StoreError("the disk is gone")
 
+    async def picture(self) -> StorePicture:
+        await self._read("picture")
+        picture = _Rows(dict(self.rows))
+        await trio.sleep(self.slow)
+        return picture
+
     async def purge(self) -> None:
         await self._call("purge")
         self.rows.clear()
+
+
+class _Rows(StorePicture):
+    def __init__(self, rows: dict[Fqn, Node]) -> None:
+        self._rows = sorted(rows.items())
+
+    async def page(
+        self, path: Fqn, after: Fqn | None, limit: int, *, values: bool = True
+    ) -> Sequence[tuple[Fqn, bytes]]:
+        await trio.lowlevel.checkpoint()
+        found = [
+            (p, n) for p, n in self._rows if p.is_within(path) and (after is None or p > after)
+        ]
+        return [(p, node_bytes(n) if values else b"") for p, n in found[:limit]]
+
+    async def aclose(self) -> None:
+        pass

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -18,6 +19,7 @@ from jgroups_py.cache import (
     Fqn,
     LoaderConfig,
     RegionConfig,
+    Row,
     StoreConfig,
     TreeCache,
     open_tree_cache,
@@ -267,6 +269,91 @@ async def test_counters_that_leave_memory_and_move_lose_no_increment(
 async def within(scope: trio.CancelScope, do: Any, *arguments: Any) -> None:
     with scope:
         await do(*arguments)
+
+
+class Slow(FaultyStore):
+    """Writes wait for ``go_on``, once there is one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.there = trio.Event()
+        self.go_on: trio.Event | None = None
+
+    async def apply(self, rows: Sequence[Row]) -> None:
+        if self.go_on is not None:
+            self.there.set()
+            await self.go_on.wait()
+        await super().apply(rows)
+
+
+@pytest.mark.parametrize("fails", [False, True])
+@pytest.mark.parametrize("passivation", [True, False])
+async def test_what_moves_away_and_comes_back_while_it_is_evicted_is_not_taken_for_its_old_row(
+    passivation: bool, fails: bool, autojump_clock: Any
+) -> None:
+    async with group() as g:
+        store = g.stores["A"] = Slow()
+        a, b = await start(g, "AB", small(passivation=passivation))
+        await b.put("/x", "k", 1)
+        assert await a.get("/x", "k", gravitation=True) == 1
+        await g.protected()
+        store.go_on = trio.Event()
+
+        async def evict() -> None:
+            try:
+                assert not await a.evict("/x")
+            except StoreError:
+                assert fails
+
+        async with trio.open_nursery() as evicting:
+            evicting.start_soon(evict)
+            await store.there.wait()
+            await b.put("/x", "k", 2)
+            await g.protected()
+            await g.close("B")  # hands it over
+            assert a.buddies.entries[("x",)].value is not None
+            if fails:
+                store.fault = lambda: "after"
+            store.go_on.set()
+        store.fault = lambda: ""
+        assert await a.get("/x", "k") == 2
+        await trio.sleep(10)  # the evictor's task
+        assert await a.evict("/x") and counter(a, "passive_nodes") == 1
+        assert await a.get("/x", "k") == 2
+
+
+async def test_a_row_that_is_deleted_while_its_node_comes_back_ends_nothing(
+    autojump_clock: Any,
+) -> None:
+    async with group() as g:
+        store = g.stores["A"] = Slow()
+        a, b = await start(g, "AB", small())
+        await a.put("/x", "k", 1)
+        assert await a.evict("/x") and await b.get("/x", "k") == 1
+        await g.protected()
+        store.go_on = trio.Event()
+        await store.there.wait()  # the evictor's task deletes it
+        await g.close("B")
+        store.go_on.set()
+        await trio.sleep(10)
+        assert await a.get("/x", "k") == 1 and await a.evict("/x")
+        assert await a.get("/x", "k") == 1
+
+
+async def test_what_moves_away_while_it_is_evicted_leaves_no_row(autojump_clock: Any) -> None:
+    async with group() as g:
+        store = g.stores["A"] = Slow()
+        a, b = await start(g, "AB", small())
+        await a.put("/x", "k", 1)
+        store.go_on = trio.Event()
+        async with trio.open_nursery() as evicting:
+            evicting.start_soon(a.evict, "/x")
+            await store.there.wait()
+            await b.put("/x", "k", 2)
+            await g.protected()
+            store.go_on.set()
+        await trio.sleep(10)
+        assert store.rows == {} and await b.get("/x", "k") == 2
 
 
 BUDDIES = "BuddyReplicationConfig: {buddyReplicationEnabled: true}\n"
