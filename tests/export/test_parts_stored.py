@@ -15,6 +15,7 @@ import trio
 from cache_group import Group, counter, group, settings
 from export_kit import TOKEN, client_of, commit, in_thread, stage, write
 from faulty_store import FaultyStore
+from test_owners import Table
 from test_parts import (
     Between,
     addresses,
@@ -340,6 +341,39 @@ async def test_bulk_writes_reach_what_has_left_its_owners_memory(tmp_path: Path)
             for number in range(10, 40):
                 want[f"/n/{number}"] = want.get(f"/n/{number}", {}) | {"v": b"\x01"}
             assert await whole(addresses(ports)) == want
+
+
+async def test_a_snapshot_and_the_changes_since_are_the_next_snapshot() -> None:
+    async with group() as g:
+        caches = await started(g, "ABC")
+        for number, path in enumerate(PATHS):
+            await caches[number % 3].put(path, "v", 0)
+        choose = random.Random(1)
+
+        async def traffic(number: int) -> None:
+            while True:
+                await caches[number].put(choose.choice(PATHS[number::3]), "v", choose.random())
+                await trio.sleep(0.04 * choose.random())
+
+        for store in g.stores.values():
+            assert isinstance(store, FaultyStore)
+            store.slow = 0.02
+        async with ports_of(caches) as ports:
+            members = addresses(ports)
+            async with trio.open_nursery() as nursery:
+                for number in range(3):
+                    nursery.start_soon(traffic, number)
+                await trio.sleep(0.1)
+                found = await opened(members)
+                await trio.sleep(0.1)
+                nursery.cancel_scope.cancel()
+            await caches[0].remove_node(PATHS[0])
+            await caches[0].put(PATHS[1], "v", "taken")
+            await g.protected()
+            table = Table(dict(await in_thread(rows_of, found.pictures)), found.offset)
+            await in_thread(table.follow, members)
+            assert table.tree == await whole(members)
+            assert table.changes > 3 and sum(map(passive, caches)) > 5
 
 
 # --- what happens while parts are opened
