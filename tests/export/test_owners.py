@@ -267,7 +267,7 @@ def owned(g: Group) -> Tree:
 
 
 async def caught_up(e: Exported, table: Table) -> None:
-    with trio.fail_after(30):
+    with trio.fail_after(60):
         while table.tree != owned(e.g):
             await trio.sleep(0.05)
             await in_thread(table.follow, e.addresses)
@@ -367,7 +367,7 @@ async def test_members_are_replaced_one_after_the_other_and_who_keeps_up_loses_n
             await in_thread(table.follow, e.addresses)
             await e.end("ABC"[number], dies=False)
             await e.start(name)
-            with trio.fail_after(30):
+            with trio.fail_after(60):
                 while len(table.offset.ended) == 0:
                     await in_thread(table.follow, e.addresses)
         await caught_up(e, table)
