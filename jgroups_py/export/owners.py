@@ -16,6 +16,7 @@ import time
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Iterator
+from itertools import chain
 from typing import Final
 
 from jgroups_py.address import Address
@@ -136,6 +137,16 @@ class OwnerLog:
         return Offset(self.origin, number, {self.origin: number})
 
 
+def _size(changes: Changes) -> int:
+    """Bytes of paths, names and values, and what each change costs besides."""
+    values = [node.value for _, node in changes if node is not None and node.value]
+    texts = chain.from_iterable([path for path, _ in changes])
+    parts = chain(
+        texts, chain.from_iterable(values), chain.from_iterable([v.values() for v in values])
+    )
+    return ENTRY_BYTES * (1 + len(changes)) + sum(map(len, parts))
+
+
 class OwnerLogs:
     """A ``Journal``. ``holding``: what this member says of its part now."""
 
@@ -164,11 +175,7 @@ class OwnerLogs:
         log.have = seq
         if not changes:
             return
-        size = ENTRY_BYTES * (1 + len(changes))
-        for path, node in changes:
-            size += sum(map(len, path))
-            if node is not None and node.value:
-                size += sum(map(len, node.value)) + sum(map(len, node.value.values()))
+        size = _size(changes)
         log.append(seq, time.time_ns() // 1000, changes, size)
         self._order.append(log)
         self._size += size
