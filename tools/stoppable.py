@@ -10,6 +10,7 @@ import functools
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final, ParamSpec, TypeVar
 
 P = ParamSpec("P")
@@ -52,7 +53,8 @@ def stoppable(stop: Callable[[], None]) -> Callable[[Callable[P, R]], Callable[P
                 asked.set()
                 end = time.monotonic() + END_SECONDS
                 while not ended.is_set() and time.monotonic() < end:
-                    stop()  # again: what it stops may only just begin
+                    with suppress(Exception):  # what it stops may have ended just now
+                        stop()  # again: or it may only just begin
                     ended.wait(STOP_EVERY)
                 raise
             if errors:

@@ -68,6 +68,23 @@ def test_a_signal_while_the_thread_begins(monkeypatch: pytest.MonkeyPatch) -> No
     assert seen == ["stop", "ended"]
 
 
+def test_what_cannot_be_stopped_any_more_is_no_error() -> None:
+    def stop() -> None:
+        raise RuntimeError("it has ended")
+
+    @stoppable.stoppable(stop)
+    def work() -> None:
+        signal.raise_signal(signal.SIGINT)
+        assert stoppable.asked.wait(20)
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            work()
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 def test_one_that_does_not_end_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stoppable, "END_SECONDS", 0.2)
     over = threading.Event()
