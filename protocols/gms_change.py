@@ -62,8 +62,13 @@ class Changes:
             return False
         if gms.excluding is not None and not self._suspects_all_of(gms.excluding):
             return False
-        first = next((m for m in gms.view if not self._departing(m)), None)
-        return first == gms.local_address
+        return self.first_that_stays == gms.local_address
+
+    @property
+    def first_that_stays(self) -> Address | None:
+        """Who makes the next view, as far as we know."""
+        view = self.gms.view
+        return None if view is None else next((m for m in view if not self._departing(m)), None)
 
     def _suspects_all_of(self, view: View) -> bool:
         """Those of it that we know: whom we do not know will never be suspected here."""

@@ -11,9 +11,9 @@
 
 A *stale* member has a view whose coordinator is known to have another one, or does not answer while
 another coordinator that is in that view has another one: the others went on without it. It takes part
-as a subgroup of its own; where no coordinator is left that could lead, it makes a view of its own first
-and is one. Anybody else whose coordinator said nothing is left to that coordinator. A member in two
-views belongs to the newer one.
+as a subgroup of its own. Anybody else whose coordinator said nothing is left to that coordinator. Where
+nobody leads, or counts us, and the member that should make our next view has another one, we make a
+view of our own and are a coordinator from then on. A member in two views belongs to the newer one.
 
 While a merge runs no other view is made; members that depart or join meanwhile wait for its end.
 A coordinator that is just replacing a member refuses; MERGE3 reports again.
@@ -113,9 +113,15 @@ class Merger:
         views = {**views, gms.local_address: gms.view}
         if len({v.view_id for v in views.values()}) < 2 or self.busy or self._cannot():
             return
+        me = gms.local_address
         participants = participants_of(views)
-        alone = len(participants) < 2 and gms.view.coordinator == gms.local_address
-        if alone or merge_leader(views, participants) != gms.local_address:
+        leader = merge_leader(views, participants)
+        counted = any(me in group for group in participants.values())
+        if not (counted and leader) and self._is_left_behind(views):
+            participants, leader = {me: (me,)}, me
+        elif len(participants) < 2:
+            return
+        if leader != me:
             return
         self._counter = (self._counter + 1) & 0x7FFFFFFF
         merge_id = MergeId(gms.local_address, self._counter)
@@ -134,6 +140,13 @@ class Merger:
                     flags=_OOB,
                 )
         self._take_part(gms.local_address, merge_id, participants[gms.local_address])
+
+    def _is_left_behind(self, views: Mapping[Address, View]) -> bool:
+        """Has who should make our next view another one? Then nobody will."""
+        gms = self.gms
+        first = gms.changes.first_that_stays
+        theirs = None if first is None else views.get(first)
+        return theirs is not None and theirs.view_id != views[gms.local_address].view_id
 
     def _answered(self, src: Address, answer: ViewDigest | None) -> None:
         led = self._led
@@ -348,12 +361,11 @@ def merge_leader(
     views: Mapping[Address, View], participants: Mapping[Address, tuple[Address, ...]]
 ) -> Address | None:
     """The lowest coordinator; None where somebody's coordinator did not answer and nobody's own view
-    has it as coordinator. Where they follow each other in a circle, the lowest of those followed;
-    where those have gone on and nobody leads them, the lowest of who was left behind."""
+    has it as coordinator. Where they follow each other in a circle, the lowest of those followed."""
     coordinators = tuple(m for m in participants if views[m].coordinator == m)
     followed = tuple(views[m].coordinator for m in participants)
-    if not coordinators and all(m in views for m in followed):
-        coordinators = tuple(m for m in followed if m in participants) or tuple(participants)
+    if not coordinators and all(m in participants for m in followed):
+        coordinators = followed
     return lowest(coordinators) if coordinators else None
 
 

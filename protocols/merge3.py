@@ -16,8 +16,8 @@ Place: above discovery, below the failure detectors; its messages are not reliab
     all have answered, or     MergeViews up, if the views differ indeed
       check_interval / 2
 
-Only who can take part in a merge asks: coordinators, and members that a coordinator does not have in
-its view any more.
+Only who can take part in a merge asks: coordinators, and members whose coordinator has another view, or
+has been silent for long and was not replaced; who should replace it may have another view.
 
 Source:  JGroups MERGE3; WIRE.md 11.3.
 Differs: Java checks every 1.6 x max_interval; here a difference makes coordinators speak up, so that a
@@ -96,6 +96,8 @@ class MERGE3(Protocol):
 
     def start(self) -> None:
         self.view: View | None = None
+        self._since = 0.0
+        """When we had it first."""
         self._announced: dict[Address, tuple[ViewId, float]] = {}
         """Who has which view, as announced last, and when."""
         self._located: dict[Address, IpAddress] = {}
@@ -123,6 +125,11 @@ class MERGE3(Protocol):
         return min(self.config.speak_up_time, self.config.min_interval)
 
     @property
+    def _silence(self) -> float:
+        """Twice the longest time between two announcements: who is silent for that is not there."""
+        return 3 * self.config.max_interval
+
+    @property
     def check_interval(self) -> float:
         if self.config.check_interval:
             return self.config.check_interval
@@ -138,6 +145,7 @@ class MERGE3(Protocol):
 
     def _view_installed(self, view: View) -> None:
         self.view = view
+        self._since = self.now
         self._announced.clear()  # what was said of former views is old
         self._located = {m: p for m, p in self._located.items() if m in view}
         self._end_check()
@@ -264,8 +272,7 @@ class MERGE3(Protocol):
     def _on_check(self) -> None:
         view = self.view
         assert view is not None
-        # Twice the longest interval between two announcements: who is silent since is not there.
-        limit = self.now - 3 * self.config.max_interval
+        limit = self.now - self._silence
         self._announced = {m: a for m, a in self._announced.items() if a[1] >= limit}
         announced = {m: view_id for m, (view_id, _) in self._announced.items()}
         self._located = {m: p for m, p in self._located.items() if m in view or m in announced}
@@ -274,6 +281,8 @@ class MERGE3(Protocol):
             self._check.start(self.check_interval)
         if not strangers or not self._takes_part(announced, view):
             return
+        if view.coordinator not in (*announced, *strangers, self.local_address):
+            strangers.append(view.coordinator)
         self.checks_with_difference += 1
         self.trace("views differ", ask=tuple(strangers))
         self._views = {}
@@ -305,11 +314,14 @@ class MERGE3(Protocol):
         return list(asked)[: self.config.max_participants_in_merge]
 
     def _takes_part(self, announced: dict[Address, ViewId], view: View) -> bool:
-        """We are coordinator, or ours has another view by now."""
+        """We are coordinator, or ours has another view by now, or has been silent for long and
+        nobody has replaced it."""
         coordinator = view.coordinator
         if coordinator == self.local_address:
             return True
-        return announced.get(coordinator, view.view_id) != view.view_id
+        if coordinator not in announced:
+            return self.now >= self._since + self._silence
+        return announced[coordinator] != view.view_id
 
     def _on_answers(self) -> None:
         """All views have come, or the time is over."""

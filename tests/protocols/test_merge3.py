@@ -219,6 +219,26 @@ def test_a_member_the_others_went_on_without_asks_and_is_asked() -> None:
     assert sent(fake, MergeType.VIEW_REQ) == [B], "not A, the creator of B's view"
 
 
+def test_who_hears_nothing_of_its_coordinator_asks_and_asks_that_one_too() -> None:
+    """It died, and who should replace it has another view (all 3786)."""
+    own, other = view(4, B, A, C), view(5, D, C)
+    fake = stack(own, max_interval=4.0)
+    fake.up(info(B, own))
+    for _ in range(3):
+        fake.advance(3.9)
+        fake.up(info(C, other))
+        assert sent(fake, MergeType.VIEW_REQ) == []
+    fake.advance(3.0)
+    assert sent(fake, MergeType.VIEW_REQ)[:3] == [D, C, B]
+
+
+def test_a_coordinator_is_not_silent_that_was_in_our_view_for_a_short_time_only() -> None:
+    fake = stack(view(4, B, A, C), max_interval=4.0)
+    fake.up(info(C, OTHER))
+    fake.advance(11.9)
+    assert sent(fake, MergeType.VIEW_REQ) == []
+
+
 def test_a_creator_that_was_not_heard_is_asked_too() -> None:
     fake = stack()
     fake.up(info(D, OTHER))

@@ -338,41 +338,62 @@ def test_a_stale_member_is_a_group_of_its_own() -> None:
     assert merge_leader(views, participants_of(views)) == A
 
 
-@pytest.mark.parametrize("others", [False, True])
-def test_who_was_left_behind_leads_where_nobody_else_can(others: bool) -> None:
-    """B went on to a view of A, which died; C, and E, are counted there but follow B (all 3180)."""
-    new, old = view(6, A, C, E, D, B), view(5, B, C, E)
-    views: dict[Address, Any] = {C: old, B: new, D: new}
-    left: dict[Address, Any] = {C: (C,)}
-    if others:
-        views[E], left[E] = old, (E,)
-    assert participants_of(views) == left
-    assert merge_leader(views, left) == C
-    del views[B]
-    assert merge_leader(views, left) is None
-
-
-def test_a_group_whose_next_coordinator_never_had_its_view_comes_together(net: Any) -> None:
-    """A is dead; who should replace it is C, which has another view."""
-    a, b, c, d = nodes = net.group("ABCD")
-    old = View(ViewId(b.address, 9), (b.address, c.address))
-    for node in (b, c):
-        node.gms.install(old)
+def passed_over(net: Any, follows: str) -> list[Any]:
+    """A is dead. In its last view C is to replace it, which did not get that view and waits for B,
+    who has it. ``follows``: whom C knows as coordinator."""
+    a, b, c, d = net.group("ABCD")
+    first = [b] if follows == "B" else [a, b]
+    old = View(ViewId(first[0].address, 9), tuple(node.address for node in (*first, c)))
+    c.gms.install(old)
     members = tuple(node.address for node in (a, c, d, b))
-    groups = (View(a.gms.view.view_id, members[:3]), View(old.view_id, members[3:]))
+    groups = tuple(View(n.gms.view.view_id, (n.address,)) for n in (a, c, d, b))
     for node in (a, b, d):
         node.gms.install(MergeView(ViewId(a.address, 10), members, groups))
     a.dead = True
     net.suspect("B", "A")
+    net.suspect("C", *(["A"] if follows == "A" else []))
     net.suspect("D", "A")
     net.run(1.0)
     assert d.view == ("A", "C", "D", "B"), "nobody acts"
+    return [b, c, d]
+
+
+@pytest.mark.parametrize("follows", ["B", "A"])
+def test_a_group_whose_next_coordinator_never_had_its_view_comes_together(
+    net: Any, follows: str
+) -> None:
+    """Two groups, each of which waits for a member of the other one (all 3180, 3786)."""
+    b, c, d = nodes = passed_over(net, follows)
     net.merge("B", "C", "D")
     net.run(0.1)
-    assert c.view == ("C",)
+    assert [node.view for node in nodes] == [("B",), ("C",), ("D",)]
     net.merge("B", "C", "D")
     net.run(0.1)
-    assert [node.view for node in nodes[1:]] == [("C", "B", "D")] * 3
+    assert b.view == c.view == d.view and len(b.view) == 3
+
+
+@pytest.mark.parametrize("follows", ["B", "A"])
+def test_so_does_one_beside_a_group_that_has_a_coordinator(net: Any, follows: str) -> None:
+    """E could lead, but does not count who says that another one leads it."""
+    b, c, d = passed_over(net, follows)
+    net.groups = [set("BCD"), set("E")]
+    e = net.connect("E")
+    net.run(3.0)
+    assert e.view == ("E",)
+    heal(net)
+    for _ in range(2):
+        net.merge("B", "C", "D", "E")
+        net.run(0.1)
+    assert e.view == b.view == c.view == d.view and len(b.view) == 4
+
+
+def test_who_waits_for_a_silent_coordinator_that_may_come_back_makes_no_view(net: Any) -> None:
+    """B has heard only C, whose coordinator A may just be slow."""
+    a, b, c = net.group("ABC")
+    now, older = b.gms.view, View(ViewId(a.address, 1), (a.address, c.address))
+    b.fake.event_up(MergeViews({b.address: now, c.address: older}))
+    net.run(0.2)
+    assert b.gms.view is now
 
 
 def test_a_coordinator_that_finds_nobody_to_merge_with_makes_no_view(net: Any) -> None:
