@@ -12,8 +12,7 @@ from jgroups_py.buddy.machine import BuddyMachine
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """``seq``: the last entry of its log. ``told``: the last one that no crash of this member takes back, so that others may
-    hear of it. ``view``: the one this member is in; ``member`` and the keys of ``members`` (with their logical names): addresses.
+    """``seq``: the last entry of its log. ``told``: the last one that all its holders have, so that others may hear of it. ``view``: the one this member is in; ``member`` and the keys of ``members`` (with their logical names): addresses.
     ``moves``: rises with each node that comes from another member, or goes to one, or is forgotten, removed as it was.
     ``moving``: why nodes may have no owner just now, or two; empty: each has one, as far as this member knows.
 
