@@ -22,8 +22,8 @@ without somebody, which can overtake the goals, is put off until they are there 
 delivered more of a departed sender than the goals never installs it; of one who stays it may.
 
 A round belongs to its coordinator's address and counter; a survivor follows the latest one and
-answers only members of its view. When that one is given up it goes back to the one before it: it has
-reported to that, too, and hands out nothing until all of them have ended. A survivor whose view is as new as the proposed one does not
+answers only members of its view; one of its own counts as well. When that one is given up it goes back
+to the one before it: it has reported to that, too, and hands out nothing until all of them have ended. A survivor whose view is as new as the proposed one does not
 freeze: it reports its view, and the coordinator begins again with a higher number. That is how a
 view that a crashed coordinator sent to some members only is overtaken.
 
@@ -119,7 +119,7 @@ class _Promise:
         self.number = number
         self.staying = staying
         self.decision: tuple[int, Goals, bool] | None = None
-        """What it decided while we followed a later one: proposed id, goals, is an answer wanted."""
+        """What it decided: proposed id, goals, is an answer wanted."""
 
 
 class Agreement:
@@ -131,7 +131,7 @@ class Agreement:
         self._round: _Round | None = None
         self._timer = gms.timer(self._on_timeout, "_on_agree_timeout")
         self._follows: tuple[Address, int] | None = None
-        """Coordinator and counter of the round we are in as survivor."""
+        """Coordinator and counter of the round we are in; as survivor, unless it is our own."""
         self._promises: dict[Address, _Promise] = {}
         """By coordinator, the latest last; members of the view."""
         self._ended: dict[Address, int] = {}
@@ -250,6 +250,7 @@ class Agreement:
         if self._round is not None:
             self.gms.trace("agree", step="given up")
             self.abandon()
+            self._follow(None)
             self._let_go()
 
     def _start(self, departing: tuple[Address, ...]) -> None:
@@ -259,6 +260,7 @@ class Agreement:
         self._number += 1
         staying = tuple(m for m in view if m not in departing)
         round = self._round = _Round(self._number, departing, staying, gms.next_id())
+        self._follow((me, self._number))
         report = self._freeze(staying)
         timeout = gms.config.agree_timeout
         leavers = tuple(m for m in departing if gms.changes.is_leaving(m))
@@ -418,10 +420,10 @@ class Agreement:
                 self.gms.believe(proposed)
                 answer = header.index == Kind.FETCH
                 promise = self._promises.get(src)
+                if promise is not None and promise.number == header.id:
+                    promise.decision = proposed, goals, answer
                 if self._is_for_us((src, header.id), proposed, staying):
                     self._goals_set(goals, answer)
-                elif promise is not None and promise.number == header.id:
-                    promise.decision = proposed, goals, answer
             case Kind.DONE:
                 if mine and round is not None:
                     self._done(round, src)

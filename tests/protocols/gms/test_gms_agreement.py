@@ -163,6 +163,34 @@ def test_who_has_reported_to_two_rounds_holds_until_both_have_ended(
     assert c.gms.agreement._promises == {}
 
 
+@pytest.mark.parametrize("returns", [False, True])
+def test_a_view_of_the_round_before_it_does_not_end_ones_own(net: Any, returns: bool) -> None:
+    """B has done what A's round agreed on and fetches more of A in its own by now: among that is
+    A's view, which C has (merge 9062). When A turns out alive, it is taken."""
+    a, b, c, d = net.group("ABCD")
+    d.dead = True
+    net.lose = lambda src, dest, batch: dest is b and net.is_view(batch)
+    net.suspect("A", "D")
+    net.run(0.05)
+    assert a.view == c.view == ("A", "B", "C") and b.gms.agreement._decided is not None
+    net.delivered("A", A=5, C=5)
+    cannot_fetch(net, b)
+    net.suspect("B", "A", "D")
+    net.pump()
+    assert [fetch.goals[a.address] for fetch in b.fetches] == [(5, c.address)]
+    b.gms.view_received(a.address, ViewDigest(a.gms.view))
+    assert b.view == ("A", "B", "C", "D")
+    if returns:
+        net.unsuspect("B", "A")
+        net.run(0.05)
+        assert b.gms.view == a.gms.view
+    else:
+        a.dead = True
+        b.fake.event_up(Fetched())
+        net.run(0.05)
+        assert b.view == c.view == ("B", "C")
+
+
 def test_joins_do_not_need_a_round(net: Any) -> None:
     net.group("ABC")
     assert rounds(net) == []
