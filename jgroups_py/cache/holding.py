@@ -12,12 +12,14 @@ from jgroups_py.buddy.machine import BuddyMachine
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """``seq``: the last entry of its log. ``told``: the last one that all its holders have, so that others may hear of it. ``view``: the one this member is in; ``member`` and the keys of ``members`` (with their logical names): addresses.
+    """``view``: the one this member is in; ``member`` and the keys of ``members`` (with their logical names): addresses.
     ``moves``: rises with each node that comes from another member, or goes to one, or is forgotten, removed as it was.
     ``moving``: why nodes may have no owner just now, or two; empty: each has one, as far as this member knows.
+    ``seq``: the last entry of its log. ``told``: the last one that all its holders have, so that others may hear of it.
 
-    Two that are equal but for ``seq`` and ``told`` and not ``moving``, taken one after the other: in between this member lost and gained nodes by
-    its own calls only. Adoptions and merges need no count: they come with a view, before it is settled.
+    Two that are equal but for ``seq`` and ``told`` and not ``moving``, taken one after the other: in between this member
+    lost and gained nodes by its own calls only. Adoptions and merges need no count: they come with a view, before it is
+    settled.
     """
 
     view: str

@@ -89,6 +89,13 @@ class Group:
         self.closing[name].set()
         await self.gone[name].wait()
 
+    async def together(self) -> None:
+        """All are in one view: on a busy machine who starts may be alone at first, and is merged later."""
+        with trio.fail_after(90):
+            while any(len(cache.members) != len(self.caches) for cache in self.caches.values()):  # noqa: ASYNC110
+                await trio.sleep(0.01)
+        await self.protected()
+
     async def protected(self) -> None:
         with trio.fail_after(60):
             while not all(c.buddies.protected for c in self.caches.values() if has_buddies(c)):  # noqa: ASYNC110

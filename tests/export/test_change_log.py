@@ -105,3 +105,25 @@ def test_after_a_reset_old_places_have_diverged_and_positions_go_on() -> None:
     assert log.end == 2 and log.position(log.end_offset()) == 2
     log.append("b", 4, 0, changes(1))
     assert told(log, 2, 3) == [("b", 4, 1)]
+
+
+@given(batches, st.dictionaries(st.sampled_from("abc"), st.integers(1, 9)))
+def test_stamps_rise_from_batch_to_batch_whoever_wrote_and_are_the_same_at_a_later_member(
+    given_: list[Batch], before: dict[str, int]
+) -> None:
+    def filled_from(floor: dict[str, int], rest: list[Batch]) -> list[str]:
+        log = ChangeLog("one", floor, ExportLimits())
+        numbers = dict(floor)
+        for origin, count in rest:
+            numbers[origin] = numbers.get(origin, 0) + 1
+            log.append(origin, numbers[origin], 0, changes(count))
+        assert all(len(e.stamps) == len(e.paths) for e in log.between(0, log.end))
+        return [stamp for e in log.between(0, log.end) for stamp in e.stamps[:1]]
+
+    stamps = filled_from(before, given_)
+    assert stamps == sorted(set(stamps))
+    half = dict(before)
+    for origin, _ in given_[:5]:
+        half[origin] = half.get(origin, 0) + 1
+    later = filled_from(half, given_[5:])
+    assert later == stamps[len(stamps) - len(later) :]

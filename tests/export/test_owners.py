@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, Self, cast
 
 import pytest
 import trio
@@ -18,10 +18,18 @@ from jgroups_py.buddy.values import Node, Stamp
 from jgroups_py.cache.holding import Holding
 from jgroups_py.cache.node import node_from_bytes
 from jgroups_py.errors import CacheError, ConfigError
-from jgroups_py.export import ExportClient, ExportLimits, ExportPort, Offset, open_export
-from jgroups_py.export.errors import NoMember, Trimmed
+from jgroups_py.export import (
+    ExportClient,
+    ExportLimits,
+    ExportPort,
+    Offset,
+    following,
+    open_export,
+    parts,
+)
+from jgroups_py.export.errors import Moving, NoMember, Trimmed
 from jgroups_py.export.following import OwnersFollowed, merged
-from jgroups_py.export.messages import place_of
+from jgroups_py.export.messages import LogPlace, Logs, Part, place_of
 from jgroups_py.export.owners import OwnerLog, OwnerLogs, text_of
 from jgroups_py.export.parts import Parts, close_all, open_parts
 
@@ -180,6 +188,7 @@ class Exported:
 
     async def start(self, names: str, buddies: int = 1) -> None:
         await self.g.start(names, settings(buddies))
+        await self.g.together()
         for name in names:
             await self.g.nursery.start(self._serve, name)
 
@@ -343,12 +352,12 @@ async def test_a_snapshot_and_the_changes_since_are_what_is_there() -> None:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(traffic, "A")
             await trio.sleep(0.1)
-            parts = await in_thread(open_parts, addresses, TOKEN, "cache")
+            taken = await in_thread(open_parts, addresses, TOKEN, "cache")
             await trio.sleep(0.2)
             nursery.cancel_scope.cancel()
-        tree = await in_thread(read, parts)
-        await in_thread(close_all, parts.pictures, TOKEN)
-        table = Table(tree, parts.offset)
+        tree = await in_thread(read, taken)
+        await in_thread(close_all, taken.pictures, TOKEN)
+        table = Table(tree, taken.offset)
         await e.g.caches["B"].remove_node("/n/29")
         await e.g.caches["B"].put("/new", "v", 1)
         await e.g.protected()
@@ -445,3 +454,57 @@ async def test_ports_that_are_missing_are_named_and_those_that_are_gone_do_no_ha
         assert max(end.origins.values()) > 0
         with pytest.raises(NoMember, match=r"no member can be reached: 127\.0\.0\.1:1"):
             await in_thread(connect, [gone])
+
+
+def test_a_part_counts_when_all_buddies_have_what_is_in_it() -> None:
+    """Else a crash could take back what a snapshot has, and no change would ever tell."""
+
+    class Fake:
+        said = 0
+
+        def part(self, map: str) -> Part:
+            self.said += 1
+            return Part("1|aa", "aa", {"aa": "A"}, 0, "", told=2 + self.said)
+
+    slept: list[float] = []
+    parts._wait_until_told(cast(ExportClient, Fake()), "cache", 5, slept.append)
+    assert len(slept) == 2
+    with pytest.raises(Moving, match="A: not all its buddies have what it wrote"):
+        parts._wait_until_told(cast(ExportClient, Fake()), "cache", 500, slept.append)
+    assert len(slept) == 2 + parts.TOLD_TRIES
+
+
+def test_of_an_owner_that_is_gone_no_more_is_read_than_was_adopted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What a holder has beyond that was never acknowledged, and is lost."""
+    place = LogPlace(floor=0, have=9, end=-1)
+
+    class Fake:
+        def __init__(self, address: Any, token: str) -> None:
+            if address == 1:
+                raise NoMember("1: refused")
+
+        def logs(self, map: str) -> Logs:
+            return Logs(Part("2|bb", "bb", {"bb": "B", "aa": "A"}, 0, ""), {"aa": place})
+
+        def find_offset(self, map: str, after: Offset, max_changes: int | None) -> Any:
+            raise AssertionError("there is nothing to ask for")
+
+        def __enter__(self) -> Self:
+            return self
+
+        def __exit__(self, *_: object) -> None:
+            pass
+
+    monkeypatch.setattr(following, "ExportClient", Fake)
+
+    def end() -> tuple[Offset, int]:
+        with OwnersFollowed(cast(Any, [1, 2]), TOKEN, "cache") as owners:
+            assert owners.unreached == ["A"]
+            then = owners.after(place_of({"aa": 4}, ()))
+            return owners.end(), then.origins["aa"]
+
+    assert end() == (place_of({"aa": 0}, ()), 4)
+    place = LogPlace(floor=0, have=9, end=4)
+    assert end() == (place_of({"aa": 4}, ()), 4)

@@ -46,10 +46,7 @@ def addresses(ports: Sequence[ExportPort]) -> list[Address]:
 
 async def joined(g: Group, names: str) -> list[TreeCache]:
     found = await g.start(names, settings())
-    with trio.fail_after(60):
-        while any(len(cache.members) != len(g.caches) for cache in g.caches.values()):  # noqa: ASYNC110
-            await trio.sleep(0.01)
-    await g.protected()
+    await g.together()
     return found
 
 

@@ -529,6 +529,7 @@ async def test_old_rows_of_what_others_own_by_now_are_not_told(tmp_path: Path) -
         await b.put("/x", "v", 2)
         g.stores["A"] = SqliteStore(tmp_path / "A.db", durable=False)
         (a,) = await g.start("A", kept())
+        await g.together()
         assert await a.get("/x", "v") == 1, "a value"
         async with ports_of([a, b]) as ports:
             members = addresses(ports)
