@@ -171,7 +171,9 @@ class OwnerLogs:
             log.have = max(log.have, seq)
 
     def logged(self, owner: Address, seq: int, changes: Changes) -> None:
-        log = self._of[owner]
+        log = self._of.get(owner)
+        if log is None:  # forgotten, as one of too many
+            log = self._new(owner, seq - 1, seq)
         log.have = seq
         if not changes:
             return
@@ -198,8 +200,13 @@ class OwnerLogs:
         if old is not None:
             self._forget(old)
         while len(self._of) > self._limits.log_origins:
-            self._forget(self._of.pop(next(o for o in self._of if o != self._me)))
+            self._forget(self._of.pop(self._first_to_go(owner)))
         return log
+
+    def _first_to_go(self, new: Address) -> Address:
+        """Of those that are gone the first; else of all."""
+        others = [o for o in self._of if o not in (self._me, new)] or [new]
+        return next((o for o in others if self._of[o].end != UNKNOWN), others[0])
 
     def _forget(self, log: OwnerLog) -> None:
         for _ in range(self._order.count(log)):

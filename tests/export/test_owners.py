@@ -172,6 +172,23 @@ def test_the_end_of_one_whose_changes_are_not_here_is_known() -> None:
         found.log_of(bytes(B).hex())
 
 
+def test_of_too_many_owners_those_that_are_gone_are_forgotten_first() -> None:
+    found, _ = logs(log_origins=3)
+    found.begins(B, 0, 0)
+    dead = [Address(bytes([n]) * 16) for n in range(4)]
+    for owner in dead:
+        found.ended(owner, 1)
+    assert set(found.places()) == {bytes(o).hex() for o in (A, B, dead[-1])}
+    few, _ = logs(log_origins=2)
+    few.begins(B, 0, 0)
+    few.logged(B, 1, change(1))
+    few.begins(C, 0, 0)
+    few.logged(B, 2, change(2))  # it is one whose buddy this member is
+    place = few.places()[bytes(B).hex()]
+    assert (place.floor, place.have) == (1, 2) and bytes(C).hex() not in few.places()
+    assert numbers(few.log_of(bytes(B).hex()), 1, 2) == [2]
+
+
 # --- all members
 
 
