@@ -5,10 +5,19 @@ from __future__ import annotations
 import signal
 import threading
 import time
+from collections.abc import Iterator
 
 import pytest
 
 from jgroups_py.tools import stoppable
+
+
+@pytest.fixture(autouse=True)
+def interrupts() -> Iterator[None]:
+    """Also where whoever started the tests ignores SIGINT."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 def test_it_returns_and_raises_as_without() -> None:
@@ -37,12 +46,8 @@ def test_a_signal_reaches_only_who_waits() -> None:
         time.sleep(0.7)
         seen.append("ended")
 
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        with pytest.raises(KeyboardInterrupt):
-            work()
-    finally:
-        signal.signal(signal.SIGINT, before)
+    with pytest.raises(KeyboardInterrupt):
+        work()
     assert seen[0] == "stop" and seen[-1] == "ended" and seen.count("stop") >= 2
     assert stoppable.asked.is_set()
 
@@ -77,12 +82,8 @@ def test_what_cannot_be_stopped_any_more_is_no_error() -> None:
         signal.raise_signal(signal.SIGINT)
         assert stoppable.asked.wait(20)
 
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        with pytest.raises(KeyboardInterrupt):
-            work()
-    finally:
-        signal.signal(signal.SIGINT, before)
+    with pytest.raises(KeyboardInterrupt):
+        work()
 
 
 def test_one_that_does_not_end_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,12 +95,8 @@ def test_one_that_does_not_end_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
         signal.raise_signal(signal.SIGINT)
         over.wait(20)
 
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        begun = time.monotonic()
-        with pytest.raises(KeyboardInterrupt):
-            work()
-        assert time.monotonic() - begun < 10
-    finally:
-        over.set()
-        signal.signal(signal.SIGINT, before)
+    begun = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        work()
+    assert time.monotonic() - begun < 10
+    over.set()
