@@ -18,7 +18,8 @@ A view is installed by ``ViewChange`` down, then up. To a joiner the members' di
 it (``SetDigest``), to the members of a merge view ``MergeDigest``.
 
 A VIEW without ourselves is ignored, as JGroups does it: the others took us for dead. They hear us
-again, and MERGE3 brings us together. Until then we do not act as coordinator.
+again, and MERGE3 brings us together. Until then we do not act as coordinator, unless who leads that view
+is suspected and all others of it tell us that they have not got it.
 
 Source:  JGroups GMS, ClientGmsImpl, CoordGmsImpl, ParticipantGmsImpl, Merger; WIRE.md 11.1-11.3.
 Differs: one queue for joins, leaves and suspicions, so that one view does for all of them;
@@ -193,8 +194,8 @@ class GMS(Protocol):
         """Merge views installed."""
         self.merges_cancelled = 0
         self.merges_refused = 0
-        self.agreement = Agreement(self)
         self.changes = Changes(self)
+        self.agreement = Agreement(self)
         self.joiner = Joiner(self)
         self.leaver = Leaver(self)
         self.merger = Merger(self)

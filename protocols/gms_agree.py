@@ -30,7 +30,8 @@ view that a crashed coordinator sent to some members only is overtaken.
 A leaver of ours that is still there reports as well: it has its own messages for certain.
 
 Bounded by agree_timeout, twice. Who has not reported by then is silent: the round goes on without
-it, and it is told the goals all the same. Who has not fetched by then is not waited for; if that is
+it, and it is told the goals all the same; unless a view without us came that it is in, and it may have
+gone on with: then the round is given up and begun again after agree_timeout. Who has not fetched by then is not waited for; if that is
 the coordinator itself, what it has is the goal. Both are counted. So one that merely stood still loses
 nothing. Who waits in vain or is beyond the goals stays in its old view, which is counted, too, and
 comes back with a merge; only a merge view waits for no longer than agree_timeout. Who holds and gets
@@ -148,10 +149,12 @@ class Agreement:
         self._patience = gms.timer(self._on_patience, "_on_agree_patience")
         self._hold = gms.timer(self._on_hold, "_on_agree_hold")
         """Runs while nothing is handed out here."""
+        self._again = gms.timer(gms.changes.wake, "_on_agree_again")
 
     def stop(self) -> None:
         self._round = None
         self._timer.cancel()
+        self._again.cancel()
 
     def puts_off(self, src: Address, view: View, digest: Digest | None) -> bool:
         """A view came: does it have to wait for a decision, or until we have fetched? Then it is
@@ -347,6 +350,11 @@ class Agreement:
         )
         if round.fetching is not None:
             self._settle(round)
+            return
+        excluding = self.gms.excluding
+        if excluding is not None and any(m in excluding for m in waiting):
+            self.give_up()  # it may have gone on without us
+            self._again.start(self.gms.patience(self.gms.config.agree_timeout))
             return
         for member in waiting:
             del round.asked[member]

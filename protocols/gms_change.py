@@ -60,7 +60,7 @@ class Changes:
         gms = self.gms
         if gms.view is None or gms.left or gms.leaver.leaving:
             return False
-        if gms.excluding is not None and not self._suspects_all_of(gms.excluding):
+        if gms.excluding is not None and not self._is_over(gms.excluding):
             return False
         return self.first_that_stays == gms.local_address
 
@@ -70,10 +70,17 @@ class Changes:
         view = self.gms.view
         return None if view is None else next((m for m in view if not self._departing(m)), None)
 
-    def _suspects_all_of(self, view: View) -> bool:
-        """Those of it that we know: whom we do not know will never be suspected here."""
+    def _is_over(self, view: View) -> bool:
+        """Who leads it is suspected. Members of ours tell in a round whether they have that view;
+        whom we do not know will never be suspected here."""
         known = () if self.gms.view is None else self.gms.view.members
-        return all(m in self._suspects for m in view if m in known)
+        leads = view.coordinator in known
+        return all(
+            m in self._suspects
+            for m in view
+            if m in known
+            and not (leads and m != view.coordinator and isinstance(m, UUID) and m.is_ours)
+        )
 
     def acting_without_us(self) -> Address | None:
         """Who makes the view without us, None: nobody is left."""

@@ -74,6 +74,7 @@ class Merger:
     def _start(self, merge_id: MergeId, patience: float) -> None:
         """From the digests collected to the merge view nothing they name may be purged: members of
         the other subgroups begin there."""
+        self.gms.agreement.give_up()
         self._id = merge_id
         self._end.start(patience)
         self.gms.pass_event_down(HoldStability(True))
@@ -100,9 +101,11 @@ class Merger:
             self._cancel_at(tuple(led.participants), merge_id)
 
     def _cannot(self) -> bool:
-        """We have another view to make first."""
-        changes = self.gms.changes
-        return self.gms.leaver.leaving or (changes.acting and bool(changes.departing))
+        """We have another view to make first; not if others may have made theirs without us."""
+        gms, changes = self.gms, self.gms.changes
+        if gms.excluding is not None:
+            return gms.leaver.leaving
+        return gms.leaver.leaving or (changes.acting and bool(changes.departing))
 
     # --- leader
 

@@ -557,6 +557,46 @@ def test_who_was_excluded_makes_no_view_while_the_others_may_be_alive(net: Any) 
     assert a.view == ("A",), "nobody is left of those who went on without it"
 
 
+@pytest.mark.parametrize("paused", [False, True])
+def test_who_was_excluded_goes_on_with_those_who_did_not_go(net: Any, paused: bool) -> None:
+    """C went on with D, which did not hear of it, and died (all 4695). D may be slow to answer."""
+    a, b, c, d = net.group("ABCD")
+    net.lose = lambda src, dest, batch: src is c and dest is d
+    net.suspect("C", "A", "B")
+    net.run(2.1)
+    assert c.view == ("C", "D") and a.gms.excluding is not None is not b.gms.excluding
+    c.dead = True
+    d.deaf = paused
+    for name in "ABD":
+        net.suspect(name, "C")
+    net.run(2.1)
+    assert a.view == (("A", "B", "C", "D") if paused else ("A", "B", "D"))
+    d.deaf = False
+    net.run(2.1)
+    assert a.view == b.view == d.view == ("A", "B", "D")
+
+
+def test_who_was_excluded_does_not_go_on_with_those_who_went(net: Any) -> None:
+    """D has C's view and does not know that C died."""
+    a, b, c, d = net.group("ABCD")
+    net.suspect("C", "A", "B")
+    net.run(0.1)
+    assert c.view == d.view == ("C", "D")
+    c.dead = True
+    net.suspect("A", "C")
+    net.suspect("B", "C")
+    net.run(10.0)
+    assert a.view == b.view == ("A", "B", "C", "D")
+    net.lose = lambda src, dest, batch: net.is_view(batch) and dest is a
+    net.suspect("D", "C")
+    net.run(0.1)
+    assert a.gms.excluding.id < d.gms.view.id, "a merge is what is left"
+    net.lose = lambda src, dest, batch: False
+    net.merge("A", "D")
+    net.run(5.0)
+    assert a.gms.view == b.gms.view == d.gms.view and len(a.view) == 3
+
+
 def test_who_was_excluded_does_not_wait_for_members_it_has_never_known(net: Any) -> None:
     """D joined B and C after they had gone on without A; now all three are dead."""
     a, b, c = net.group("ABC")
