@@ -636,7 +636,7 @@ class RELAY(Protocol):
             self.reporting.send()
         if self.config.max_age or self.config.overflow == "block":
             self.keeping.bound()
-        again = bool(len(self.buffer))
+        again = bool(len(self.buffer)) | self.joining.forget_early()
         if self.is_relay and self.holding.complete:
             again |= self.home.tick()
         elif not self.is_relaying:

@@ -38,6 +38,7 @@ class Joining:
         self.snapshots: dict[ViewKey, Known] = {}
         self.early: dict[tuple[Address, type], tuple[Address, Any]] = {}
         """Records that belong to views this member has not installed."""
+        self.early_until = 0.0
 
     def remember_view(self) -> None:
         """What joiners of this view begin with."""
@@ -182,10 +183,20 @@ class Joining:
 
     def keep_early(self, src: Address, record: Record) -> None:
         """A record of a view that this member has not installed yet."""
+        relay = self.relay
         if len(self.early) < EARLY_MAX or (src, type(record)) in self.early:
             self.early[src, type(record)] = (src, record)
+            self.early_until = relay.now + relay.config.gap_wait
+            relay.wake()
         else:
-            self.relay.strangers += 1
+            relay.strangers += 1
+
+    def forget_early(self) -> bool:
+        """A view that has not come by now is not one of ours; who needs an answer asks again. True:
+        some are still waited for."""
+        if self.relay.now >= self.early_until:
+            self.early.clear()
+        return bool(self.early)
 
     def early_records(self) -> None:
         early, self.early = self.early, {}

@@ -14,6 +14,7 @@ from jgroups_py.events import FlowBlocked, FlowOpened, GetState, StateReceived, 
 from jgroups_py.protocols.relay_state import RelayState
 from jgroups_py.protocols.relay_wire import (
     BridgeGap,
+    CollectAsk,
     Forget,
     Known,
     Snapshot,
@@ -626,3 +627,14 @@ def test_where_a_joiner_begins_is_not_kept_by_who_has_joined_elsewhere() -> None
     relay = net.members["S"].relay
     relay.on_record(relay.line[0], Snapshot((id_of(net, "O"), 99), relay.known_here()))
     assert relay.joining.early == {}
+
+
+def test_what_belongs_to_a_view_that_does_not_come_is_forgotten() -> None:
+    """O asked S in a view that never came to S, and died (all 4865)."""
+    net = started(gap_wait=4.0)
+    member = net.members["S"]
+    member.relay.on_record(net.members["O"].id, CollectAsk((id_of(net, "O"), 99)))
+    net.settle(1)
+    assert len(member.relay.joining.early) == 1
+    net.settle(5)
+    assert member.relay.joining.early == {}
