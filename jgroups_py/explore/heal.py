@@ -2,7 +2,7 @@
 
 In order, each within ``Healing.within`` seconds:
 
-    healing   one view of the core at each site; it lasts to the end
+    healing   one view of the core at each site; it lasts to the end; all know who is primary
     healing   everybody of the core has every message of the core, also those sent now
     credits   everybody sends more than all credits, to everybody and to each; all of it arrives
     healing   nothing waits in any buffer; RELAY is at rest
@@ -47,6 +47,7 @@ class Healer:
         self._repair()
         done = (
             self._reach("no common view", self._views)
+            and self._reach("sites differ", self._epochs)
             and self._messages()
             and self._credits()
             and self._reach("not at rest", self._rest)
@@ -148,6 +149,13 @@ class Healer:
             if not self.world.views_agree(core):
                 return "; ".join(f"{m.name} has {' '.join(m.view_names)}" for m in core)
         return None
+
+    def _epochs(self) -> str | None:
+        """Who has not heard yet that its site is primary now keeps nothing for others."""
+        found = {m.name: r.state.epoch for m in self.core() if (r := m.stack.find(RELAY))}
+        if len(set(found.values())) < 2:
+            return None
+        return "; ".join(f"{name} lives in epoch {epoch}" for name, epoch in found.items())
 
     def _messages(self) -> bool:
         """Everybody says something to everybody and to each."""

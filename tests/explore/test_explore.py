@@ -44,6 +44,7 @@ FOUND = {
     ("all", 9): "what a departed member had sent came again after a state that contains it",
     ("all", 798): "the oracle did not count an early message when those before it were there",
     ("all", 809): "the oracle held a leaver that was out of the view to what others had",
+    ("all", 4992): "healing expected what a site sent that did not know yet that it is primary",
     ("all", 20220): "the oracle took what a joiner's site had forgotten for undelivered",
 }
 
