@@ -34,14 +34,16 @@ if TYPE_CHECKING:
 
 class Backup:
     """Of one owner. ``adopted``: dead groups whose nodes are among its nodes, and since which view. ``wrote``: the last
-    entry that changed a value."""
+    entry that changed a value. ``turn`` and ``view``: of its assignment."""
 
-    __slots__ = ("adopted", "complete", "group", "nodes", "parts", "seq", "wrote")
+    __slots__ = ("adopted", "complete", "group", "nodes", "parts", "seq", "turn", "view", "wrote")
 
-    def __init__(self, group: BuddyGroup, seq: int, wrote: int = 0) -> None:
-        self.group = group
-        self.seq = seq
-        self.wrote = wrote
+    def __init__(self, assign: Assign, view: int) -> None:
+        self.group = assign.group
+        self.seq = assign.seq
+        self.wrote = assign.wrote
+        self.turn = assign.turn
+        self.view = view
         self.complete = False
         self.nodes: dict[Path, Node] = {}
         self.parts: list[Changes] = []
@@ -69,11 +71,21 @@ class Backups:
     def orphans(self) -> list[Address]:
         return [owner for owner in self.of if owner not in self.machine.members]
 
+    def kept_before(self) -> tuple[Address, ...]:
+        """Owners that are there and were backed up here before this view."""
+        members, number = self.machine.members, self.machine.number
+        return tuple([o for o, b in self.of.items() if o in members and b.view < number])
+
+    def drop_kept_before(self, owner: Address) -> None:
+        """Unless it was assigned in this view."""
+        if owner in self.kept_before():
+            del self.of[owner]
+
     def on_assign(self, src: Address, message: Assign) -> None:
         if message.group.owner != src:
             self.machine.count("bad_messages")
             return
-        backup = self.of[src] = Backup(message.group, message.seq, message.wrote)
+        backup = self.of[src] = Backup(message, self.machine.number)
         self._adopted(backup, message.adopted)
         for journal in self.machine.journals:
             journal.begins(src, message.seq, message.wrote)
@@ -87,7 +99,7 @@ class Backups:
         backup = self.of.get(src)
         if backup is not None:
             backup.complete = True
-            self.machine.send(src, FillAck())
+            self.machine.send(src, FillAck(backup.turn))
 
     def on_part(self, src: Address, message: Part) -> None:
         backup = self.of.get(src)

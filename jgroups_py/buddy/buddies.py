@@ -42,13 +42,14 @@ DISMISSED: Final = State.DISMISSED
 
 
 class Holder:
-    """A member that keeps a backup. ``todo``: paths still to be pushed; None: ``Filled`` was sent."""
+    """A member that keeps a backup. ``turn``: the number of its assignment. ``todo``: paths still to be pushed; None: ``Filled`` was sent."""
 
-    __slots__ = ("acked", "state", "todo")
+    __slots__ = ("acked", "state", "todo", "turn")
 
-    def __init__(self, seq: int, todo: deque[Path]) -> None:
+    def __init__(self, seq: int, todo: deque[Path], turn: int) -> None:
         self.state = FILLING
         self.acked = seq
+        self.turn = turn
         self.todo: deque[Path] | None = todo
 
 
@@ -68,6 +69,9 @@ class Buddies:
         self.machine = machine
         self.wanted: list[Address] = []
         self.holders: dict[Address, Holder] = {}
+        self.before: tuple[Address, ...] = ()
+        """Who of them was one when the view came."""
+        self._turns = 0
         self.blocked = False
         """What is to be pushed next waits for values from the store."""
         self.pools: dict[Address, Pool] = {}
@@ -141,16 +145,21 @@ class Buddies:
         if all(self.holders[m].state is COMPLETE for m in self.wanted):
             for member, holder in self.holders.items():
                 if member not in self.wanted and holder.state is not DISMISSED:
-                    holder.state = DISMISSED
-                    holder.todo = None
-                    self.machine.send(member, Dismiss(self.machine.group))
+                    self._dismiss(member, holder)
+
+    def _dismiss(self, member: Address, holder: Holder) -> None:
+        holder.state = DISMISSED
+        holder.todo = None
+        self.machine.send(member, Dismiss(self.machine.group))
 
     def _assign(self, member: Address) -> None:
         machine = self.machine
-        self.holders[member] = Holder(machine.log.seq, deque(machine.own))
+        self._turns += 1
+        self.holders[member] = Holder(machine.log.seq, deque(machine.own), self._turns)
         group = BuddyGroup(machine.me, tuple(self.wanted), machine.group)
         adopted = tuple(machine.adopted.items())
-        machine.send(member, Assign(group, machine.log.seq, adopted, machine.log.wrote))
+        seq, wrote = machine.log.seq, machine.log.wrote
+        machine.send(member, Assign(group, seq, adopted, wrote, self._turns))
 
     # --- the push
 
@@ -204,7 +213,9 @@ class Buddies:
 
     def on_fill_ack(self, src: Address, message: FillAck) -> None:
         holder = self.holders.get(src)
-        if holder is not None and holder.state is FILLING and holder.todo is None:
+        if holder is None or holder.turn != message.turn:
+            return
+        if holder.state is FILLING and holder.todo is None:
             holder.state = COMPLETE
             self.arrange()
 
@@ -238,6 +249,19 @@ class Buddies:
         """They hold nothing any more, or nothing that counts."""
         for member in gone:
             self.holders.pop(member, None)
+        self.before = tuple(self.holders)
+
+    def begin_anew(self, lost: list[Address]) -> None:
+        """They have nothing; or what was sent to them was not there yet when they said so, and comes before this."""
+        for member in lost:
+            holder = self.holders.get(member)
+            if holder is None or holder.state is DISMISSED:
+                continue
+            if member in self.wanted:
+                del self.holders[member]
+            else:
+                self._dismiss(member, holder)
+        self.arrange()
 
     def announce(self) -> None:
         config = self.machine.config

@@ -70,7 +70,11 @@ class Change:
         )
         givers = _givers(machine.own)
         sites = machine.sites.state()
-        return Inventory(full, machine.unmerged, orphans, givers, adopted, nodes, sites)
+        return Inventory(
+            *(full, machine.unmerged, orphans, givers, adopted, nodes, sites),
+            holders=machine.buddies.before,
+            keeps=machine.backups.kept_before(),
+        )
 
     @staticmethod
     def _orphan(owner: Address, backup: Backup, full: bool) -> Orphan:
@@ -141,7 +145,20 @@ class Change:
             if group not in machine.members:
                 machine.backups.of.pop(group, None)
                 self.adopted(group)
+        self._agree_on_backups(settle)
         machine.settled_now(settle)
+
+    def _agree_on_backups(self, settle: Settle) -> None:
+        """Who missed the view of a merge did not do what the others did in it: they have dropped its nodes, and it keeps
+        theirs."""
+        machine = self.machine
+        for owner, holder in settle.stray:
+            if holder == machine.me:
+                machine.backups.drop_kept_before(owner)
+        lost = [holder for owner, holder in settle.lost if owner == machine.me]
+        if lost:
+            machine.count("holders_lost", len(lost))
+            machine.buddies.begin_anew(lost)
 
     def adopted(self, group: Address) -> None:
         """The adopter's holders have its nodes."""

@@ -44,6 +44,18 @@ def decide(
         winners=winners,
         discarded=discarded,
         ends=ends,
+        lost=tuple(
+            (owner, holder)
+            for owner in members
+            for holder in inventories[owner].holders
+            if holder in inventories and owner not in inventories[holder].keeps
+        ),
+        stray=tuple(
+            (owner, holder)
+            for holder in members
+            for owner in inventories[holder].keeps
+            if owner in inventories and holder not in inventories[owner].holders
+        ),
     )
 
 

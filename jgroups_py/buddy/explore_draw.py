@@ -51,9 +51,9 @@ class Scheduler:
         members = random.randint(max(2, buddies), 6)
         if profile == "passive":
             profile = "merges" if seed % 2 else "crashes"
-        self.skips = profile == "skips"
+        self.skips = profile in ("skips", "missed")
         if self.skips:
-            profile = "crashes" if seed % 2 else "async"
+            profile = "merges" if profile == "missed" else "crashes" if seed % 2 else "async"
         judged = {"crashes": "values", "merges": "merges"}.get(profile, "owners")
         sync = profile != "async" and (profile != "chaos" or random.random() < 0.5)
         tombstones = random.choice((0.0, 1000.0)) if profile in ("crashes", "async") else 1000.0

@@ -158,11 +158,9 @@ class World:
         return True
 
     def _do_skip(self, member: Address) -> bool:
-        """A view never arrives, the next one does. Not one of a merge."""
+        """A view never arrives, the next one does."""
         queue = self.views.get(member)
         if queue is None or len(queue) < 2 or not self.machines[member].members:
-            return False
-        if isinstance(queue[0], MergeView) or isinstance(queue[1], MergeView):
             return False
         queue.popleft()
         return self._do_view(member)

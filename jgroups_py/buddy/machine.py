@@ -4,8 +4,8 @@ In: ``install`` (a view), ``receive`` (a message of a member), ``submit`` and ``
 ``push`` (there is room to send more state), ``advance`` (time). Out: ``take``: what to send, which calls
 are completed, what happened.
 
-The driver's part: views are installed in their order, none of a merge left out; what one member sends to another
-arrives in order and complete while both are in the view, and carries the key of the sender's view at
+The driver's part: views are installed in their order, some may be left out; what one member sends to another arrives
+in order and complete while both are in the view, and carries the key of the sender's view at
 sending; a message may arrive before its view.
 """
 
@@ -144,18 +144,20 @@ class BuddyMachine:
         assert self.me in view.members, "a view without this member"
         self.now = now
         before = self.members
-        skipped = self.tag[0] + 1 if before and not isinstance(view, MergeView) else view.id
+        missed = bool(before) and view.id > self.tag[0] + 1
         self.tag = (view.id, view.view_id.creator)
         self.members = view.members
         self.settled = False
-        strangers = self._remember(view, before, skipped)
+        strangers = self._remember(view, before)
         self.merge.count(self.buddies.leaving)
         self.removal.lost([member for member in before if member not in view.members])
         self.calls.again(self.claims.void())
         if isinstance(view, MergeView):
             self.merge.begin(view)
-            for member in strangers:
-                self.backups.of.pop(member, None)
+        elif missed:
+            self.merge.may_have_been_missed()
+        for member in strangers:  # who comes from elsewhere has its nodes itself
+            self.backups.of.pop(member, None)
         gone = [h for h in self.buddies.holders if h not in view.members or h in strangers]
         self.buddies.drop(gone)
         self.backups.came_back(view.members)
@@ -341,17 +343,14 @@ class BuddyMachine:
 
     # --- inside
 
-    def _remember(self, view: View, before: tuple[Address, ...], skipped: int) -> list[Address]:
-        """Since when each member is with us; gives those that come from the other side of a merge.
-        ``skipped``: the first view that was left out here; who is new may have come with that one, and
-        what it said then is not said again."""
+    def _remember(self, view: View, before: tuple[Address, ...]) -> list[Address]:
+        """Since when each member is with us; gives those that come from the other side of a merge."""
         same: tuple[Address, ...] = before
         if isinstance(view, MergeView):
             same = next((sub.members for sub in view.subgroups if self.me in sub), ())
         strangers = [x for x in view.members if x not in before or x not in same]
         kept = {x: self._since[x] for x in view.members if x not in strangers and x in self._since}
-        new = self.tag if skipped >= view.id else (skipped, NO_VIEW[1])
-        self._since = {x: kept.get(x, new) for x in view.members}
+        self._since = {x: kept.get(x, self.tag) for x in view.members}
         for member in view.members:
             self._alive.pop(member, None)
             self._alive[member] = view.id

@@ -36,6 +36,12 @@ class Merge:
             member: sub.view_id.creator for sub in view.subgroups for member in sub.members
         }
 
+    def may_have_been_missed(self) -> None:
+        """A view did not come here. If it was one of a merge, the others know nodes that are here, too; and two that missed
+        it may have come from both sides."""
+        self.machine.frozen = self.machine.unmerged = True
+        self.machine.sides = {}
+
     def settled(self, settle: Settle) -> None:
         """Says ``Clean`` when our holders have what the merge changed here."""
         machine = self.machine

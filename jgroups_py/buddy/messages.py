@@ -31,6 +31,8 @@ class Assign(Message, frozen=True):
     adopted: AdoptedGroups
     wrote: int = 0
     """The last entry that changed a value."""
+    turn: int = 0
+    """Which assignment of this owner it is."""
 
 
 class Chunk(Message, frozen=True):
@@ -44,7 +46,9 @@ class Filled(Message, frozen=True):
 
 
 class FillAck(Message, frozen=True):
-    """Answers ``Filled``."""
+    """Answers ``Filled``; ``turn``: of the ``Assign`` before it."""
+
+    turn: int = 0
 
 
 class Dismiss(Message, frozen=True):
@@ -171,6 +175,10 @@ class Inventory(Message, frozen=True):
     """Third: all holders have it."""
     nodes: tuple[Listed, ...] = ()
     sites: SiteState = SiteState()
+    holders: tuple[Address, ...] = ()
+    """Who had our nodes, or was to get them, when the view came."""
+    keeps: tuple[Address, ...] = ()
+    """Members whose backups were here then."""
 
 
 class AskAll(Message, frozen=True):
@@ -214,6 +222,10 @@ class Settle(Message, frozen=True):
     sites: SiteState = SiteState()
     ends: tuple[tuple[Address, int], ...] = ()
     """(dead owner that is adopted now, the last entry in its guardian's copy)."""
+    lost: tuple[tuple[Address, Address], ...] = ()
+    """(owner, who has dropped its backup and is taken for a holder)."""
+    stray: tuple[tuple[Address, Address], ...] = ()
+    """(owner, who keeps a backup of it and is no holder)."""
 
 
 class Adopted(Message, frozen=True):

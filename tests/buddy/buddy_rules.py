@@ -377,17 +377,24 @@ def low_first_epoch(self: BuddyMachine) -> Any:
     return (self.number, 0)
 
 
-_remember = BuddyMachine._remember
+@without(
+    "a view that was missed may have been one of a merge",
+    Merge,
+    "may_have_been_missed",
+    seeds=("missed", 9, 9),
+)
+def nothing_was_missed(self: Merge) -> None:
+    pass
 
 
 @without(
-    "who is new may have come with a view that was left out",
-    BuddyMachine,
-    "_remember",
-    seeds=("skips", 78, 104),
+    "with a view members agree on who has backups",
+    Change,
+    "_agree_on_backups",
+    seeds=("missed", 9, 9),
 )
-def new_with_this_view(self: BuddyMachine, view: Any, before: Any, skipped: int) -> Any:
-    return _remember(self, view, before, view.id)
+def each_as_it_thinks(self: Change, settle: Any) -> None:
+    pass
 
 
 @without("an entry in pieces takes effect as one", Backups, "on_part", "t10_half")

@@ -148,7 +148,7 @@ def not_repaired(self: Sites) -> None:
     "a value over one that is unsent has a number of its own",
     Arrivals,
     "_passed_on",
-    seeds=("three", 255, 255),
+    seeds=("three", 365, 365),
 )
 def the_old_number(self: Arrivals, site: str, path: Any, node: Any) -> Any:
     return node

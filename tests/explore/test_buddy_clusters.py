@@ -19,6 +19,12 @@ def test_nothing_is_lost_and_nothing_is_owned_twice() -> None:
     assert problems(range(2)) == []
 
 
+@pytest.mark.parametrize("seed", [361, 643, 829, 1335])
+def test_who_missed_the_view_of_a_merge_agrees_with_the_others_on_backups(seed: int) -> None:
+    """Its own holders had dropped its nodes, and it kept theirs."""
+    assert problems(range(seed, seed + 1)) == []
+
+
 @pytest.mark.slow
 def test_the_same_in_many_clusters() -> None:
     assert problems(range(2, 150)) == []
@@ -35,8 +41,9 @@ def test_a_seed_is_the_same_cluster_again() -> None:
         (decide, "_guardians", lambda *args: {}, range(0, 20, 2)),
         (Change, "_merge", lambda *args: None, range(1, 12, 2)),
         (Backups, "on_filled", lambda *args: None, range(1)),
+        (Backups, "drop_kept_before", lambda *args: None, range(361, 362)),
     ],
-    ids=["nobody-adopts", "nobody-wins", "never-filled"],
+    ids=["nobody-adopts", "nobody-wins", "never-filled", "kept-for-nothing"],
 )
 def test_what_is_broken_is_found(
     where: Any, name: str, instead: Any, seeds: range, monkeypatch: pytest.MonkeyPatch
