@@ -26,7 +26,7 @@ from jgroups_py.buddy.messages import (
     OpAck,
     Part,
 )
-from jgroups_py.buddy.values import BuddyGroup, Node, Path
+from jgroups_py.buddy.values import Node, Path
 
 if TYPE_CHECKING:
     from jgroups_py.buddy.machine import BuddyMachine
