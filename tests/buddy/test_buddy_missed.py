@@ -24,7 +24,7 @@ def test_a_gap_in_the_views_counts_as_a_merge() -> None:
 
 def test_an_answer_to_an_earlier_assignment_does_not_count() -> None:
     s = Script(3)
-    (name,) = s.holders("A")
+    name = s.holders("A")
     buddies, holder = s.machine("A").buddies, address(name)
     first = buddies.holders[holder].turn
     assert buddies.holders[holder].state is COMPLETE
@@ -42,7 +42,7 @@ def test_an_answer_to_an_earlier_assignment_does_not_count() -> None:
 def test_a_holder_that_has_dropped_its_copy_is_given_a_new_one() -> None:
     s = Script(3)
     s.write("A", "a")
-    (name,) = s.holders("A")
+    name = s.holders("A")
     del s.machine(name).backups.of[A]
     s.join()
     s.run()
