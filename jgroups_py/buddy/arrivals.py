@@ -22,7 +22,7 @@ from jgroups_py.address import Address
 from jgroups_py.buddy.calls import Call
 from jgroups_py.buddy.messages import FromSite, ToSite
 from jgroups_py.buddy.outputs import Dropped
-from jgroups_py.buddy.site_messages import EventAck, Sent, SiteEvent, There
+from jgroups_py.buddy.site_messages import EventAck, Sent, SiteEvent, There, Walk
 from jgroups_py.buddy.values import Node, Path, Stamp, descends
 
 if TYPE_CHECKING:
@@ -132,6 +132,8 @@ class Arrivals:
         sites = self.machine.sites
         waiting = dict(node.unsent)
         others = [o for o in sites.boxes if o != site and (o in waiting or site not in sites.up)]
+        if site in sites.boxes and Walk(site, "bootstrap") in sites.walks:
+            others.append(site)  # built anew: this is of the one there was, and was not there to be sent
         return sites.marked(path, node, others) if others else node
 
     def _newer(self, site: str, sent: Sent) -> Node | None:

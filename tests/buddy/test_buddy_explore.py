@@ -48,6 +48,11 @@ def test_what_the_judge_took_for_a_loss_is_none(profile: str, seed: int) -> None
     assert explore(seed, profile).check == ""
 
 
+def test_an_event_of_a_site_that_is_built_anew_meanwhile_is_sent_back_to_it() -> None:
+    """It waited while its members had no view; the bootstrap had listed what there was."""
+    assert explore(12688, "active").check == ""
+
+
 def failing() -> Result:
     for seed in range(200):
         result = explore(seed, "crashes")
