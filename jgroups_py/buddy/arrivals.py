@@ -132,8 +132,9 @@ class Arrivals:
         sites = self.machine.sites
         waiting = dict(node.unsent)
         others = [o for o in sites.boxes if o != site and (o in waiting or site not in sites.up)]
+        # Built anew: this is of the one there was, and was not here yet when all of ours was marked.
         if site in sites.boxes and Walk(site, "bootstrap") in sites.walks:
-            others.append(site)  # built anew: this is of the one there was, and was not there to be sent
+            others.append(site)
         return sites.marked(path, node, others) if others else node
 
     def _newer(self, site: str, sent: Sent) -> Node | None:
