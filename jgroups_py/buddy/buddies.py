@@ -42,7 +42,8 @@ DISMISSED: Final = State.DISMISSED
 
 
 class Holder:
-    """A member that keeps a backup. ``turn``: the number of its assignment. ``todo``: paths still to be pushed; None: ``Filled`` was sent."""
+    """A member that keeps a backup. ``turn``: the number of its assignment. ``todo``: paths still to be pushed; None:
+    ``Filled`` was sent."""
 
     __slots__ = ("acked", "state", "todo", "turn")
 

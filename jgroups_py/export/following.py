@@ -203,5 +203,15 @@ def merged(places: Sequence[Offset]) -> Offset:
     return place_of(found, {origin for place in places for origin in place.ended})
 
 
+def bounded(end: Offset, start: Offset, target: Offset) -> Offset:
+    """``end``, but of no owner beyond ``target``, nor before ``start``: places have no order, so an end may be past a target
+    in one owner's log and short of it in another's."""
+    found = {
+        o: max(start.origins.get(o, 0), min(n, target.origins.get(o, 0)))
+        for o, n in end.origins.items()
+    }
+    return place_of(found, [o for o in end.ended if found[o] == end.origins[o]])
+
+
 def _one(origin: str, number: int) -> Offset:
     return Offset(origin, number, {origin: number})

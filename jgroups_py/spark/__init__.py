@@ -12,7 +12,8 @@
 
 Executors are no members: they read and write at the export ports of members (``jgroups_py.export``). A snapshot is of
 one moment. Of a cache with buddies ``members`` names the ports of all members: each node is read once, each member's part
-is of one moment, all of these within milliseconds; such a cache cannot be followed.
+is of one moment, all of these within milliseconds. It is followed at all of them, too; of two changes of a path the one
+with the higher ``stamp`` is later.
 Options, schemas and guarantees: design/spark.md.
 """
 

@@ -40,8 +40,7 @@ Cluster = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """A snapshot on disk: its rows, and the place in the change log that it is the state of. None: of a cache with
-    buddies, whose changes cannot be followed."""
+    """A snapshot on disk: its rows, and the place in the change log that it is the state of."""
 
     rows: int
     offset: Offset

@@ -29,7 +29,7 @@ from jgroups_py.errors import ConfigError
 from jgroups_py.export import ExportClient, Offset
 from jgroups_py.export.client import Address
 from jgroups_py.export.errors import NoMember
-from jgroups_py.export.following import OwnersFollowed
+from jgroups_py.export.following import OwnersFollowed, bounded
 from jgroups_py.export.parts import Picture, open_parts
 from jgroups_py.spark.kinds import Kind, kind_of
 from jgroups_py.spark.options import Options
@@ -333,10 +333,13 @@ class ChangesStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         with Course(self._options, after) as course:
             end = course.after(after, most)
             self._miss(course.unreached)
-        target = self._target
-        if target is not None and _is_past(end, _offset(target)):
-            return target
-        return start if end is after else _dict(end)
+        if self._target is not None:
+            target = _offset(self._target)
+            if target.is_of_parts:
+                end = bounded(end, after, target)
+            elif _is_past(end, target):
+                end = target
+        return start if end.origins == after.origins else _dict(end)
 
     def _miss(self, names: Sequence[str]) -> None:
         """NoMember: of one that the others have in their view nothing was heard for too long."""
@@ -362,7 +365,7 @@ class ChangesStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 def _is_past(end: Offset, target: Offset) -> bool:
-    if end.log == target.log and not end.is_of_parts:
+    if end.log == target.log:
         return end.at > target.at
     return all(end.origins.get(o, 0) >= number for o, number in target.origins.items())
 

@@ -189,6 +189,16 @@ def test_of_too_many_owners_those_that_are_gone_are_forgotten_first() -> None:
     assert numbers(few.log_of(bytes(B).hex()), 1, 2) == [2]
 
 
+def test_a_target_bounds_each_owner_and_nothing_goes_back() -> None:
+    """Else what one owner wrote beyond the target would be told, and told again."""
+    start, target = place_of({"a": 2, "b": 2}, ()), place_of({"a": 5, "b": 9}, ())
+    end = place_of({"a": 7, "b": 4, "c": 3, "d": 1}, ("c",))
+    first = following.bounded(end, start, target)
+    assert first == place_of({"a": 5, "b": 4, "c": 0, "d": 0}, ())
+    last = following.bounded(place_of({"a": 9, "b": 12}, ("b",)), first, target)
+    assert last == place_of({"a": 5, "b": 9}, ())
+
+
 # --- all members
 
 

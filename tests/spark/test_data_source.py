@@ -213,6 +213,26 @@ def test_a_cache_with_buddies_is_followed_at_all_its_members(spark: Any, tmp_pat
         assert earliest.count() == 60
 
 
+def test_a_member_that_is_not_reached_for_too_long_ends_a_stream(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Else what it writes would be missed, and nobody told."""
+    from jgroups_py.export.errors import NoMember
+    from jgroups_py.spark import reading
+
+    stream = reading.ChangesStream.__new__(reading.ChangesStream)
+    stream._unreached = {}
+    stream._miss(["C"])
+    since = stream._unreached["C"]
+    stream._miss(["B", "C"])
+    assert stream._unreached["C"] == since
+    stream._miss([])
+    assert stream._unreached == {}
+    monkeypatch.setattr(reading, "UNREACHED_MAX", -1.0)
+    with pytest.raises(NoMember, match="C is a member, and no port of it was reached"):
+        stream._miss(["C"])
+
+
 def test_a_cache_with_buddies_is_read_at_all_its_members(spark: Any, tmp_path: Path) -> None:
     """Each member owns a part; the snapshot, and what reconcile compares, are all of them."""
     from jgroups_py.spark.jobs import reconcile, snapshot
