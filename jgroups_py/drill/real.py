@@ -13,12 +13,11 @@ import json
 import os
 import random
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -31,18 +30,12 @@ from jgroups_py.drill.course import Course
 from jgroups_py.drill.log import Record, read_log
 from jgroups_py.drill.member import SAMPLE_SECONDS, Task, Traffic
 from jgroups_py.drill.plan import START_SECONDS_MAX, Plan
+from jgroups_py.drill.port_block import BRIDGE_OFFSET, FD_OFFSET, HOST, MEMBERS_MAX, port_block
 from jgroups_py.drill.resolve import DrillError
 from jgroups_py.drill.runner import Progress, RunLog
 from jgroups_py.driver.multicast import probe_multicast
 from jgroups_py.stackfile import load_stack
 
-HOST = "127.0.0.1"
-MEMBERS_MAX = 100
-"""FD_SOCK2 listens 100 ports above its transport: more members would get in each other's way."""
-FD_OFFSET, BRIDGE_OFFSET, SPAN = 100, 200, 400
-"""Member i has base + i, its FD_SOCK2 100 above, its bridge 200 above, that one's FD_SOCK2 300."""
-BASES = range(20_000, 32_000, SPAN)
-"""Below the ports that Linux gives to outgoing connections (32768 on)."""
 CLOSE_SECONDS = 5.0
 """How long members may take to end when the drill is over."""
 STDERR_LINES = 3
@@ -58,8 +51,11 @@ def run_drill(plan: Plan, progress: Progress, kind: type[RealDrill]) -> RunLog:
     begun = time.monotonic()
     if len(plan.members) > MEMBERS_MAX:
         raise DrillError(f"{plan.file}: a real drill has at most {MEMBERS_MAX} members")
-    with tempfile.TemporaryDirectory(prefix="jgroups-drill-") as folder:
-        drill = kind(plan, progress, Path(folder))
+    with (
+        tempfile.TemporaryDirectory(prefix="jgroups-drill-") as folder,
+        port_block(len(plan.members)) as base,
+    ):
+        drill = kind(plan, progress, Path(folder), base)
         try:
             trio.run(drill.run)
         except BaseExceptionGroup as group:
@@ -113,7 +109,7 @@ class Process:
 
 
 class RealDrill(Course[Process]):
-    """One run."""
+    """One run. ``base``: the first of its ports (``port_block``)."""
 
     start_seconds = START_SECONDS_MAX
     sample_seconds = SAMPLE_SECONDS
@@ -121,7 +117,7 @@ class RealDrill(Course[Process]):
     module = "jgroups_py.drill.member"
     """What a member's process runs."""
 
-    def __init__(self, plan: Plan, progress: Progress, folder: Path) -> None:
+    def __init__(self, plan: Plan, progress: Progress, folder: Path, base: int) -> None:
         super().__init__(plan, progress)
         self._folder = folder
         self._zero = 0.0
@@ -135,7 +131,7 @@ class RealDrill(Course[Process]):
         of this host, would have been lost with them."""
         self._index = {who: i for i, who in enumerate(plan.members)}
         self._bridged = len(plan.sites) > 1
-        self._base = _free_base(len(plan.members))
+        self._base = base
         chance = random.Random(os.urandom(8))
         self._groups = {
             site.name: (f"239.255.{chance.randrange(1, 255)}.{chance.randrange(1, 255)}", port)
@@ -560,24 +556,3 @@ def _last(member: Process) -> str:
     """The end of what the process said on standard error."""
     lines = member.stderr.read_text(errors="replace").strip().splitlines()
     return " / ".join(lines[-STDERR_LINES:]) or "it said nothing"
-
-
-def _free_base(members: int) -> int:
-    """A block of ports of which all that are needed are free now."""
-    bases: Sequence[int] = list(BASES)
-    for base in random.Random(os.urandom(8)).sample(bases, len(bases)):
-        if all(_is_free(base + i + o) for i in range(members) for o in range(0, SPAN, 100)):
-            return base
-    raise DrillError("no block of free ports on this machine")
-
-
-def _is_free(port: int) -> bool:
-    for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM):
-        with socket.socket(socket.AF_INET, kind) as sock:
-            if kind == socket.SOCK_STREAM:
-                sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                sock.bind((HOST, port))
-            except OSError:
-                return False
-    return True

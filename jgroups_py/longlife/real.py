@@ -21,6 +21,7 @@ import trio
 from jgroups_py.drill import judge
 from jgroups_py.drill.evidence import Evidence
 from jgroups_py.drill.plan import PlannedEvent
+from jgroups_py.drill.port_block import port_block
 from jgroups_py.drill.real import Process, RealDrill, _single
 from jgroups_py.drill.resolve import DrillError
 from jgroups_py.drill.runner import Progress
@@ -38,8 +39,11 @@ SLACKS: Final = {"rss": 1_000_000.0, "uss": 1_000_000.0, "fds": 3.0, "threads": 
 def run_real(plan: Plan, progress: Progress) -> Run:
     """Raises ``DrillError``, ``ConfigError`` when it could not be run."""
     begun = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="jgroups-longlife-") as folder:
-        drill = LongDrill(plan, progress, Path(folder))
+    with (
+        tempfile.TemporaryDirectory(prefix="jgroups-longlife-") as folder,
+        port_block(len(plan.drill.members)) as base,
+    ):
+        drill = LongDrill(plan, progress, Path(folder), base)
         try:
             trio.run(drill.run)
         except BaseExceptionGroup as group:
@@ -65,7 +69,7 @@ class LongDrill(RealDrill):
     start_seconds = 120.0
     sample_seconds = 60.0
 
-    def __init__(self, plan: Plan, progress: Progress, folder: Path) -> None:
+    def __init__(self, plan: Plan, progress: Progress, folder: Path, base: int) -> None:
         self.course = plan
         self.cycles = [plan.cycle(number) for number in range(plan.cycles)]
         drill = replace(
@@ -74,7 +78,7 @@ class LongDrill(RealDrill):
             loads=tuple(load for cycle in self.cycles for load in cycle.loads),
             end=self.cycles[-1].end + 2.0,
         )
-        super().__init__(drill, progress, folder)
+        super().__init__(drill, progress, folder, base)
         self._inject = True
         self.result = Run()
         self._returning: dict[tuple[str, str], None] = {}

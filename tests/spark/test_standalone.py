@@ -4,13 +4,15 @@ In the middle of each job Python workers, an executor and members are killed (SI
 from __future__ import annotations
 
 import json
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, Self
 
+import psutil
 import pytest
 
 pytest.importorskip("pyspark")
@@ -126,11 +128,27 @@ class Killer(threading.Thread):
             raise self._error
 
 
-def kill_python_workers(standalone: Standalone) -> None:
+def kill_python_workers(standalone: Standalone) -> bool:
+    """Whether there was one."""
     killed = standalone.python_workers()
-    assert killed, "no Python worker to kill"
     for process in killed:
-        process.kill()
+        with suppress(psutil.NoSuchProcess):
+            process.kill()
+    return bool(killed)
+
+
+def fail_tasks(standalone: Standalone, watched: Watched, needed: Member | None = None) -> None:
+    """Kills Python workers until a task failed: of one that has nothing to do Spark makes another.
+
+    While ``needed`` is stopped tasks that want it do not end, so there is one to fail.
+    """
+    if needed is not None:
+        needed.process.send_signal(signal.SIGSTOP)
+    try:
+        until(lambda: watched.failed() or (kill_python_workers(standalone) and time.sleep(0.2)))
+    finally:
+        if needed is not None:
+            needed.process.send_signal(signal.SIGCONT)
 
 
 def kill_executor(standalone: Standalone) -> None:
@@ -189,8 +207,7 @@ def test_load_while_workers_executors_and_two_members_are_killed(
 
     def steps() -> None:
         until(lambda: watched.done() >= 2)
-        kill_python_workers(standalone)
-        until(lambda: watched.failed() > 0)
+        fail_tasks(standalone, watched, a)
         until(lambda: watched.done() >= 5)
         kill_executor(standalone)
         until(lambda: watched.done() >= 9)
@@ -224,8 +241,7 @@ def test_snapshot_and_follow_while_everything_is_killed(
 
     def killed_in_snapshot() -> None:
         until(lambda: watched.done() >= 2)
-        kill_python_workers(standalone)
-        until(lambda: watched.failed() > 0)
+        fail_tasks(standalone, watched, a)
         until(lambda: watched.done() >= 5)
         kill_executor(standalone)
         until(lambda: watched.done() >= 9)
@@ -245,8 +261,7 @@ def test_snapshot_and_follow_while_everything_is_killed(
         try:
             until(more(1))
             for _ in range(3):
-                until(standalone.python_workers)
-                kill_python_workers(standalone)
+                until(lambda: kill_python_workers(standalone))
                 until(more(1))
             kill_executor(standalone)
             until(more(1))
@@ -346,8 +361,7 @@ def test_explore_while_workers_and_an_executor_are_killed(
 
     def steps() -> None:
         until(lambda: watched.done() >= 2)
-        kill_python_workers(standalone)
-        until(lambda: watched.failed() > 0)
+        fail_tasks(standalone, watched)
         until(lambda: watched.done() >= 5)
         kill_executor(standalone)
 
