@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 from contextlib import ExitStack
+from itertools import pairwise
 
 import pytest
 
@@ -18,7 +19,7 @@ def test_drills_at_one_time_have_blocks_apart() -> None:
     """Though none of them has bound a port of its members yet."""
     with ExitStack() as stack:
         bases = sorted(stack.enter_context(port_block(5)) for _ in range(6))
-        assert all(b - a > GUARD_OFFSET for a, b in zip(bases, bases[1:], strict=False))
+        assert all(b - a > GUARD_OFFSET for a, b in pairwise(bases))
 
 
 def test_a_block_is_free_again_after_its_drill(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -145,7 +145,11 @@ def fail_tasks(standalone: Standalone, watched: Watched, needed: Member | None =
     if needed is not None:
         needed.process.send_signal(signal.SIGSTOP)
     try:
-        until(lambda: watched.failed() or (kill_python_workers(standalone) and time.sleep(0.2)))
+        end = time.monotonic() + PATIENCE
+        while not watched.failed():
+            assert time.monotonic() < end, "no task failed"
+            kill_python_workers(standalone)
+            time.sleep(0.2)
     finally:
         if needed is not None:
             needed.process.send_signal(signal.SIGCONT)
