@@ -18,6 +18,8 @@ RUNS_MAX: Final = 150
 """Runs that shrinking one schedule may take."""
 SECONDS_MAX: Final = 60.0
 """Real time after which no further run is begun."""
+SECOND_PHASE: Final = frozenset({"healing", "credits", "relay", "leftovers"})
+"""Checks with a bound that settings are drawn for: as shipped, detection takes longer and more is remembered."""
 
 T = TypeVar("T")
 Player = Callable[[Schedule], Outcome]
@@ -47,7 +49,7 @@ class _Shrinker:
             self._list("loads")
             for candidate in _without_a_member(self.best):
                 self._take(candidate)
-            if self.check != "leftovers":  # as shipped, more is remembered than healing waits for
+            if self.check not in SECOND_PHASE:
                 self._settings("attributes")
                 self._settings("bridge_attributes")
             for values in _plainer(self.best):

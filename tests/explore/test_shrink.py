@@ -39,9 +39,10 @@ def test_only_what_is_needed_stays() -> None:
     assert len(runs) < 200
 
 
-def test_what_is_remembered_too_long_is_so_with_the_settings_that_make_it_short() -> None:
+@pytest.mark.parametrize("check", ["healing", "credits", "relay", "leftovers"])
+def test_what_has_a_bound_keeps_the_settings_that_were_drawn_for_it(check: str) -> None:
     schedule = draw(1, "membership")
-    outcome = Outcome(1, [Problem("leftovers", "planted")])
+    outcome = Outcome(1, [Problem(check, "planted")])
     smaller = shrink(schedule, outcome, player=lambda candidate: outcome)
     assert (smaller.steps, smaller.attributes) == ((), schedule.attributes)
 
