@@ -23,13 +23,13 @@ Limits:  members without RELAY see its control multicasts as messages of their o
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from jgroups_py.address import UUID, Address, SiteUUID
 from jgroups_py.batch import Batch
-from jgroups_py.errors import LocalProtocolError, RemoteProtocolError
+from jgroups_py.errors import LocalProtocolError
 from jgroups_py.events import (
     Connect,
     Disconnect,
@@ -48,7 +48,9 @@ from jgroups_py.protocol import Protocol
 from jgroups_py.protocols.relay_bridge import Bridge
 from jgroups_py.protocols.relay_buffer import Buffer
 from jgroups_py.protocols.relay_config import RelayConfig
+from jgroups_py.protocols.relay_control import Control
 from jgroups_py.protocols.relay_direction import Direction
+from jgroups_py.protocols.relay_forgetting import Forgetting
 from jgroups_py.protocols.relay_holding import Holding
 from jgroups_py.protocols.relay_home import Home
 from jgroups_py.protocols.relay_incoming import Incoming
@@ -58,45 +60,30 @@ from jgroups_py.protocols.relay_leaving import Leaving
 from jgroups_py.protocols.relay_posts import Posts
 from jgroups_py.protocols.relay_reporting import Reporting
 from jgroups_py.protocols.relay_reports import Reports
+from jgroups_py.protocols.relay_roles import Roles
 from jgroups_py.protocols.relay_spill import SpillFile
 from jgroups_py.protocols.relay_stability import Stability
-from jgroups_py.protocols.relay_state import ALL, Epoch, Numbers, RelayState
+from jgroups_py.protocols.relay_state import Epoch, Numbers, RelayState
 from jgroups_py.protocols.relay_status import OutOfSync, RelayStatus
 from jgroups_py.protocols.relay_wire import (
     CONTROL_FLAGS,
     CONTROL_HEADER,
     DONT_LOOPBACK,
     ID,
-    MULTICASTS,
     OOB,
     PAYLOAD_FLAGS,
     SEQNO_MAX,
     SOURCE_ID,
     UNNUMBERED,
-    Block,
-    CollectAnswer,
-    CollectAsk,
-    Cut,
-    Fetch,
-    Fetched,
-    Forget,
-    Gap,
     Kind,
     Known,
-    Lack,
     Need,
-    PromoteAsk,
     Record,
-    Report,
-    Snapshot,
     StateMark,
-    Trim,
     ViewKey,
-    decode_local,
     encode,
-    key_of,
 )
-from jgroups_py.view import MergeView, View
+from jgroups_py.view import View
 
 
 class RELAY(Protocol):
@@ -126,6 +113,9 @@ class RELAY(Protocol):
             _length,
         )
         self.posts = Posts(self)
+        self.control = Control(self)
+        self.roles = Roles(self)
+        self.forgetting = Forgetting(self)
         self.bridge = Bridge(self)
         self.home = Home(self)
         self.holding = Holding(self)
@@ -151,7 +141,7 @@ class RELAY(Protocol):
         self._quiet: deque[tuple[int, int]] = deque()
         """Own runs that the application does not want back."""
         self._serial = 0
-        self._sources: dict[bytes, SiteUUID] = {}
+        self.sources: dict[bytes, SiteUUID] = {}
         self._ticks = self.timer(self._on_tick)
         self._retry = self.timer(self._on_retry)
         self.relayed = 0
@@ -240,12 +230,12 @@ class RELAY(Protocol):
 
     def source(self, origin: bytes) -> SiteUUID:
         """The sender other sites see."""
-        source = self._sources.get(origin)
+        source = self.sources.get(origin)
         if source is None:
             name = self.stack.names.get(UUID(origin))
             source = SiteUUID(origin, self.config.site, name)
             if name is not None:
-                self._sources[origin] = source
+                self.sources[origin] = source
         return source
 
     def shown(self, origin: bytes) -> str:
@@ -365,7 +355,7 @@ class RELAY(Protocol):
         elif kind == Kind.RELAYED and batch.dest is None:
             self.incoming.up(batch, header)
         elif kind == Kind.CONTROL:
-            self._up_control(batch)
+            self.control.up(batch)
         elif kind == Kind.COPY and batch.dest is not None:
             self._up_copy(batch, header)
         else:
@@ -427,75 +417,12 @@ class RELAY(Protocol):
             self.keeping.keep(bytes(sender), first, batch)
         self.consume(batch)
 
-    def _up_control(self, batch: Batch) -> None:
-        assert batch.src is not None
-        if batch.dest is None and self.joining.waits:
-            self.joining.enqueue(batch)
-            return
-        self.consume(batch)
-        src = batch.src
-        if not (isinstance(src, UUID) and src.is_ours):
-            self.refuse(src, "control of a member that is not ours")
-            return
-        for payload in batch.payloads:
-            try:
-                record = decode_local(payload)
-            except RemoteProtocolError as error:
-                self.refuse(src, error)
-                continue
-            if isinstance(record, MULTICASTS) != (batch.dest is None):
-                self.refuse(src, "control that was sent the wrong way")
-            elif isinstance(record, Gap | Lack) and record.site == self.config.site:
-                self.refuse(src, "numbers of our own site as if of another")
-            else:
-                self.on_record(src, record)
-
-    def on_record(self, src: Address, record: Any) -> None:
-        if isinstance(record, MULTICASTS):
-            serial: int = record.serial
-            self.serials[src] = serial
-            self.reporting.soon()
-        match record:
-            case Trim():
-                self._on_trim(src, record)
-            case Gap():
-                self.incoming.on_gap(record)
-            case Forget():
-                self._on_forget(record)
-            case Cut():
-                self.direction.on_cut(record)
-            case Block():
-                self.keeping.on_block(record.on)
-            case Report():
-                if src in self.line or record.view[1] > self.view_key[1]:
-                    self.reports.take(src, record)
-                    self.wake()
-            case CollectAsk():
-                self.holding.on_ask(src, record)
-            case CollectAnswer():
-                self.holding.on_answer(src, record)
-            case Fetch():
-                self.holding.on_fetch(src, record)
-            case Fetched():
-                self.holding.on_fetched(src, record)
-            case Snapshot():
-                self.joining.on_snapshot(record)
-            case Need():
-                self.joining.on_need(src, record)
-            case StateMark():
-                self.joining.on_mark(src, record.known)
-            case Lack():
-                self.home.on_lack(src, record)
-            case PromoteAsk():
-                if self.is_relay and self.config.first_primary != ALL:
-                    self.direction.promote()
-
     # --- events from below
 
     def event_up(self, event: Event) -> None:
         match event:
             case ViewChange(view=view):
-                self._on_view(view, event)
+                self.roles.on_view(view, event)
             case Stable(digest=digest):
                 for member in digest:
                     self.stability.on_stable(bytes(member), digest.delivered(member))
@@ -521,94 +448,6 @@ class RELAY(Protocol):
                 self.joining.release()
             case _:
                 self.pass_event_up(event)
-
-    def _on_view(self, view: View, event: Event) -> None:
-        old, old_line = self.view, self.line
-        was_relay, was_holder = self.is_relay, self.is_holder
-        merged = isinstance(view, MergeView)
-        me = self.local_address
-        self.view = view
-        self.line = tuple(m for m in view.members if m == me or (isinstance(m, UUID) and m.is_ours))
-        self.view_key = key_of(view)
-        if old is None and self.line[0] != me and not merged:
-            self.joining.joined_with = self.view_key
-        elif old is None:
-            self.joining.begin_anywhere()
-        for member in old_line:
-            if member not in view.members:
-                self.home.shrunk_at = self.now
-                self.home.gone_at.setdefault(bytes(member), self.now)
-        self._forget_members(view)
-        joined = [m for m in self.line if m not in old_line and m != me]
-        if not self.joining.joined_with:
-            self.joining.remember_view()
-            if joined and self.is_relay and not merged and old is not None:
-                self.home.trim_all = True
-                self.joining.tell_joiners(joined)
-        elif self.is_relay:
-            self.joining.begin_anywhere()
-        self.joining.see_again()
-        self._roles(was_relay, was_holder, merged)
-        was_blocked = self.keeping.view_changed()
-        self.trace("view", relay=self.name_of(self.line[0]), size=len(self.line))
-        self.pass_event_up(event)
-        if was_blocked:
-            self.pass_event_up(FlowOpened(self.name, None))
-        self._after_view()
-
-    def _forget_members(self, view: View) -> None:
-        """What the departed leave behind. Copies above what survivors delivered go (the Cut)."""
-        present = view.members
-        if not self.joining.joined_with:
-            self.holding.cut()
-        for member in [m for m in self.holding.floors if m not in present]:
-            del self.holding.floors[member]
-        for member in [m for m in self.serials if m not in present]:
-            del self.serials[member]
-        self.home.note_departed()
-        self.reports.keep(self.line)
-        for key in [k for k in self.joining.early if k[0] not in present]:
-            del self.joining.early[key]
-
-    def _roles(self, was_relay: bool, was_holder: bool, merged: bool) -> None:
-        self.reporting.view_changed()
-        self.home.view_changed()
-        if was_relay and not self.is_relay:
-            self.bridge.close()
-            self.bridge.forwarded = {}
-            self.announced = self.state.epoch
-            self.home.step_down()
-            self.leaving.abandon()
-        if self.is_relay and not was_relay:
-            self.takeovers += 1
-            self.announced = max(self.announced, self.state.epoch)
-            self.trace("takeover", phase="collect")
-        if not self.is_holder:
-            self.holding.complete = False
-            self.holding.round = None
-        elif (
-            merged
-            or not was_holder
-            or self.holding.round is not None  # it asks members that may have gone
-            or (self.is_relay and not was_relay)
-        ):
-            self.holding.complete = False
-            self.holding.merged = self.holding.merged or merged
-            self.home.forget_all = self.home.forget_all or (merged and self.is_relay)
-            self.holding.new_round()
-
-    def _after_view(self) -> None:
-        self.joining.early_records()
-        if self.holding.round is not None:
-            self.holding.ask_round()
-        if self.joining.joined_with:
-            self.arm_retry()
-        elif self.joining.queue:
-            self.joining.release()
-        # What only the departed did not have may go out now.
-        self.bridge.pump_all()
-        self.reporting.send()
-        self.wake()
 
     # --- joiners and state
 
@@ -647,53 +486,6 @@ class RELAY(Protocol):
             self.leaving.go_on()
         if again:
             self.wake()
-
-    def _on_trim(self, src: Address, trim: Trim) -> None:
-        if self.line and src == self.line[0] and not self.is_relay:
-            self.state.sites = {name: None for name in trim.sites if name != self.config.site}
-        for origin, number in trim.trimmed.items():
-            if self.state.is_forgotten(origin):
-                continue
-            if number > self.state.trimmed.get(origin, 0):
-                self.state.trimmed[origin] = number
-            count = self.buffer.trim(origin, number)
-            if self.watched:
-                self.trace("trim", origin=self.shown(origin), seqno=number, count=count)
-
-    def _on_forget(self, forget: Forget) -> None:
-        if forget.site:
-            self.state.forget_remote(forget.site, forget.origins, self.now)
-            self.reports.forget(forget.site, forget.origins)
-            for session in self.bridge.sessions.values():
-                session.forget_remote(forget.site, forget.origins)
-            self.reporting.forget(forget.site, forget.origins)
-            self.incoming.forget(forget.site, forget.origins)
-            for origin in forget.origins:
-                for session in self.bridge.sessions.values():
-                    session.forget(origin)
-            return
-        # Who was left out by the others of our view is told, too, that they forget it.
-        self.forget_home([o for o in forget.origins if not self.is_member(o)])
-
-    def forget_home(self, origins: Sequence[bytes]) -> None:
-        """Departed members of this site: nothing is left of them."""
-        self.state.forget(origins, self.now)
-        home = self.home
-        tables: tuple[dict[bytes, Any], ...]
-        stability = self.stability
-        tables = (
-            home.gone_at,
-            home.trim_serials,
-            self._sources,
-            stability.numbers,
-            stability.marks,
-        )
-        for origin in origins:
-            self.buffer.cut(origin, 0)
-            for numbers in tables:
-                numbers.pop(origin, None)
-            for floor in self.holding.floors.values():
-                floor.pop(origin, None)
 
     def note_gap(self, site: str, origin: str, first: int, last: int, how: str) -> None:
         """These numbers are missing at one end of a site pair for good."""
@@ -734,7 +526,7 @@ class RELAY(Protocol):
 
     def tell(self, dest: Address, record: Record) -> None:
         if dest == self.local_address:
-            self.machine.soon(lambda: self.on_record(dest, record))
+            self.machine.soon(lambda: self.control.on_record(dest, record))
             return
         self.pass_down(
             Batch(

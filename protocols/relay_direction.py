@@ -118,4 +118,6 @@ class Direction:
         forgotten is not in its base: nobody else may take them for senders that are to be relayed."""
         relay = self.relay
         delivered = relay.state.delivered
-        relay.forget_home([o for o in delivered if o not in cut.base and not relay.is_member(o)])
+        relay.forgetting.forget(
+            [o for o in delivered if o not in cut.base and not relay.is_member(o)]
+        )

@@ -206,7 +206,7 @@ class Home:
         """Departed members of a site that does not relay: nobody else knows them."""
         if self.gone_at:
             gone = list(self.gone_at)
-            self.relay.forget_home(gone)
+            self.relay.forgetting.forget(gone)
             self.end_forgetting(gone)
 
     def give_up_missing(self) -> bool:

@@ -201,4 +201,4 @@ class Joining:
     def early_records(self) -> None:
         early, self.early = self.early, {}
         for src, record in early.values():
-            self.relay.on_record(src, record)
+            self.relay.control.on_record(src, record)

@@ -24,7 +24,15 @@ from jgroups_py.events import (
 )
 from jgroups_py.message import Flag, MessageType, Transient
 from jgroups_py.protocols.relay import RELAY
-from jgroups_py.protocols.relay_wire import Cut, StateMark
+from jgroups_py.protocols.relay_wire import (
+    CONTROL_FLAGS,
+    CONTROL_HEADER,
+    ID,
+    Cut,
+    Gap,
+    StateMark,
+    encode,
+)
 
 TRACES = Path(__file__).parent.parent / "traces"
 
@@ -244,10 +252,27 @@ def test_a_state_that_is_older_than_what_was_delivered_sets_the_digests_back() -
     mark = StateMark(replace(member.relay.known_here(), site_digest=older))
     member.machine.enter()
     member.stack.event_down(GetState(None, 1.0))
-    member.relay.on_record(net.members["T"].id, mark)
+    member.relay.control.on_record(net.members["T"].id, mark)
     member.bottom.pass_event_up(StateReceived(net.members["T"].id, b"everything up to C#1"))
     member.machine.leave()
     assert member.relay.state.has("NYC", origin) == 1
+
+
+def test_what_the_relay_says_while_a_state_is_awaited_counts_from_the_state_on() -> None:
+    """The state has messages up to 3, the relay said that all up to 5 are lost: 4 and 5 are."""
+    net = started()
+    member, origin = net.members["W"], bytes(net.members["C"].id)
+    gap = encode(Gap(10**6, "NYC", {origin: 5}, False))
+    relay = net.members["T"].id
+    mark = StateMark(replace(member.relay.known_here(), site_digest={"NYC": {origin: 3}}))
+    member.machine.enter()
+    member.stack.event_down(GetState(None, 1.0))
+    member.relay.up(Batch(None, (gap,), {ID: CONTROL_HEADER}, relay, CONTROL_FLAGS))
+    member.relay.control.on_record(relay, mark)
+    member.bottom.pass_event_up(StateReceived(relay, b"everything up to C#3"))
+    member.machine.leave()
+    assert member.relay.state.has("NYC", origin) == 5
+    assert member.relay.skipped == 2
 
 
 def test_a_relay_crash_at_the_new_primary_right_after_the_promotion() -> None:

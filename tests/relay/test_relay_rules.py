@@ -625,7 +625,7 @@ def test_where_a_joiner_begins_is_not_kept_by_who_has_joined_elsewhere() -> None
     """A relay counted S as joined with a view that S never had, and died (all 2913)."""
     net = started()
     relay = net.members["S"].relay
-    relay.on_record(relay.line[0], Snapshot((id_of(net, "O"), 99), relay.known_here()))
+    relay.control.on_record(relay.line[0], Snapshot((id_of(net, "O"), 99), relay.known_here()))
     assert relay.joining.early == {}
 
 
@@ -633,7 +633,7 @@ def test_what_belongs_to_a_view_that_does_not_come_is_forgotten() -> None:
     """O asked S in a view that never came to S, and died (all 4865)."""
     net = started(gap_wait=4.0)
     member = net.members["S"]
-    member.relay.on_record(net.members["O"].id, CollectAsk((id_of(net, "O"), 99)))
+    member.relay.control.on_record(net.members["O"].id, CollectAsk((id_of(net, "O"), 99)))
     net.settle(1)
     assert len(member.relay.joining.early) == 1
     net.settle(5)
