@@ -15,6 +15,7 @@ from jgroups_py.address import Address
 from jgroups_py.buddy.messages import (
     Adopted,
     AdoptedGroups,
+    Adoptions,
     Assign,
     Changes,
     Chunk,
@@ -49,7 +50,7 @@ class Backup:
         self.parts: list[Changes] = []
         """Of the next entry. Half of it might be half of an adoption, and a second owner: until all is
         here nothing is. As much as the owner's nodes at most."""
-        self.adopted: dict[Address, int] = {}
+        self.adopted: Adoptions = {}
 
     def apply(self, changes: Changes) -> None:
         for path, node in changes:
@@ -99,7 +100,7 @@ class Backups:
         backup = self.of.get(src)
         if backup is not None:
             backup.complete = True
-            self.machine.send(src, FillAck(backup.turn))
+            self.machine.send(src, FillAck(backup.turn, self.machine.number))
 
     def on_part(self, src: Address, message: Part) -> None:
         backup = self.of.get(src)
@@ -131,15 +132,15 @@ class Backups:
         self.machine.send(src, DismissAck())
 
     def on_adopted(self, src: Address, message: Adopted) -> None:
-        for group, view in message.groups:
+        for group, view, _ in message.groups:
             if self.machine.is_dead_since(group, view):
                 self.of.pop(group, None)
                 self.machine.change.adopted(group)
 
     def _adopted(self, backup: Backup, groups: AdoptedGroups) -> None:
-        for group, view in groups:
+        for group, view, end in groups:
             if self.machine.is_dead_since(group, view):
-                backup.adopted[group] = view
+                backup.adopted[group] = view, end
 
     def came_back(self, members: tuple[Address, ...]) -> None:
         """Who is in the view has its nodes itself."""

@@ -23,6 +23,7 @@ from jgroups_py.buddy.messages import (
     Filled,
     OpAck,
     Pool,
+    groups_of,
 )
 from jgroups_py.buddy.values import BuddyGroup, Node, Path, weight
 
@@ -43,14 +44,15 @@ DISMISSED: Final = State.DISMISSED
 
 class Holder:
     """A member that keeps a backup. ``turn``: the number of its assignment. ``todo``: paths still to be pushed; None:
-    ``Filled`` was sent."""
+    ``Filled`` was sent. ``seen``: the view in which it said that all is there."""
 
-    __slots__ = ("acked", "state", "todo", "turn")
+    __slots__ = ("acked", "seen", "state", "todo", "turn")
 
     def __init__(self, seq: int, todo: deque[Path], turn: int) -> None:
         self.state = FILLING
         self.acked = seq
         self.turn = turn
+        self.seen = 0
         self.todo: deque[Path] | None = todo
 
 
@@ -158,7 +160,7 @@ class Buddies:
         self._turns += 1
         self.holders[member] = Holder(machine.log.seq, deque(machine.own), self._turns)
         group = BuddyGroup(machine.me, tuple(self.wanted), machine.group)
-        adopted = tuple(machine.adopted.items())
+        adopted = groups_of(machine.adopted)
         seq, wrote = machine.log.seq, machine.log.wrote
         machine.send(member, Assign(group, seq, adopted, wrote, self._turns))
 
@@ -218,6 +220,7 @@ class Buddies:
             return
         if holder.state is FILLING and holder.todo is None:
             holder.state = COMPLETE
+            holder.seen = message.view
             self.arrange()
 
     def on_op_ack(self, src: Address, message: OpAck) -> None:
@@ -253,10 +256,13 @@ class Buddies:
         self.before = tuple(self.holders)
 
     def begin_anew(self, lost: list[Address]) -> None:
-        """They have nothing; or what was sent to them was not there yet when they said so, and comes before this."""
+        """They have nothing; or what was sent to them was not there yet when they said so, and comes before this. Who has it
+        all since, must keep it: others were dismissed because of that."""
         for member in lost:
             holder = self.holders.get(member)
             if holder is None or holder.state is DISMISSED:
+                continue
+            if holder.state is COMPLETE and holder.seen == self.machine.number:
                 continue
             if member in self.wanted:
                 del self.holders[member]

@@ -13,6 +13,7 @@ from jgroups_py.buddy.backups import Backup
 from jgroups_py.buddy.decide import decide
 from jgroups_py.buddy.messages import (
     Adopted,
+    Adoptions,
     AskAll,
     Discarded,
     Inventory,
@@ -20,6 +21,7 @@ from jgroups_py.buddy.messages import (
     Orphan,
     Settle,
     Winner,
+    groups_of,
 )
 from jgroups_py.buddy.outputs import Dropped
 from jgroups_py.buddy.values import Epoch, Node, Path, Stamp, next_epoch
@@ -66,7 +68,7 @@ class Change:
         )
         nodes = _listed(machine.own) if full else ()
         adopted = tuple(
-            (g, view, g in machine.adopted_safely) for g, view in machine.adopted.items()
+            (g, view, g in machine.adopted_safely) for g, (view, _) in machine.adopted.items()
         )
         givers = _givers(machine.own)
         sites = machine.sites.state()
@@ -78,7 +80,7 @@ class Change:
 
     @staticmethod
     def _orphan(owner: Address, backup: Backup, full: bool) -> Orphan:
-        adopted = tuple(backup.adopted.items())
+        adopted = groups_of(backup.adopted)
         nodes = _listed(backup.nodes) if full else ()
         return Orphan(owner, backup.complete, backup.seq, adopted, _givers(backup.nodes), nodes)
 
@@ -204,10 +206,10 @@ class Change:
         heirs: Mapping[Address, Address],
         winners: Mapping[Path, Winner],
         changes: dict[Path, Node | None],
-    ) -> dict[Address, int]:
+    ) -> Adoptions:
         """As guardian: the nodes of dead groups become ours."""
         machine = self.machine
-        groups: dict[Address, int] = {}
+        groups: Adoptions = {}
         for group, guardian in settle.guardians:
             if guardian != machine.me:
                 continue
@@ -215,7 +217,8 @@ class Change:
             if backup is None:
                 machine.complain("bad_messages", f"guardian of {group!r}, of whom nothing is here")
                 continue
-            groups |= {g: machine.number for g in (*backup.adopted, group)}
+            groups |= {g: (machine.number, end) for g, (_, end) in backup.adopted.items()}
+            groups[group] = machine.number, backup.seq
             for path, node in backup.nodes.items():
                 adopted = self._adopted(group, path, node, parties, heirs, winners)
                 if adopted is not None:
@@ -279,20 +282,20 @@ class Change:
             if giver != node.giver:
                 machine.own[path] = changes[path] = replace(node, giver=giver)
 
-    def _log(self, changes: dict[Path, Node | None], groups: dict[Address, int]) -> None:
+    def _log(self, changes: dict[Path, Node | None], groups: Adoptions) -> None:
         """One entry for all of it; whoever waits for it is told when our holders have it."""
         machine = self.machine
         machine.adopted.update(groups)
-        adopted = tuple(groups.items())
+        adopted = groups_of(groups)
         if changes or groups:
             machine.log.append(list(changes.items()), adopted)
         if groups:
             machine.log.when_acked(lambda: self._adopted_safely(groups))
 
-    def _adopted_safely(self, groups: dict[Address, int]) -> None:
+    def _adopted_safely(self, groups: Adoptions) -> None:
         machine = self.machine
         machine.adopted_safely.update(dict.fromkeys(g for g in groups if g in machine.adopted))
-        adopted = Adopted(tuple(groups.items()))
+        adopted = Adopted(groups_of(groups))
         machine.send_all(adopted)
         machine.backups.on_adopted(machine.me, adopted)
 

@@ -77,17 +77,18 @@ def _guardians(
             if orphan.group not in best or merit > best[orphan.group]:
                 best[orphan.group] = merit
                 chosen[orphan.group] = (member, orphan)
-    ends = tuple((group, orphan.seq) for group, (_, orphan) in chosen.items())
+    ends = {group: orphan.seq for group, (_, orphan) in chosen.items()}
     inner = {
-        group: guardian
+        group: (guardian, end)
         for guardian, orphan in chosen.values()
-        for group, _ in orphan.adopted
+        for group, _, end in orphan.adopted
         if group not in members
     }
-    for group, guardian in inner.items():
+    for group, (guardian, end) in inner.items():
         chosen.pop(group, None)
         adopted_by.setdefault(group, guardian)
-    return chosen, ends
+        ends[group] = end  # other copies may have less of its log
+    return chosen, tuple(ends.items())
 
 
 def _unconfirmed(

@@ -71,7 +71,7 @@ class BuddyMachine:
         self.frozen = False
         self.unmerged = False
         self.own = Owned()
-        self.adopted: dict[Address, int] = {}
+        self.adopted: m.Adoptions = {}
         """Dead groups whose nodes are among ours -> number of the view of the adoption."""
         self.adopted_safely: dict[Address, None] = {}
         """Those of which our holders have everything."""

@@ -13,8 +13,10 @@ from jgroups_py.buddy.values import BuddyGroup, Epoch, Node, Path, Stamp, Wanted
 ClaimId = tuple[Address, int]
 Changes = tuple[tuple[Path, Node | None], ...]
 """None: forget the node."""
-AdoptedGroups = tuple[tuple[Address, int], ...]
-"""(dead owner, number of the view in which its nodes were adopted)."""
+AdoptedGroups = tuple[tuple[Address, int, int], ...]
+"""(Dead owner, the view in which its nodes were adopted, the last entry of its log that is in them)."""
+Adoptions = dict[Address, tuple[int, int]]
+"""The same, by dead owner."""
 Mode = Literal["take", "create", "look"]
 """What a claim may do: take what others own; create what nobody owns; nothing, but hear who has what."""
 
@@ -46,9 +48,10 @@ class Filled(Message, frozen=True):
 
 
 class FillAck(Message, frozen=True):
-    """Answers ``Filled``; ``turn``: of the ``Assign`` before it."""
+    """Answers ``Filled``; ``turn``: of the ``Assign`` before it; ``view``: the sender's."""
 
     turn: int = 0
+    view: int = 0
 
 
 class Dismiss(Message, frozen=True):
@@ -295,3 +298,7 @@ THIS_VIEW_ONLY: Final = frozenset(
 
 FROM_COORDINATOR: Final = frozenset({Claim, AskAll, Settle, Merged, SiteTold})
 """Refused from anybody else."""
+
+
+def groups_of(adoptions: Adoptions) -> AdoptedGroups:
+    return tuple((group, view, end) for group, (view, end) in adoptions.items())

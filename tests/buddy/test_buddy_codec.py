@@ -17,18 +17,18 @@ A, B = (UUID.make(random.Random(seed)) for seed in (1, 2))
 STAMP = Stamp(0, (1, 0), 3, A)
 NODE = Node({"k": b"1", "l": [1, 2.5, None]}, (1, 0), STAMP, False, B, (("S", 3),), (STAMP,))
 LISTED = m.Listed(("a",), (1, 0), STAMP, True, (STAMP,))
-ORPHAN = m.Orphan(A, True, 5, ((B, 2),), ((("a",), (1, 1)),), (LISTED,))
+ORPHAN = m.Orphan(A, True, 5, ((B, 2, 5),), ((("a",), (1, 1)),), (LISTED,))
 
 MESSAGES: list[m.Message] = [
-    m.Assign(BuddyGroup(A, (B,), "A-1"), 5, ((B, 2),), 4, 7),
+    m.Assign(BuddyGroup(A, (B,), "A-1"), 5, ((B, 2, 5),), 4, 7),
     m.Chunk(((("a", "b"), NODE),)),
     m.Filled(),
-    m.FillAck(7),
+    m.FillAck(7, 3),
     m.Dismiss("A-1"),
     m.DismissAck(),
     m.Pool(A, "pool", "zone", ("127.0.0.1",)),
     m.Part(((("a", "b"), NODE), (("c",), None))),
-    m.Op(3, ((("a", "b"), NODE), (("c",), None)), ((A, 3),), True),
+    m.Op(3, ((("a", "b"), NODE), (("c",), None)), ((A, 3, 4),), True),
     m.OpAck(3),
     m.ClaimRequest((A, 1), (((), True),), "take", B),
     m.Claim((A, 1), ((("a",), False),), "create", None, w.Survey("S", "list", (1,))),
@@ -53,7 +53,7 @@ MESSAGES: list[m.Message] = [
         lost=((A, B),),
         stray=((B, A),),
     ),
-    m.Adopted(((A, 3),)),
+    m.Adopted(((A, 3, 4),)),
     m.Leaving(True),
     m.TakeMine(),
     m.Clean(),

@@ -3,7 +3,7 @@
 from buddy_script import Script, address
 
 from jgroups_py.address import Address
-from jgroups_py.buddy.messages import Op
+from jgroups_py.buddy.messages import Op, OpAck
 
 A, B, C = map(address, "ABC")
 
@@ -92,4 +92,24 @@ def test_the_end_is_told_when_the_adoption_is_safe_not_before() -> None:
     s.free("B", "C")
     s.run()
     assert A in ends(s, "B") and A in ends(s, "D")
+    s.rest()
+
+
+def test_the_end_of_a_log_is_that_of_the_copy_that_was_adopted_also_when_the_adopter_dies() -> None:
+    """Others have less of it (crashes 63767)."""
+    s = Script(5, buddies=2)
+    assert (s.holders("A"), s.holders("B")) == ("BC", "CD")
+    s.hold("A", "C", Op)
+    s.call("A", "write", "a")
+    s.run()
+    (first,) = told(s, "B", "A")
+    s.hold("C", "B", OpAck)
+    s.crash("A")
+    s.world.channels.pop((A, C), None)
+    s.run()
+    assert s.owner("a") == "B" and A not in ends(s, "C")
+    s.crash("B")
+    s.run()
+    assert s.owner("a") in "CDE" and first > 0
+    assert ends(s, "C")[A] == ends(s, "D")[A] == first
     s.rest()

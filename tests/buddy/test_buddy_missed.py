@@ -29,6 +29,7 @@ def test_an_answer_to_an_earlier_assignment_does_not_count() -> None:
     first = buddies.holders[holder].turn
     assert buddies.holders[holder].state is COMPLETE
     s.hold("A", name)
+    buddies.holders[holder].seen = 0  # in an earlier view
     buddies.begin_anew([holder])
     while buddies.push():
         pass
@@ -47,6 +48,26 @@ def test_a_holder_that_has_dropped_its_copy_is_given_a_new_one() -> None:
     s.join()
     s.run()
     assert s.machine("A").statistics["holders_lost"] == 1
+    s.rest()
+
+
+def test_who_got_a_copy_after_it_had_said_that_it_has_none_keeps_it() -> None:
+    """Another one was dismissed because of it (crashes 50369): begun anew, it would have nothing for a while."""
+    s = Script(4)
+    s.write("A", "a")
+    assert s.holders("A") == "B"
+    s.hold("B", "A")
+    s.leave("B")
+    s.hold_views("A")
+    s.crash("D")
+    s.run()
+    s.free("B", "A")  # that it leaves; the rest of what it says is of the next view
+    s.run()
+    copy = s.machine("C").backups.of[A]
+    assert copy.complete and s.machine("A").tag[0] == 1 and s.machine("C").tag[0] == 2
+    s.free_all()
+    s.run()
+    assert s.machine("A").settled and s.machine("C").backups.of[A] is copy
     s.rest()
 
 
