@@ -234,6 +234,9 @@ class RelayOracle:
                 taken[item.origin] = taken.get(item.origin, 0) + len(item.sums)
         known = [(raw, n) for table in numbers.left.values() for raw, (n, _) in table.items()]
         known += [entry for table in numbers.site_digest.values() for entry in table.items()]
+        for raw in watched.tracks:
+            if self._origins[raw].watched.site is not watched.site:
+                watched.tracks[raw] = Track()  # unless it is among what is known
         for raw, number in known:
             watched.tracks[raw] = Track(max(0, number - taken.get(raw, 0)))
         for site in self.sites.values():
