@@ -158,6 +158,11 @@ class RelayOracle:
         site = watched.site
         if watched.relay.gaps != watched.gaps:
             self._note_gaps(watched)
+        if watched.relay.state.base is not watched.base:
+            watched.base = watched.relay.state.base
+            for raw, number in watched.base.items():
+                origin = self._origins[raw]
+                origin.base = max(number, origin.base)
         begins = numbers.begun and not watched.begun
         if begins or len(watched.member.events) != watched.states:
             if any(isinstance(e, StateReceived) for e in watched.member.events[watched.states :]):
@@ -337,8 +342,7 @@ class RelayOracle:
         raw = origin.watched.raw
         if origin.watched.site is watched.site:
             return False
-        base = max((w.relay.state.base.get(raw, 0) for w in origin.watched.site.members), default=0)
-        left = [(max(first, base + 1), last)]
+        left = [(max(first, origin.base + 1), last)]
         for span in watched.skipped.get(raw, ()):
             left = [rest for part in left for rest in without(part, span)]
         return not any(a <= b for a, b in left)

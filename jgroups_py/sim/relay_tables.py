@@ -32,6 +32,8 @@ class Origin:
     quiet: dict[int, None] = field(default_factory=dict)
     """Numbers that are not looped back."""
     first_at: float = 0.0
+    base: int = 0
+    """Its highest number from before its site was primary, also when its site has forgotten it."""
 
     @property
     def sent(self) -> int:
@@ -121,6 +123,7 @@ class Watched:
     forwarded: dict[str, Mapping[bytes, int]] = field(default_factory=dict)
     cursors: list[Mapping[bytes, int]] = field(default_factory=list)
     held: tuple[int, int, int] = (0, 0, 0)
+    base: Mapping[bytes, int] = field(default_factory=dict)
 
     @property
     def name(self) -> str:

@@ -45,7 +45,14 @@ FOUND = {
     ("all", 798): "the oracle did not count an early message when those before it were there",
     ("all", 809): "the oracle held a leaver that was out of the view to what others had",
     ("all", 4992): "healing expected what a site sent that did not know yet that it is primary",
-    ("all", 5939): "the oracle kept what a member had of another site when a state had nothing of it",
+    (
+        "all",
+        5939,
+    ): "the oracle kept what a member had of another site when a state had nothing of it",
+    (
+        "all",
+        6477,
+    ): "the oracle did not know any more where a forgotten origin of another site began",
     ("all", 20220): "the oracle took what a joiner's site had forgotten for undelivered",
 }
 
