@@ -85,6 +85,9 @@ class Healer:
             member.resume()
             if not member.reading:
                 member.read_again()
+        for member in scene.cast.newest():
+            if member.alive and member.leaving:
+                member.resume()  # it goes on leaving: nobody else will wake it up
 
     def _refill(self) -> list[Member]:
         """Of each site that has fallen as a whole the first two members are started again."""

@@ -53,6 +53,7 @@ FOUND = {
         "all",
         6477,
     ): "the oracle did not know any more where a forgotten origin of another site began",
+    ("all", 6850): "nobody woke up who was paused while it was leaving",
     ("all", 20220): "the oracle took what a joiner's site had forgotten for undelivered",
 }
 
