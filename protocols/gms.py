@@ -488,6 +488,7 @@ class GMS(Protocol):
             self.log.warning("the group went on without this member: %s", view.view_id)
         self.excluding = view
         self.agreement.abandon()
+        self.changes.wake()  # who made it may be gone by now
         if self.config.excluded == "expel":
             self.left = True
             self.pass_event_up(Expel(view, f"{self.name_of(src)} sent a view without this member"))

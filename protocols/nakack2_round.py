@@ -51,9 +51,11 @@ class Round:
             sender.gaps = GapClock(nak.config.xmit_interval)
             sender.window.closed = True
         self.held = True
-        for sender in nak.senders.values():
+        for member, sender in nak.senders.items():
             sender.goal = 0
             sender.window.closed = True
+            if sender.window.has_gap and sender is not nak.own:  # a goal of the round before, say
+                nak.repair.saw_gap(member, sender, nak.delay)
 
     def end(self) -> None:
         """The view is there."""

@@ -632,6 +632,18 @@ def test_what_the_survivors_agree_on_is_fetched_a_window_at_a_time(departed: boo
     assert stack.take_up_events() == [Fetched()]
 
 
+def test_what_a_round_wanted_is_asked_for_though_another_one_begins_at_once() -> None:
+    """A goal told what B has sent; the next FREEZE came in the same step (merge 20091)."""
+    stack = joined(A, B, C, D)
+    stack.event_down(Freeze((D,)))
+    stack.machine.enter()
+    stack.stack.event_down(Fetch({B: (4, C)}))
+    stack.stack.event_down(Freeze((C, D)))
+    stack.machine.leave()
+    stack.advance(0.05)
+    assert asked(stack) == [(C, (B, [1, 2, 3, 4]))]
+
+
 def test_out_of_band_messages_beyond_what_was_agreed_are_not_delivered_either() -> None:
     stack = frozen()
     stack.event_down(Fetch({B: (7, C)}))

@@ -576,6 +576,22 @@ def test_who_was_excluded_goes_on_with_those_who_did_not_go(net: Any, paused: bo
     assert a.view == b.view == d.view == ("A", "B", "D")
 
 
+def test_who_hears_late_that_a_dead_member_excluded_it_begins_its_round_again(net: Any) -> None:
+    """A and B agree already on a view without C when C's last view comes (membership 20066)."""
+    a, b, c = net.group("ABC")
+    c.dead = b.deaf = True
+    net.suspect("A", "C")
+    net.suspect("B", "C")
+    net.run(0.1)
+    last = View(ViewId(c.address, a.gms.view.id + 1), (c.address,))
+    payload = encode_whole(write_view_digest, ViewDigest(last))
+    a.fake.up(message(c.address, GmsType.VIEW, payload))
+    assert a.gms.excluding == last
+    b.deaf = False
+    net.run(5)
+    assert a.view == b.view == ("A", "B")
+
+
 def test_who_was_excluded_does_not_go_on_with_those_who_went(net: Any) -> None:
     """D has C's view and does not know that C died."""
     a, b, c, d = net.group("ABCD")
