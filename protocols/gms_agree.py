@@ -111,6 +111,8 @@ class _Round:
         """Who was asked and did not report in time."""
         self.fetching: dict[Address, None] | None = None
         """Who still fetches; None: not all have reported."""
+        self.before: dict[Address, None] = {}
+        """Who was asked in rounds of ours that this one replaced, and is in none of ours now."""
 
 
 class _Promise:
@@ -245,7 +247,7 @@ class Agreement:
         round = self._round
         if round is not None:
             self.stop()
-            for member in (*round.asked, *round.silent):
+            for member in (*round.asked, *round.silent, *round.before):
                 self._send(member, Kind.THAW, round.number, b"")
 
     def give_up(self) -> None:
@@ -262,6 +264,7 @@ class Agreement:
         assert view is not None
         self._number += 1
         staying = tuple(m for m in view if m not in departing)
+        replaced = self._round
         round = self._round = _Round(self._number, departing, staying, gms.next_id())
         self._follow((me, self._number))
         report = self._freeze(staying)
@@ -270,6 +273,9 @@ class Agreement:
         for member in (*staying, *leavers):
             if member != me and isinstance(member, UUID) and member.is_ours:
                 round.asked[member] = None
+        if replaced is not None:
+            held = (*replaced.asked, *replaced.silent, *replaced.before)
+            round.before = {m: None for m in held if m not in round.asked and m in view}
         if report is None or timeout == 0:
             if report is not None:
                 self._decide(round, {})  # others may wait for it

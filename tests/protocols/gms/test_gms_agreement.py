@@ -423,6 +423,21 @@ def test_who_turns_out_alive_in_the_round_is_listened_to_again(net: Any) -> None
     assert ("A", "B", Kind.THAW) in rounds(net)
 
 
+def test_who_was_asked_in_a_round_that_was_replaced_hears_that_all_are_given_up(net: Any) -> None:
+    """C reported, then it was taken for departed itself, then nobody was (merge 20735)."""
+    a, b, c, d = net.group("ABCD")
+    net.lose = lambda src, dest, batch: src is b or src is d
+    net.suspect("A", "D")
+    net.pump()
+    assert c.frozen
+    net.suspect("A", "C")
+    net.pump()
+    net.unsuspect("A", "C", "D")
+    net.pump()
+    assert a.frozen == b.frozen == c.frozen == set() and c.held is None
+    assert {n.view for n in (a, b, c, d)} == {("A", "B", "C", "D")}
+
+
 @pytest.mark.parametrize("joined", [False, True])
 @pytest.mark.parametrize("kind", [Kind.FREEZE, Kind.DECIDED])
 def test_what_the_end_of_a_round_has_overtaken_does_not_freeze(
