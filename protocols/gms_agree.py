@@ -12,7 +12,8 @@ members of ours (a Java member would not understand it):
     DECIDED   ->   everybody else is told the goals
     DONE      <-   it has delivered up to the goals; when all have, the view goes out
     VIEW      ->   the view itself for those who hold: its multicast would wait for it
-    THAW      ->   nobody departs after all; what it overtakes is not heeded any more
+    THAW      ->   nobody departs after all; what it overtakes is not heeded any more. Also to whom a
+                   round had asked that this one replaced
 
 Four rules without which it does not hold. *Freeze*: who has reported hands out nothing more except
 what the round agreed, until it has the view. *All departed*: the round covers every sender not in the

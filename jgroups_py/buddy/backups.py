@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class Backup:
-    """Of one owner. ``adopted``: dead groups whose nodes are among its nodes, and since which view. ``wrote``: the last
+    """Of one owner. ``adopted``: dead groups whose nodes are among its nodes. ``wrote``: the last
     entry that changed a value. ``turn`` and ``view``: of its assignment."""
 
     __slots__ = ("adopted", "complete", "group", "nodes", "parts", "seq", "turn", "view", "wrote")

@@ -72,7 +72,7 @@ class BuddyMachine:
         self.unmerged = False
         self.own = Owned()
         self.adopted: m.Adoptions = {}
-        """Dead groups whose nodes are among ours -> number of the view of the adoption."""
+        """Dead groups whose nodes are among ours."""
         self.adopted_safely: dict[Address, None] = {}
         """Those of which our holders have everything."""
         self.adopted_from: dict[Path, Address] = {}

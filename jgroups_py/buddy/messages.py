@@ -224,7 +224,7 @@ class Settle(Message, frozen=True):
     discarded: tuple[Discarded, ...] = ()
     sites: SiteState = SiteState()
     ends: tuple[tuple[Address, int], ...] = ()
-    """(dead owner that is adopted now, the last entry in its guardian's copy)."""
+    """(dead owner that is adopted now, itself or with another group, the last entry in what is adopted)."""
     lost: tuple[tuple[Address, Address], ...] = ()
     """(owner, who has dropped its backup and is taken for a holder)."""
     stray: tuple[tuple[Address, Address], ...] = ()

@@ -14,7 +14,8 @@ HOST = "127.0.0.1"
 MEMBERS_MAX = 100
 """FD_SOCK2 listens 100 ports above its transport: more members would get in each other's way."""
 FD_OFFSET, BRIDGE_OFFSET, GUARD_OFFSET = 100, 200, 400
-"""Member i has base + i, its FD_SOCK2 100 above, its bridge 200 above, that one's FD_SOCK2 300."""
+"""Member i has base + i, its FD_SOCK2 100 above, its bridge 200 above, that one's FD_SOCK2 300; the guard is
+above all of them."""
 BASES = range(20_000, 32_000, GUARD_OFFSET + 1)
 """Below the ports that Linux gives to outgoing connections (32768 on)."""
 

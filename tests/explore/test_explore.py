@@ -45,14 +45,8 @@ FOUND = {
     ("all", 798): "the oracle did not count an early message when those before it were there",
     ("all", 809): "the oracle held a leaver that was out of the view to what others had",
     ("all", 4992): "healing expected what a site sent that did not know yet that it is primary",
-    (
-        "all",
-        5939,
-    ): "the oracle kept what a member had of another site when a state had nothing of it",
-    (
-        "all",
-        6477,
-    ): "the oracle did not know any more where a forgotten origin of another site began",
+    ("all", 5939): "the oracle kept what a member had of another site, though a state had not",
+    ("all", 6477): "the oracle did not know any more where a forgotten origin began",
     ("all", 6850): "nobody woke up who was paused while it was leaving",
     ("all", 20220): "the oracle took what a joiner's site had forgotten for undelivered",
 }
