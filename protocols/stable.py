@@ -8,7 +8,8 @@ Place: above NAKACK2 and UNICAST3, below GMS.
     ViewChange                   begin anew: only members of the same view count
 
 A member whose digest is what STABILITY said last has nothing to tell and keeps quiet. One that
-tells it nevertheless has missed the STABILITY and gets it again.
+tells it nevertheless has missed the STABILITY and gets it again. While some tell and others keep quiet,
+all hear how far the senders are.
 
 Source:  JGroups STABLE.java; WIRE.md 11.6.
 Differs: the coordinator's own word is its digest at the moment the last other member has told. Java
@@ -76,7 +77,8 @@ class STABLE(Protocol):
         self._stable: Digest | None = None
         """What the last STABILITY of this view said."""
         self._held = False
-        """A merge runs here: its digests must stay good, so nothing is declared stable."""
+        """We take part in a merge: its digests must stay good, so nothing is declared stable. Its
+        coordinator may not know of that merge, so we tell it nothing either."""
         self._bytes = 0
         self._max_bytes = self.config.max_bytes or 1 << 62
         self._timer = self.timer(self._on_timer)
@@ -148,6 +150,7 @@ class STABLE(Protocol):
     def _on_timer(self) -> None:
         self._arm()
         self._gossip()
+        self._tell_the_quiet()
 
     def _digest(self, view: View) -> Digest | None:
         digest = self.ask_down(GetDigest(view.members))
@@ -155,7 +158,7 @@ class STABLE(Protocol):
 
     def _gossip(self) -> None:
         view = self._view
-        if view is None or self.local_address not in view.members:
+        if view is None or self._held or self.local_address not in view.members:
             return
         digest = self._digest(view)
         if digest is None or _agree(digest, self._stable):
@@ -218,6 +221,22 @@ class STABLE(Protocol):
         self.stability_sent += 1
         self.trace("stability", view=view.view_id)
         self._send(None, StableType.STABILITY, view, stable, _STABILITY_FLAGS)
+
+    def _tell_the_quiet(self) -> None:
+        """Not all have told. Who has nothing to tell may not know what it lacks, if it took nothing
+        from a sender just when that one said for the last time how far it is."""
+        view, stable = self._view, self._stable
+        if view is None or stable is None or view.coordinator != self.local_address:
+            return
+        own = self._digest(view)
+        known = [stable, *self._told.values(), *([] if own is None else [own])]
+        heard = {
+            member: (delivered, max([digest.received(member) for digest in known]))
+            for member, (delivered, _) in stable.seqnos.items()
+        }
+        if heard != stable.seqnos:
+            self.stability_repeated += 1
+            self._send(None, StableType.STABILITY, view, Digest(heard), _STABILITY_FLAGS)
 
     # --- the result
 

@@ -211,6 +211,45 @@ def test_nothing_is_declared_stable_while_that_is_held() -> None:
     assert [what for _, what, _, _ in sent(stack)] == ["STABILITY"]
 
 
+def test_who_takes_part_in_a_merge_tells_its_coordinator_nothing() -> None:
+    """That one may not know of the merge (merge 22460)."""
+    stack = fake(me=B)
+    stack.event_down(HoldStability(True))
+    stack.up(Batch(None, [bytes(1000)], {}, C))
+    stack.advance(50)
+    assert sent(stack) == []
+    stack.event_down(HoldStability(False))
+    stack.advance(10)
+    assert sent(stack)[0][1] == "STABLE_GOSSIP"
+
+
+def received(*numbers: int, delivered: int) -> Digest:
+    return Digest({m: (delivered, n) for m, n in zip((A, B, C), numbers, strict=True)})
+
+
+def test_who_keeps_quiet_hears_how_far_the_senders_are() -> None:
+    """C has nothing to tell: it lacks B's last messages and does not know (merge 21517)."""
+    stack = fake()
+    stack.up(gossip(B, 5, 5, 5))
+    stack.up(gossip(C, 5, 5, 5))
+    stack.up(stability(5, 5, 5))
+    assert [what for _, what, _, _ in sent(stack)] == ["STABILITY"]
+    stack.up(gossip(B, 5, 9, 5))
+    stack.advance(10)
+    dest, what, _, heard = sent(stack)[0]
+    assert (dest, what, heard) == (None, "STABILITY", received(5, 9, 7, delivered=5))
+
+
+def test_where_all_is_stable_nobody_is_told_again() -> None:
+    stack = fake()
+    stack.up(gossip(B, 5, 6, 7))
+    stack.up(gossip(C, 5, 6, 7))
+    stack.up(stability(5, 6, 7))
+    assert len(sent(stack)) == 1
+    stack.advance(100)
+    assert sent(stack) == []
+
+
 def test_before_the_first_view_nothing_is_told() -> None:
     stack = FakeStack(STABLE(max_bytes=10), address=A, answers={GetDigest: digest(1)})
     stack.up(Batch(None, [bytes(50)], {}, B))
