@@ -386,6 +386,14 @@ class GetSeqno(Query):
 
 
 @dataclass(frozen=True, slots=True)
+class GetDeparted(Query):
+    """-> tuple of those of ``members`` that were members and have gone, as far as that is remembered.
+    NAKACK2."""
+
+    members: tuple[Address, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Attribute(Query):
     """-> Any: what a protocol of the user's wants to tell others under ``name``."""
 

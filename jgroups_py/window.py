@@ -209,16 +209,18 @@ class ReceiveWindow:
 
     ``delivered``: everything up to here was handed out. ``known``: the highest seqno known to
     exist. ``pending``: what arrived beyond a gap. ``early``: those of it that were handed out already
-    (out-of-band messages, and own ones that are not looped back).
+    (out-of-band messages, and own ones that are not looped back). ``passed``: numbers of such that were
+    forgotten since, and may come again.
     """
 
-    __slots__ = ("closed", "delivered", "early", "known", "pending")
+    __slots__ = ("closed", "delivered", "early", "known", "passed", "pending")
 
     def __init__(self, delivered: int) -> None:
         self.delivered = delivered
         self.known = delivered
         self.pending = RunStore()
         self.early: dict[int, None] = {}
+        self.passed: frozenset[int] = frozenset()
         self.closed = False
         """Set by the owner: hand out nothing more."""
 
@@ -235,7 +237,8 @@ class ReceiveWindow:
     def add(self, first: int, run: Batch) -> list[tuple[int, Batch]]:
         """Takes a run in and returns what is new of it; ``next`` hands out what is in order.
 
-        New out-of-band messages are the caller's to hand out at once: they are marked here.
+        New out-of-band messages are the caller's to hand out at once, those that are ``fresh``: they
+        are marked here.
         """
         if first <= self.delivered:
             if first + len(run.payloads) - 1 <= self.delivered:
@@ -250,6 +253,20 @@ class ReceiveWindow:
                 for low, _ in pieces:
                     self.early[low] = None
         return pieces
+
+    def fresh(self, pieces: list[tuple[int, Batch]]) -> list[Batch]:
+        """What of new out-of-band messages was not handed out before it was forgotten."""
+        if not self.passed:
+            return [piece for _, piece in pieces]
+        found = []
+        for low, piece in pieces:
+            start, count = 0, len(piece.payloads)
+            for index in range(count + 1):
+                if index == count or low + index in self.passed:
+                    if start < index:
+                        found.append(piece.slice(start, index))
+                    start = index + 1
+        return found
 
     def skip(self, first: int, run: Batch) -> None:
         """Takes a run in that nobody is to get."""
@@ -287,7 +304,12 @@ class ReceiveWindow:
                 self.early[seqno + 1] = None
 
     def forget_pending(self) -> None:
-        """Drops what is pending, as if nothing had come after what was handed out."""
+        """Drops what is pending, as if nothing had come after what was handed out in order."""
+        runs = self.pending.runs
+        beyond = [
+            n for first in self.early for n in range(first, first + len(runs[first].payloads))
+        ]
+        self.passed = frozenset(n for n in self.passed if n > self.delivered).union(beyond)
         self.pending.clear()
         self.early.clear()
         self.known = self.delivered

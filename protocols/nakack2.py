@@ -25,7 +25,8 @@ Source:  JGroups NAKACK2.java; WIRE.md 11.4; RELAY.md "Survivors agree".
 Differs: gaps are asked for once after ``xmit_delay`` and then at growing intervals, after
          ``ask_others_after`` vain requests at other members too; answers on behalf of others go
          to the asker alone. HIGHEST_SEQNO is repeated ``resend_last_seqno_max_count`` times.
-         Departed senders' messages are kept until all have installed a view without them.
+         What its sender has forgotten is not asked for any more (GONE). Departed senders' messages
+         are kept until all have installed a view without them.
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ from jgroups_py.events import (
     FlowBlocked,
     FlowOpened,
     Freeze,
+    GetDeparted,
     GetDigest,
     GetSeqno,
     MergeDigest,
@@ -54,12 +56,12 @@ from jgroups_py.events import (
     Thaw,
     ViewChange,
 )
-from jgroups_py.headers import PROTOCOL_IDS, NakAckHeader2, NakAckType
+from jgroups_py.headers import PROTOCOL_IDS, FragHeader, NakAckHeader2, NakAckType
 from jgroups_py.message import Flag, Transient
 from jgroups_py.protocol import Protocol
 from jgroups_py.protocols.nakack2_repair import Repair
 from jgroups_py.protocols.nakack2_round import Round
-from jgroups_py.protocols.nakack2_sender import Sender, cut
+from jgroups_py.protocols.nakack2_sender import Left, Sender, cut
 from jgroups_py.view import Digest, View
 from jgroups_py.window import GapClock, ReceiveWindow, compact
 
@@ -158,8 +160,7 @@ class NAKACK2(Protocol):
         self.own = self._new_sender(0)
         self.senders[self.local_address] = self.own
         self.departed: dict[Address, Sender] = {}
-        self.left: dict[Address, tuple[int, float]] = {}
-        """How far they were, and when they were forgotten but for that."""
+        self.left: dict[Address, Left] = {}
         self.round = Round(self)
         self._keeping = False
         """A state is awaited: what is stable is kept, we may have to go back."""
@@ -180,6 +181,8 @@ class NAKACK2(Protocol):
         self.requests_received = 0
         self.retransmitted = 0
         self.not_found = 0
+        self.lost = 0
+        """Messages passed over because their sender has forgotten them."""
         self.limited = 0
         """Requests cut short because the asker had got its share (``max_xmit_bytes``)."""
         self.window_dropped = 0
@@ -239,6 +242,9 @@ class NAKACK2(Protocol):
             self.pass_up(batch)
             return
         if type(header) is not NakAckHeader2 or batch.src is None:
+            if type(header) is FragHeader and batch.src is not None:
+                self.repair.on_gone(batch.src, header.id, header.index)
+                return
             self.bad += 1
             self.trace("bad_header", sender=batch.src)
             return
@@ -313,7 +319,7 @@ class NAKACK2(Protocol):
             for low, piece in pieces:
                 sender.kept.insert(low, piece)
         if batch.flags & _OOB:
-            for _, piece in pieces:
+            for piece in window.fresh(pieces):
                 self.delivered += len(piece.payloads)
                 self.pass_up(piece)
         self.deliver(sender)
@@ -414,6 +420,8 @@ class NAKACK2(Protocol):
                 return self._digest_of(members)
             case GetSeqno():
                 return self._seqno
+            case GetDeparted(members):
+                return tuple(m for m in members if m in self.departed or m in self.left)
         return None
 
     def find(self, member: Address) -> Sender | None:
@@ -449,17 +457,19 @@ class NAKACK2(Protocol):
                     self.departed.pop(member, None)
                 self._begin(member, delivered)
             elif replace_known and sender is not self.own and delivered != sender.window.delivered:
-                self._move(member, sender, delivered)
+                self.move(member, sender, delivered)
 
     def _merge_digest(self, digest: Digest) -> None:
         self._digest_set = True
         for member, (delivered, _) in digest.seqnos.items():
             sender = self.senders.get(member) or self.round.frozen.get(member)
             if sender is None:
-                known, _ = self.left.get(member, (0, 0.0))
-                self._begin(member, max(delivered, known))
+                left = self.left.get(member)
+                self._begin(member, delivered if left is None else max(delivered, left.delivered))
+                if left is not None and member in self.senders:
+                    self.senders[member].window.passed |= left.passed
             elif sender is not self.own and delivered > sender.window.delivered:
-                self._move(member, sender, delivered)
+                self.move(member, sender, delivered)
 
     def _begin(self, member: Address, delivered: int) -> None:
         """Takes what ``member`` sends after ``delivered``, and nothing a second time."""
@@ -471,8 +481,10 @@ class NAKACK2(Protocol):
         self.left.pop(member, None)
         sender = self.senders[member] = self._new_sender(delivered)
         sender.window.closed = self.round.held
+        if departed is not None:
+            sender.window.passed = departed.window.passed
 
-    def _move(self, member: Address, sender: Sender, delivered: int) -> None:
+    def move(self, member: Address, sender: Sender, delivered: int) -> None:
         """Goes on after ``delivered``; messages above it that are here are delivered (again)."""
         window = sender.window
         if delivered < sender.purged:
@@ -526,7 +538,8 @@ class NAKACK2(Protocol):
 
     def _drop_departed(self, member: Address) -> None:
         """Nobody needs its messages any more; how far it was is remembered for a while."""
-        self.left[member] = (self.departed.pop(member).window.delivered, self.now)
+        window = self.departed.pop(member).window
+        self.left[member] = Left(window.delivered, window.passed, self.now)
         if len(self.left) > self.config.max_departed:
             del self.left[next(iter(self.left))]
 
@@ -556,7 +569,7 @@ class NAKACK2(Protocol):
             self._drop_departed(member)
         if self.left:
             since = self.now - self.config.departed_remembered
-            self.left = {m: entry for m, entry in self.left.items() if entry[1] >= since}
+            self.left = {m: entry for m, entry in self.left.items() if entry.at >= since}
         if self._blocked and self.own.kept.size <= self.config.max_unstable // 2:
             self._blocked = False
             self.pass_event_up(FlowOpened(self.name, None))

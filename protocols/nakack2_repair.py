@@ -4,22 +4,35 @@
                       after ``ask_others_after`` vain requests at other members, too
     XMIT_REQ(P)       what it misses of P, from what is kept; ``max_xmit_bytes`` to one member in an
                       ``xmit_interval``
+    ... of ourselves  what all of a view had in which the asker was not is forgotten: GONE up to there
+    GONE from P       P's messages up to there cannot be had any more: go on behind them
 
-Source: see nakack2.py.
+Who was taken for dead and comes back by a merge is told where to begin. When that view is lost on its
+way to it, and its maker too, it would ask for ever for what was forgotten while it was away.
+
+On the wire GONE is a FragHeader (a class every Java member can parse) under NAKACK2's id: its id the
+number, its index a sum over the sender's view. Who has another view has a merge or a view under way that
+says it better. Only members of ours are told.
+
+Source: see nakack2.py. GONE is not in JGroups.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
+from zlib import crc32
 
-from jgroups_py.address import Address
+from jgroups_py.address import UUID, Address
 from jgroups_py.batch import Batch
-from jgroups_py.headers import PROTOCOL_IDS, NakAckHeader2, NakAckType
+from jgroups_py.headers import PROTOCOL_IDS, FragHeader, NakAckHeader2, NakAckType
 from jgroups_py.message import Flag, MessageType, Transient
 from jgroups_py.protocols.nakack2_sender import Sender
+from jgroups_py.structures import write_view_id
 from jgroups_py.values import SeqnoList, Streamable
+from jgroups_py.view import View
 from jgroups_py.window import span_list, spans_of
+from jgroups_py.wire import encode_whole
 
 if TYPE_CHECKING:
     from jgroups_py.protocols.nakack2 import NAKACK2
@@ -127,6 +140,7 @@ class Repair:
             nak.not_found += len(seqnos)
             return
         budget = self._budget(asker)
+        gone = 0
         for low, high in spans_of(seqnos, nak.config.max_xmit_req_size):
             found = 0
             for first, run in sender.kept.between(low, high):
@@ -140,6 +154,32 @@ class Repair:
             if found < high - low + 1:
                 nak.not_found += high - low + 1 - found
                 nak.trace("not_found", asker=asker, sender=src, seqno=low, last=high)
+                if low <= sender.purged:
+                    gone = min(high, sender.purged)
+        ours = isinstance(asker, UUID) and asker.is_ours
+        # Whom we took for dead does not know yet that it was: a merge tells where to begin.
+        if gone and sender is nak.own and ours and nak.view is not None and asker in nak.view:
+            told = FragHeader(gone, view_sum(nak.view), 0)
+            nak.pass_down(Batch.of(asker, _ID, told, flags=_CONTROL))
+
+    def on_gone(self, src: Address, gone: int, view: int) -> None:
+        """``src`` keeps nothing up to ``gone`` any more. What is here of it is handed out all the same."""
+        nak = self.nak
+        sender = nak.senders.get(src) or nak.round.frozen.get(src)
+        if sender is None or sender is nak.own or gone > sender.window.known:
+            nak.bad += 1
+            nak.trace("bad_gone", sender=src, seqno=gone)
+            return
+        if nak.view is None or view != view_sum(nak.view):
+            return
+        window = sender.window
+        to = min(gone, window.pending.first - 1) if window.pending else gone
+        if to <= window.delivered:
+            return
+        nak.lost += to - window.delivered
+        nak.move(src, sender, to)
+        if nak.round.fetching:
+            nak.machine.soon(nak.round.go_on)
 
     def _budget(self, asker: Address) -> list[float]:
         """[end of the current interval, bytes left in it] of a member that asks."""
@@ -170,3 +210,8 @@ class Repair:
                 credits=(),
             )
         )
+
+
+def view_sum(view: View) -> int:
+    """Of 31 bits: the same only for the same view."""
+    return crc32(encode_whole(write_view_id, view.view_id)) & 0x7FFFFFFF

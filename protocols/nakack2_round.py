@@ -117,7 +117,7 @@ class Round:
         for low, piece in pieces:
             sender.kept.insert(low, piece)
         if batch.flags & _OOB:
-            for _, piece in pieces:
+            for piece in sender.window.fresh(pieces):
                 nak.delivered += len(piece.payloads)
                 nak.pass_up(piece)
         self.go_on()

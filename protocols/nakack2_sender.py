@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from jgroups_py.address import Address
 from jgroups_py.window import GapClock, ReceiveWindow, RunStore
 
@@ -22,6 +24,16 @@ class Sender:
         """Frozen or held: deliver up to here."""
         self.holder: Address | None = None
         """Frozen or held: who has what is missing up to the goal."""
+
+
+class Left(NamedTuple):
+    """What is remembered of a sender that has departed."""
+
+    delivered: int
+    passed: frozenset[int]
+    """Numbers beyond, handed out all the same: out-of-band messages."""
+    at: float
+    """When the rest was forgotten."""
 
 
 def cut(store: RunStore, last: int) -> RunStore:

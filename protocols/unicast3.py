@@ -20,7 +20,8 @@ Unicasts to this member itself, to physical addresses and with NO_RELIABILITY pa
 Source:  JGroups UNICAST3.java; WIRE.md 11.5.
 Differs: gaps are asked for once after ``xmit_delay`` and then at growing intervals. A first message
          of an older connection (their numbers are a counter) is ignored. A connection to somebody
-         outside the view that acks nothing for ``max_retransmit_time`` is given up.
+         outside the view that acks nothing for ``max_retransmit_time`` is given up; how far a sender
+         outside the view was is remembered for ``departed_remembered``.
 """
 
 from __future__ import annotations
@@ -127,6 +128,9 @@ class UNICAST3(Protocol):
         """A connection that was not used for so long is about to be closed; 0: never."""
         conn_close_timeout: Seconds = 240.0
         """It is closed when it was not used for so much longer."""
+        departed_remembered: Seconds = 300.0
+        """How far a sender was that is not in the view any more, and that a merge may bring back:
+        longer than it takes others to find out that we are gone to them."""
         max_window: int = 131_072
         """Messages of one sender beyond the last delivered one; what is further off is dropped."""
         max_window_bytes: Bytes = 50_000_000
@@ -324,7 +328,7 @@ class UNICAST3(Protocol):
             self.duplicates += count
             return
         if batch.flags & _OOB:
-            for _, piece in pieces:
+            for piece in window.fresh(pieces):
                 self.delivered += len(piece.payloads)
                 self.pass_up(piece)
         while (run := window.next()) is not None:
@@ -385,6 +389,7 @@ class UNICAST3(Protocol):
             cached.append(compact(batch))
         else:
             self.unknown_dropped += len(batch.payloads)
+        self._arm_expiry()
         if self.now >= asked + self.config.sync_min_interval:
             asked = self.now
             self.first_requested += 1
@@ -618,8 +623,10 @@ class UNICAST3(Protocol):
                 if dest in members:
                     close = UnicastHeader3(UnicastType.CLOSE, conn_id=conn.conn_id)
                     self.pass_down(Batch.of(dest, _ID, close, flags=_NO_FC))
+        # Who still has us in its view may send what was not acked again, however late.
+        long_ago = min(idle, self.now - config.departed_remembered)
         for src, incoming in list(self._incoming.items()):
-            if src not in members and incoming.used_at <= idle:
+            if src not in members and incoming.used_at <= long_ago:
                 self._forget(src, incoming)
         for src, (asked, _) in list(self._unknown.items()):
             if asked <= idle:

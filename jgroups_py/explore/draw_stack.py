@@ -13,8 +13,9 @@ QUICK: Final = {
     "UNICAST3.conn_expiry_timeout": "10s",
     "UNICAST3.conn_close_timeout": "10s",
     "UNICAST3.max_retransmit_time": "10s",
+    "UNICAST3.departed_remembered": "70s",
 }
-"""And quick forgetting."""
+"""And quick forgetting; of who departed after the longest pause there is."""
 _TRANSPORTS: Final = {
     "sim.xml": "SHARED_LOOPBACK",
     "udp.xml": "UDP",
@@ -120,6 +121,7 @@ def draw_relay_settings(
         "UNICAST3.conn_expiry_timeout": "10s",
         "UNICAST3.conn_close_timeout": "10s",
         "UNICAST3.max_retransmit_time": "10s",
+        "UNICAST3.departed_remembered": "70s",
     }
     return stack, settings, bridge
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from jgroups_py.address import Address
+from jgroups_py.address import UUID, Address
 from jgroups_py.batch import Batch
 from jgroups_py.errors import ConfigError
 from jgroups_py.events import (
@@ -17,6 +17,7 @@ from jgroups_py.events import (
     FlowBlocked,
     FlowOpened,
     Freeze,
+    GetDeparted,
     GetDigest,
     GetSeqno,
     MergeDigest,
@@ -27,14 +28,16 @@ from jgroups_py.events import (
     Thaw,
     ViewChange,
 )
-from jgroups_py.headers import NakAckHeader2, NakAckType
+from jgroups_py.headers import FragHeader, NakAckHeader2, NakAckType
 from jgroups_py.message import Flag, MessageType, Transient
 from jgroups_py.protocols.nakack2 import NAKACK2
+from jgroups_py.protocols.nakack2_repair import view_sum
 from jgroups_py.testing import FakeStack, make_address
 from jgroups_py.values import SeqnoList, Streamable
 from jgroups_py.view import Digest, View, ViewId
 
 A, B, C, D = (make_address(n) for n in range(1, 5))
+JAVA = UUID(bytes(range(16)))
 ID = 41
 
 
@@ -453,6 +456,115 @@ def test_a_merge_brings_back_who_departed_where_it_was() -> None:
     stack.event_down(view_change(5, A, B, C))
     stack.up(data(B, 3, 4))
     assert got(stack) == [4]
+
+
+@pytest.mark.parametrize("stable", [True, False])
+def test_a_merge_brings_no_out_of_band_message_of_who_departed_again(stable: bool) -> None:
+    """It was handed out beyond a gap that nobody could fill (merge 21640)."""
+    stack = joined(A, B, C)
+    stack.up(data(B, 1, 3))
+    stack.up(data(B, 5, 6, flags=Flag.OOB))
+    assert got(stack) == [1, 2, 3, 5, 6]
+    stack.event_down(view_change(2, A, C))
+    if stable:
+        stack.event_down(Stable(digest(a=0, c=0)))
+    stack.event_down(MergeDigest(digest(b=3)))
+    stack.event_down(view_change(3, A, B, C))
+    stack.up(data(B, 5, 7, flags=Flag.OOB))
+    assert got(stack) == [7]
+    stack.up(data(B, 4))
+    stack.up(data(B, 8))
+    assert got(stack) == [4, 8]
+
+
+ABC = View(ViewId(A, 1), (A, B, C))
+
+
+def gone(src: Address, seqno: int, view: View = ABC) -> Batch:
+    batch = Batch.of(A, ID, FragHeader(seqno, view_sum(view), 0))
+    batch.src = src
+    return batch
+
+
+def told_gone(stack: FakeStack) -> list[tuple[Address | None, int]]:
+    found = []
+    for batch in stack.take_down():
+        header = batch.headers.get(ID)
+        if isinstance(header, FragHeader):
+            assert header.index == view_sum(ABC)
+            found.append((batch.dest, header.id))
+    return found
+
+
+def test_who_asks_for_what_we_have_forgotten_hears_that_it_is_gone() -> None:
+    """It was stable in a view without the asker, which has lost the merge that said so (merge 23705)."""
+    stack = joined(A, B, C)
+    for n in range(1, 6):
+        stack.down(Batch(None, [b"%d" % n], {}))
+        stack.up(data(A, n))
+    stack.event_down(Stable(digest(a=3, b=0, c=0)))
+    stack.take_down()
+    stack.up(request(B, A, 2, 3, 4))
+    assert told_gone(stack) == [(B, 3)]
+    stack.up(request(B, A, 4))
+    stack.up(request(D, A, 2))
+    assert told_gone(stack) == [], "not to whom we have excluded: a merge will tell it"
+
+
+def test_nobody_says_of_others_that_something_is_gone_nor_to_java() -> None:
+    stack = joined(A, B, C, JAVA)
+    stack.up(data(B, 1, 3))
+    stack.down(Batch(None, [b"1"], {}))
+    stack.up(data(A, 1))
+    stack.event_down(Stable(digest(a=1, b=3, c=0)))
+    stack.take_down()
+    stack.up(request(C, B, 2))
+    stack.up(request(JAVA, A, 1))
+    assert told_gone(stack) == []
+
+
+def test_what_is_gone_is_passed_over_and_the_rest_handed_out() -> None:
+    stack = joined(A, B, C)
+    stack.up(data(B, 4, 5))
+    stack.up(data(B, 9))
+    stack.up(gone(B, 7, View(ViewId(B, 1), (A, B, C))))
+    assert got(stack) == [], "what that view brings, or the merge after it, says more"
+    stack.up(gone(B, 7))
+    assert got(stack) == [4, 5] and count(stack, "lost") == 3
+    stack.advance(10)
+    assert (B, (B, [6, 7, 8])) in asked(stack)
+    stack.up(gone(B, 7))
+    assert count(stack, "lost") == 5
+    stack.up(data(B, 8))
+    assert got(stack) == [8, 9]
+    stack.up(gone(B, 7))
+    assert delivered(stack, B) == [9] and count(stack, "bad") == 0
+
+
+def test_what_is_gone_ends_a_round_that_waited_for_it() -> None:
+    stack = joined(A, B, C)
+    stack.event_down(Freeze((B,)))
+    stack.event_down(Fetch({B: (3, C)}))
+    stack.advance(0)
+    assert Fetched() not in stack.take_up_events()
+    stack.up(gone(B, 3))
+    stack.advance(0)
+    assert Fetched() in stack.take_up_events()
+
+
+@pytest.mark.parametrize(("src", "seqno"), [(B, 8), (A, 1), (D, 1)])
+def test_nothing_is_passed_over_that_was_not_asked_for(src: Address, seqno: int) -> None:
+    stack = joined(A, B, C)
+    stack.up(data(B, 7))
+    stack.up(gone(src, seqno))
+    assert count(stack, "bad") == 1 and delivered(stack, B) == [0]
+
+
+@pytest.mark.parametrize("stable", [True, False])
+def test_it_knows_who_has_departed(stable: bool) -> None:
+    stack = departed(after=1.0) if stable else joined(A, B, C)
+    stack.event_down(view_change(2, A, C))
+    assert stack.stack.ask(GetDeparted((A, B, C, D))) == (B,)
 
 
 def test_who_departed_long_ago_is_forgotten() -> None:

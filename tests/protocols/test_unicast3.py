@@ -476,6 +476,40 @@ def test_a_member_that_left_is_neither_asked_nor_delivered_twice() -> None:
     assert got(stack) == [2, 3]
 
 
+def test_who_still_has_us_in_its_view_delivers_nothing_twice() -> None:
+    """It has heard nothing of us for longer than idle connections last (merge 22020)."""
+    stack = receiving(conn_expiry_timeout=2.0, conn_close_timeout=5.0, departed_remembered=100.0)
+    stack.event_down(members(2, A, C, old=View(ViewId(A, 1), (A, B, C))))
+    stack.advance(90)
+    stack.up(data(1, start=True))
+    stack.up(data(2))
+    assert got(stack) == [2]
+    stack.advance(110)
+    assert count(stack, "connections_in") == 0
+
+
+def test_an_oob_message_of_a_member_that_left_is_not_delivered_again() -> None:
+    stack = receiving()
+    stack.up(data(3, flags=Flag.OOB))
+    assert got(stack) == [3]
+    stack.event_down(members(2, A, C, old=View(ViewId(A, 1), (A, B, C))))
+    stack.up(data(3, 4, flags=Flag.OOB))
+    assert got(stack) == [4]
+    stack.up(data(2))
+    assert got(stack) == [2]
+    stack.up(data(5))
+    assert got(stack) == [5]
+
+
+def test_what_comes_on_an_unknown_connection_is_forgotten_in_the_end() -> None:
+    """There is no other connection here that is looked after (membership 22908)."""
+    stack = fake(conn_expiry_timeout=2.0, conn_close_timeout=5.0)
+    stack.up(data(2, src=D))
+    assert len(stack.protocol._unknown) == 1
+    stack.advance(15)
+    assert stack.protocol._unknown == {}
+
+
 def test_of_strangers_only_the_newest_connections_are_remembered() -> None:
     stack = fake(max_strangers=2)
     for number in (4, 5, 6):

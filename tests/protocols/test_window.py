@@ -226,3 +226,18 @@ def test_a_small_part_of_a_packet_is_copied_and_a_large_one_is_not() -> None:
     large = Batch(None, [packet[:9000]], {}, A)
     assert [type(p) for p in compact(small).payloads] == [bytes, bytes]
     assert compact(large) is large
+
+
+def test_what_was_handed_out_early_is_not_fresh_after_it_was_forgotten() -> None:
+    window = ReceiveWindow(0)
+    window.add(3, run(3, 4, Flag.OOB))
+    window.add(6, run(6, 7))
+    window.forget_pending()
+    assert (window.known, window.pending.count) == (0, 0)
+    window.check()
+    assert texts(*window.fresh(window.add(2, run(2, 6, Flag.OOB)))) == [2, 5, 6]
+    window.check()
+    window.add(1, run(1, 1))
+    assert taken(window) == [1] and window.delivered == 6
+    window.forget_pending()
+    assert window.passed == frozenset(), "those up to here cannot come again"
