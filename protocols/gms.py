@@ -43,6 +43,7 @@ from jgroups_py.events import (
     Event,
     Expel,
     Fetched,
+    GetDeparted,
     GetDigest,
     GetView,
     IsCoordinator,
@@ -59,7 +60,8 @@ from jgroups_py.events import (
 from jgroups_py.headers import PROTOCOL_IDS, GmsHeader, GmsType
 from jgroups_py.message import Flag, Transient
 from jgroups_py.protocol import Protocol
-from jgroups_py.protocols.gms_agree import AGREE_ID, MAX_VIEW_ID, Agreement
+from jgroups_py.protocols.gms_agree import Agreement
+from jgroups_py.protocols.gms_agree_wire import AGREE_ID, MAX_VIEW_ID
 from jgroups_py.protocols.gms_change import Changes
 from jgroups_py.protocols.gms_join import Joiner
 from jgroups_py.protocols.gms_leave import Leaver
@@ -460,6 +462,10 @@ class GMS(Protocol):
             self.views_ignored += 1
             self.trace("merge view of others", view=view)
             return
+        if isinstance(content.view, View) and self._skips_a_merge(current, view):
+            self.views_ignored += 1
+            self.trace("not merged", view=view)
+            return
         if self.agreement.puts_off(src, view, content.digest):
             return
         if src not in view:
@@ -469,6 +475,13 @@ class GMS(Protocol):
         self.install(view)
         if src in view:
             self.send(src, GmsType.VIEW_ACK, flags=_URGENT)
+
+    def _skips_a_merge(self, current: View, view: View) -> bool:
+        """Not the next view, and somebody is in it that had gone from ours: a merge went by us, and what
+        it said of where to begin with that one. Ours is merged in its turn."""
+        if isinstance(view, MergeView) or view.id == current.id + 1:
+            return False
+        return bool(self.ask_down(GetDeparted(view.joined_since(current))))
 
     def _view_wanted(self, src: Address, payload: bytes | memoryview) -> None:
         view = self.view

@@ -11,37 +11,41 @@ members of ours (a Java member would not understand it):
     FETCH     ->   who lacks something is told the goals, and who has them
     DECIDED   ->   everybody else is told the goals
     DONE      <-   it has delivered up to the goals; when all have, the view goes out
-    VIEW      ->   the view itself for those who hold: its multicast would wait for it
+    VIEW      ->   the view itself for those who hold: its multicast would wait for it. And that no
+                   other goals come: what could not be fetched nobody needs to have
     THAW      ->   nobody departs after all; what it overtakes is not heeded any more. Also to whom a
                    round had asked that this one replaced
 
-Four rules without which it does not hold. *Freeze*: who has reported hands out nothing more except
+Five rules without which it does not hold. *Freeze*: who has reported hands out nothing more except
 what the round agreed, until it has the view. *All departed*: the round covers every sender not in the
 new view, because a survivor may not have installed the one before. *Restart*: when one more departs,
-a new round begins, since it may be the one who had the missing message. *Decided first*: a view
-without somebody, which can overtake the goals, is put off until they are there and reached. Who has
-delivered more of a departed sender than the goals never installs it; of one who stays it may.
+a new round begins, since it may be the one who had the missing message; and when a round of somebody
+else has taken the coordinator beyond the goals. *Decided first*: a view without somebody, which can
+overtake the goals, is put off until they are there, final and reached. *Ahead*: who has delivered
+more of a departed sender than the goals never installs it; of one who stays it may if its own report
+came too late, not if a later round has taken it further.
 
 A round belongs to its coordinator's address and counter; a survivor follows the latest one and
 answers only members of its view; one of its own counts as well. When that one is given up it goes back
-to the one before it: it has reported to that, too, and hands out nothing until all of them have ended. A survivor whose view is as new as the proposed one does not
-freeze: it reports its view, and the coordinator begins again with a higher number. That is how a
-view that a crashed coordinator sent to some members only is overtaken.
+to the one before it: it has reported to that, too, and hands out nothing until all of them have ended.
+A survivor whose view is as new as the proposed one does not freeze: it reports its view, and the
+coordinator begins again with a higher number. That is how a view that a crashed coordinator sent to
+some members only is overtaken.
 
 A leaver of ours that is still there reports as well: it has its own messages for certain.
 
 Bounded by agree_timeout, twice. Who has not reported by then is silent: the round goes on without
 it, and it is told the goals all the same; unless a view without us came that it is in, and it may have
-gone on with: then the round is given up and begun again after agree_timeout. Who has not fetched by then is not waited for; if that is
-the coordinator itself, what it has is the goal. Both are counted. So one that merely stood still loses
-nothing. Who waits in vain or is beyond the goals stays in its old view, which is counted, too, and
-comes back with a merge; only a merge view waits for no longer than agree_timeout. Who holds and gets
-no view, since its coordinator is gone or cut off, goes on after ``_HOLDS`` times agree_timeout.
+gone on with: then the round is given up and begun again after agree_timeout. Who has not fetched by
+then is not waited for; if that is the coordinator itself, what it has is the goal. Both are counted. So
+one that merely stood still loses nothing. Who waits in vain or is beyond the goals stays in its old
+view, which is counted, too, and comes back with a merge; only a merge view waits for no longer than
+agree_timeout. Who holds and gets no view, since its coordinator is gone or cut off, goes on after
+``_HOLDS`` times agree_timeout.
 
 Views that only add members need no round: who lacks something gets it from its sender.
 
-On the wire: FragHeader (a class every Java member can parse) under protocol id 1026, index = kind,
-id = counter; payloads below. UNICAST3 makes it reliable and keeps a coordinator's word in order.
+On the wire: gms_agree_wire.py.
 
 Source: RELAY.md of the design, "Survivors agree"; virtual synchrony (Birman and Joseph 1987; JGroups
 FLUSH stops senders, here receivers hold). Not in JGroups without FLUSH.
@@ -49,7 +53,6 @@ FLUSH stops senders, here receivers hold). Not in JGroups without FLUSH.
 
 from __future__ import annotations
 
-from enum import IntEnum
 from typing import TYPE_CHECKING, Any, Final
 
 from jgroups_py.address import UUID, Address
@@ -58,37 +61,29 @@ from jgroups_py.errors import RemoteProtocolError
 from jgroups_py.events import Fetch, Freeze, GetDigest, Release, Thaw
 from jgroups_py.headers import FragHeader
 from jgroups_py.message import Flag
-from jgroups_py.structures import read_digest, read_view_digest, write_digest
+from jgroups_py.protocols.gms_agree_wire import (
+    AGREE_ID,
+    Goals,
+    Kind,
+    encode_freeze,
+    encode_goals,
+    encode_report,
+    read_fetch,
+    read_freeze,
+    read_report,
+)
+from jgroups_py.structures import read_view_digest
 from jgroups_py.values import ViewDigest
-from jgroups_py.view import Digest, MergeView, View
-from jgroups_py.wire import Reader, Writer, decode_whole
+from jgroups_py.view import Digest, MergeView, View, ViewId
+from jgroups_py.wire import decode_whole
 
 if TYPE_CHECKING:
     from jgroups_py.protocols.gms import GMS
-
-AGREE_ID: Final = 1026
-"""Protocol id of the rounds."""
-
-Goals = dict[Address, tuple[int, Address]]
-"""Sender -> (highest number to deliver, who has it)."""
-
-MAX_VIEW_ID: Final = 2**62
-"""No group has that many views; higher numbers are garbage, and would use up the numbers."""
 
 _FLAGS = int(Flag.NO_FC)
 _HOLDS: Final = 3
 """Times agree_timeout: for so long a survivor hands out nothing while it waits for the view. A round
 may last twice agree_timeout."""
-
-
-class Kind(IntEnum):
-    FREEZE = 1
-    REPORT = 2
-    FETCH = 3
-    DONE = 4
-    THAW = 5
-    DECIDED = 6
-    VIEW = 7
 
 
 class _Round:
@@ -112,6 +107,8 @@ class _Round:
         """Who was asked and did not report in time."""
         self.fetching: dict[Address, None] | None = None
         """Who still fetches; None: not all have reported."""
+        self.goals: Goals = {}
+        """What was decided."""
         self.before: dict[Address, None] = {}
         """Who was asked in rounds of ours that this one replaced, and is in none of ours now."""
 
@@ -119,9 +116,11 @@ class _Round:
 class _Promise:
     """A round of another coordinator that we have reported to and that has not ended."""
 
-    def __init__(self, number: int, staying: tuple[Address, ...]) -> None:
+    def __init__(self, number: int, staying: tuple[Address, ...], report: Digest) -> None:
         self.number = number
         self.staying = staying
+        self.report = report
+        """How far we had delivered everybody."""
         self.decision: tuple[int, Goals, bool] | None = None
         """What it decided: proposed id, goals, is an answer wanted."""
 
@@ -149,6 +148,8 @@ class Agreement:
         self._owes_done = False
         self._frozen: dict[Address, None] = {}
         self._put_off: tuple[Address, View, Digest | None] | None = None
+        self._handed: ViewId | None = None
+        """The view that was handed over last: its coordinator decides nothing else in that round."""
         self._patience = gms.timer(self._on_patience, "_on_agree_patience")
         self._hold = gms.timer(self._on_hold, "_on_agree_hold")
         """Runs while nothing is handed out here."""
@@ -186,7 +187,7 @@ class Agreement:
             return self._known(view.members) is not None
         lowest_id, staying = self._decided
         other = view.id < lowest_id or any(m not in view for m in staying)
-        return other or self._fetching or self._ahead
+        return other or self._fetching or self._ahead or view.view_id != self._handed
 
     def _on_patience(self) -> None:
         assert self._put_off is not None
@@ -213,6 +214,7 @@ class Agreement:
         self._ended = {m: number for m, number in self._ended.items() if m in members}
         self._promises.clear()
         self._put_off = None
+        self._handed = None
         self._patience.cancel()
         self._hold.cancel()
         self._frozen.clear()
@@ -286,7 +288,7 @@ class Agreement:
         round.reports[me] = report
         gms.trace("agree", step="freeze", departing=departing, asked=tuple(round.asked))
         self._timer.start(gms.patience(timeout))
-        payload = _encode_freeze(round.proposed, staying)
+        payload = encode_freeze(round.proposed, staying)
         for member in round.asked:
             self._send(member, Kind.FREEZE, round.number, payload)
         self._evaluate(round)
@@ -306,7 +308,9 @@ class Agreement:
     def _evaluate(self, round: _Round) -> None:
         if round is not self._round or any(m not in round.reports for m in round.asked):
             return
-        goals: Goals = {}
+        goals = round.goals
+        goals.clear()
+        round.reports[self.gms.local_address] = self._all_known() or Digest()
         for member, report in round.reports.items():
             for sender, (delivered, _) in report.seqnos.items():
                 if sender not in goals or delivered > goals[sender][0]:
@@ -327,7 +331,7 @@ class Agreement:
 
     def _decide(self, round: _Round, goals: Goals) -> None:
         """Tells everybody that stays; who lacks something answers when it has it."""
-        payload = _encode_goals(round.proposed, round.staying, goals)
+        payload = encode_goals(round.proposed, round.staying, goals)
         fetching = round.fetching or {}
         for member in (*round.asked, *round.silent):
             if member in round.staying:
@@ -376,7 +380,8 @@ class Agreement:
             known = self._known(round.staying) or Digest()
             me = self.gms.local_address
             round.fetching = {}
-            self._decide(round, {m: (seqnos[0], me) for m, seqnos in known.seqnos.items()})
+            round.goals = {m: (seqnos[0], me) for m, seqnos in known.seqnos.items()}
+            self._decide(round, round.goals)
         self._finish(round)
 
     def _finish(self, round: _Round) -> None:
@@ -386,15 +391,28 @@ class Agreement:
         if not self.gms.changes.acting:
             self.give_up()
             return
+        if not self._is_at(round.goals):  # a round of another coordinator has taken us elsewhere
+            self.gms.agreements_restarted += 1
+            self._start(round.departing)
+            return
         self.stop()
         self.gms.trace("agree", step="done", departing=round.departing)
         self.gms.changes.make_view(round.departing)
+
+    def _is_at(self, goals: Goals) -> bool:
+        """Have we delivered just that? Of members of the view; who departed before cannot be fetched."""
+        view, known = self.gms.view, self._all_known() or Digest()
+        assert view is not None
+        return all(
+            m not in known or m not in view or known.delivered(m) == goal[0]
+            for m, goal in goals.items()
+        )
 
     def hand_over(self, view: View, payload: bytes) -> None:
         """To those who hold, the multicast comes too late."""
         gms = self.gms
         assert gms.view is not None
-        if gms.config.agree_timeout and self._all_known() is not None:
+        if self._all_known() is not None:
             for member in gms.view:
                 ours = isinstance(member, UUID) and member.is_ours
                 if ours and member in view and member != gms.local_address:
@@ -446,7 +464,9 @@ class Agreement:
                 self._thaw_wanted(src, header.id)
             case Kind.VIEW:
                 content = decode_whole(read_view_digest, payload)
-                if self._hold.armed:  # else the multicast is in its right place
+                self._handed = None if content.view is None else content.view.view_id
+                # Else the multicast is in its right place.
+                if self._hold.armed or self._put_off is not None:
                     self.gms.view_received(src, content)
             case _:
                 raise RemoteProtocolError(f"no kind of message in a round: {header.index}")
@@ -474,7 +494,7 @@ class Agreement:
         else:
             report = self._freeze(staying)
             self._promises.pop(src, None)
-            self._promises[src] = _Promise(number, staying)
+            self._promises[src] = _Promise(number, staying, report or Digest())
         self._report(src, number, report or Digest())
 
     def _thaw_wanted(self, src: Address, number: int) -> None:
@@ -529,7 +549,8 @@ class Agreement:
         known, staying = self._all_known() or Digest(), self._decided[1]
         more = {m: known.delivered(m) - goal[0] for m, goal in goals.items() if m in known}
         behind = any(n < 0 for n in more.values())
-        self._ahead = any(n > 0 and m not in staying for m, n in more.items())
+        strict = self._counted(goals)
+        self._ahead = any(n > 0 and (strict or m not in staying) for m, n in more.items())
         self._owes_done = answer
         self._fetching = answer or behind
         if self._ahead:
@@ -539,12 +560,18 @@ class Agreement:
         else:
             self._take_put_off()
 
+    def _counted(self, goals: Goals) -> bool:
+        """Did our report to the round we follow come in time?"""
+        src, number = self._follows or (None, 0)
+        promise = None if src is None else self._promises.get(src)
+        if promise is None or promise.number != number:
+            return False
+        report = promise.report
+        return all(m in goals and n <= goals[m][0] for m, (n, _) in report.seqnos.items())
+
     def _report(self, to: Address, number: int, digest: Digest) -> None:
         assert self.gms.view is not None
-        w = Writer()
-        w.lz64(self.gms.view.id)
-        write_digest(w, digest)
-        self._send(to, Kind.REPORT, number, w.done())
+        self._send(to, Kind.REPORT, number, encode_report(self.gms.view.id, digest))
 
     def fetched(self) -> None:
         """NAKACK2 has delivered what it was told to fetch."""
@@ -631,62 +658,3 @@ class Agreement:
             assert all(m in gms.view for m in round.departing)
         assert gms.local_address not in self._frozen
         assert not self._promises or (gms.view is not None and self._hold.armed)
-
-
-def _encode_freeze(proposed: int, staying: tuple[Address, ...]) -> bytes:
-    """| lz64 proposed view id | addrs members of the new view that are in the old one |"""
-    w = Writer()
-    w.lz64(proposed)
-    w.addrs(staying)
-    return w.done()
-
-
-def read_freeze(r: Reader) -> tuple[int, tuple[Address, ...]]:
-    """Payload of FREEZE: see ``_encode_freeze``."""
-    return _read_id(r), r.members()
-
-
-def read_report(r: Reader) -> tuple[int, Digest]:
-    """| lz64 id of the survivor's view | digest |"""
-    return _read_id(r), read_digest(r)
-
-
-def read_fetch(r: Reader) -> tuple[int, tuple[Address, ...], Goals]:
-    """Payload of FETCH and DECIDED: see ``_encode_goals``."""
-    return _read_id(r), r.members(), _read_goals(r)
-
-
-def _read_id(r: Reader) -> int:
-    number = r.lz64()
-    if not 0 <= number <= MAX_VIEW_ID:
-        r.fail(f"view id {number}")
-    return number
-
-
-def _encode_goals(proposed: int, staying: tuple[Address, ...], goals: Goals) -> bytes:
-    """| lz64 proposed view id | addrs who stays | goals |"""
-    w = Writer()
-    w.lz64(proposed)
-    w.addrs(staying)
-    _write_goals(w, goals)
-    return w.done()
-
-
-def _write_goals(w: Writer, goals: Goals) -> None:
-    """| i16 count | per sender: addr sender, lz64 seqno, addr holder |"""
-    w.i16(len(goals))
-    for sender, (seqno, holder) in goals.items():
-        w.addr(sender)
-        w.lz64(seqno)
-        w.addr(holder)
-
-
-def _read_goals(r: Reader) -> Goals:
-    goals: Goals = {}
-    for _ in range(r.count(r.i16(), 3, "goals")):
-        sender = r.known_addr("a departed member")
-        seqno = r.lz64()
-        if seqno < 0:
-            r.fail(f"seqno {seqno}")
-        goals[sender] = (seqno, r.known_addr("a holder"))
-    return goals

@@ -19,7 +19,8 @@ While a merge runs no other view is made; members that depart or join meanwhile 
 A coordinator that is just replacing a member refuses; MERGE3 reports again.
 
 Source:  WIRE.md 11.3; JGroups Merger, MergeTask.
-Differs: views that are equal after all are noticed and nothing happens; the digest of a member that
+Differs: views that are equal after all are noticed and nothing happens, also when who had an older
+         one has come to ours until it answers; the digest of a member that
          does not answer is what its coordinator has.
 Limits:  one merge at a time, at most 2 x merge_timeout.
 """
@@ -172,7 +173,8 @@ class Merger:
         accepted = {
             m: answer for m in led.participants if (answer := led.answers.get(m)) is not None
         }
-        if len(accepted) < min(2, len(led.participants)) or gms.local_address not in accepted:
+        few = len(accepted) < min(2, len(led.participants)) or gms.local_address not in accepted
+        if few or (len(accepted) > 1 and len(groups_of(accepted)) == 1):
             gms.merges_cancelled += 1
             gms.trace("merge", step="cancelled", answers=tuple(led.answers))
             self.stop()
@@ -377,18 +379,26 @@ def merged(
 ) -> tuple[MergeView, Digest]:
     """The view and digest of all that answered, the leader's group first."""
     order = sorted(answers, key=lambda m: (m != leader, order_key(m)))
-    members: dict[Address, None] = {}
-    groups: list[View] = []
     seqnos: dict[Address, tuple[int, int]] = {}
     for coordinator in order:
         view, digest = answers[coordinator].view, answers[coordinator].digest
         assert isinstance(view, View) and digest is not None
-        groups.append(View(view.view_id, view.members))
-        members.update(dict.fromkeys(view.members))
         for member in view:
             delivered, received = digest.seqnos[member]
             known = seqnos.get(member, (0, 0))
             seqnos[member] = (max(known[0], delivered), max(known[1], received))
+    groups = groups_of({m: answers[m] for m in order})
     number = max([highest_id, *[g.id for g in groups]]) + 1
-    view = MergeView(ViewId(leader, number), tuple(members), tuple(groups))
-    return view, Digest({m: seqnos[m] for m in members})
+    view = MergeView(ViewId(leader, number), tuple(seqnos), groups)
+    return view, Digest(seqnos)
+
+
+def groups_of(answers: Mapping[Address, ViewDigest]) -> tuple[View, ...]:
+    """The subgroups. Two that answered with the same view are one: somebody left behind has come
+    after the others meanwhile."""
+    groups: dict[ViewId, dict[Address, None]] = {}
+    for answer in answers.values():
+        view = answer.view
+        assert isinstance(view, View)
+        groups.setdefault(view.view_id, {}).update(dict.fromkeys(view.members))
+    return tuple(View(view_id, tuple(members)) for view_id, members in groups.items())

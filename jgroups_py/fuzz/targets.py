@@ -28,7 +28,7 @@ from jgroups_py.packets import (
 )
 from jgroups_py.protocols import relay_wire
 from jgroups_py.protocols.connections import FrameReader
-from jgroups_py.protocols.gms_agree import read_fetch, read_freeze, read_report
+from jgroups_py.protocols.gms_agree_wire import read_fetch, read_freeze, read_report
 from jgroups_py.stackfile import parse_stack, substitute
 from jgroups_py.wire import DEFAULT_VERSION, Reader, decode_whole, make_version
 

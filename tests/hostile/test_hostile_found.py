@@ -24,7 +24,7 @@ from jgroups_py.headers import (
     UnicastType,
 )
 from jgroups_py.message import MessageType
-from jgroups_py.protocols import gms_agree, relay_wire
+from jgroups_py.protocols import gms_agree_wire, relay_wire
 from jgroups_py.protocols.gms import VIEW_REACH
 from jgroups_py.protocols.gms_merge import merge_leader
 from jgroups_py.sim import World
@@ -200,20 +200,20 @@ def test_numbers_of_the_own_site_as_if_of_another(kind: str) -> None:
     assert relay.statistics()["RELAY"]["malformed"] == before + 1
 
 
-@pytest.mark.parametrize("kind", list(gms_agree.Kind))
-def test_a_message_of_a_round_whose_payload_is_a_number(kind: gms_agree.Kind) -> None:
+@pytest.mark.parametrize("kind", list(gms_agree_wire.Kind))
+def test_a_message_of_a_round_whose_payload_is_a_number(kind: gms_agree_wire.Kind) -> None:
     cluster = Cluster(8, "udp.xml")
     other, member, _ = cluster.members
     before = member.statistics()["GMS"]["bad_messages"]
     data = cluster.forged(
-        {gms_agree.AGREE_ID: FragHeader(1, kind, 0)},
+        {gms_agree_wire.AGREE_ID: FragHeader(1, kind, 0)},
         src=other.address,
         dest=member.address,
         payload=5,
         type=MessageType.LONG,
     )
     cluster.deliver(member, data)
-    has_payload = kind not in (gms_agree.Kind.DONE, gms_agree.Kind.THAW)
+    has_payload = kind not in (gms_agree_wire.Kind.DONE, gms_agree_wire.Kind.THAW)
     assert member.statistics()["GMS"]["bad_messages"] == before + has_payload
     cluster.talk()
 

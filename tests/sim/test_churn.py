@@ -46,5 +46,5 @@ def test_the_checker_sees_a_lost_message(monkeypatch: pytest.MonkeyPatch) -> Non
     from jgroups_py.protocols.nakack2_repair import Repair
 
     monkeypatch.setattr(Repair, "_resend", lambda *_: None, raising=True)
-    problems = [p for seed in (200, 208, 210) for p in run_churn(seed).problems]
+    problems = [p for seed in (204, 205, 209) for p in run_churn(seed).problems]
     assert problems

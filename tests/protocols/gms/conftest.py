@@ -36,7 +36,7 @@ from jgroups_py.events import (
 )
 from jgroups_py.headers import FragHeader, GmsHeader
 from jgroups_py.protocols.gms import GMS
-from jgroups_py.protocols.gms_agree import AGREE_ID, Kind
+from jgroups_py.protocols.gms_agree_wire import AGREE_ID, Kind
 from jgroups_py.testing import FakeStack, make_address
 from jgroups_py.view import Digest, View
 
@@ -211,6 +211,16 @@ class Net:
         header = batch.header(AGREE_ID, FragHeader)
         return batch.dest is None or (header is not None and header.index == Kind.VIEW)
 
+    def hand_over(self, to: Node) -> None:
+        """The view that was handed over to ``to`` last comes, late."""
+        source, batch = next(
+            (self.nodes[source], batch)
+            for source, dest, batch in reversed(self.sent)
+            if dest == to.name and self.is_view(batch)
+        )
+        batch.src = source.address
+        to.fake.up(batch)
+
     def _hears(self, target: Node, source: Node) -> bool:
         """NAKACK2 takes multicasts of members only, and nothing of the frozen."""
         view = target.gms.view
@@ -250,7 +260,8 @@ class Net:
             assert source is not None and source.delivered.get(sender, 0) >= seqno
             if not self.reach(source, node):
                 return
-            node.delivered[sender] = seqno
+            if sender in node.gms.view:  # others are not taken from any more
+                node.delivered[sender] = seqno
         node.fake.event_up(Fetched())
 
     def _discover(self, node: Node, requester: str) -> None:

@@ -11,12 +11,13 @@ from jgroups_py.address import UUID
 from jgroups_py.batch import Batch
 from jgroups_py.events import Fetched, Freeze, GetDigest
 from jgroups_py.headers import FragHeader
-from jgroups_py.protocols.gms_agree import (
+from jgroups_py.protocols.gms_agree_wire import (
     AGREE_ID,
     Goals,
     Kind,
-    _encode_freeze,
-    _encode_goals,
+    encode_freeze,
+    encode_goals,
+    read_fetch,
     read_freeze,
 )
 from jgroups_py.values import ViewDigest
@@ -179,6 +180,7 @@ def test_a_view_of_the_round_before_it_does_not_end_ones_own(net: Any, returns: 
     net.pump()
     assert [fetch.goals[a.address] for fetch in b.fetches] == [(5, c.address)]
     b.gms.view_received(a.address, ViewDigest(a.gms.view))
+    net.hand_over(b)
     assert b.view == ("A", "B", "C", "D")
     if returns:
         net.unsuspect("B", "A")
@@ -186,9 +188,49 @@ def test_a_view_of_the_round_before_it_does_not_end_ones_own(net: Any, returns: 
         assert b.gms.view == a.gms.view
     else:
         a.dead = True
+        net.delivered("A", B=5)
         b.fake.event_up(Fetched())
         net.run(0.05)
         assert b.view == c.view == ("B", "C")
+
+
+@pytest.mark.parametrize("further", ["A", "C", None])
+def test_who_has_gone_on_in_a_round_of_its_own_does_not_take_the_view_before_it(
+    net: Any, further: str | None
+) -> None:
+    """B has reported to A's round. In one of its own it hands out what A, or C, sent in A's view; then
+    A turns out alive (merge 21556, 22904)."""
+    a, b, c, d = net.group("ABCD")
+    net.delivered("A", A=2, B=2, C=2)
+    net.delivered("C", A=3, B=3, C=3)
+    d.dead = True
+    net.lose = lambda src, dest, batch: src is a and dest is b and not is_kind(batch, Kind.FREEZE)
+    net.suspect("A", "D")
+    net.run(0.05)
+    assert a.view == c.view == ("A", "B", "C") and b.view == ("A", "B", "C", "D")
+    cannot_fetch(net, b)
+    net.delivered("A", A=5, C=5)
+    net.delivered("C", A=4, C=4)
+    net.suspect("B", "A", "D")
+    net.pump()
+    assert len(b.fetches) == 1
+    if further is not None:
+        b.delivered[net.nodes[further].address] += 1
+    net.unsuspect("B", "A")
+    net.lose = lambda src, dest, batch: False
+    goals = next(
+        batch for source, dest, batch in net.sent if is_kind(batch, Kind.DECIDED) and dest == "B"
+    )
+    goals.src = a.address
+    b.fake.up(goals)
+    net.hand_over(b)
+    net.run(0.05)
+    assert (b.gms.view == a.gms.view) == (further is None)
+    assert b.gms.agreement._ahead == (further is not None)
+    if further is not None:
+        net.merge("A", "B")
+        net.run(0.2)
+        assert b.gms.view == a.gms.view and set(b.view) == {"A", "B", "C"}
 
 
 def test_joins_do_not_need_a_round(net: Any) -> None:
@@ -340,7 +382,7 @@ def test_it_can_be_switched_off(net: Any) -> None:
     net.suspect("A", "D")
     net.run(0.1)
     assert a.view == b.view == ("A", "B", "C")
-    assert {kind for _, _, kind in rounds(net)} == {Kind.DECIDED}, "nobody is asked"
+    assert {kind for _, _, kind in rounds(net)} == {Kind.DECIDED, Kind.VIEW}, "nobody is asked"
     assert b.fetches == []
 
 
@@ -375,6 +417,8 @@ def test_a_view_that_overtakes_the_decision_waits_for_it(net: Any) -> None:
     a.delivered[d.address] = 7  # A still keeps what is not stable
     c.fake.up(late)
     net.run(0.1)
+    assert c.view == ("A", "B", "C", "D"), "other goals may come until the view is handed over"
+    net.hand_over(c)
     assert c.view == ("A", "B", "C") and c.fetches[-1].goals[d.address] == (7, a.address)
 
 
@@ -399,6 +443,7 @@ def test_a_decision_for_others_does_not_count(net: Any) -> None:
     a, b, c, d = net.group("ABCD")
     b.gms.agreement._follows = (a.address, 1)
     b.gms.agreement._decided = 9, (a.address, b.address, c.address)
+    b.gms.agreement._handed = ViewId(a.address, 9)
     view = View(ViewId(a.address, 9), (a.address, b.address))
     b.gms.view_received(a.address, ViewDigest(view))
     assert b.view == ("A", "B", "C", "D")
@@ -408,6 +453,76 @@ def test_a_decision_for_others_does_not_count(net: Any) -> None:
     b.gms.agreement._decided = 9, (a.address, b.address)
     b.gms.view_received(a.address, ViewDigest(view))
     assert b.view == ("A", "B") and d.address not in b.gms.view
+
+
+@pytest.mark.parametrize("silent", [True, False])
+def test_a_coordinator_that_has_gone_on_meanwhile_decides_anew(net: Any, silent: bool) -> None:
+    """A round of B, which it has given up on, has taken A further (merge 27153): while A waits for the
+    silent C to report, or for C to fetch."""
+    a, b, c, d = net.group("ABCD")
+    b.dead = d.dead = True
+    net.delivered("B", A=5, C=5 if silent else 4)
+    if silent:
+        c.deaf = True
+    else:
+        cannot_fetch(net, c)
+    net.suspect("A", "B", "D")
+    net.pump()
+    assert bool(c.fetches) != silent
+    net.delivered("B", A=8)
+    if silent:
+        net.run(a.gms.config.agree_timeout + 0.05)
+    else:
+        net.delivered("B", C=5)
+        c.fake.event_up(Fetched())
+    net.pump()
+    c.deaf = False
+    told = [batch.payloads[0] for _, dest, batch in net.sent if dest == "C" and is_decision(batch)]
+    goals = decode_whole(read_fetch, told[-1])[2]
+    assert goals[b.address] == (8, a.address)
+    assert a.gms.agreements_restarted == (0 if silent else 1)
+
+
+def test_what_is_remembered_of_who_departed_before_holds_nobody_up(net: Any) -> None:
+    """C knows more of it than A does, and nobody can fetch it any more (merge 28608)."""
+    a, b, c, d, e = net.group("ABCDE")
+    e.dead = True
+    net.suspect("A", "E")
+    net.run(0.05)
+    net.delivered("E", A=0, B=1, C=1)
+    d.dead = True
+    net.suspect("A", "D")
+    net.run(0.05)
+    assert a.view == b.view == c.view == ("A", "B", "C")
+    assert a.gms.agreements_restarted == 0
+
+
+def is_decision(batch: Batch) -> bool:
+    return is_kind(batch, Kind.FETCH) or is_kind(batch, Kind.DECIDED)
+
+
+def test_goals_that_were_given_up_do_not_let_the_view_in(net: Any) -> None:
+    """A could not fetch what D had said to have; B, which comes late, has it (merge 25628)."""
+    a, b, c, _d = net.group("ABCD")
+    net.delivered("D", A=5, B=7, C=5, D=7)
+    cannot_fetch(net, a, c)
+    later: list[Batch] = []
+
+    def keep(src: Any, dest: Any, batch: Batch) -> bool:
+        if src is a and dest is b and AGREE_ID in batch.headers:
+            later.append(batch)
+            return True
+        return False
+
+    net.lose = keep
+    net.leave("D")
+    net.run(3 * a.gms.config.agree_timeout)
+    assert a.view == c.view == ("A", "B", "C") and b.view == ("A", "B", "C", "D")
+    for batch in later:
+        batch.src = a.address
+        b.fake.up(batch)
+    net.run(0.05)
+    assert b.view == ("A", "B", "C", "D") and b.gms.agreement._ahead
 
 
 def test_who_turns_out_alive_in_the_round_is_listened_to_again(net: Any) -> None:
@@ -458,9 +573,9 @@ def test_what_the_end_of_a_round_has_overtaken_does_not_freeze(
     sent = freeze_to(net, "B", 0)
     proposed, staying = decode_whole(read_freeze, sent.payloads[0])
     if kind is Kind.FREEZE:
-        payload = _encode_freeze(proposed + joined, staying)
+        payload = encode_freeze(proposed + joined, staying)
     else:
-        payload = _encode_goals(proposed + joined, staying, {})
+        payload = encode_goals(proposed + joined, staying, {})
     first = sent.header(AGREE_ID, FragHeader)
     assert first is not None
     header = FragHeader(first.id, kind, 0)
@@ -662,7 +777,7 @@ def test_fetched_without_a_round_is_ignored(net: Any) -> None:
 
 
 def test_goals_are_read_as_they_were_written() -> None:
-    from jgroups_py.protocols.gms_agree import _read_goals, _write_goals
+    from jgroups_py.protocols.gms_agree_wire import read_goals, write_goals
     from jgroups_py.testing import make_address
     from jgroups_py.wire import decode_whole, encode_whole
 
@@ -670,4 +785,4 @@ def test_goals_are_read_as_they_were_written() -> None:
         make_address(1): (5, make_address(2)),
         make_address(3): (2**40, make_address(1)),
     }
-    assert decode_whole(_read_goals, encode_whole(_write_goals, goals)) == goals
+    assert decode_whole(read_goals, encode_whole(write_goals, goals)) == goals

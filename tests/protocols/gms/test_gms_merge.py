@@ -8,7 +8,7 @@ import pytest
 
 from jgroups_py.address import Address
 from jgroups_py.batch import Batch
-from jgroups_py.events import HoldStability, MergeViews
+from jgroups_py.events import GetDeparted, HoldStability, MergeViews
 from jgroups_py.headers import GmsHeader, GmsType
 from jgroups_py.message import Flag
 from jgroups_py.protocols.gms import GMS
@@ -135,6 +135,65 @@ def test_a_stale_member_that_is_no_coordinator_comes_back(net: Any) -> None:
     net.run(0.2)
     assert a.gms.view == b.gms.view == c.gms.view and c.view == ("A", "B", "C")
     assert isinstance(c.gms.view, MergeView)
+
+
+def test_who_has_come_after_the_others_by_itself_is_not_merged(net: Any) -> None:
+    """C's view came while the merge went on: that both answered with is no second subgroup, whose
+    messages would be passed over (merge 21318)."""
+    a, b, c, d = net.group("ABCD")
+    net.lose = lambda src, dest, batch: dest is c and net.is_view(batch)
+    d.dead = True
+    net.suspect("A", "D")
+    net.run(0.1)
+    assert a.view == ("A", "B", "C") and c.view == ("A", "B", "C", "D")
+    net.delivered("C", A=3, B=3, C=4)
+    views = {a.address: a.gms.view, c.address: c.gms.view}
+    net.lose = lambda src, dest, batch: False
+    net.hand_over(c)
+    a.fake.event_up(MergeViews(views))
+    net.run(0.2)
+    assert a.gms.merges_cancelled == 1 and not a.gms.merger.busy and not c.gms.merger.busy
+    assert a.view == b.view == c.view == ("A", "B", "C")
+    assert a.delivered[c.address] == 3, "it is still to come"
+
+
+@pytest.mark.parametrize(
+    ("number", "departed", "taken"), [(5, "C", False), (4, "C", True), (5, "", True)]
+)
+def test_a_view_that_a_merge_went_before_is_not_taken(
+    net: Any, number: int, departed: str, taken: bool
+) -> None:
+    """C had gone from B's view, and comes back in one of A's: A has been merged with C meanwhile, and B
+    does not know where C's messages go on (merge 24273)."""
+    a, b, c = net.group("ABC")
+    c.dead = True
+    net.suspect("A", "C")
+    net.run(0.1)
+    assert b.view == ("A", "B") and b.gms.view.id == 3
+    asked: list[tuple[Address, ...]] = []
+
+    def gone(query: GetDeparted) -> tuple[Address, ...]:
+        asked.append(query.members)
+        return tuple(net.nodes[name].address for name in departed)
+
+    b.fake.answers[GetDeparted] = gone
+    view = View(ViewId(a.address, number), (a.address, b.address, c.address))
+    b.gms.view_received(a.address, ViewDigest(view))
+    assert (b.gms.view == view) == taken
+    assert asked == ([] if number == 4 else [(c.address,)])
+
+
+def test_groups_that_answer_with_the_same_view_are_one() -> None:
+    mine, other = ViewId(A, 3), ViewId(D, 3)
+    answers = {
+        A: ViewDigest(View(mine, (A, B)), Digest({A: (1, 1), B: (2, 2)})),
+        C: ViewDigest(View(mine, (C,)), Digest({C: (3, 3)})),
+        D: ViewDigest(View(other, (D,)), Digest({D: (4, 4)})),
+    }
+    view, digest = merged(A, answers, 3)
+    assert view.members == (A, B, C, D)
+    assert view.subgroups == (View(mine, (A, B, C)), View(other, (D,)))
+    assert digest == Digest({A: (1, 1), B: (2, 2), C: (3, 3), D: (4, 4)})
 
 
 def test_equal_views_are_not_merged(net: Any) -> None:
