@@ -28,6 +28,9 @@ LOOK_SECONDS: Final = 0.25
 """Between two looks whether something is reached."""
 FLOOD_MAX: Final = 400_000
 """Credits above that are not used up: it takes too long. Schedules are drawn below."""
+SETTLE_SECONDS: Final = 3.0
+"""A member that was suspected before the repair may still be excluded for so long: an answer of its may
+be on its way on a link as slow as it was."""
 PIECES: Final = 4
 """In so many messages all credits are used up."""
 
@@ -47,6 +50,7 @@ class Healer:
         self._repair()
         done = (
             self._reach("no common view", self._views)
+            and self._settled()
             and self._reach("sites differ", self._epochs)
             and self._messages()
             and self._credits()
@@ -152,6 +156,10 @@ class Healer:
             if not self.world.views_agree(core):
                 return "; ".join(f"{m.name} has {' '.join(m.view_names)}" for m in core)
         return None
+
+    def _settled(self) -> bool:
+        self.world.run_for(SETTLE_SECONDS)
+        return self._reach("no common view", self._views)
 
     def _epochs(self) -> str | None:
         """Who has not heard yet that its site is primary now keeps nothing for others."""
