@@ -626,8 +626,12 @@ class UNICAST3(Protocol):
         # Who still has us in its view may send what was not acked again, however late.
         long_ago = min(idle, self.now - config.departed_remembered)
         for src, incoming in list(self._incoming.items()):
-            if src not in members and incoming.used_at <= long_ago:
+            if src in members or incoming.used_at > idle:
+                continue
+            if incoming.used_at <= long_ago:
                 self._forget(src, incoming)
+            else:
+                incoming.window.forget_pending()  # nobody is left to fill its gaps
         for src, (asked, _) in list(self._unknown.items()):
             if asked <= idle:
                 del self._unknown[src]

@@ -488,6 +488,21 @@ def test_who_still_has_us_in_its_view_delivers_nothing_twice() -> None:
     assert count(stack, "connections_in") == 0
 
 
+def test_gaps_of_strangers_are_not_asked_for_any_more_when_they_are_silent() -> None:
+    """It may hear nobody (membership 23600); how far it was is remembered all the same."""
+    stack = fake(conn_expiry_timeout=2.0, conn_close_timeout=5.0, departed_remembered=100.0)
+    stack.up(data(1, start=True, src=D))
+    stack.up(data(3, src=D))
+    stack.advance(12)
+    assert sent(stack, UnicastType.XMIT_REQ) != []
+    assert (count(stack, "pending"), count(stack, "connections_in")) == (0, 1)
+    stack.advance(30)
+    assert sent(stack, UnicastType.XMIT_REQ) == []
+    stack.take_up()
+    stack.up(data(1, 2, src=D))
+    assert got(stack, D) == [2]
+
+
 def test_an_oob_message_of_a_member_that_left_is_not_delivered_again() -> None:
     stack = receiving()
     stack.up(data(3, flags=Flag.OOB))
