@@ -154,8 +154,8 @@ class Repair:
             if found < high - low + 1:
                 nak.not_found += high - low + 1 - found
                 nak.trace("not_found", asker=asker, sender=src, seqno=low, last=high)
-                if low <= sender.purged:
-                    gone = min(high, sender.purged)
+                if low <= sender.forgotten:
+                    gone = min(high, sender.forgotten)
         ours = isinstance(asker, UUID) and asker.is_ours
         # Whom we took for dead does not know yet that it was: a merge tells where to begin.
         if gone and sender is nak.own and ours and nak.view is not None and asker in nak.view:

@@ -25,6 +25,11 @@ class Sender:
         self.holder: Address | None = None
         """Frozen or held: who has what is missing up to the goal."""
 
+    @property
+    def forgotten(self) -> int:
+        """Up to here nothing is kept. A run that is stable in part is kept as a whole."""
+        return self.kept.first - 1 if self.kept else self.purged
+
 
 class Left(NamedTuple):
     """What is remembered of a sender that has departed."""

@@ -511,6 +511,17 @@ def test_who_asks_for_what_we_have_forgotten_hears_that_it_is_gone() -> None:
     assert told_gone(stack) == [], "not to whom we have excluded: a merge will tell it"
 
 
+def test_what_is_stable_and_kept_all_the_same_is_not_gone() -> None:
+    stack = joined(A, B, C)
+    for first, last in ((1, 2), (3, 6)):
+        stack.down(Batch(None, [b"%d" % n for n in range(first, last + 1)], {}))
+        stack.up(data(A, first, last))
+    stack.event_down(Stable(digest(a=4, b=0, c=0)))
+    stack.take_down()
+    stack.up(request(B, A, *range(1, 7)))
+    assert told_gone(stack) == [(B, 2)]
+
+
 def test_nobody_says_of_others_that_something_is_gone_nor_to_java() -> None:
     stack = joined(A, B, C, JAVA)
     stack.up(data(B, 1, 3))
