@@ -474,7 +474,11 @@ class Bridge:
         self._tell(session, BridgeGap({origin: upto}, False))
 
     def acknowledge(self, lowest: Mapping[str, Mapping[bytes, int]]) -> None:
-        """All members here have ``lowest``: tell the relays of those sites what is new of it."""
+        """All members here have ``lowest``: tell the relays of those sites what is new of it. What was
+        asked back of it, since somebody lacked it, has come by other ways."""
+        for site, numbers in lowest.items():
+            forwarded = self.forwarded.get(site, {})
+            raise_to(forwarded, {o: n for o, n in numbers.items() if o in forwarded})
         for session in self.sessions.values():
             numbers = lowest.get(session.site)
             if not numbers:
@@ -528,7 +532,8 @@ class Bridge:
                     self._on_have(session, record)
                 case Ack(numbers=numbers):
                     known = dict.fromkeys(self.relay.known_origins())
-                    raise_to(session.acked, {o: n for o, n in numbers.items() if o in known})
+                    session.acknowledged({o: n for o, n in numbers.items() if o in known})
+                    self.pump(session)
                     self.relay.wake()
                 case Leaving():
                     session.leaving = True

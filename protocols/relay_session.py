@@ -3,6 +3,7 @@
 member on the bridge          ask; nothing is sent before the answer
 answer                        sets the cursor; what is above is replayed, then new ones follow
 "I have less"                 moves the cursor back
+acknowledgement               moves it on, where it was moved back
 number missing in the buffer  stalled; after `gap_wait` a GAP moves the cursor on
 """
 
@@ -107,6 +108,17 @@ class Session:
                 self.stalled.pop(origin, None)
                 moved = True
         return moved
+
+    def acknowledged(self, numbers: Mapping[bytes, int]) -> None:
+        """All of its site have them: what it asked back for has come, or was given up, by other ways."""
+        for origin, number in numbers.items():
+            if number > self.acked.get(origin, 0):
+                self.acked[origin] = number
+            if self.ready and number > self.cursor.get(origin, 0):
+                self.cursor[origin] = number
+                self.stalled.pop(origin, None)
+                if number >= self.replay_to.get(origin, 0):
+                    self.replay_to.pop(origin, None)
 
     @property
     def replaying(self) -> int:

@@ -17,6 +17,7 @@ from jgroups_py.protocols.relay_wire import (
     CollectAsk,
     Forget,
     Known,
+    Lack,
     Snapshot,
     StillKnown,
     decode_bridged,
@@ -341,6 +342,26 @@ def test_who_is_behind_and_does_not_notice_gets_it_after_a_while() -> None:
     member.relay.reporting.soon()
     net.settle(10)
     assert got(net, "O", "T") == [[1, 2, 3]]
+
+
+def test_what_was_asked_back_and_has_come_by_other_ways_holds_nothing_up() -> None:
+    """T lacked what a GAP passed over a moment later; all have it, and nobody keeps it any more (all 8801)."""
+    net = started()
+    net.send("O", 3)
+    net.settle(30)
+    origin, relay = id_of(net, "O"), net.members["Y"].relay
+    relay.home.on_lack(net.members["T"].id, Lack("NYC", {origin: 1}))
+    net.deliver()
+    session = session_of(net.members["R"])
+    assert (session.cursor[origin], session.acked[origin]) == (1, 1) and origin in session.stalled
+    for name in "YZT":
+        net.members[name].relay.reporting.view_changed()
+        net.members[name].relay.reporting.soon()
+    net.settle(2)
+    assert (session.cursor[origin], session.acked[origin]) == (3, 3) and not session.stalled
+    net.send("O")
+    net.settle(2)
+    assert got(net, "O", "Y", "Z", "T") == [[1, 2, 3, 4]] * 3
 
 
 # --- gaps
