@@ -476,9 +476,9 @@ class Bridge:
     def acknowledge(self, lowest: Mapping[str, Mapping[bytes, int]]) -> None:
         """All members here have ``lowest``: tell the relays of those sites what is new of it. What was
         asked back of it, since somebody lacked it, has come by other ways."""
-        for site, numbers in lowest.items():
+        for site, all_have in lowest.items():
             forwarded = self.forwarded.get(site, {})
-            raise_to(forwarded, {o: n for o, n in numbers.items() if o in forwarded})
+            raise_to(forwarded, {o: n for o, n in all_have.items() if o in forwarded})
         for session in self.sessions.values():
             numbers = lowest.get(session.site)
             if not numbers:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from jgroups_py.address import Address
+from jgroups_py.machine import Machine
 from jgroups_py.packets import Packet, decode_packet
 from jgroups_py.ports import Endpoint, Handle
 from jgroups_py.protocol import Protocol
@@ -120,7 +121,9 @@ class World:
         incarnation = self._incarnations.get(key, 0) + 1
         self._incarnations[key] = incarnation
         address = self.host_address(site, name)
-        machine = CheckedMachine(
+        # One that notes what was entered, only where somebody looks at it: it would note for ever.
+        kind = CheckedMachine if self.check else Machine
+        machine = kind(
             name,
             random=random.Random(f"{self.seed}/member/{key}#{incarnation}"),
             now=self.clock.now,
@@ -182,8 +185,9 @@ class World:
 
     def after_step(self, host: Host) -> None:
         """Called after each step of each host."""
-        if self.check:
-            host.machine.check_step()
+        machine = host.machine
+        if isinstance(machine, CheckedMachine):
+            machine.check_step()
         for watch in self.after_each_step:
             watch(host)
 

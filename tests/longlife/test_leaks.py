@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from jgroups_py.batch import Batch
 from jgroups_py.events import Event
 from jgroups_py.longlife.tables import roots_of, walk
@@ -96,6 +98,19 @@ def test_peers_that_refused_long_ago_are_not_remembered() -> None:
         assert connection is not None
         fake.machine.handle([ConnectFailed(connection.handle, True, "refused")], float(n * 60))
     assert len(connections._refused) == 1
+
+
+@pytest.mark.parametrize("check", [True, False])
+def test_what_a_step_has_entered_is_not_noted_for_ever(check: bool) -> None:
+    """Nobody looked at it where nothing is checked after each step, as in a day of churn: every stack of
+    the bridge that was ever opened stayed."""
+    world = World(1, check=check)
+    members = [world.start(name, "sim.xml", "test") for name in "AB"]
+    assert world.run_until(lambda: world.views_agree(members), limit=10)
+    world.run_for(60)
+    member = members[0]
+    found = walk(roots_of(member.host.machine), (world, member, member.host)).lengths
+    assert not any(length for name, length in found.items() if "_touched" in name)
 
 
 def test_the_world_forgets_a_member_that_vanished() -> None:
