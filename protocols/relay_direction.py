@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from jgroups_py.errors import LocalProtocolError
 from jgroups_py.protocols.relay_session import Session
-from jgroups_py.protocols.relay_state import ALL, Epoch
-from jgroups_py.protocols.relay_wire import Cut, PromoteAsk
+from jgroups_py.protocols.relay_state import ALL, Epoch, Numbers
+from jgroups_py.protocols.relay_wire import Cut, Known, PromoteAsk
 
 if TYPE_CHECKING:
     from jgroups_py.protocols.relay import RELAY
@@ -88,6 +88,17 @@ class Direction:
             relay.state.base = dict(base)
             for origin, number in base.items():
                 relay.state.trimmed[origin] = max(number, relay.state.trimmed.get(origin, 0))
+        relay.multicast(lambda serial: Cut(serial, epoch, numbers))
+
+    def repeat(self, known: Iterable[Known]) -> None:
+        """After a merge: somebody whose half has not heard of the epoch, and does not collect."""
+        relay = self.relay
+        epoch = relay.announced
+        if all(one.epoch >= epoch for one in known):
+            return
+        numbers: Numbers = {}
+        if relay.state.relays(epoch):  # who is not named would be forgotten there
+            numbers = {**dict.fromkeys(relay.state.delivered, 0), **relay.state.base}
         relay.multicast(lambda serial: Cut(serial, epoch, numbers))
 
     def on_cut(self, cut: Cut) -> None:

@@ -166,6 +166,7 @@ class Holding:
             own = relay.state.site_digest
             relay.bridge.forwarded = minimum([own, *collect.site_digests])
             relay.announced = max(relay.announced, relay.state.epoch)
+            relay.direction.repeat(collect.answers.values())
             relay.home.trim_all = True
             relay.home.forget_again()
             if relay.bridge.is_open:

@@ -364,6 +364,23 @@ def test_what_was_asked_back_and_has_come_by_other_ways_holds_nothing_up() -> No
     assert got(net, "O", "Y", "Z", "T") == [[1, 2, 3, 4]] * 3
 
 
+def test_after_a_merge_everybody_lives_in_the_same_epoch() -> None:
+    """T's half has not heard of the promotion, and T is no holder: it asks nobody (all 1033)."""
+    net = started(primary="NYC", buffering_members=1)
+    net.partition("SFO", "YZ", "T")
+    net.members["Y"].relay.promote()
+    net.settle(2)
+    behind = net.members["T"].relay
+    behind.state.epoch = behind.announced = (0, "NYC")
+    net.merge("SFO")
+    net.settle(10)
+    assert {m.relay.state.epoch for m in net.alive()} == {(1, "SFO")}
+    assert not behind.is_holder
+    net.send("T", 2)
+    net.settle(10)
+    assert got(net, "T", "R", "O") == [[1, 2], [1, 2]]
+
+
 # --- gaps
 
 
