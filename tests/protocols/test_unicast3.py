@@ -519,10 +519,12 @@ def test_an_oob_message_of_a_member_that_left_is_not_delivered_again() -> None:
 def test_what_comes_on_an_unknown_connection_is_forgotten_in_the_end() -> None:
     """There is no other connection here that is looked after (membership 22908)."""
     stack = fake(conn_expiry_timeout=2.0, conn_close_timeout=5.0)
+    protocol = stack.protocol
+    assert isinstance(protocol, UNICAST3)
     stack.up(data(2, src=D))
-    assert len(stack.protocol._unknown) == 1
+    assert list(protocol._unknown) == [D]
     stack.advance(15)
-    assert stack.protocol._unknown == {}
+    assert list(protocol._unknown) == []
 
 
 def test_of_strangers_only_the_newest_connections_are_remembered() -> None:

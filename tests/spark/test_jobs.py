@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -277,6 +278,8 @@ def test_how_far_a_job_is(
         words = ["spark", "load", data, "--path", "/m/{id}", "--members", member.place]
         from jgroups_py.tools.cli import run
 
+        # Where the job is done before the first look there is nothing to show.
+        monkeypatch.setattr("jgroups_py.spark.progress.Watch", partial(Watch, every=0.01))
         assert run([*words, "--token-file", token_file]) == 0
         out, err = capsys.readouterr()
         assert json.loads(out.strip().splitlines()[-1]) == {"rows": 20_000}

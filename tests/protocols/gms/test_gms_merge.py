@@ -185,7 +185,7 @@ def test_a_view_that_a_merge_went_before_is_not_taken(
 
 def test_groups_that_answer_with_the_same_view_are_one() -> None:
     mine, other = ViewId(A, 3), ViewId(D, 3)
-    answers = {
+    answers: dict[Address, ViewDigest] = {
         A: ViewDigest(View(mine, (A, B)), Digest({A: (1, 1), B: (2, 2)})),
         C: ViewDigest(View(mine, (C,)), Digest({C: (3, 3)})),
         D: ViewDigest(View(other, (D,)), Digest({D: (4, 4)})),
