@@ -25,6 +25,7 @@ Limits:  a live member that answers later than that is still expelled. At most o
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -89,6 +90,11 @@ class VERIFY_SUSPECT2(Protocol):
         """Those of them that did not have to be waited for, because their death was proved."""
         self.refuted = 0
         """Suspicions answered by the suspect."""
+
+    @property
+    def gone(self) -> Collection[Address]:
+        """Suspected members that are proved dead, until they are confirmed or answer."""
+        return self._gone.keys()
 
     def stop(self) -> None:
         self._silence.cancel()

@@ -17,6 +17,7 @@ from jgroups_py.explore.schedule import Schedule, Step
 from jgroups_py.sim import Member
 from jgroups_py.sim.checkers import Problem
 from jgroups_py.sim.checkers_bounds import Bounds
+from jgroups_py.sim.checkers_deaths import Deaths
 from jgroups_py.sim.relay_oracle import Violation
 from jgroups_py.sim.world import Watcher
 
@@ -74,8 +75,8 @@ class _Player:
 
     def run(self) -> Outcome:
         scene, world = self.scene, self.scene.world
-        bounds = Bounds(scene.checker)
-        world.after_each_step.append(bounds.after_step)
+        for looks in (Bounds(scene.checker), Deaths(scene.checker)):
+            world.after_each_step.append(looks.after_step)
         try:
             self._first_phase()
             if not scene.checker.problems:

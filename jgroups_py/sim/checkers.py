@@ -7,6 +7,7 @@ One file per family:
     checkers_views      view_order, view_holder, view_identity
     checkers_stream     stream: views, messages and states stand in one order that makes sense
     checkers_bounds     bounds: configured limits are kept
+    checkers_deaths     death: nobody alive is taken for proved dead
     checkers_rest       what still waits when nothing should
     checkers_tables     leftovers: nothing remembers a member that has gone
     relay_oracle        RELAY's invariants, and its guarantee

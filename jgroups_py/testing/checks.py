@@ -41,6 +41,7 @@ CHECKS: Final[dict[str, str]] = {
     "view_holder": "every view contains its holder, and nobody twice",
     "view_identity": "the same view id means the same members everywhere",
     "bounds": "what a stack's settings limit stays within the limits",
+    "death": "nobody alive is taken for proved dead, however it is paused or cut off",
     "healing": "when faults end there is one view, everybody has every message, nothing waits "
     "in a buffer",
     "credits": "after all that, twice the credits of flow control can be sent",

@@ -28,6 +28,7 @@ from jgroups_py.message import Flag, Message
 from jgroups_py.protocol import Protocol
 from jgroups_py.sim import Member, World
 from jgroups_py.sim.checkers_bounds import Bounds
+from jgroups_py.sim.checkers_deaths import Deaths
 from jgroups_py.testing.checks import CHECKS, Always, Invariant, checked
 from jgroups_py.testing.parts import Part, Parts
 from jgroups_py.testing.scene import KitHealer, KitScene, NoHealer
@@ -231,7 +232,8 @@ class SimCluster:
         if self._scene is not None:
             raise ConfigError("a cluster is used once: make a new one")
         scene = self._stage(self.schedule, None)
-        scene.world.after_each_step.append(Bounds(scene.checker).after_step)
+        for looks in (Bounds(scene.checker), Deaths(scene.checker)):
+            scene.world.after_each_step.append(looks.after_step)
 
     def close(self) -> None:
         """Ends all members at once. What they received can still be looked at."""

@@ -11,8 +11,9 @@ import pytest
 from jgroups_py.address import Address
 from jgroups_py.batch import Batch
 from jgroups_py.errors import ConfigError
-from jgroups_py.events import Event, StateReceived, ViewChange
+from jgroups_py.events import Event, StateReceived, Suspect, ViewChange
 from jgroups_py.protocol import Protocol
+from jgroups_py.protocols.verify_suspect2 import VERIFY_SUSPECT2
 from jgroups_py.testing import CHECKS, PropertyViolated, SimCluster, make_address
 from jgroups_py.view import View
 
@@ -116,6 +117,16 @@ class Hoards(Sound):
         return {"incomplete": 1000 if self.mine else 0, "incomplete_bytes": 0}
 
 
+class Slanders(Sound):
+    """Says that the sender is dead, as a failure detector that has proved it."""
+
+    def broken(self, batch: Batch) -> None:
+        verify = self.stack.find(VERIFY_SUSPECT2)
+        if verify is not None and batch.src is not None:
+            verify.event_up(Suspect((batch.src,), True))
+        self.pass_up(batch)
+
+
 class Again(Sound):
     def views(self, view: View) -> list[View]:
         return [view, view]
@@ -190,6 +201,7 @@ PLANTED: list[tuple[str, type[Protocol], Script]] = [
     ("view_holder", Without, multicasts),
     ("view_identity", Invents, multicasts),
     ("bounds", Hoards, multicasts),
+    ("death", Slanders, multicasts),
     ("healing", Forgets, rest),
     ("credits", Keeps, rest),
     ("leftovers", Remembers, rest_without_one),

@@ -10,9 +10,12 @@ import pytest
 
 from jgroups_py.address import UUID, Address
 from jgroups_py.batch import Batch, Credit
+from jgroups_py.events import Suspect
+from jgroups_py.protocols.verify_suspect2 import VERIFY_SUSPECT2
 from jgroups_py.sim import Member, World
 from jgroups_py.sim.checkers import Checker
 from jgroups_py.sim.checkers_bounds import Bounds
+from jgroups_py.sim.checkers_deaths import Deaths
 from jgroups_py.sim.checkers_rest import waiting
 from jgroups_py.sim.checkers_tables import leftovers
 from jgroups_py.view import MergeView, View, ViewId
@@ -303,6 +306,30 @@ def test_bounds_of_a_protocol(world: World, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(NAKACK2, "statistics", lambda self: {"pending": 10**9})
     bounds.look(world.member("A"))
     assert [p.check for p in checker.problems] == ["bounds"]
+
+
+@pytest.mark.parametrize("fate", ["alive", "paused", "dead", "leaving"])
+def test_a_living_member_that_is_taken_for_proved_dead(world: World, fate: str) -> None:
+    checker = Checker()
+    a, b = world.member("A"), world.member("B")
+    for member in (a, b):
+        checker.watch(member)
+    world.after_each_step.append(Deaths(checker).after_step)
+    world.run_for(5)
+    match fate:
+        case "paused":
+            b.pause()
+        case "dead":
+            b.crash()
+        case "leaving":
+            b.leave()
+    verify = a.stack.find(VERIFY_SUSPECT2)
+    assert verify is not None
+    a.act(lambda: verify.event_up(Suspect((b.address,))))
+    assert checker.problems == [], "silence is not judged"
+    a.act(lambda: verify.event_up(Suspect((b.address,), True)))
+    lives = fate in ("alive", "paused")
+    assert {p.check for p in checker.problems} == ({"death"} if lives else set())
 
 
 @pytest.mark.parametrize("apart", ["", "merged", "sender", "receiver"])
