@@ -151,8 +151,14 @@ class _Draw:
             mix[do] = weight * self.random.choice([0, 1, 1, 2, 3])
         if not any(mix.values()):
             mix = MIXES[kind]
-        faults = FaultDraw(self.random, [s.name for s in sites], seconds, MOMENTS[kind])
-        return faults.steps(mix, self.random.randint(8, 18))
+        names = [site.name for site in sites]
+        faults = FaultDraw(self.random, names, seconds, MOMENTS[kind])
+        found = faults.steps(mix, self.random.randint(8, 18))
+        # From a generator of their own: what else a seed means is as it was before there were resets.
+        own = random.Random(f"{self.seed}/resets/{self.profile}")
+        faults = FaultDraw(own, names, seconds, MOMENTS[kind])
+        resets = [faults.step("reset") for _ in range(own.choice([0, 0, 1, 3]))]
+        return tuple(sorted([*found, *resets], key=lambda step: step.at))
 
 
 def _name(number: int) -> str:

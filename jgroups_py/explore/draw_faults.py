@@ -71,7 +71,9 @@ class FaultDraw:
         options: dict[str, Any] = getattr(self, f"_{kind}")()
         after = None
         chance = (
-            0.5 if kind in ("crash", "vanish", "leave", "pause", "fail_site", "cut", "wan") else 0.1
+            0.5
+            if kind in ("crash", "vanish", "leave", "pause", "fail_site", "cut", "wan", "reset")
+            else 0.1
         )
         if not timed and self.random.random() < chance:
             after = self._after(kind, options)
@@ -182,6 +184,15 @@ class FaultDraw:
             "seconds": round(rng.uniform(0.1, 6), 3),
             "gap": rng.choice([0, 0.01, 0.3]),
             "how": rng.choice(["same", "reverse"]),
+        }
+
+    def _reset(self) -> dict[str, Any]:
+        rng = self.random
+        return {
+            "who": self._some(),
+            "other": () if rng.random() < 0.5 else (self._somebody(),),
+            "seconds": rng.choice([0.0, 0.0, 0.5, round(rng.uniform(1, 12), 3)]),
+            "one_way": rng.random() < 0.3,
         }
 
     def _drift(self) -> dict[str, Any]:

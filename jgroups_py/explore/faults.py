@@ -9,6 +9,8 @@
     link                   ``link`` between ``who`` and ``other`` for ``seconds``
     clog                   links from ``who`` to ``other`` for ``seconds``, one by one ``gap`` apart;
                            ``how``: opened in the ``same`` order, or ``reverse``
+    reset                  connections between ``who`` and ``other`` break; ``one_way``: only ``who`` are
+                           told; for ``seconds`` nothing gets through after that
     drift                  clocks of ``who`` run at the rate ``amount`` for ``seconds``
     slow                   ``who`` read ``amount`` items a second for ``seconds``; 0: none
     burst                  ``who`` send ``amount`` messages
@@ -166,6 +168,20 @@ def _close_link(scene: Scene, a: Member, b: Member) -> None:
         scene.world.clog(a.host, b.host)
 
 
+def _reset(scene: Scene, step: Step, trigger: Member | None) -> bool:
+    here, there = _sides(scene, step, trigger)
+    if not here or not there:
+        return False
+    scene.note(f"connections reset, then {step.seconds:g} s of silence", *here)
+    for a in here:
+        for b in there:
+            scene.world.reset(a.host, b.host, one_way=step.one_way)
+    if step.seconds:
+        token = scene.world.partition(here, there)
+        scene.world.at(scene.world.now + step.seconds, _heal, scene, token)
+    return True
+
+
 def _drift(scene: Scene, step: Step, trigger: Member | None) -> bool:
     found = scene.cast.find(step.who, trigger)
     for member in found:
@@ -240,6 +256,7 @@ _DO: Final[dict[str, Callable[[Scene, Step, Member | None], bool]]] = {
     "cut": _cut,
     "link": _link,
     "clog": _clog,
+    "reset": _reset,
     "drift": _drift,
     "slow": _slow,
     "burst": _burst,

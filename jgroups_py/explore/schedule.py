@@ -25,6 +25,7 @@ Kind = Literal[
     "cut",
     "link",
     "clog",
+    "reset",
     "drift",
     "slow",
     "burst",

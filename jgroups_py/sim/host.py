@@ -52,6 +52,8 @@ class Pipe:
     arrives: float = 0.0
     waiting: list[In] = field(default_factory=list)
     """Inputs held back by a cut or a clogged link, until it heals."""
+    forgotten: bool = False
+    """``dest`` knows nothing of this connection any more; ``source`` was not told."""
 
 
 @dataclass(slots=True, eq=False)
@@ -60,6 +62,8 @@ class Connection:
 
     out: Pipe
     back: Pipe
+    since: float
+    """When both ends have it."""
 
 
 class Host:
@@ -140,6 +144,9 @@ class Host:
         if self.vanished:
             self._reset_by_successor(pipe)
             return
+        if pipe.forgotten:
+            self._answer_with_reset(pipe)
+            return
         if pipe.waiting or not self.world.network.flows(pipe.source.address, self.address):
             pipe.waiting.append(item)
             self.world.stalled[pipe] = None
@@ -155,8 +162,11 @@ class Host:
     def _reset_by_successor(self, pipe: Pipe) -> None:
         """Bytes for a member that vanished: who has its address now does not know the connection."""
         successor = self.world.hosts.get(self.address)
-        if successor is None or not successor.alive or successor.vanished:
-            return
+        if successor is not None and successor.alive and not successor.vanished:
+            self._answer_with_reset(pipe)
+
+    def _answer_with_reset(self, pipe: Pipe) -> None:
+        """Who sent on ``pipe`` hears that there is no such connection."""
         pipe.open = False
         for connection in pipe.source.connections.values():
             if connection.out is pipe and not pipe.source.vanished:
@@ -171,6 +181,27 @@ class Host:
         waiting, pipe.waiting = pipe.waiting, []
         for item in waiting:
             self._receive_stream(pipe, item)
+
+    def reset(self, other: Host, *, one_way: bool = False) -> None:
+        """Something on the way (a firewall, a NAT table that was emptied) resets the connections to
+        ``other``; what is under way is lost. ``one_way``: only this host is told, the other one
+        when it sends next."""
+        now = self.world.clock.now
+        for handle, connection in list(self.connections.items()):
+            out, back = connection.out, connection.back
+            opening = now <= connection.since or any(type(i) is Connected for i in back.waiting)
+            if out.dest is not other or opening or handle not in self.connections:
+                continue
+            del self.connections[handle]
+            if one_way:
+                back.forgotten = True
+            else:
+                out.open = back.open = False
+                out.waiting.clear()
+                back.waiting.clear()
+                if other.connections.pop(out.dest_handle, None) is not None:
+                    other.receive(Closed(out.dest_handle, True))
+            self.receive(Closed(handle, True))
 
     def pause(self) -> None:
         """The process is stopped, or its loop is blocked: to others that is the same."""
@@ -379,8 +410,8 @@ class Host:
         peer = (self.address, self._next_port)
         there = Pipe(self, dest, handle)
         here = Pipe(dest, self, out.handle)
-        dest.connections[handle] = Connection(here, there)
-        self.connections[out.handle] = Connection(there, here)
+        dest.connections[handle] = Connection(here, there, world.clock.now + back)
+        self.connections[out.handle] = Connection(there, here, world.clock.now + back)
         here.arrives = world.clock.now + back
         dest.receive(Accepted(listener, handle, peer))
         world.clock.at(here.arrives, self._receive_stream, here, Connected(out.handle, peer))

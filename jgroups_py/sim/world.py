@@ -223,6 +223,11 @@ class World:
         self.network.heal(token)
         self._go_on()
 
+    def reset(self, a: Host, b: Host, *, one_way: bool = False) -> None:
+        """Connections between two hosts break, and their processes live on. ``one_way``: only ``a``
+        is told; ``b`` when it sends."""
+        a.reset(b, one_way=one_way)
+
     def clog(self, source: Host, dest: Host) -> None:
         """Nothing gets through from one host to another, all of it waits; see ``unclog``."""
         self.network.clog(source.address, dest.address)

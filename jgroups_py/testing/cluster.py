@@ -438,6 +438,11 @@ class SimCluster:
             if seconds is not None:
                 world.at(self.now + seconds, world.unclog, source.host, dest.host)
 
+    def reset(self, who: Group, other: Group = (), *, one_way: bool = False) -> None:
+        """Connections between ``who`` and ``other`` (nobody: all others) break, as by a firewall;
+        nobody ends. ``one_way``: the others hear of it when they send."""
+        self._fault("reset", self._group(who), 0.0, self._group(other), one_way=one_way)
+
     def link(
         self, who: Group, other: Group = (), *, settings: Link, seconds: float | None = None
     ) -> None:

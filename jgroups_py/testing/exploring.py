@@ -39,6 +39,7 @@ FAULTS: Final[dict[str, int]] = {
     "cut": 3,
     "link": 2,
     "clog": 2,
+    "reset": 1,
     "drift": 1,
     "slow": 1,
     "burst": 1,

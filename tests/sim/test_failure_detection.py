@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import pytest
@@ -118,6 +119,32 @@ def test_a_paused_process_is_not_proved_dead() -> None:
     world.run_for(30.0)
     assert {len(m.views[-1]) for m in members} == {3}
     assert all(found(m, "deaths_proved", FD_SOCK2) == 0 for m in members)
+
+
+@pytest.mark.parametrize("stack", ["sim.xml", "tcp.xml"])
+@pytest.mark.parametrize("silence", [0.0, 6.0])
+@pytest.mark.parametrize("one_way", [False, True])
+def test_connections_that_break_between_living_members_prove_nothing(
+    stack: str, silence: float, one_way: bool
+) -> None:
+    """A firewall resets them all and lets nothing through for a while: who was watched is searched,
+    not found, and back before the verification of somebody silent has come to an end."""
+    world = World()
+    members = group(world, "ABC", stack, VERIFY_SUSPECT2__timeout="10s")
+    for a, b in itertools.combinations(members, 2):
+        world.reset(a.host, b.host, one_way=one_way)
+    token = world.partition(*([m] for m in members))
+    world.run_for(silence)
+    world.heal(token)
+    for member in members:
+        member.send(b"x", to=members[0])
+        member.send(b"y")
+    world.run_for(30.0)
+    assert {len(m.views[-1]) for m in members} == {3}
+    assert len(members[0].views) == 3
+    assert all(sum(len(b) for b in m.batches) >= 3 for m in members)
+    assert all(found(m, "deaths_proved", FD_SOCK2) == 0 for m in members)
+    assert all(found(m, "confirmed") == 0 for m in members)
 
 
 def test_without_proofs_the_verification_is_waited_out() -> None:

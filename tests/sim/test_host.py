@@ -155,6 +155,62 @@ def test_a_cut_holds_a_stream_back_until_it_heals() -> None:
     assert pb.seen == [Received(theirs, b"1"), Received(theirs, b"2"), Closed(theirs, False)]
 
 
+def test_a_reset_ends_a_connection_at_both_ends_with_what_is_under_way() -> None:
+    world = World(1)
+    a, pa, b, pb, mine, theirs = tcp_pair(world)
+    put(a, pa, Write(mine, b"lost"))
+    put(b, pb, Write(theirs, b"lost"))
+    world.reset(a, b)
+    world.run_for(1)
+    assert (pa.seen, pb.seen) == ([Closed(mine, True)], [Closed(theirs, True)])
+    assert not a.connections
+    assert not b.connections
+    put(a, pa, Write(mine, b"lost"))
+    world.run_for(1)
+    assert len(pb.seen) == 1
+
+
+def test_a_reset_that_only_one_end_is_told_of() -> None:
+    world = World(1)
+    a, pa, b, pb, mine, theirs = tcp_pair(world)
+    world.reset(a, b, one_way=True)
+    world.run_for(5)
+    assert (pa.seen, pb.seen) == ([Closed(mine, True)], [])
+    put(b, pb, Write(theirs, b"lost"))
+    world.run_for(1)
+    assert len(pa.seen) == 1
+    assert pb.seen == [Closed(theirs, True)]
+    assert not b.connections
+
+
+def test_what_waits_at_a_cut_is_lost_with_its_connection() -> None:
+    world = World(1)
+    a, pa, b, pb, mine, theirs = tcp_pair(world)
+    token = world.network.cut([[a.address], [b.address]])
+    put(a, pa, Write(mine, b"1"))
+    world.run_for(1)
+    world.reset(b, a)
+    world.heal(token)
+    world.run_for(1)
+    assert pb.seen == [Closed(theirs, True)]
+
+
+def test_a_connection_that_is_being_opened_is_not_reset() -> None:
+    world = World(1, inside=LinkSettings(latency=0.1))
+    a, pa = node(world, "A")
+    b, pb = node(world, "B")
+    pb.open_port(Bind(pb.new_handle(), "tcp", b.address, 7800))
+    b.after_step()
+    world.run_for(0.01)
+    mine = pa.new_handle()
+    pa.open_port(Connect(mine, (b.address, 7800), 1.0))
+    a.after_step()
+    world.run_for(0.15)  # b has accepted, a does not know it
+    world.reset(a, b)
+    world.run_for(1)
+    assert [type(i) for i in pa.seen] == [Connected]
+
+
 def udp_sites(world: World) -> dict[str, tuple[Host, SOCKETS, Endpoint]]:
     found = {}
     for name, site in (("A", "NYC"), ("B", "NYC"), ("T", "SFO")):
