@@ -21,13 +21,15 @@ every multicast that is not in it, each once.
 
 A provider that waits until it has what the requester had makes its state at least as new as what the
 requester has delivered; where it waits in vain it refuses, if it lacks multicasts of the requester
-itself. It waits, too, for large multicasts that had come in part when the requester joined, which has
+itself. An answer says which request it is for: one to a request that was given up is no news. A
+provider waits, too, for large multicasts that had come in part when the requester joined, which has
 missed their beginning, and refuses without them. A Java provider does not wait: where a digest is
 lower, the requester's windows are set back (SetDigest) and those multicasts are delivered again.
 
 Source:  JGroups STATE_TRANSFER; WIRE.md 11.8.
 Differs: no BARRIER; the digest is taken at a point of the provider's stream, the state when its
-         reader gets there. STATE_REQ between members of ours carries the requester's digest.
+         reader gets there. STATE_REQ between members of ours carries the requester's digest, and the
+         number of the request as the difference within the requester's own entry; answers repeat it.
 Limits:  max_requests at a provider; max_held_bytes at a requester; max_providers are tried. A
          multicast that was fragmented and only partly delivered when a lower digest was taken is lost
          to the requester. Own multicasts are never delivered again.
@@ -73,6 +75,8 @@ class _Request:
     """A provider's: a requester that must wait until we have what it has."""
 
     wanted: Digest | None
+    number: int
+    """The requester's; 0: it has none."""
     deadline: float
 
 
@@ -122,7 +126,7 @@ class STATE_TRANSFER(Protocol):
         # provider
         self._requests: dict[Address, _Request] = {}
         self._given: dict[int, tuple[Address, Digest]] = {}
-        """Requests handed up, by token: who asked, and the digest."""
+        """Requests handed up, by token: who asked, and the digest of the answer."""
         self._torn: dict[Address, frozenset[object]] = {}
         """Joiners, and the multicasts that came here in part before they joined."""
         self._token = 0
@@ -130,6 +134,8 @@ class STATE_TRANSFER(Protocol):
         self._catch_up = self.timer(self._on_catch_up)
         # requester
         self._transfer: _Transfer | None = None
+        self._asked = 0
+        """Requests so far: the number of the last one."""
         self._held: list[Batch | Event] = []
         self._held_bytes = 0
         self._covered: dict[Address, int] = {}
@@ -143,6 +149,8 @@ class STATE_TRANSFER(Protocol):
         self.state_bytes_sent = 0
         self.state_bytes_received = 0
         self.requests_refused = 0
+        self.answers_late = 0
+        """To a request that had been given up."""
         self.messages_covered = 0
         """Multicasts dropped because the state contains them."""
         self.bad_messages = 0
@@ -234,7 +242,7 @@ class STATE_TRANSFER(Protocol):
                 case StateType.STATE_RSP:
                     self._received(src, header.digest, payload)
                 case StateType.STATE_EX:
-                    self._refused(src, payload)
+                    self._refused(src, header.digest, payload)
         self.consume(batch)
 
     def _send(
@@ -253,12 +261,13 @@ class STATE_TRANSFER(Protocol):
             return
         for token in [t for t, (member, _) in self._given.items() if member == src]:
             del self._given[token]  # it asks again: the former answer is not waited for any more
+        number = _number_for(src, wanted)
         if len(self._requests) + len(self._given) >= self.config.max_requests:
             self.requests_refused += 1
-            self._say_problem(src, "too many others fetch the state")
+            self._say_problem(src, number, "too many others fetch the state")
             return
         self.trace("state wanted", by=src)
-        self._requests[src] = _Request(wanted, self.now + self.config.catch_up_timeout)
+        self._requests[src] = _Request(wanted, number, self.now + self.config.catch_up_timeout)
         self._rearm()
         self._look_soon()
 
@@ -288,25 +297,25 @@ class STATE_TRANSFER(Protocol):
             for m, r in self._requests.items()
             if r.deadline <= self.now or (m not in self._torn and self._has_all(digest, r.wanted))
         ]
-        wanted = {m: self._requests.pop(m).wanted for m in ready}
+        requests = {m: self._requests.pop(m) for m in ready}
         self._rearm()
-        for member in ready:
-            if self._lacks_own(digest, member, wanted[member]):
-                self._say_problem(member, "multicasts of yours have not come here")
+        for member, request in requests.items():
+            if self._lacks_own(digest, member, request.wanted):
+                self._say_problem(member, request.number, "multicasts of yours have not come here")
                 continue
             if member in self._torn:
-                self._say_problem(member, "a large multicast is still under way")
+                self._say_problem(member, request.number, "a large multicast is still under way")
                 continue
             self._token += 1
-            self._given[self._token] = (member, digest)
+            self._given[self._token] = (member, _numbered(digest, member, request.number))
             self.pass_event_up(StateRequested(member, self._token))
 
     def _put_off(self) -> None:
         """We await a state ourselves: our reader has not had what is held back, nor what is in it."""
         late = [m for m, r in self._requests.items() if r.deadline <= self.now]
         for member in late:
-            del self._requests[member]
-            self._say_problem(member, "it awaits a state itself")
+            request = self._requests.pop(member)
+            self._say_problem(member, request.number, "it awaits a state itself")
         self._rearm()
 
     @staticmethod
@@ -346,17 +355,18 @@ class STATE_TRANSFER(Protocol):
             return  # the requester has left, or asked anew
         requester, digest = given
         if answer.problem is not None:
-            self._say_problem(requester, answer.problem)
+            self._say_problem(requester, _number_for(requester, digest), answer.problem)
             return
         self.states_sent += 1
         self.state_bytes_sent += len(answer.state or b"")
         self.trace("state sent", to=requester, bytes=len(answer.state or b""))
         self._send(requester, StateHeader(StateType.STATE_RSP, digest), answer.state)
 
-    def _say_problem(self, to: Address, problem: str) -> None:
+    def _say_problem(self, to: Address, number: int, problem: str) -> None:
         error = RemoteException("java.lang.IllegalStateException", problem[:1000])
         payload = encode_whole(write_exception, error)
-        self._send(to, StateHeader(StateType.STATE_EX), payload)
+        digest = _numbered(Digest(), to, number) if number else None
+        self._send(to, StateHeader(StateType.STATE_EX, digest), payload)
 
     # --- requester
 
@@ -379,10 +389,11 @@ class STATE_TRANSFER(Protocol):
 
     def _ask(self, transfer: _Transfer) -> None:
         provider = transfer.candidates[0]
-        ours = isinstance(provider, UUID) and provider.is_ours
         self.trace("ask for state", provider=provider)
         self._answer_timer.start(transfer.timeout)
-        header = StateHeader(StateType.STATE_REQ, transfer.base if ours else None)
+        self._asked += 1
+        asked = _numbered(transfer.base, self.local_address, self._asked)
+        header = StateHeader(StateType.STATE_REQ, asked if _is_ours(provider) else None)
         self._send(provider, header, None, _REQUEST_FLAGS)
 
     def _hold(self, batch: Batch) -> None:
@@ -391,14 +402,20 @@ class STATE_TRANSFER(Protocol):
         if self._held_bytes > self.config.max_held_bytes:
             self._fail("too much else arrived meanwhile (max_held_bytes)")
 
-    def _is_awaited(self, src: Address) -> bool:
-        return self._transfer is not None and self._transfer.candidates[0] == src
+    def _is_awaited(self, src: Address, digest: Digest | None) -> bool:
+        number = _number_for(self.local_address, digest) if _is_ours(src) else 0
+        asked = self._transfer is not None and self._transfer.candidates[0] == src
+        if asked and number in (0, self._asked):
+            return True
+        self.answers_late += 1
+        self.trace("late answer", provider=src, number=number)
+        return False
 
     def _received(
         self, src: Address, digest: Digest | None, payload: bytes | memoryview | None
     ) -> None:
         transfer = self._transfer
-        if transfer is None or not self._is_awaited(src):
+        if not self._is_awaited(src, digest) or transfer is None:
             return
         if not (payload is None or isinstance(payload, (bytes, memoryview))):
             self.bad_messages += 1
@@ -469,8 +486,10 @@ class STATE_TRANSFER(Protocol):
             return None
         return batch.slice(covered, len(batch))
 
-    def _refused(self, src: Address, payload: bytes | memoryview | None) -> None:
-        if not self._is_awaited(src):
+    def _refused(
+        self, src: Address, digest: Digest | None, payload: bytes | memoryview | None
+    ) -> None:
+        if not self._is_awaited(src, digest):
             return
         try:
             error = decode_whole(read_exception, payload or b"")
@@ -518,3 +537,22 @@ class STATE_TRANSFER(Protocol):
         assert self._catch_up.armed == bool(self._requests)
         assert self._transfer is not None or not self._held
         assert len(self._requests) + len(self._given) <= self.config.max_requests
+
+
+def _is_ours(member: Address) -> bool:
+    return isinstance(member, UUID) and member.is_ours
+
+
+def _numbered(digest: Digest, requester: Address, number: int) -> Digest:
+    """``digest`` with the number of a request in the entry of who asked; 0: as it is."""
+    if not number:
+        return digest
+    delivered = digest.delivered(requester)
+    return Digest({**digest.seqnos, requester: (delivered, delivered + number)})
+
+
+def _number_for(requester: Address, digest: Digest | None) -> int:
+    """The number of the request that ``digest`` came with, or answers; 0: it has none."""
+    if digest is None:
+        return 0
+    return digest.received(requester) - digest.delivered(requester)

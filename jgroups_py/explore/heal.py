@@ -23,6 +23,7 @@ from jgroups_py.sim.checkers import Problem
 from jgroups_py.sim.checkers_messages import UNICAST
 from jgroups_py.sim.checkers_rest import waiting
 from jgroups_py.sim.checkers_tables import leftovers
+from jgroups_py.view import View
 
 LOOK_SECONDS: Final = 0.25
 """Between two looks whether something is reached."""
@@ -173,12 +174,7 @@ class Healer:
         total = self.scene.checker.messages.total
         least = self.scene.schedule.least_messages
         core = self.core()
-        rounds = max(1, -(-(least - total) // max(1, len(core))))
-        for member in core:
-            for other in self.core(member.site):
-                payload = self.scene.checker.payload(member, to=other)
-                member.send(payload, to=other)
-        return self._say_all(rounds)
+        return self._say_all(max(1, -(-(least - total) // max(1, len(core)))))
 
     def _again(self) -> bool:
         """What full buffers lost is behind us: now everything arrives everywhere."""
@@ -187,18 +183,35 @@ class Healer:
         return self._reach("messages are missing", self._missing)
 
     def _say_all(self, count: int, near: bool = True) -> bool:
-        """Everybody says ``count`` messages to everybody, as soon as it may; they arrive."""
-        waiting = dict.fromkeys(self.core())
+        """Everybody says ``count`` messages to everybody, as soon as it may, and (``near``) one to
+        each of its site; they arrive. Where views change meanwhile it says something again: a merge
+        may pass over what was said on the other side."""
+        said: dict[Member, list[View | None]] = {}
 
         def problem() -> str | None:
-            for member in list(waiting):
-                if self.scene.send(member, count, 0):
-                    del waiting[member]
-            for member in waiting:
-                return f"{member.name} may not send"
+            core = self.core()
+            views = [member.view for member in core]
+            blocked = ""
+            for member in core:
+                if said.get(member) == views:
+                    continue
+                if self._say(member, 1 if member in said else count, near):
+                    said[member] = views
+                else:
+                    blocked = f"{member.name} may not send"
+            if blocked:
+                return blocked
             return self._missing(near and self._lossy)
 
         return self._reach("messages are missing", problem)
+
+    def _say(self, member: Member, count: int, near: bool) -> bool:
+        """To each without asking flow control; to everybody if it may."""
+        if not self.scene.send(member, count, 0):
+            return False
+        for other in self.core(member.site) if near else ():
+            member.send(self.scene.checker.payload(member, to=other), to=other)
+        return True
 
     @property
     def _lossy(self) -> bool:

@@ -137,7 +137,47 @@ def test_on_joining_the_coordinator_is_asked() -> None:
     (request,) = fake.take_down()
     assert request.dest == B and request.type == MessageType.EMPTY
     assert request.flags == Flag.OOB | Flag.DONT_BUNDLE | Flag.SKIP_BARRIER
-    assert request.headers[ID] == StateHeader(StateType.STATE_REQ, digest(B=5))
+    asked = Digest({B: (5, 5), A: (0, 1)})
+    assert request.headers[ID] == StateHeader(StateType.STATE_REQ, asked)
+
+
+@pytest.mark.parametrize("kind", [StateType.STATE_RSP, StateType.STATE_EX])
+def test_an_answer_to_a_request_that_was_given_up_is_none_to_the_next_one(kind: StateType) -> None:
+    """Explored: state 76. A provider that nothing of ours reached for long answered when we asked
+    for the second time, with a state as old as the first request."""
+    fake = stack(delivered=digest(A=3, B=7))
+    fake.event_down(GetState(B, 1.0))
+    fake.advance(1.0)
+    assert [type(e) for e in fake.take_up_events()] == [StateFailed]
+    fake.event_down(GetState(B, 1.0))
+    asked = [header.digest for _, header in sent(fake)]
+    assert asked == [Digest({B: (7, 7), A: (3, 4)}), Digest({B: (7, 7), A: (3, 5)})]
+    payload = b"old" if kind == StateType.STATE_RSP else b""
+    fake.up(message(B, kind, payload, Digest({B: (2, 2), A: (1, 2)})))
+    assert fake.take_up_events() == []
+    fake.up(message(B, StateType.STATE_RSP, b"new", Digest({B: (7, 7), A: (3, 5)})))
+    assert fake.take_up_events() == [StateReceived(B, b"new")]
+    assert fake.protocol.statistics()["answers_late"] == 1
+
+
+def test_of_a_java_provider_no_number_is_expected() -> None:
+    fake = stack(JAVA, A, delivered=digest(A=3))
+    fake.event_down(GetState(JAVA, 1.0))
+    fake.up(message(JAVA, StateType.STATE_RSP, b"state", Digest({A: (3, 9)})))
+    assert fake.take_up_events() == [StateReceived(JAVA, b"state")]
+
+
+@pytest.mark.parametrize("refused", [False, True])
+def test_an_answer_repeats_the_number_of_its_request(refused: bool) -> None:
+    fake = stack(delivered=digest(A=4, B=5))
+    fake.up(message(B, StateType.STATE_REQ, None, Digest({A: (4, 4), B: (5, 8)})))
+    (asked,) = fake.take_up_events(StateRequested)
+    fake.event_down(StateReady(asked.token, b"state", "no" if refused else None))
+    if refused:
+        expected = StateHeader(StateType.STATE_EX, Digest({B: (0, 3)}))
+    else:
+        expected = StateHeader(StateType.STATE_RSP, Digest({A: (4, 4), B: (5, 8)}))
+    assert sent(fake) == [(B, expected)]
 
 
 def test_who_is_alone_does_not_ask() -> None:
