@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 _HEADER: Final = struct.Struct("!16sBQ")
 _SIZE: Final = _HEADER.size
 MULTICAST, UNICAST, OOB = 0, 1, 2
-_STATE: Final = list[tuple[bytes, int, bool]]
+_STATE: Final = list[tuple[bytes, int, bool, list[int]]]
+"""Of each sender: its bytes, the last one had, whether the next one may be another, out-of-band ones."""
 
 
 @dataclass(slots=True)
@@ -265,11 +266,16 @@ class Messages:
         seen = self._seen[member.address]
         return msgspec.msgpack.encode(
             [
-                (bytes(origin), track.last, track.apart)
+                (bytes(origin), track.last, track.apart, self._out_of_band(seen, origin))
                 for (origin, kind), track in seen.tracks.items()
                 if kind == MULTICAST and track.last
             ]
         )
+
+    @staticmethod
+    def _out_of_band(seen: _Seen, origin: Address) -> list[int]:
+        early = seen.tracks.get((origin, OOB))
+        return [] if early is None else list(early.seen)
 
     def on_state(self, member: Member, state: bytes | None) -> None:
         if state is None:
@@ -277,8 +283,11 @@ class Messages:
         seen = self._seen[member.address]
         # Views that were held back for it stand behind it, with less in them.
         seen.jumped = max(1, sum(isinstance(item, View) for item in member.unread))
-        for raw, number, apart in msgspec.msgpack.decode(state, type=_STATE):
+        for raw, number, apart, oob in msgspec.msgpack.decode(state, type=_STATE):
             track = seen.track(UUID(raw), MULTICAST)
+            early = seen.track(UUID(raw), OOB).seen
+            if number < track.last or not early.keys() <= set(oob):
+                early.clear()  # an older state: what it lacks comes again, with all of that time
             if raw == member.address and number < track.last and not apart:
                 self._say("state", member, f"has {number} of its own, had {track.last} before")
             track.last, track.known, track.apart = number, True, apart

@@ -49,6 +49,7 @@ FOUND = {
     ("all", 6477): "the oracle did not know any more where a forgotten origin began",
     ("all", 6850): "nobody woke up who was paused while it was leaving",
     ("merge", 29917): "healing did not wait for who was suspected before the repair",
+    ("state", 515): "what an older state lacks comes again out of band, too",
     ("merge", 163): "what was said after the repair was passed over by a merge",
     ("all", 20220): "the oracle took what a joiner's site had forgotten for undelivered",
 }

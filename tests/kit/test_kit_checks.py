@@ -144,8 +144,8 @@ class Invents(Sound):
 
 class Outdated(Sound):
     def state(self, state: bytes | None) -> bytes | None:
-        rows = msgspec.msgpack.decode(state or b"", type=list[tuple[bytes, int, bool]])
-        return msgspec.msgpack.encode([(who, number - 1, apart) for who, number, apart in rows])
+        rows = msgspec.msgpack.decode(state or b"", type=list[tuple[bytes, int, bool, list[int]]])
+        return msgspec.msgpack.encode([(who, number - 1, *more) for who, number, *more in rows])
 
 
 Script = Callable[[SimCluster], None]

@@ -219,7 +219,7 @@ def test_a_state_contains_what_its_receiver_has_sent(stage: Stage) -> None:
     stage.gets("A", "A", one, two)
     stage.members["A"].on_state(stage.members["A"], state)
     assert stage.checks == ["state"]
-    assert msgspec.msgpack.decode(state) == [[b"\1" * 16, 1, False]]
+    assert msgspec.msgpack.decode(state) == [[b"\1" * 16, 1, False, []]]
 
 
 def test_a_state_lacks_what_a_merge_has_lost(stage: Stage) -> None:
@@ -248,6 +248,19 @@ def test_what_follows_a_state_continues_it(stage: Stage) -> None:
     stage.members["C"].on_state(stage.members["C"], state)
     stage.gets("C", "A", four)
     assert stage.checks == ["gap"]
+
+
+@pytest.mark.parametrize("older", [True, False])
+def test_out_of_band_messages_that_a_state_lacks_may_come_again(stage: Stage, older: bool) -> None:
+    """Explored: state 515."""
+    early = stage.sends("A", 1, oob=True)
+    stage.gets("BC", "A", *early, *stage.sends("A"))
+    state = stage.checker.messages.state_of(stage.members["B"])
+    if older:
+        state = msgspec.msgpack.encode([(b"\1" * 16, 0, False, [])])
+    stage.members["C"].on_state(stage.members["C"], state)
+    stage.gets("C", "A", *early)
+    assert stage.checks == ([] if older else ["duplicate"])
 
 
 @pytest.mark.parametrize(("held", "found"), [(2, []), (1, ["agreement"])])
