@@ -13,6 +13,7 @@ from jgroups_py.message import Message
 from jgroups_py.protocol import Protocol
 from jgroups_py.protocols.frag2 import FRAG2
 from jgroups_py.protocols.mfc import MFC
+from jgroups_py.protocols.tcp import TCP
 from jgroups_py.testing import Invariant, Link, PropertyViolated, SimCluster, SimMember
 from jgroups_py.testing.parts import Parts
 from jgroups_py.view import View
@@ -102,6 +103,21 @@ def test_one_way_a_clogged_link_and_a_pause_hold_messages_up() -> None:
         assert len(payloads(b)) == 3
         cluster.run_for(0.5)
         assert len(payloads(b)) == 4
+
+
+@pytest.mark.parametrize("one_way", [False, True])
+def test_connections_that_are_reset_are_made_again(one_way: bool) -> None:
+    hosts = {"TCPPING.initial_hosts": "10.0.0.1[7800],10.0.0.2[7800]"}
+    with SimCluster("AB", "tcp.xml", attributes=hosts) as cluster:
+        a, b = cluster["A"], cluster["B"]
+        a.send(b"under way")
+        cluster.reset("A", "B", one_way=one_way)
+        b.send(b"back")
+        cluster.run_for(5)
+        assert sorted(payloads(a)) == sorted(payloads(b)) == [b"back", b"under way"]
+        lost = [m.protocol(TCP).statistics()["connections_lost"] for m in (a, b)]
+        assert min(lost) >= 1
+        cluster.settle()
 
 
 def test_links_clocks_and_readers_can_be_slow() -> None:
