@@ -268,7 +268,7 @@ class Messages:
             [
                 (bytes(origin), track.last, track.apart, self._out_of_band(seen, origin))
                 for (origin, kind), track in seen.tracks.items()
-                if kind == MULTICAST and track.last
+                if kind == MULTICAST and (track.last or track.apart)
             ]
         )
 
