@@ -452,7 +452,11 @@ class NAKACK2(Protocol):
         self._digest_set = True
         for member, (delivered, _) in digest.seqnos.items():
             sender = self.senders.get(member)
-            if sender is None:
+            frozen = self.round.frozen.get(member)
+            if frozen is not None:
+                if replace_known:
+                    self.round.again(member, frozen, delivered)
+            elif sender is None:
                 if replace_known:  # the state that it describes is as old as it says
                     self.departed.pop(member, None)
                 self._begin(member, delivered)

@@ -152,6 +152,24 @@ class Round:
             nak.trace("fetched", senders=tuple(self.frozen))
             nak.pass_event_up(Fetched())
 
+    def again(self, member: Address, sender: Sender, delivered: int) -> None:
+        """A state came that has less of a frozen sender: what was handed out since is, once more. How
+        far we are has been told, and stays as it is."""
+        nak = self.nak
+        if delivered >= sender.window.delivered:
+            return
+        if delivered < sender.purged:
+            nak.trace("cannot_go_back", sender=member, to=delivered, stable=sender.purged)
+            delivered = sender.purged
+        nak.trace("again", sender=member, after=delivered, to=sender.window.delivered)
+        runs = [run for _, run in sender.kept.between(delivered + 1, sender.window.delivered)]
+
+        def deliver() -> None:
+            for run in runs:
+                nak.pass_up(run)
+
+        nak.machine.soon(deliver)
+
     def thaw(self, members: tuple[Address, ...]) -> None:
         for member in members:
             self.unfreeze(member)

@@ -10,7 +10,8 @@ Provider
 Requester
     GetState, first view      STATE_REQ to the provider: the one named, or the coordinator, or the
       after Connect(state)    next after it. Views and messages are held back from here on
-    STATE_RSP                 StateReceived up; then what was held back, without the multicasts that
+    STATE_RSP                 wait until what the digest covers has come here, too
+    it has                    StateReceived up; then what was held back, without the multicasts that
                               the digest covers: they are in the state
     STATE_EX, time-out,       the next provider; none is left: StateFailed up, then what was held back
       provider left
@@ -18,6 +19,10 @@ Requester
 Held back multicasts of who has left meanwhile are in the state, too: survivors agree. What the digest
 covers and has not come yet is dropped when it comes. So the reader sees the state first and after it
 every multicast that is not in it, each once.
+
+Why a requester waits: a provider that dies may be the only one that had its own last multicasts.
+Survivors agree to do without them, so a state with them is dropped. Of other senders it waits
+catch_up_timeout: as long as the provider lives, what it has is not lost.
 
 A provider that waits until it has what the requester had makes its state at least as new as what the
 requester has delivered; where it waits in vain it refuses, if it lacks multicasts of the requester
@@ -68,6 +73,8 @@ from jgroups_py.wire import decode_whole, encode_whole
 
 _NAKACK: Final = PROTOCOL_IDS["NAKACK2"]
 AHEAD_VIEWS: Final = 3
+LOOK_SECONDS: Final = 0.05
+"""Between two looks whether what a state contains has come: not all of it comes up to here."""
 _REQUEST_FLAGS: Final = int(Flag.OOB | Flag.DONT_BUNDLE | Flag.SKIP_BARRIER)
 
 
@@ -90,6 +97,17 @@ class _Transfer:
     timeout: float
     base: Digest
     """What had been delivered when we began."""
+    answer: _Answer | None = None
+    """The state that has come, until we have what is in it."""
+
+
+@dataclass(slots=True)
+class _Answer:
+    provider: Address
+    digest: Digest
+    state: bytes | None
+    deadline: float
+    """So long multicasts of others than the provider are waited for."""
 
 
 class STATE_TRANSFER(Protocol):
@@ -102,8 +120,8 @@ class STATE_TRANSFER(Protocol):
         join_state_timeout: Seconds = 10.0
         """How long each provider may take when the state is fetched on joining."""
         catch_up_timeout: Seconds = 2.0
-        """How long a provider waits for multicasts that the requester has; less than the
-        requester's time-out."""
+        """How long a provider waits for multicasts that the requester has, and the other way round;
+        less than the requester's time-out."""
         max_requests: int = 100
         """Requesters served at the same time; others are told to ask somebody else."""
         max_held_bytes: Bytes = 50_000_000
@@ -144,6 +162,7 @@ class STATE_TRANSFER(Protocol):
         self._ahead = 0
         """For so many views also those of others: the provider's view may have been ahead of ours."""
         self._answer_timer = self.timer(self._on_answer_timeout)
+        self._answer_look = self.timer(self._look)
         self.states_sent = 0
         self.states_received = 0
         self.states_failed = 0
@@ -159,6 +178,7 @@ class STATE_TRANSFER(Protocol):
     def stop(self) -> None:
         self._catch_up.cancel()
         self._answer_timer.cancel()
+        self._answer_look.cancel()
 
     # --- events
 
@@ -194,7 +214,9 @@ class STATE_TRANSFER(Protocol):
                 self._begin(None, self.config.join_state_timeout)
             return
         self._held.append(event)
-        if self._transfer.candidates[0] not in view:
+        if self._transfer.answer is not None:
+            self._look_soon()  # it may be good although the provider has gone
+        elif self._transfer.candidates[0] not in view:
             self._next_provider("it left the group")
 
     def _note_torn(self, event: ViewChange) -> None:
@@ -219,6 +241,8 @@ class STATE_TRANSFER(Protocol):
             self._take(batch)
         elif self._transfer is not None:
             self._hold(batch)
+            if self._transfer is not None and self._transfer.answer is not None:
+                self._look_soon()
         else:
             if self._covered:
                 kept = self._uncovered(batch)
@@ -284,6 +308,7 @@ class STATE_TRANSFER(Protocol):
 
     def _look(self) -> None:
         self._looking = False
+        self._look_at_answer()
         if not self._requests:
             return
         if self._transfer is not None:
@@ -426,9 +451,44 @@ class STATE_TRANSFER(Protocol):
         self.states_received += 1
         self.state_bytes_received += len(state or b"")
         self.trace("state", provider=src, bytes=len(state or b""))
+        transfer.answer = _Answer(src, digest, state, self.now + self.config.catch_up_timeout)
+        self._look_soon()
+
+    def _look_at_answer(self) -> None:
+        """Hands out the state as soon as we have what is in it."""
+        transfer = self._transfer
+        answer = None if transfer is None else transfer.answer
+        if transfer is None or answer is None:
+            return
+        lacking, lost = self._lacking(answer.digest)
+        if lost:
+            transfer.answer = None
+            self._next_provider("its state has multicasts that it took along")
+        elif lacking and not self._can_rely_on(answer, lacking):
+            self._answer_look.start(LOOK_SECONDS)
+        else:
+            self._hand_out(transfer, answer)
+
+    def _can_rely_on(self, answer: _Answer, lacking: list[Address]) -> bool:
+        """The provider lives and has what we lack of others, but it takes long to come."""
+        lives = self.view is not None and answer.provider in self.view
+        return lives and answer.provider not in lacking and answer.deadline <= self.now
+
+    def _lacking(self, digest: Digest) -> tuple[list[Address], list[Address]]:
+        """Of whom a state has multicasts that are to come here, and never will."""
+        view, mine = self.view, self._digest()
+        assert view is not None
+        fewer = [
+            m for m in digest if m != self.local_address and mine.delivered(m) < digest.delivered(m)
+        ]
+        # A member of the provider's view only, which is ahead of ours, is unknown here.
+        return [m for m in fewer if m in view], [m for m in fewer if m not in view and m in mine]
+
+    def _hand_out(self, transfer: _Transfer, answer: _Answer) -> None:
+        src, digest = answer.provider, answer.digest
         again = self._apply(transfer, digest)
         held = self._end()
-        self.pass_event_up(StateReceived(src, state))
+        self.pass_event_up(StateReceived(src, answer.state))
         gone = {item.src for item in held if isinstance(item, Batch)}
         gone -= {*digest, *(() if self.view is None else self.view.members)}
         # Who has left both views: survivors delivered the same of it, it is all in the state.
@@ -511,7 +571,8 @@ class STATE_TRANSFER(Protocol):
             self._fail(problem)
             return
         self.trace("next provider", problem=problem)
-        transfer.candidates = rest
+        transfer.candidates, transfer.answer = rest, None
+        self._answer_look.cancel()
         self._ask(transfer)
 
     def _fail(self, problem: str) -> None:
@@ -531,12 +592,13 @@ class STATE_TRANSFER(Protocol):
             self._transfer = None
             self.pass_event_down(StateAwaited(False))
         self._answer_timer.cancel()
+        self._answer_look.cancel()
         return held
 
     def check(self) -> None:
         assert self._answer_timer.armed == (self._transfer is not None)
         assert self._catch_up.armed == bool(self._requests)
-        assert self._transfer is not None or not self._held
+        assert self._transfer is not None or not (self._held or self._answer_look.armed)
         assert len(self._requests) + len(self._given) <= self.config.max_requests
 
 

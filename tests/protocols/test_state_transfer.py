@@ -216,6 +216,8 @@ def test_what_the_state_contains_is_not_delivered() -> None:
     fake.up(multicast(A, 1, b"own"))
     fake.answers[GetDigest] = digest(A=1, B=6, C=1)
     fake.up(state(B, b"state", A=0, B=5, C=3))
+    assert texts(fake) == []
+    fake.advance(2.1)  # as long as B lives, what it has of C is not lost
     assert texts(fake) == [b"6", b"own"]
     fake.up(multicast(C, 2, b"c2", b"c3", b"c4"))
     fake.up(multicast(C, 5, b"c5"))
@@ -243,12 +245,14 @@ def test_what_is_dropped_gives_its_credits_back() -> None:
     batch = multicast(B, 1, b"1")
     batch.credits = (Credit(B, True, 1),)
     fake.up(batch)
+    fake.answers[GetDigest] = digest(B=5)
     fake.up(state(B, b"state", B=5))
     assert fake.take_down_events(Consumed) == [Consumed((Credit(B, True, 1),))]
 
 
 def test_fragments_of_the_state_are_no_concern_of_ours_and_it_may_be_null() -> None:
     fake = stack(connect=True)
+    fake.answers[GetDigest] = digest(B=1)
     fake.up(message(B, StateType.STATE_RSP, None, digest(B=1)))
     assert fake.take_up_events() == [StateReceived(B, None)]
 
@@ -275,8 +279,61 @@ def test_out_of_band_messages_are_compared_as_well() -> None:
     fake = stack(connect=True)
     fake.up(multicast(B, 7, b"7", flags=Flag.OOB))
     fake.up(multicast(B, 3, b"3"))
+    fake.answers[GetDigest] = digest(B=3)
     fake.up(state(B, b"state", B=3))
     assert texts(fake) == [b"7"]
+
+
+def test_a_state_waits_for_its_providers_own_multicasts() -> None:
+    """Explored: state 1203. If B dies now, nobody else has 6 and 7."""
+    fake = stack(delivered=digest(A=0, B=5, C=1))
+    fake.event_down(GetState(B, 5.0))
+    fake.up(state(B, b"state", B=7, C=1))
+    fake.advance(3.0)
+    assert fake.take_up_events() == []
+    fake.answers[GetDigest] = digest(A=0, B=7, C=1)
+    fake.up(multicast(B, 6, b"6", b"7"))
+    assert fake.take_up_events() == [StateReceived(B, b"state")]
+    assert texts(fake) == []
+
+
+@pytest.mark.parametrize("others", [True, False])
+def test_a_state_that_survivors_do_not_have_all_of_is_dropped(others: bool) -> None:
+    fake = stack(delivered=digest(A=0, B=5, C=1))
+    fake.event_down(GetState(None if others else B, 5.0))
+    sent(fake)
+    fake.up(state(B, b"state", B=7, C=1))
+    old = View(ViewId(B, 3), (B, C, A))
+    fake.event_up(ViewChange(View(ViewId(C, 4), (C, A)), old))
+    if others:
+        assert [dest for dest, _ in sent(fake)] == [C]
+        fake.up(state(C, b"theirs", B=5, C=1))
+        assert [type(e) for e in fake.take_up_events()] == [StateReceived, ViewChange]
+    else:
+        failed, view = fake.take_up_events()
+        assert failed == StateFailed(B, "its state has multicasts that it took along", 0)
+        assert isinstance(view, ViewChange)
+
+
+def test_a_state_outlives_its_provider_when_all_that_is_in_it_is_here() -> None:
+    fake = stack(delivered=digest(A=0, B=5, C=1))
+    fake.event_down(GetState(B, 5.0))
+    fake.up(state(B, b"state", B=7, C=1))
+    fake.answers[GetDigest] = digest(A=0, B=7, C=1)
+    fake.event_up(ViewChange(View(ViewId(C, 4), (C, A)), View(ViewId(B, 3), (B, C, A))))
+    assert [type(e) for e in fake.take_up_events()] == [StateReceived, ViewChange]
+
+
+def test_what_a_provider_that_has_gone_had_of_others_is_waited_for() -> None:
+    fake = stack(delivered=digest(A=0, B=5, C=1))
+    fake.event_down(GetState(B, 5.0))
+    fake.up(state(B, b"state", B=5, C=3))
+    fake.event_up(ViewChange(View(ViewId(C, 4), (C, A)), View(ViewId(B, 3), (B, C, A))))
+    fake.advance(4.0)
+    assert fake.take_up_events() == []
+    fake.advance(1.0)
+    failed, _ = fake.take_up_events()
+    assert failed == StateFailed(B, "no answer within 5 s", 0)
 
 
 def test_a_silent_provider_is_replaced_and_the_last_one_named() -> None:
@@ -378,6 +435,7 @@ def test_a_state_contains_what_the_one_that_was_given_to_its_provider_did() -> N
     """Also what has not come to the provider itself yet."""
     fake = stack(connect=True, delivered=digest(B=3, C=1))
     fake.up(state(B, b"theirs", B=3, C=4))
+    fake.advance(2.1)
     fake.take_up_events()
     sent(fake)
     fake.up(message(C, StateType.STATE_REQ, None, digest(B=3, C=4)))
@@ -389,6 +447,7 @@ def test_a_state_contains_what_the_one_that_was_given_to_its_provider_did() -> N
 def test_a_further_transfer_that_fails_leaves_covered_what_was() -> None:
     fake = stack(connect=True, delivered=digest(B=3, C=1))
     fake.up(state(B, b"theirs", B=3, C=4))
+    fake.advance(2.1)
     fake.event_down(GetState(B, 1.0))
     fake.up(multicast(C, 2, b"c2", b"c3"))
     fake.advance(1.0)
