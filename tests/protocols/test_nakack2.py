@@ -941,6 +941,26 @@ def test_while_a_state_is_awaited_what_is_stable_is_kept_since_it_may_be_older()
     assert count(stack, "kept") == 0
 
 
+def test_an_older_state_that_comes_in_a_round_has_a_frozen_sender_handed_out_again() -> None:
+    """Explored: state 1462. Nothing more is taken of who departs; what is here is kept."""
+    stack = joined()
+    stack.event_down(StateAwaited(True))
+    stack.up(data(B, 1, 5))
+    stack.event_down(Stable(digest(b=3)))
+    stack.event_down(Freeze((B,)))
+    stack.take_up()
+    stack.event_down(SetDigest(digest(b=2), replace=True))
+    stack.event_down(StateAwaited(False))
+    assert got(stack) == [3, 4, 5]
+    stack.event_down(SetDigest(digest(b=5), replace=True))
+    stack.event_down(SetDigest(digest(b=9), replace=True))
+    assert got(stack) == []
+    stack.event_down(Fetch({B: (6, C)}))
+    stack.up(data(B, 6, flags=Flag.OOB))
+    assert got(stack) == [6]
+    assert stack.take_up_events(Fetched) == [Fetched()]
+
+
 def test_a_merge_moves_a_frozen_sender() -> None:
     """In the other subgroup it has sent on, and what we lack is forgotten there."""
     stack = frozen()
