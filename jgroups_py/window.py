@@ -286,6 +286,14 @@ class ReceiveWindow:
                 return run
         return None
 
+    def count_early(self) -> None:
+        """What was handed out early and is next now counts as handed out, also while it is closed."""
+        while (first := self.delivered + 1) in self.early:
+            run = self.pending.pop_at(first)
+            assert run is not None
+            del self.early[first]
+            self.delivered += len(run.payloads)
+
     def split_at(self, seqno: int) -> None:
         """No pending run goes on beyond ``seqno`` that begins at or below it."""
         pending = self.pending

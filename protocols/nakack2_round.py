@@ -43,6 +43,7 @@ class Round:
             sender = nak.senders.get(member)
             if sender is None or member == nak.local_address:
                 continue
+            sender.window.count_early()  # what a round before has held behind it
             nak.trace("frozen", sender=member, delivered=sender.window.delivered)
             del nak.senders[member]
             self.frozen[member] = sender

@@ -413,7 +413,8 @@ class RELAY(Protocol):
             or self.holding.round.fetching != batch.src
         ):
             self.strangers += 1
-        elif not self.state.is_forgotten(bytes(sender)):
+        # Who has not heard that the site relays no more offers copies still.
+        elif self.is_relaying and not self.state.is_forgotten(bytes(sender)):
             self.keeping.keep(bytes(sender), first, batch)
         self.consume(batch)
 

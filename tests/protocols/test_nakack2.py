@@ -941,6 +941,25 @@ def test_while_a_state_is_awaited_what_is_stable_is_kept_since_it_may_be_older()
     assert count(stack, "kept") == 0
 
 
+def test_out_of_band_messages_that_came_while_all_is_held_are_told_when_their_sender_departs() -> (
+    None
+):
+    """Explored: all 4214. They have been handed out: who lacks them gets them of us."""
+    stack = joined(A, B, C, D)
+    stack.up(data(B, 1, 3))
+    stack.event_down(Freeze((D,)))
+    stack.up(data(B, 4, 5, flags=Flag.OOB))
+    stack.up(data(B, 7, flags=Flag.OOB))
+    assert got(stack) == [1, 2, 3, 4, 5, 7]
+    assert delivered(stack, B) == [3]
+    stack.event_down(Freeze((B,)))
+    assert delivered(stack, B) == [5]
+    stack.event_down(Fetch({B: (5, C)}))
+    assert stack.take_up_events(Fetched) == [Fetched()]
+    stack.up(request(C, B, 4, 5))
+    assert sent(stack, NakAckType.XMIT_RSP) == [(C, [4, 5])]
+
+
 def test_an_older_state_that_comes_in_a_round_has_a_frozen_sender_handed_out_again() -> None:
     """Explored: state 1462. Nothing more is taken of who departs; what is here is kept."""
     stack = joined()

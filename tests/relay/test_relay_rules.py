@@ -381,6 +381,22 @@ def test_after_a_merge_everybody_lives_in_the_same_epoch() -> None:
     assert got(net, "T", "R", "O") == [[1, 2], [1, 2]]
 
 
+def test_copies_of_who_has_not_heard_that_its_site_relays_no_more_are_nobodys() -> None:
+    """O's half relays still, as far as it knows; the other one has heard of the promotion (all 1830)."""
+    net = started(primary="NYC", buffering_members=2)
+    net.partition("NYC", "RSM", "O")
+    net.members["Y"].relay.promote()
+    net.settle(2)
+    behind = net.members["O"].relay
+    behind.state.epoch = behind.announced = (0, "NYC")
+    net.send("O", 3)
+    assert behind.buffer.messages == 3
+    net.merge("NYC")
+    net.settle(10)
+    assert {m.relay.state.epoch for m in net.alive()} == {(1, "SFO")}
+    assert [net.members[name].relay.buffer.messages for name in "RSMO"] == [0, 0, 0, 0]
+
+
 # --- gaps
 
 
