@@ -29,6 +29,7 @@ Who says what:
     FlowBlocked, FlowOpened   up  MFC, UFC, RELAY -> channel
     GetState, StateReady      down  channel -> STATE_TRANSFER
     StateRequested, StateReceived, StateFailed   up  STATE_TRANSFER -> channel
+    Covered             up    STATE_TRANSFER -> RELAY          a multicast that is in the state
     StateAwaited        down  STATE_TRANSFER -> NAKACK2
     Disconnect          down  channel -> RELAY -> GMS
     Disconnected        up    GMS -> channel                   the group knows, or need not
@@ -49,7 +50,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from jgroups_py.address import Address, IpAddress
-from jgroups_py.batch import Credit
+from jgroups_py.batch import Batch, Credit
 from jgroups_py.view import Digest, View
 
 
@@ -244,9 +245,11 @@ class HoldStability(Event):
 
 @dataclass(frozen=True, slots=True)
 class MergeViews(Event):
-    """Members announce different views: ``views[member]`` is the view that member has."""
+    """Members announce different views: ``views[member]`` is the view that member has. ``silent`` have
+    announced another one than ours for long and did not say which, each time they were asked."""
 
     views: Mapping[Address, View]
+    silent: tuple[Address, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,6 +309,13 @@ class StateReceived(Event):
 
     provider: Address
     state: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class Covered(Event):
+    """A run of multicasts does not come up, since the state contains it; for who keeps copies."""
+
+    batch: Batch
 
 
 @dataclass(frozen=True, slots=True)

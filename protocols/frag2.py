@@ -5,6 +5,7 @@ Place: above MFC and UFC, below STATE_TRANSFER.
     message from above          larger than frag_size: fragments, each an ordinary message
     fragment from below         keep it; all there: the message, as it was sent
     ViewChange                  what is incomplete of members that left is dropped
+    stranger_timeout            the same of who is not in the view and sends nothing more
     the next message in order   incomplete ones before it are dropped: a merge, a state or a join has
                                 moved the window of its sender into them
 
@@ -23,7 +24,7 @@ from typing import Any, ClassVar, Final
 
 from jgroups_py.address import UUID, Address
 from jgroups_py.batch import Batch, Credit
-from jgroups_py.config import Bytes
+from jgroups_py.config import Bytes, Seconds
 from jgroups_py.errors import ConfigError, RemoteProtocolError
 from jgroups_py.events import Attribute, Consumed, Event, Query, ViewChange
 from jgroups_py.headers import PROTOCOL_IDS, FragHeader, NakAckHeader2, UnicastHeader3
@@ -108,9 +109,11 @@ class _Puzzle:
 class _Puzzles:
     """Incomplete messages of one sender, by fragmentation id. Bytes."""
 
-    __slots__ = ("held", "open", "size")
+    __slots__ = ("at", "held", "open", "size")
 
     def __init__(self) -> None:
+        self.at = 0.0
+        """When a fragment last came."""
         self.open: dict[int, _Puzzle] = {}
         self.size = 0
         self.held = 0
@@ -138,11 +141,15 @@ class FRAG2(Protocol):
         quarter of its max_credits."""
         max_strangers: int = 100
         """Senders outside the view of which there are incomplete messages."""
+        stranger_timeout: Seconds = 30.0
+        """Incomplete messages of such a sender are dropped when nothing has come of them for so long."""
 
         def __post_init__(self) -> None:
             for name in ("frag_size", "max_bytes", "max_messages", "max_strangers"):
                 if getattr(self, name) < 1:
                     raise ConfigError(f"{name} must be >= 1, got {getattr(self, name)}")
+            if self.stranger_timeout <= 0:
+                raise ConfigError(f"stranger_timeout must be > 0, got {self.stranger_timeout}")
 
     config: Config
 
@@ -151,6 +158,7 @@ class FRAG2(Protocol):
         self._next_id = 1
         self._puzzles: dict[Address, _Puzzles] = {}
         self._view: View | None = None
+        self._forgetting = self.timer(self._on_forgetting)
         self._held_max = self.config.max_held_credits
         for name in ("MFC", "UFC"):
             credits = self.ask_down(Attribute("max_credits", name))
@@ -169,6 +177,9 @@ class FRAG2(Protocol):
         self.dropped = 0
         """Incomplete messages that were given up."""
         self.bad = 0
+
+    def stop(self) -> None:
+        self._forgetting.cancel()
 
     # --- cutting
 
@@ -249,6 +260,7 @@ class FRAG2(Protocol):
             return
         if table is None:
             table = self._new_table(src)
+        table.at = self.now
         if puzzle is None:
             if len(table.open) >= self.config.max_messages:
                 self._drop(src, table, next(iter(table.open)))
@@ -297,13 +309,29 @@ class FRAG2(Protocol):
             del self._puzzles[src]
 
     def _new_table(self, src: Address) -> _Puzzles:
-        members = () if self._view is None else self._view.members
-        if src not in members:
-            strangers = [m for m in self._puzzles if m not in members]
+        if self._is_stranger(src):
+            strangers = self._strangers()
             if len(strangers) >= self.config.max_strangers:
                 self._forget(strangers[0])
+            if not self._forgetting.armed:
+                self._forgetting.start(self.config.stranger_timeout)
         table = self._puzzles[src] = _Puzzles()
         return table
+
+    def _is_stranger(self, src: Address) -> bool:
+        return self._view is None or src not in self._view.members
+
+    def _strangers(self) -> list[Address]:
+        return [m for m in self._puzzles if self._is_stranger(m)]
+
+    def _on_forgetting(self) -> None:
+        """Who went away while it was no member here will not go on."""
+        for src in self._strangers():
+            if self._puzzles[src].at + self.config.stranger_timeout <= self.now:
+                self._forget(src)
+        left = [self._puzzles[src].at for src in self._strangers()]
+        if left:
+            self._forgetting.start_at(min(left) + self.config.stranger_timeout)
 
     def _reject(self, batch: Batch) -> None:
         self.bad += 1
@@ -320,7 +348,7 @@ class FRAG2(Protocol):
     ) -> bool:
         """Can the whole message be kept? All fragments but the last have one size."""
         room = self.config.max_bytes
-        if self._view is not None and src not in self._view.members:
+        if self._view is not None and self._is_stranger(src):
             room //= self.config.max_strangers
         size = len(part) + _OVERHEAD
         expected = size * header.count if header.index < header.count - 1 else size

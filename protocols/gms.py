@@ -235,9 +235,9 @@ class GMS(Protocol):
                 self.pass_event_up(event)
             case Fetched():
                 self.agreement.fetched()
-            case MergeViews(views):
+            case MergeViews(views, silent):
                 if self._is_working:
-                    self.merger.views_differ(views)
+                    self.merger.views_differ(views, silent)
             case _:
                 self.pass_event_up(event)
 
@@ -562,6 +562,7 @@ class GMS(Protocol):
         self.merger.view_installed(view)
         self.pass_event_down(ViewChange(view, old))
         self.pass_event_up(ViewChange(view, old))
+        self.agreement.go_on()
         self.leaver.check_target()
         self.changes.wake()
 

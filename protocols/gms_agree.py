@@ -28,6 +28,7 @@ came too late, not if a later round has taken it further.
 A round belongs to its coordinator's address and counter; a survivor follows the latest one and
 answers only members of its view; one of its own counts as well. When that one is given up it goes back
 to the one before it: it has reported to that, too, and hands out nothing until all of them have ended.
+A round whose view comes after the one that is installed meanwhile goes on: the survivor reports anew.
 A survivor whose view is as new as the proposed one does not freeze: it reports its view, and the
 coordinator begins again with a higher number. That is how a view that a crashed coordinator sent to
 some members only is overtaken.
@@ -116,13 +117,17 @@ class _Round:
 class _Promise:
     """A round of another coordinator that we have reported to and that has not ended."""
 
-    def __init__(self, number: int, staying: tuple[Address, ...], report: Digest) -> None:
+    def __init__(
+        self, number: int, proposed: int, staying: tuple[Address, ...], report: Digest
+    ) -> None:
         self.number = number
+        self.proposed = proposed
+        """No view before this one is that of the round."""
         self.staying = staying
         self.report = report
         """How far we had delivered everybody."""
-        self.decision: tuple[int, Goals, bool] | None = None
-        """What it decided: proposed id, goals, is an answer wanted."""
+        self.decision: tuple[Goals, bool] | None = None
+        """What it decided: goals, is an answer wanted."""
 
 
 class Agreement:
@@ -206,18 +211,32 @@ class Agreement:
             self.gms.view_received(src, ViewDigest(view, digest))
 
     def view_installed(self) -> None:
-        """Ends every round: NAKACK2 forgets the departed. Who is asked in a round of ours may have
-        had this view before us."""
+        """Ends every round that is not for a later view: NAKACK2 forgets the departed. Who is asked in
+        a round of ours may have had this view before us."""
+        view = self.gms.view
+        assert view is not None
         self.abandon()
         self._follow(None)
-        members = () if self.gms.view is None else self.gms.view.members
-        self._ended = {m: number for m, number in self._ended.items() if m in members}
-        self._promises.clear()
+        self._ended = {m: number for m, number in self._ended.items() if m in view}
+        self._promises = {
+            m: promise
+            for m, promise in self._promises.items()
+            if m in view and promise.proposed > view.id
+        }
         self._put_off = None
         self._handed = None
         self._patience.cancel()
         self._hold.cancel()
         self._frozen.clear()
+
+    def go_on(self) -> None:
+        """The view is known below and above: rounds for a later one were told what we had before it."""
+        for src, promise in self._promises.items():
+            if promise.decision is None:
+                promise.report = self._all_known() or Digest()
+                self._report(src, promise.number, promise.report)
+        if self._promises:
+            self._resume()
 
     def _follow(self, round: tuple[Address, int] | None) -> None:
         self._follows = round
@@ -454,7 +473,7 @@ class Agreement:
                 answer = header.index == Kind.FETCH
                 promise = self._promises.get(src)
                 if promise is not None and promise.number == header.id:
-                    promise.decision = proposed, goals, answer
+                    promise.decision = goals, answer
                 if self._is_for_us((src, header.id), proposed, staying):
                     self._goals_set(goals, answer)
             case Kind.DONE:
@@ -494,7 +513,7 @@ class Agreement:
         else:
             report = self._freeze(staying)
             self._promises.pop(src, None)
-            self._promises[src] = _Promise(number, staying, report or Digest())
+            self._promises[src] = _Promise(number, proposed, staying, report or Digest())
         self._report(src, number, report or Digest())
 
     def _thaw_wanted(self, src: Address, number: int) -> None:
@@ -516,15 +535,18 @@ class Agreement:
             self._thaw(tuple(self._frozen))
             self._release()
             return
+        self._resume()
+        self._take_put_off()
+
+    def _resume(self) -> None:
+        """We hold for the latest round that we have reported to."""
         src, promise = next(reversed(self._promises.items()))
         self._freeze(promise.staying)
         if self._follows != (src, promise.number):
             self._follow((src, promise.number))
             if promise.decision is not None:
-                proposed, goals, answer = promise.decision
-                self._decided = proposed, promise.staying
-                self._goals_set(goals, answer)
-        self._take_put_off()
+                self._decided = promise.proposed, promise.staying
+                self._goals_set(*promise.decision)
 
     def _is_for_us(
         self, round: tuple[Address, int], proposed: int, staying: tuple[Address, ...]

@@ -12,8 +12,9 @@
 A *stale* member has a view whose coordinator is known to have another one, or does not answer while
 another coordinator that is in that view has another one: the others went on without it. It takes part
 as a subgroup of its own. Anybody else whose coordinator said nothing is left to that coordinator. Where
-nobody leads, or counts us, and the member that should make our next view has another one, we make a
-view of our own and are a coordinator from then on. A member in two views belongs to the newer one.
+nobody leads, or counts us, and the member that should make our next view has another one, which it may
+have announced only (it may be deaf), we make a view of our own and are a coordinator from then on. A
+member in two views belongs to the newer one.
 
 While a merge runs no other view is made; members that depart or join meanwhile wait for its end.
 A coordinator that is just replacing a member refuses; MERGE3 reports again.
@@ -110,18 +111,20 @@ class Merger:
 
     # --- leader
 
-    def views_differ(self, views: Mapping[Address, View]) -> None:
-        """MERGE3 saw different views; ours is among them."""
+    def views_differ(self, views: Mapping[Address, View], silent: tuple[Address, ...] = ()) -> None:
+        """MERGE3 saw different views; ours is among them. ``silent`` have others, too."""
         gms = self.gms
         assert gms.view is not None
         views = {**views, gms.local_address: gms.view}
-        if len({v.view_id for v in views.values()}) < 2 or self.busy or self._cannot():
+        if self.busy or self._cannot():
+            return
+        if len({v.view_id for v in views.values()}) < 2 and not silent:
             return
         me = gms.local_address
         participants = participants_of(views)
         leader = merge_leader(views, participants)
         counted = any(me in group for group in participants.values())
-        if not (counted and leader) and self._is_left_behind(views):
+        if not (counted and leader) and self._is_left_behind(views, silent):
             participants, leader = {me: (me,)}, me
         elif len(participants) < 2:
             return
@@ -145,10 +148,12 @@ class Merger:
                 )
         self._take_part(gms.local_address, merge_id, participants[gms.local_address])
 
-    def _is_left_behind(self, views: Mapping[Address, View]) -> bool:
+    def _is_left_behind(self, views: Mapping[Address, View], silent: tuple[Address, ...]) -> bool:
         """Has who should make our next view another one? Then nobody will."""
         gms = self.gms
         first = gms.changes.first_that_stays
+        if first in silent:
+            return True
         theirs = None if first is None else views.get(first)
         return theirs is not None and theirs.view_id != views[gms.local_address].view_id
 

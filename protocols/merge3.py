@@ -13,8 +13,8 @@ Place: above discovery, below the failure detectors; its messages are not reliab
     VIEW_REQ                  VIEW_RSP with our view; a check of our own soon, so that the leader of
                               the merge need not wait for its turn
     no answer                 VIEW_REQ once more after check_interval / 4
-    all have answered, or     MergeViews up, if the views differ indeed
-      check_interval / 2
+    all have answered, or     MergeViews up, if the views differ indeed, or somebody who announces
+      check_interval / 2      another one has not answered for long: it may hear nothing
 
 Only who can take part in a merge asks: coordinators, and members whose coordinator has another view, or
 has been silent for long and was not replaced; who should replace it may have another view.
@@ -105,6 +105,8 @@ class MERGE3(Protocol):
         self._asked: dict[Address, None] | None = None
         """Whose views we wait for; None: no check is under way."""
         self._views: dict[Address, View] = {}
+        self._unanswered: dict[Address, float] = {}
+        """Who was asked and has not answered, and since when."""
         self._announce = self.timer(self._on_announce)
         self._check = self.timer(self._on_check)
         self._answers = self.timer(self._on_answers)
@@ -149,6 +151,7 @@ class MERGE3(Protocol):
         self._announced.clear()  # what was said of former views is old
         self._located = {m: p for m, p in self._located.items() if m in view}
         self._end_check()
+        self._unanswered.clear()
         self._check.cancel()
         if not self._announce.armed:
             self._announce.start(self._next_announcement())
@@ -279,6 +282,8 @@ class MERGE3(Protocol):
         strangers = self._who_differs(announced, view)
         if strangers:
             self._check.start(self.check_interval)
+        else:
+            self._unanswered.clear()
         if not strangers or not self._takes_part(announced, view):
             return
         if view.coordinator not in (*announced, *strangers, self.local_address):
@@ -325,14 +330,20 @@ class MERGE3(Protocol):
 
     def _on_answers(self) -> None:
         """All views have come, or the time is over."""
-        views, view = self._views, self.view
+        views, view, waiting = self._views, self.view, self._asked or {}
         self._end_check()
         assert view is not None
+        self._unanswered = {m: self._unanswered.get(m, self.now) for m in waiting}
         views[self.local_address] = view
-        if len({v.view_id for v in views.values()}) > 1:
+        silent = tuple(
+            m
+            for m, since in self._unanswered.items()
+            if m in self._announced and self.now >= since + self._silence
+        )
+        if silent or len({v.view_id for v in views.values()}) > 1:
             self.merges_reported += 1
-            self.trace("merge", views=tuple(views.values()))
-            self.pass_event_up(MergeViews(views))
+            self.trace("merge", views=tuple(views.values()), silent=silent)
+            self.pass_event_up(MergeViews(views, silent))
 
     def _end_check(self) -> None:
         self._asked = None

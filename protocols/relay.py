@@ -32,6 +32,7 @@ from jgroups_py.batch import Batch
 from jgroups_py.errors import LocalProtocolError
 from jgroups_py.events import (
     Connect,
+    Covered,
     Disconnect,
     Event,
     FlowBlocked,
@@ -365,12 +366,20 @@ class RELAY(Protocol):
     def _up_data(self, batch: Batch, header: FragHeader) -> None:
         first = header.id
         last = first + len(batch) - 1
+        if not self._take(batch, first, last):
+            self.refuse(batch.src, "a multicast without a number")
+            self.consume(batch)
+        elif self._quiet and batch.src == self.local_address:
+            self._up_wanted(batch, first, last)
+        else:
+            self.pass_up(batch)
+
+    def _take(self, batch: Batch, first: int, last: int) -> bool:
+        """A home run was delivered here. False: it has no numbers."""
         assert batch.src is not None
         origin = bytes(batch.src)
         if not 0 < first <= last <= SEQNO_MAX or len(origin) != 16:
-            self.refuse(batch.src, "a multicast without a number")
-            self.consume(batch)
-            return
+            return False
         self.state.note_delivered(origin, first, last, not batch.flags & OOB)
         if self.is_relaying:
             if self.is_holder:
@@ -379,10 +388,13 @@ class RELAY(Protocol):
                 self.stability.mark(batch.src, origin, last)
             elif self.is_relay:
                 self.bridge.pump_origin(origin)
-        if self._quiet and origin == self._me:
-            self._up_wanted(batch, first, last)
-        else:
-            self.pass_up(batch)
+        return True
+
+    def _covered(self, batch: Batch) -> None:
+        """The state stands for this run; the other sites may need it from here."""
+        header = batch.headers.get(ID)
+        if type(header) is FragHeader and header.index == Kind.DATA and batch.src is not None:
+            self._take(batch, header.id, header.id + len(batch) - 1)
 
     def _up_wanted(self, batch: Batch, first: int, last: int) -> None:
         """An own run, without what the application does not want back."""
@@ -443,6 +455,8 @@ class RELAY(Protocol):
                 self.joining.on_state(provider)
                 self.pass_event_up(event)
                 self.joining.release()
+            case Covered(batch=batch):
+                self._covered(batch)
             case StateFailed():
                 self.joining.on_state(None)
                 self.pass_event_up(event)

@@ -12,7 +12,7 @@ Requester
       after Connect(state)    next after it. Views and messages are held back from here on
     STATE_RSP                 wait until what the digest covers has come here, too
     it has                    StateReceived up; then what was held back, without the multicasts that
-                              the digest covers: they are in the state
+                              the digest covers: they are in the state, and come as Covered
     STATE_EX, time-out,       the next provider; none is left: StateFailed up, then what was held back
       provider left
 
@@ -53,6 +53,7 @@ from jgroups_py.errors import ConfigError, RemoteProtocolError
 from jgroups_py.events import (
     Attribute,
     Connect,
+    Covered,
     Event,
     GetDigest,
     GetState,
@@ -520,8 +521,10 @@ class STATE_TRANSFER(Protocol):
         for item in held:
             if not isinstance(item, Batch):
                 self.pass_event_up(item)
-            elif (item.src in again or item.src in gone) and _NAKACK in item.headers:
+            elif item.src in again and _NAKACK in item.headers:
                 self.consume(item)
+            elif item.src in gone and _NAKACK in item.headers:
+                self._cover(item)
             elif (kept := self._uncovered(item)) is not None:
                 self.pass_up(kept)
         delivered = self._digest()
@@ -542,10 +545,13 @@ class STATE_TRANSFER(Protocol):
                 del self._covered[src]  # they come in order: nothing more is covered
             return batch
         self.messages_covered += min(covered, len(batch))
-        if covered >= len(batch):
-            self.consume(batch)
-            return None
-        return batch.slice(covered, len(batch))
+        self._cover(batch.slice(0, min(covered, len(batch))))
+        return None if covered >= len(batch) else batch.slice(covered, len(batch))
+
+    def _cover(self, batch: Batch) -> None:
+        """A run that the state contains: the reader does not get it."""
+        self.pass_event_up(Covered(batch))
+        self.consume(batch)
 
     def _refused(
         self, src: Address, digest: Digest | None, payload: bytes | memoryview | None

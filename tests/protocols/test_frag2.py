@@ -323,6 +323,27 @@ def test_senders_outside_the_view_are_limited() -> None:
     assert count(stack, "incomplete") == 3
 
 
+def test_what_is_incomplete_of_a_sender_outside_the_view_is_dropped_when_nothing_more_comes() -> (
+    None
+):
+    """It may have left a group that we were not in (all 7879)."""
+    stack = fake(stranger_timeout=10.0)
+    stack.event_up(ViewChange(View(ViewId(A, 1), (A, B)), None))
+    stack.up(fragment(1, 0, 3, b"ab", B))
+    stack.up(fragment(1, 0, 3, b"ab", C, owed=5))
+    stack.advance(9.0)
+    stack.up(fragment(1, 1, 3, b"cd", C))
+    stack.advance(9.0)
+    assert count(stack, "incomplete") == 2
+    stack.take_down_events()
+    stack.advance(2.0)
+    assert stack.take_down_events() == [Consumed((Credit(C, True, 5),))]
+    assert count(stack, "incomplete") == 1 and count(stack, "dropped") == 1
+    stack.up(fragment(2, 0, 3, b"ab", C))
+    stack.advance(11.0)
+    assert count(stack, "incomplete") == 1, "again and again"
+
+
 @pytest.mark.parametrize(
     "bad",
     [

@@ -141,6 +141,26 @@ def test_who_does_not_answer_is_not_waited_for_long() -> None:
     assert fake.take_up_events() == [MergeViews({C: OTHER, A: OWN})]
 
 
+@pytest.mark.parametrize("answers", [False, True])
+def test_who_announces_another_view_and_never_answers_is_reported_after_long(answers: bool) -> None:
+    """It may hear nothing (all 6891)."""
+    fake = stack()
+    at, found = 0.0, []
+    while at < 60.0 and not found:
+        fake.up(info(C, OTHER))
+        fake.advance(1.0)
+        at += 1.0
+        if answers and at == 20.0:
+            fake.up(answer(C, None))
+        found = fake.take_up_events(MergeViews)
+    assert found == [MergeViews({A: OWN}, (C,))]
+    assert 30.0 < at < 40.0 if not answers else 50.0 < at < 60.0
+    fake.event_down(ViewChange(view(5, A), OWN))
+    fake.up(info(C, OTHER))
+    fake.advance(5.0)
+    assert fake.take_up_events(MergeViews) == [], "anew, and not for long yet"
+
+
 def test_a_lost_question_is_repeated() -> None:
     fake = stack()
     fake.up(info(C, OTHER))

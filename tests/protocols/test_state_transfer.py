@@ -13,6 +13,7 @@ from jgroups_py.events import (
     Attribute,
     Connect,
     Consumed,
+    Covered,
     GetDigest,
     GetState,
     SetDigest,
@@ -293,8 +294,29 @@ def test_a_state_waits_for_its_providers_own_multicasts() -> None:
     assert fake.take_up_events() == []
     fake.answers[GetDigest] = digest(A=0, B=7, C=1)
     fake.up(multicast(B, 6, b"6", b"7"))
-    assert fake.take_up_events() == [StateReceived(B, b"state")]
+    assert [type(e) for e in fake.take_up_events()] == [StateReceived, Covered]
     assert texts(fake) == []
+
+
+def test_who_keeps_copies_is_shown_what_a_state_contains() -> None:
+    """Explored: all 7806. Also of who left meanwhile, and what comes after the state."""
+    fake = stack(delivered=digest(A=0, B=5, C=1, D=3))
+    fake.event_down(GetState(B, 5.0))
+    fake.up(multicast(B, 6, b"6", b"7", b"8"))
+    fake.up(multicast(D, 4, b"d4"))
+    fake.answers[GetDigest] = digest(A=0, B=8, C=1)
+    old, new = View(ViewId(B, 3), (B, C, D, A)), View(ViewId(B, 4), (B, C, A))
+    fake.event_up(ViewChange(new, old))
+    fake.up(state(B, b"state", B=7, C=2))
+    fake.advance(2.1)
+    fake.up(multicast(C, 2, b"c2"))
+    covered = [e.batch for e in fake.take_up_events() if isinstance(e, Covered)]
+    assert [(b.src, b.payloads) for b in covered] == [
+        (B, [b"6", b"7"]),
+        (D, [b"d4"]),
+        (C, [b"c2"]),
+    ]
+    assert texts(fake) == [b"8"]
 
 
 @pytest.mark.parametrize("others", [True, False])

@@ -5,17 +5,29 @@ NYC: R relay, S standby, M other, N next, O origin. SFO: Y relay, Z next, T othe
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from relay_harness import Member, Net
 
-from jgroups_py.events import FlowBlocked, FlowOpened, GetState, StateReceived, StateRequested
+from jgroups_py.batch import Batch
+from jgroups_py.events import (
+    Covered,
+    FlowBlocked,
+    FlowOpened,
+    GetState,
+    StateReceived,
+    StateRequested,
+)
+from jgroups_py.headers import FragHeader
 from jgroups_py.protocols.relay_state import RelayState
 from jgroups_py.protocols.relay_wire import (
+    ID,
     BridgeGap,
     CollectAsk,
     Forget,
+    Kind,
     Known,
     Lack,
     Snapshot,
@@ -103,6 +115,41 @@ def test_a_holder_fetches_the_copies_of_what_a_state_contained(
     net.release()
     net.settle()
     assert got(net, "O", "Y", "Z", "T") == [[1, 2]] * 3
+
+
+@pytest.mark.parametrize("when", ["delivered", "stable"])
+def test_a_holder_keeps_what_a_state_contained(when: str) -> None:
+    """R dies before the standby could collect from it; M is no holder (all 7806)."""
+    net = started(buffering_members=2, relay_when=when)
+    holder, origin = net.members["S"], net.members["O"]
+    net.hold("bridge")
+    net.hold("mc", dst="S", src="O")
+    net.send("O", 2)
+    net.deliver("mc", "uc")
+    holder.machine.enter(net.now)
+    for batch in origin.log:
+        if batch.headers[ID].index == Kind.DATA:
+            holder.bottom.pass_event_up(Covered(replace(batch, src=origin.id)))
+    holder.machine.leave()
+    holder.positions[origin] = len(origin.log)
+    net.crash("O", "R")
+    net.release()
+    net.settle()
+    assert got(net, "O", "S") == [[]] and got(net, "O", "Y", "Z", "T") == [[1, 2]] * 3
+
+
+@pytest.mark.parametrize(
+    "header", [FragHeader(0, Kind.DATA, 0), FragHeader(1, Kind.RELAYED, 0), None]
+)
+def test_what_a_state_contained_besides_is_nothing_to_keep(header: FragHeader | None) -> None:
+    net = started(buffering_members=2)
+    holder = net.members["S"]
+    batch = Batch(None, [b"x"], {} if header is None else {ID: header}, net.members["O"].id)
+    before = holder.relay.buffer.messages
+    holder.machine.enter(net.now)
+    holder.bottom.pass_event_up(Covered(batch))
+    holder.machine.leave()
+    assert holder.relay.buffer.messages == before
 
 
 def test_a_round_that_is_under_way_when_a_state_comes_begins_anew() -> None:

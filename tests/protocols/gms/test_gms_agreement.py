@@ -164,6 +164,36 @@ def test_who_has_reported_to_two_rounds_holds_until_both_have_ended(
     assert c.gms.agreement._promises == {}
 
 
+@pytest.mark.parametrize("thawed", [False, True])
+def test_a_view_that_is_older_than_that_of_a_round_does_not_end_it(net: Any, thawed: bool) -> None:
+    """C is asked about D before it has the view with E; what it hands out then, the goals are to
+    contain (all 6989)."""
+    a, b, c, d = net.group("ABCD")
+    e = net.add("E", agree_timeout=100.0)
+    net.lose = lambda src, dest, batch: dest is c and net.is_view(batch)
+    net.connect("E")
+    net.run(0.3)
+    assert e.view == ("A", "B", "C", "D", "E") and c.view == ("A", "B", "C", "D")
+    d.dead = True
+    net.lose = lambda src, dest, batch: src is b and AGREE_ID in batch.headers
+    net.suspect("A", "D")
+    net.pump()
+    assert c.held is not None
+    net.delivered("B", B=3, C=3)
+    c.gms.view_received(a.address, ViewDigest(a.gms.view))
+    net.pump()
+    assert c.view == ("A", "B", "C", "D", "E") and c.held is not None
+    assert rounds(net, Kind.REPORT).count(("C", "A", Kind.REPORT)) == 2
+    if thawed:
+        net.unsuspect("A", "D")
+        net.pump()
+    else:
+        net.run(a.gms.config.agree_timeout + 0.1)
+        assert c.view == ("A", "B", "C", "E")
+        assert [fetch.goals[b.address] for fetch in a.fetches] == [(3, c.address)]
+    assert c.held is None and c.gms.agreement._promises == {}
+
+
 @pytest.mark.parametrize("returns", [False, True])
 def test_a_view_of_the_round_before_it_does_not_end_ones_own(net: Any, returns: bool) -> None:
     """B has done what A's round agreed on and fetches more of A in its own by now: among that is

@@ -455,6 +455,17 @@ def test_who_waits_for_a_silent_coordinator_that_may_come_back_makes_no_view(net
     assert b.gms.view is now
 
 
+@pytest.mark.parametrize("silent", ["A", "C"])
+def test_who_waits_for_a_coordinator_that_hears_nothing_makes_a_view_of_its_own(
+    net: Any, silent: str
+) -> None:
+    """A announces another view for long and answers nobody (all 6891). C is not to make B's next."""
+    _, b, _, _ = net.group("ABCD")
+    b.fake.event_up(MergeViews({b.address: b.gms.view}, (net.nodes[silent].address,)))
+    net.run(0.1)
+    assert b.view == (("B",) if silent == "A" else ("A", "B", "C", "D"))
+
+
 def test_a_coordinator_that_finds_nobody_to_merge_with_makes_no_view(net: Any) -> None:
     a, b = net.group("AB")
     now = a.gms.view
