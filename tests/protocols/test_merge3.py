@@ -145,7 +145,8 @@ def test_who_does_not_answer_is_not_waited_for_long() -> None:
 def test_who_announces_another_view_and_never_answers_is_reported_after_long(answers: bool) -> None:
     """It may hear nothing (all 6891)."""
     fake = stack()
-    at, found = 0.0, []
+    at = 0.0
+    found: list[Any] = []
     while at < 60.0 and not found:
         fake.up(info(C, OTHER))
         fake.advance(1.0)

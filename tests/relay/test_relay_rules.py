@@ -128,7 +128,8 @@ def test_a_holder_keeps_what_a_state_contained(when: str) -> None:
     net.deliver("mc", "uc")
     holder.machine.enter(net.now)
     for batch in origin.log:
-        if batch.headers[ID].index == Kind.DATA:
+        header = batch.header(ID, FragHeader)
+        if header is not None and header.index == Kind.DATA:
             holder.bottom.pass_event_up(Covered(replace(batch, src=origin.id)))
     holder.machine.leave()
     holder.positions[origin] = len(origin.log)
