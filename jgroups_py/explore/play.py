@@ -79,7 +79,7 @@ class _Player:
             world.after_each_step.append(looks.after_step)
         try:
             self._first_phase()
-            if not scene.checker.problems:
+            if self.schedule.heals and not scene.checker.problems:
                 self.healer(scene).run()
         except Exception as error:  # a bug in the stack, whatever it is: that is what is looked for
             scene.checker.problems.append(problem_of(error, world.now))

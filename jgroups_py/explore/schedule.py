@@ -120,7 +120,8 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     ``reopen``: seconds after which an application that was expelled opens a new channel; 0: never.
     ``seconds``: how long the faults last. ``least_seconds`` and ``least_messages``: what the whole
-    run has at least; the second phase is prolonged until then.
+    run has at least; the second phase is prolonged until then. ``heals`` false: there is no second
+    phase, since what failed when the schedule was made smaller did so in the first.
     """
 
     seed: int
@@ -138,6 +139,7 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     steps: tuple[Step, ...] = ()
     seconds: float = 40.0
     healing: Healing = Healing()
+    heals: bool = True
     least_seconds: float = 60.0
     least_messages: int = 500
 

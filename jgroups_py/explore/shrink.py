@@ -18,8 +18,6 @@ RUNS_MAX: Final = 150
 """Runs that shrinking one schedule may take."""
 SECONDS_MAX: Final = 60.0
 """Real time after which no further run is begun."""
-SECOND_PHASE: Final = frozenset({"healing", "credits", "relay", "leftovers"})
-"""Checks with a bound that settings are drawn for: as shipped, detection takes longer and more is remembered."""
 
 T = TypeVar("T")
 Player = Callable[[Schedule], Outcome]
@@ -42,6 +40,7 @@ class _Shrinker:
 
     def run(self) -> Schedule:
         self._try(least_seconds=0.0, least_messages=0)
+        self._try(heals=False)
         before = None
         while before != self.best:
             before = self.best
@@ -49,7 +48,8 @@ class _Shrinker:
             self._list("loads")
             for candidate in _without_a_member(self.best):
                 self._take(candidate)
-            if self.check not in SECOND_PHASE:
+            if not self.best.heals:
+                # Healing has bounds that settings are drawn for: as shipped, more is remembered.
                 self._settings("attributes")
                 self._settings("bridge_attributes")
             for values in _plainer(self.best):

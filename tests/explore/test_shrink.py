@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from jgroups_py.explore.draw import Wanted, draw
@@ -39,12 +40,21 @@ def test_only_what_is_needed_stays() -> None:
     assert len(runs) < 200
 
 
-@pytest.mark.parametrize("check", ["healing", "credits", "relay", "leftovers"])
-def test_what_has_a_bound_keeps_the_settings_that_were_drawn_for_it(check: str) -> None:
+def test_who_heals_keeps_the_settings_that_the_bounds_of_healing_were_drawn_for() -> None:
     schedule = draw(1, "membership")
-    outcome = Outcome(1, [Problem(check, "planted")])
-    smaller = shrink(schedule, outcome, player=lambda candidate: outcome)
+
+    def player(candidate: Schedule) -> Outcome:
+        return Outcome(1, [Problem("gap", "planted")] if candidate.heals else [])
+
+    smaller = shrink(schedule, player(schedule), player=player)
     assert (smaller.steps, smaller.attributes) == ((), schedule.attributes)
+
+
+def test_what_failed_in_the_first_phase_is_played_without_the_second() -> None:
+    """So its file fails no more when that is mended."""
+    schedule = msgspec.structs.replace(draw(1, "membership"), steps=(), heals=False)
+    assert play(schedule).virtual_s < schedule.least_seconds
+    assert play(msgspec.structs.replace(schedule, heals=True)).virtual_s >= schedule.least_seconds
 
 
 def test_another_check_that_fails_is_another_problem() -> None:
