@@ -411,6 +411,10 @@ async def test_members_are_replaced_one_after_the_other_and_who_keeps_up_loses_n
         late = Table(offset=place_of({"aa" * 16: 5}, ()))
         with pytest.raises(Trimmed, match=r"knows how the changes of aaaa.* ended after number 5"):
             await in_thread(late.follow, e.addresses)
+        known = table.offset
+        read = Table(offset=place_of({**known.origins, "aa" * 16: 5}, [*known.ended, "aa" * 16]))
+        await in_thread(read.follow, e.addresses)
+        assert "aa" * 16 not in read.offset.origins, "it had ended, and was read to its end"
 
 
 async def test_latest_earliest_and_a_bound() -> None:

@@ -90,6 +90,24 @@ def test_everybody_has_what_anybody_delivered_of_those_who_stay_too(net: Any) ->
     assert c.delivered[b.address] == b.delivered[b.address] == 4
 
 
+def test_a_survivor_tells_what_it_has_of_those_who_stay(net: Any) -> None:
+    """And a leaver what it has of one that is out of its view already, but not of all others'."""
+    a, b, c, d = net.group("ABCD")
+    net.delivered("B", A=2, B=2, C=4)
+    d.dead = True
+    net.lose = lambda src, dest, batch: dest is b and net.is_view(batch)
+    net.suspect("A", "D")
+    net.run(0.05)
+    assert a.fetches[-1].goals[b.address] == (4, c.address)
+    assert c.view == ("A", "B", "C") and b.view == ("A", "B", "C", "D")
+    net.lose = lambda src, dest, batch: False
+    c.delivered[d.address], b.delivered[d.address] = 9, 7
+    net.leave("C")
+    net.run(0.1)
+    assert a.view == b.view == ("A", "B")
+    assert b.fetches[-1].goals[d.address] == (9, c.address)
+
+
 def test_who_is_beyond_the_goal_of_one_who_stays_installs_the_view(net: Any) -> None:
     """C did not report in time, so it held nothing back. What it has more, the others will have."""
     a, b, c, d = net.group("ABCD")

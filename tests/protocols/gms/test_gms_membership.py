@@ -19,6 +19,7 @@ from jgroups_py.events import (
     IsCoordinator,
     MembersFound,
     SetDigest,
+    Suspect,
     TransportReady,
     ViewChange,
 )
@@ -555,6 +556,23 @@ def test_who_was_excluded_makes_no_view_while_the_others_may_be_alive(net: Any) 
     net.suspect("A", "C")
     net.run(5)
     assert a.view == ("A",), "nobody is left of those who went on without it"
+
+
+def test_who_was_excluded_makes_no_view_with_java_members_that_may_have_gone_on(net: Any) -> None:
+    """They cannot be asked whether they have it."""
+    a, b, c = net.group("ABC")
+    plain = UUID(c.address[:12] + bytes(4))
+    a.gms.view = View(a.gms.view.view_id, (a.address, b.address, plain))
+    b.dead = c.dead = True
+    last = View(ViewId(b.address, a.gms.view.id + 1), (b.address, plain))
+    a.fake.up(message(b.address, GmsType.VIEW, encode_whole(write_view_digest, ViewDigest(last))))
+    assert a.gms.excluding == last
+    net.suspect("A", "B")
+    net.run(5)
+    assert len(a.gms.view) == 3
+    a.fake.event_up(Suspect((plain,)))
+    net.run(5)
+    assert a.view == ("A",)
 
 
 @pytest.mark.parametrize("paused", [False, True])
