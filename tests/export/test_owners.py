@@ -539,3 +539,38 @@ def test_of_an_owner_that_is_gone_no_more_is_read_than_was_adopted(
     assert end() == (place_of({"aa": 0}, ()), 4)
     place = LogPlace(floor=0, have=9, end=4)
     assert end() == (place_of({"aa": 4}, ()), 4)
+
+
+def test_what_one_member_has_trimmed_is_read_at_another_that_has_less(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Nothing is passed over; what nobody has any more is said."""
+    floors = {1: 6, 2: 0}
+
+    class Fake:
+        def __init__(self, address: Any, token: str) -> None:
+            self.address = address
+
+        def logs(self, map: str) -> Logs:
+            have = {1: 9, 2: 7}[self.address]
+            place = LogPlace(floor=floors[self.address], have=have, end=have)
+            member = f"{self.address}{self.address}"
+            return Logs(Part(f"1|{member}", member, {}, 0, ""), {"aa": place})
+
+        def __enter__(self) -> Self:
+            return self
+
+        def __exit__(self, *_: object) -> None:
+            pass
+
+    monkeypatch.setattr(following, "ExportClient", Fake)
+
+    def read() -> list[tuple[int, int, int]]:
+        with OwnersFollowed(cast(Any, [1, 2]), TOKEN, "cache") as owners:
+            pieces = owners.pieces(place_of({}, ()), owners.end())
+            return [(cast(Any, p.client).address, p.start.at, p.stop.at) for p in pieces]
+
+    assert read() == [(2, 0, 7), (1, 7, 9)]
+    floors[2] = 6
+    with pytest.raises(Trimmed, match="after number 0, up to 9, are kept by no member"):
+        read()

@@ -48,6 +48,7 @@ def as_json(results: Sequence[Result], wall_s: float) -> dict[str, Any]:
                 "by": result.by,
                 "hang": result.hang,
                 "seconds": round(result.seconds, 1),
+                "once": list(result.once),
                 "survives": result.mutant.survives,
             }
             for result in results

@@ -148,6 +148,8 @@ def _line(result: Result, done: int, total: int) -> str:
         what = f"{'hangs: ' if result.hang else ''}{result.by}"
     else:
         what = "survives, as explained" if result.mutant.survives else "SURVIVES"
+    if result.once:
+        what += f" (failed only once: {', '.join(result.once)})"
     return f"{done:4} of {total} {result.seconds:6.1f} s  {result.mutant.name}: {what}"
 
 

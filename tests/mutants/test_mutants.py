@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import mutant_bench
 import pytest
 from mutant import ROOT, BadCatalogue, Mutant, load
 from mutant_bench import Bench, Known, NotGreen, Result
@@ -103,6 +104,40 @@ def test_a_fault_is_found_or_survives_and_the_copy_is_as_before(tmp_path: Path) 
     (bench.folder / PLANTED.file).write_text(before.replace("* factor", "* factor + 1"))
     with pytest.raises(NotGreen, match="without any fault: tests/config/test_units"):
         Bench.look_for(_with(bench, Known()), PLANTED)
+
+
+def test_a_test_that_fails_only_once_does_not_hide_those_after_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It fails each time with others, and never alone."""
+    bench = Bench(tmp_path / "copy", Known())
+    alone = f"""
+from pathlib import Path
+
+from jgroups_py.units import parse_bytes
+
+def test_shy() -> None:
+    failed = Path({str(tmp_path / "failed")!r})
+    if failed.exists():
+        failed.unlink()
+    elif parse_bytes("1") != 1:
+        failed.touch()
+        raise AssertionError
+"""
+    first, second = "tests/config/test_first.py", "tests/config/test_second.py"
+    (bench.folder / first).write_text(alone)
+    (bench.folder / second).write_text(
+        f'{alone}\ndef test_sure() -> None:\n    assert parse_bytes("1") == 1\n'
+    )
+    mutant = replace(PLANTED, found_by=(first, second))
+    found = bench.look_for(mutant)
+    assert (found.by, found.once) == (
+        f"{second}::test_sure",
+        (f"{first}::test_shy", f"{second}::test_shy"),
+    )
+    monkeypatch.setattr(mutant_bench, "ACCIDENTS_MAX", 0)
+    missed = bench.look_for(mutant)
+    assert not missed.found and missed.once == found.once
 
 
 def _with(bench: Bench, known: Known) -> Bench:
