@@ -104,20 +104,32 @@ async def test_the_parts_together_are_what_all_members_own() -> None:
                 await in_thread(rows_of, found.pictures)
 
 
-async def test_each_node_once_while_nodes_are_written_and_move() -> None:
-    """All members take nodes from each other, in bursts: sometimes parts must be opened again."""
+async def test_each_node_once_while_nodes_are_written_and_move(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """All members take nodes from each other, in bursts, also while parts are opened: then they must be opened again."""
     async with group() as g:
         caches = await joined(g, "ABC")
         for number, path in enumerate(PATHS):
             await caches[number % 3].put(path, "v", 0)
-        choose = random.Random(7)
+        choose, when = random.Random(7), random.Random(8)
+
+        async def burst(cache: TreeCache) -> None:
+            for path in choose.sample(PATHS, 2):
+                await cache.put(path, "v", 1)  # comes here, if it is elsewhere
 
         async def traffic(cache: TreeCache) -> None:
             while True:
-                for path in choose.sample(PATHS, 2):
-                    await cache.put(path, "v", 1)  # comes here, if it is elsewhere
+                await burst(cache)
                 await trio.sleep(0.1 + 0.2 * choose.random())
 
+        class Client(ExportClient):
+            def open_snapshot(self, *args: Any, **more: Any) -> Any:
+                if when.random() < 0.15:
+                    trio.from_thread.run(burst, when.choice(caches))
+                return super().open_snapshot(*args, **more)
+
+        monkeypatch.setattr(parts, "ExportClient", Client)
         async with ports_of(caches) as ports, trio.open_nursery() as nursery:
             for cache in caches:
                 nursery.start_soon(traffic, cache)
