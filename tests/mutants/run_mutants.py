@@ -109,7 +109,7 @@ def run(mutants: Sequence[Mutant], workers: int, seconds: float | None, say: Say
             except BaseException as problem:
                 failures.append(problem)
                 return
-            say(_line(result, len(results), len(mutants)))
+            say(line_of(result, len(results), len(mutants)))
 
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
         count = max(1, min(workers, len(mutants)))
@@ -143,7 +143,8 @@ def _made(folder: Path) -> Path:
     return folder
 
 
-def _line(result: Result, done: int, total: int) -> str:
+def line_of(result: Result, done: int, total: int) -> str:
+    """What is said when one was looked for."""
     if result.found:
         what = f"{'hangs: ' if result.hang else ''}{result.by}"
     else:

@@ -11,8 +11,8 @@ import mutant_bench
 import pytest
 from mutant import ROOT, BadCatalogue, Mutant, load
 from mutant_bench import Bench, Known, NotGreen, Result
-from mutant_report import problems_of, rows_of, write_table
-from run_mutants import choose, main
+from mutant_report import as_json, problems_of, rows_of, write_table
+from run_mutants import choose, line_of, main
 
 CATALOGUE = load()
 TABLE = ROOT / "design" / "mutants.md"
@@ -138,6 +138,9 @@ def test_shy() -> None:
     monkeypatch.setattr(mutant_bench, "ACCIDENTS_MAX", 0)
     missed = bench.look_for(mutant)
     assert not missed.found and missed.once == found.once
+    (row,) = as_json([missed], 1.0)["mutants"]
+    assert row["once"] == [*missed.once]
+    assert f"SURVIVES (failed only once: {first}::test_shy, " in line_of(missed, 1, 1)
 
 
 def _with(bench: Bench, known: Known) -> Bench:
