@@ -76,6 +76,8 @@ _NAKACK: Final = PROTOCOL_IDS["NAKACK2"]
 AHEAD_VIEWS: Final = 3
 LOOK_SECONDS: Final = 0.05
 """Between two looks whether what a state contains has come: not all of it comes up to here."""
+_SEQNO_MAX: Final = (1 << 63) - 1
+"""What a digest has room for. A forger's request may have any number up to it."""
 _REQUEST_FLAGS: Final = int(Flag.OOB | Flag.DONT_BUNDLE | Flag.SKIP_BARRIER)
 
 
@@ -613,10 +615,10 @@ def _is_ours(member: Address) -> bool:
 
 
 def _numbered(digest: Digest, requester: Address, number: int) -> Digest:
-    """``digest`` with the number of a request in the entry of who asked; 0: as it is."""
-    if not number:
-        return digest
+    """``digest`` with the number of a request in the entry of who asked; 0, or one that has no place there: as it is."""
     delivered = digest.delivered(requester)
+    if not 0 < number <= _SEQNO_MAX - delivered:
+        return digest
     return Digest({**digest.seqnos, requester: (delivered, delivered + number)})
 
 

@@ -20,6 +20,8 @@ from jgroups_py.headers import (
     GmsType,
     PingHeader,
     PingType,
+    StateHeader,
+    StateType,
     UnicastHeader3,
     UnicastType,
 )
@@ -291,4 +293,15 @@ def test_members_that_follow_each_other_in_a_circle_merge() -> None:
     forged_view(cluster, 0, View(ViewId(second.address, now.id + 9), members))
     assert first.view is not None and first.view.coordinator == second.address
     assert second.view is not None and second.view.coordinator == first.address
+    cluster.talk()
+
+
+def test_a_request_for_the_state_with_a_number_that_has_no_room_behind_a_digest() -> None:
+    cluster = Cluster(12, "udp.xml")
+    asking, asked, _ = cluster.members
+    assert asking.statistics()["NAKACK2"]["seqno"] > 0, "it is behind a number that is not 0"
+    digest = Digest({asking.address: (0, 2**63 - 1)})
+    headers = {PROTOCOL_IDS["STATE_TRANSFER"]: StateHeader(StateType.STATE_REQ, digest)}
+    cluster.deliver(asked, cluster.forged(headers, src=asking.address, dest=asked.address))
+    cluster.perform(("run", 5.0))
     cluster.talk()

@@ -24,11 +24,13 @@ from jgroups_py.events import (
     StateRequested,
     ViewChange,
 )
+from jgroups_py.header_codec import encode_header, read_header
 from jgroups_py.headers import NakAckHeader2, NakAckType, StateHeader, StateType
 from jgroups_py.message import Flag, MessageType
 from jgroups_py.protocols.state_transfer import STATE_TRANSFER
 from jgroups_py.testing import FakeStack, make_address
 from jgroups_py.view import Digest, View, ViewId
+from jgroups_py.wire import Reader
 
 A, B, C, D = (make_address(n) for n in (1, 2, 3, 4))
 JAVA = UUID(bytes(range(16)))
@@ -179,6 +181,19 @@ def test_an_answer_repeats_the_number_of_its_request(refused: bool) -> None:
     else:
         expected = StateHeader(StateType.STATE_RSP, Digest({A: (4, 4), B: (5, 8)}))
     assert sent(fake) == [(B, expected)]
+
+
+@pytest.mark.parametrize(
+    ("number", "told"), [(2**63 - 6, 2**63 - 6), (2**63 - 5, 0), (2**63 - 1, 0)]
+)
+def test_a_number_that_no_digest_has_room_for_is_not_repeated(number: int, told: int) -> None:
+    fake = stack(delivered=digest(B=5))
+    fake.up(message(B, StateType.STATE_REQ, None, Digest({B: (0, number)})))
+    (asked,) = fake.take_up_events(StateRequested)
+    fake.event_down(StateReady(asked.token, b"state", None))
+    ((_, header),) = sent(fake)
+    assert header == StateHeader(StateType.STATE_RSP, Digest({B: (5, 5 + told)}))
+    assert read_header(Reader(encode_header(ID, header))) == (ID, header)
 
 
 def test_who_is_alone_does_not_ask() -> None:
