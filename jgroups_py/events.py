@@ -161,10 +161,12 @@ class MergeDigest(Event):
 
 @dataclass(frozen=True, slots=True)
 class ViewChange(Event):
-    """A view was installed. ``old`` is the one before, None for the first."""
+    """A view was installed. ``old`` is the one before, None for the first. ``ended``: of those that are
+    in it no more, who left or is proved dead, as far as this member knows; others may be alive."""
 
     view: View
     old: View | None
+    ended: tuple[Address, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

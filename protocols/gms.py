@@ -228,8 +228,8 @@ class GMS(Protocol):
                 self.joiner.transport_ready()
             case MembersFound(requester, members, alone) if requester == self.name:
                 self.joiner.found(members, alone)
-            case Suspect(members):
-                self._suspect(members)
+            case Suspect(members, gone):
+                self._suspect(members, gone)
             case Unsuspect(members):
                 self.changes.unsuspect(members)
                 self.pass_event_up(event)
@@ -241,20 +241,18 @@ class GMS(Protocol):
             case _:
                 self.pass_event_up(event)
 
-    def _suspect(self, members: tuple[Address, ...]) -> None:
+    def _suspect(self, members: tuple[Address, ...], gone: bool) -> None:
         view = self.view
         if view is None or self.left:
             return
-        fresh = tuple(
-            m
-            for m in members
-            if m in view and m != self.local_address and not self.changes.is_suspected(m)
-        )
+        others = tuple(m for m in members if m in view and m != self.local_address)
+        fresh = tuple(m for m in others if not self.changes.is_suspected(m))
+        self.changes.suspect(others, gone)
         if fresh:
             self.trace("suspect", members=fresh)
-            self.changes.suspect(fresh)
+            self.changes.wake()
             self.leaver.check_target()
-            self.pass_event_up(Suspect(fresh))
+            self.pass_event_up(Suspect(fresh, gone))
 
     def answer(self, query: Query) -> Any:
         match query:
@@ -557,11 +555,12 @@ class GMS(Protocol):
             len(view),
             ", ".join([self.name_of(m) for m in view.members[:20]]),
         )
+        ended = self.changes.ended(view)
         self.agreement.view_installed()
         self.changes.view_installed(view)
         self.merger.view_installed(view)
-        self.pass_event_down(ViewChange(view, old))
-        self.pass_event_up(ViewChange(view, old))
+        self.pass_event_down(ViewChange(view, old, ended))
+        self.pass_event_up(ViewChange(view, old, ended))
         self.agreement.go_on()
         self.leaver.check_target()
         self.changes.wake()

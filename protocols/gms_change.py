@@ -42,7 +42,8 @@ class Changes:
         self.gms = gms
         self._joiners: dict[Address, None] = {}
         self._leavers: dict[Address, None] = {}
-        self._suspects: dict[Address, None] = {}
+        self._suspects: dict[Address, bool] = {}
+        """True: its death is proved."""
         self._bundle = gms.timer(self._on_bundle, "_on_join_bundle")
         self._soon = False
 
@@ -150,9 +151,9 @@ class Changes:
             gms.leaver.tell(target, member)
         gms.leaver.check_target()
 
-    def suspect(self, members: tuple[Address, ...]) -> None:
-        self._suspects.update(dict.fromkeys(members))
-        self.wake()
+    def suspect(self, members: tuple[Address, ...], gone: bool) -> None:
+        for member in members:
+            self._suspects[member] = gone or self._suspects.get(member, False)
 
     def unsuspect(self, members: tuple[Address, ...]) -> None:
         known = [m for m in members if m in self._suspects]
@@ -161,10 +162,15 @@ class Changes:
         if known:
             self.wake()
 
+    def ended(self, view: View) -> tuple[Address, ...]:
+        """Who is not in ``view`` because it left or died, for certain."""
+        proved = [m for m, gone in self._suspects.items() if gone and m not in self._leavers]
+        return tuple(m for m in (*self._leavers, *proved) if m not in view)
+
     def view_installed(self, view: View) -> None:
         self._joiners = {m: None for m in self._joiners if m not in view}
         self._leavers = {m: None for m in self._leavers if m in view}
-        self._suspects = {m: None for m in self._suspects if m in view}
+        self._suspects = {m: gone for m, gone in self._suspects.items() if m in view}
         if not self.acting:
             self._joiners.clear()  # they ask again, and then the right one
 

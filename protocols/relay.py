@@ -153,6 +153,8 @@ class RELAY(Protocol):
         self.fenced = 0
         self.gaps = 0
         self.gaps_put_off = 0
+        self.cut_off = 0
+        """Views with which, as relay, it stopped acknowledging: most of its site may be elsewhere."""
         self.skipped = 0
         self.ahead = 0
         self.overflowed = 0
@@ -165,7 +167,7 @@ class RELAY(Protocol):
         self.queue_full = 0
 
     def stop(self) -> None:
-        for timer in (self._ticks, self._retry, self.leaving.timer):
+        for timer in (self._ticks, self._retry, self.leaving.timer, self.home.lost_timer):
             timer.cancel()
         self.buffer.close()
 
@@ -434,8 +436,8 @@ class RELAY(Protocol):
 
     def event_up(self, event: Event) -> None:
         match event:
-            case ViewChange(view=view):
-                self.roles.on_view(view, event)
+            case ViewChange():
+                self.roles.on_view(event)
             case Stable(digest=digest):
                 for member in digest:
                     self.stability.on_stable(bytes(member), digest.delivered(member))

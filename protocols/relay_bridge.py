@@ -473,13 +473,13 @@ class Bridge:
         relay.note_gap(session.site, relay.shown(origin), at + 1, upto, "sent")
         self._tell(session, BridgeGap({origin: upto}, False))
 
-    def acknowledge(self, lowest: Mapping[str, Mapping[bytes, int]]) -> None:
-        """All members here have ``lowest``: tell the relays of those sites what is new of it. What was
-        asked back of it, since somebody lacked it, has come by other ways."""
+    def acknowledge(self, lowest: Mapping[str, Mapping[bytes, int]], *, tell: bool) -> None:
+        """All members here have ``lowest``: what was asked back of it, since somebody lacked it, has
+        come by other ways. ``tell``: the relays of those sites learn what is new of it."""
         for site, all_have in lowest.items():
             forwarded = self.forwarded.get(site, {})
             raise_to(forwarded, {o: n for o, n in all_have.items() if o in forwarded})
-        for session in self.sessions.values():
+        for session in self.sessions.values() if tell else ():
             numbers = lowest.get(session.site)
             if not numbers:
                 continue

@@ -61,6 +61,10 @@ class RelayConfig(Protocol.Config):
     gap_wait: Seconds = 15.0
     """How long a number must be missing before it is given up. Longer than the longest time a
     merge takes."""
+    cut_off_wait: Seconds = 120.0
+    """How long a relay that has lost as many members as are left, and cannot know that they are dead,
+    acknowledges nothing. Longer than partitions inside a site last; the other sites' buffers
+    hold as much."""
     max_origins: int = 10_000
     """Origins known above which a warning is logged."""
     join_queue: int = 20_000

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from jgroups_py.address import Address
@@ -28,6 +29,9 @@ class Home:
         self.gone_at: dict[bytes, float] = {}
         """Departed origins that are not forgotten yet."""
         self.shrunk_at = -1e9
+        self.lost_at: dict[Address, float] = {}
+        """Members that went from the view, nobody knows why, for ``cut_off_wait``."""
+        self.lost_timer = relay.timer(self.forget_lost, "_on_lost_long_ago")
         self.looked_at = -1e9
         """When other members' buffers were last searched for what is missing."""
         self.second_look = False
@@ -42,6 +46,42 @@ class Home:
         self.forget_all = False
         self.forgetting = {}
         self.trim_serials = {}
+
+    def note_lost(self, old_line: Sequence[Address], ended: Sequence[Address]) -> None:
+        """At a view; ``old_line`` is that of the one before, and ``ended`` do not live."""
+        relay = self.relay
+        assert relay.view is not None
+        present = relay.view.members
+        for member in old_line:
+            if member not in present:
+                self.shrunk_at = self.lost_at[member] = relay.now
+                self.gone_at.setdefault(bytes(member), relay.now)
+        for member in [m for m in self.lost_at if m in present or m in ended]:
+            del self.lost_at[member]
+        self.forget_lost()
+        if relay.is_relay and self.may_be_cut_off:
+            relay.cut_off += 1
+            relay.trace("cut_off", missing=[relay.name_of(m) for m in self.lost_at])
+
+    def forget_lost(self) -> None:
+        """Those who have been missing for so long will not come back."""
+        relay = self.relay
+        wait = relay.config.cut_off_wait
+        cut_off, missing = self.may_be_cut_off, len(self.lost_at)
+        self.lost_at = {m: at for m, at in self.lost_at.items() if at + wait > relay.now}
+        if self.lost_at:
+            self.lost_timer.start_at(min(self.lost_at.values()) + wait)
+        else:
+            self.lost_timer.cancel()
+        if relay.is_relay and cut_off and not self.may_be_cut_off and missing > len(self.lost_at):
+            relay.log.warning("acknowledging again what %d missing members may lack", missing)
+        relay.wake()
+
+    @property
+    def may_be_cut_off(self) -> bool:
+        """Are as many missing as are here, or more? If they live, theirs is the site: what they lack
+        must stay where it came from until they are back."""
+        return len(self.lost_at) >= len(self.relay.line)
 
     def note_departed(self) -> None:
         relay = self.relay
@@ -63,7 +103,7 @@ class Home:
         digests = relay.reports.digests(relay.view_key, others)
         if digests is not None and not relay.joining.waits:
             lowest = minimum([relay.state.site_digest, *digests])
-            relay.bridge.acknowledge(lowest)
+            relay.bridge.acknowledge(lowest, tell=not self.may_be_cut_off)
             waiting = self.look_for_stuck(lowest)
         self.trim()
         self.forget(others)

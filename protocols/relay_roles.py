@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from jgroups_py.address import UUID
-from jgroups_py.events import Event, FlowOpened
+from jgroups_py.events import FlowOpened, ViewChange
 from jgroups_py.protocols.relay_wire import key_of
 from jgroups_py.view import MergeView, View
 
@@ -19,8 +19,8 @@ class Roles:
     def __init__(self, relay: RELAY) -> None:
         self.relay = relay
 
-    def on_view(self, view: View, event: Event) -> None:
-        relay = self.relay
+    def on_view(self, event: ViewChange) -> None:
+        relay, view = self.relay, event.view
         old, old_line = relay.view, relay.line
         was_relay, was_holder = relay.is_relay, relay.is_holder
         merged = isinstance(view, MergeView)
@@ -34,10 +34,7 @@ class Roles:
             relay.joining.joined_with = relay.view_key
         elif old is None:
             relay.joining.begin_anywhere()
-        for member in old_line:
-            if member not in view.members:
-                relay.home.shrunk_at = relay.now
-                relay.home.gone_at.setdefault(bytes(member), relay.now)
+        relay.home.note_lost(old_line, event.ended)
         self._forget(view)
         joined = [m for m in relay.line if m not in old_line and m != me]
         if not relay.joining.joined_with:

@@ -213,7 +213,10 @@ class VERIFY_SUSPECT2(Protocol):
         self.confirmed_gone += len(gone)
         self._forget(silent)
         self.trace("silent", members=silent)
-        self.pass_event_up(Suspect(silent))
+        for proved in (True, False):
+            members = tuple(m for m in silent if (m in gone) is proved)
+            if members:
+                self.pass_event_up(Suspect(members, proved))
 
     def _on_repeat(self) -> None:
         ask = [m for m, at in self._again.items() if at <= self.now]

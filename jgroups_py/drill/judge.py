@@ -497,7 +497,8 @@ class _Shared:
         self._evidence = evidence
         self._obliged = obliged
         self._who = who
-        self._index = {view.key: i for i, view in enumerate(evidence.views[who])}
+        self._own = evidence.views[who]
+        self._index = {view.key: i for i, view in enumerate(self._own)}
         self._known: dict[tuple[Who, int], float | None] = {}
 
     def with_(self, other: Who, epoch: int, sent: float) -> bool:
@@ -522,24 +523,32 @@ class _Shared:
             before -= 1
         if not all(name in views[before].members for name in both):
             return None
-        if not self._agree_after(other, epoch):
+        after = self._common_after(other, epoch)
+        if after is None:
+            return None
+        # One side may have gone on alone, and the other not noticed.
+        start = self._index[views[before].key]
+        if not all(other.origin in view.members for view in self._own[start : after + 1]):
             return None
         # A joiner is not asked for what was sent before it had its first view.
         first = self._index[views[before].key] == 0
-        return self._evidence.views[self._who][0].t if first else -NEVER
+        return self._own[0].t if first else -NEVER
 
-    def _agree_after(self, other: Who, epoch: int) -> bool:
+    def _common_after(self, other: Who, epoch: int) -> int | None:
+        """The next view after ``epoch`` that both had, as an index of ours, or the last of both; ``None``:
+        they need not agree."""
         views = self._evidence.views[other]
         for view in views[epoch + 1 :]:
             if not all(name in view.members for name in (self._who.origin, other.origin)):
-                return False
+                return None
             if view.key in self._index:
-                return True
+                return self._index[view.key]
         if not all(who in self._obliged.since for who in (self._who, other)):
-            return False  # one of the two fell, left or is away at the end
+            return None  # one of the two fell, left or is away at the end
         if self._obliged.cut_off(self._who, (self._who.site,)):
-            return False
-        return self._evidence.views[self._who][-1].key == views[-1].key
+            return None
+        last = len(self._own) - 1
+        return last if self._own[last].key == views[-1].key else None
 
 
 def largest(measured: Sequence[Measured]) -> float | None:

@@ -283,7 +283,11 @@ class Messages:
         seen = self._seen[member.address]
         # Views that were held back for it stand behind it, with less in them.
         seen.jumped = max(1, sum(isinstance(item, View) for item in member.unread))
-        for raw, number, apart, oob in msgspec.msgpack.decode(state, type=_STATE):
+        contents = msgspec.msgpack.decode(state, type=_STATE)
+        named = {UUID(raw) for raw, *_ in contents} | {member.address}
+        for key in [key for key in seen.tracks if key[1] != UNICAST and key[0] not in named]:
+            del seen.tracks[key]  # nothing of that sender is in it
+        for raw, number, apart, oob in contents:
             track = seen.track(UUID(raw), MULTICAST)
             early = seen.track(UUID(raw), OOB).seen
             if number < track.last or not early.keys() <= set(oob):

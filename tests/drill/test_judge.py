@@ -97,6 +97,20 @@ def test_who_has_the_next_view_owed_the_message_before_it_whoever_sent_it(
     assert named(story.judge().lost_inside) == [("NYC.E#1", 1, ["NYC.C#1"])]
 
 
+@pytest.mark.parametrize("noticed", [True, False])
+def test_who_had_a_view_without_the_other_in_between_owed_nothing(
+    story: Any, noticed: bool
+) -> None:
+    """C is cut off from E. E does not notice, and merges out of the view it has; C may have noticed."""
+    story.send(0.5, "NYC.E", skip=["NYC.D", "NYC.C"])
+    if noticed:
+        story.view(0.7, "NYC", ["D", "C"], to=["D#1", "C#1"])
+    story.view(0.9, "NYC", ["E", "D", "C"])
+    story.send(1.0, "NYC.E", skip=[])
+    found = [] if noticed else [("NYC.E#1", 1, ["NYC.D#1", "NYC.C#1"])]
+    assert named(story.judge().lost_inside) == found
+
+
 def test_who_falls_before_the_next_view_owed_nothing(story: Any) -> None:
     story.send(0.5, "NYC.E", skip=["NYC.C"])
     story.fault(0.5, "crash", "NYC.D")

@@ -127,7 +127,16 @@ def test_who_is_proved_dead_is_asked_but_not_waited_for_long() -> None:
     fake.advance(0.14)
     assert fake.take_up_events() == []
     fake.advance(0.02)
-    assert fake.take_up_events() == [Suspect((B, C))]
+    assert fake.take_up_events() == [Suspect((B, C), gone=True)]
+
+
+def test_the_silent_and_the_dead_that_fall_due_together_are_told_apart() -> None:
+    fake = stack()
+    fake.event_up(Suspect((B,)))
+    fake.advance(0.97)
+    fake.event_up(Suspect((C,), gone=True))
+    fake.advance(1.0)
+    assert fake.take_up_events() == [Suspect((C,), gone=True), Suspect((B,))]
 
 
 def test_who_answers_is_alive_whatever_was_proved() -> None:
@@ -136,7 +145,7 @@ def test_who_answers_is_alive_whatever_was_proved() -> None:
     fake.advance(0.04)
     fake.up(message(VerifyType.I_AM_NOT_DEAD, B, A, B))
     fake.advance(2)
-    assert fake.take_up_events() == [Unsuspect((B,)), Suspect((C,))]
+    assert fake.take_up_events() == [Unsuspect((B,)), Suspect((C,), gone=True)]
 
 
 def test_a_silent_one_does_not_leave_early_with_one_proved_dead() -> None:
@@ -144,7 +153,7 @@ def test_a_silent_one_does_not_leave_early_with_one_proved_dead() -> None:
     fake.event_up(Suspect((C,)))
     fake.event_up(Suspect((B,), gone=True))
     fake.advance(0.99)
-    assert fake.take_up_events() == [Suspect((B,))]
+    assert fake.take_up_events() == [Suspect((B,), gone=True)]
     fake.advance(0.12)
     assert fake.take_up_events() == [Suspect((C,))]
 
@@ -153,7 +162,7 @@ def test_a_proof_never_makes_it_later() -> None:
     fake = stack(timeout=0.02, window=0.0, gone_timeout=5.0)
     fake.event_up(Suspect((B,), gone=True))
     fake.advance(0.021)
-    assert fake.take_up_events() == [Suspect((B,))]
+    assert fake.take_up_events() == [Suspect((B,), gone=True)]
 
 
 def test_a_verification_that_ran_out_while_we_stood_still_is_not_over() -> None:
@@ -177,7 +186,7 @@ def test_a_proof_waits_for_the_answer_after_a_lag_too() -> None:
     fake.advance(0.04)
     assert fake.take_up_events() == []
     fake.advance(0.1)
-    assert fake.take_up_events() == [Suspect((B,))]
+    assert fake.take_up_events() == [Suspect((B,), gone=True)]
 
 
 def test_lag_after_lag_does_not_put_it_off_for_ever() -> None:
@@ -198,7 +207,7 @@ def test_a_slow_process_gives_others_more_time() -> None:
     fake.advance(0.12)
     assert fake.take_up_events() == []
     fake.advance(0.01)
-    assert fake.take_up_events() == [Suspect((C,))]
+    assert fake.take_up_events() == [Suspect((C,), gone=True)]
     fake.advance(1.46)
     assert fake.take_up_events() == []
     fake.advance(0.12)

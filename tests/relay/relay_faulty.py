@@ -82,10 +82,10 @@ class TrimToldOnce(RELAY):
         told: dict[str, dict[bytes, int]] = {}
         bridge = self.bridge
 
-        def acknowledge(lowest: Any) -> None:
+        def acknowledge(lowest: Any, *, tell: bool) -> None:
             for session in bridge.sessions.values():
                 session.told = told.setdefault(session.site, {})
-            type(bridge).acknowledge(bridge, lowest)
+            type(bridge).acknowledge(bridge, lowest, tell=tell)
 
         bridge.acknowledge = acknowledge  # type: ignore[method-assign]
 

@@ -198,6 +198,8 @@ class Net:
         self.cut_off: list[str] = []
         """Sites without WAN."""
         self.split = False
+        self.proofs = True
+        """Views tell which of those they lack are dead."""
         self.home_in_order = True
         self.touched: dict[Member, None] = {}
         """Who did something since the oracle looked last."""
@@ -316,7 +318,9 @@ class Net:
         for src, dst in list(self.unicasts):
             if dst is member and src.id not in view.members:
                 del self.unicasts[src, dst]
-        self._step_in(member, lambda: member.bottom.pass_event_up(ViewChange(view, old)))
+        gone = [a for a in (old.members if old else ()) if a not in view.members]
+        ended = tuple(a for a in gone if self.proofs and not self.by_address[a].alive)
+        self._step_in(member, lambda: member.bottom.pass_event_up(ViewChange(view, old, ended)))
 
     def crash(self, *names: str, reach: dict[str, int] | None = None, view: bool = True) -> None:
         """Kills members. Of what they had sent, each survivor gets a random part (or ``reach``

@@ -250,6 +250,18 @@ def test_what_follows_a_state_continues_it(stage: Stage) -> None:
     assert stage.checks == ["gap"]
 
 
+def test_a_state_with_nothing_of_a_sender_begins_anew_with_it(stage: Stage) -> None:
+    """The provider was beyond a partition all the time that the sender was heard here."""
+    one, two = stage.sends("A", 2)
+    state = stage.checker.messages.state_of(stage.members["B"])
+    stage.gets("C", "A", one, two)
+    stage.members["C"].on_state(stage.members["C"], state)
+    stage.gets("C", "A", one, two)
+    assert stage.checks == []
+    stage.gets("C", "A", one)
+    assert stage.checks == ["fifo"]
+
+
 @pytest.mark.parametrize("older", [True, False])
 def test_out_of_band_messages_that_a_state_lacks_may_come_again(stage: Stage, older: bool) -> None:
     """Explored: state 515."""

@@ -206,7 +206,7 @@ def test_i5_more_than_the_limit(run: Any, monkeypatch: pytest.MonkeyPatch) -> No
 def test_a_site_that_never_acknowledges_does_not_come_to_rest(
     run: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Bridge, "acknowledge", lambda self, lowest: None)
+    monkeypatch.setattr(Bridge, "acknowledge", lambda self, lowest, tell: None)
     assert re.match(r"at rest, RELAY: NYC\.\w still buffers \d+ messages", broken(run))
 
 

@@ -124,8 +124,9 @@ class Net:
     def leave(self, name: str) -> None:
         self.nodes[name].fake.event_down(Disconnect())
 
-    def suspect(self, at: str, *names: str) -> None:
-        self.nodes[at].fake.event_up(Suspect(tuple(self.nodes[n].address for n in names)))
+    def suspect(self, at: str, *names: str, gone: bool = False) -> None:
+        suspects = tuple(self.nodes[n].address for n in names)
+        self.nodes[at].fake.event_up(Suspect(suspects, gone))
 
     def unsuspect(self, at: str, *names: str) -> None:
         self.nodes[at].fake.event_up(Unsuspect(tuple(self.nodes[n].address for n in names)))

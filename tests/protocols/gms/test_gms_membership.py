@@ -377,6 +377,37 @@ def test_the_coordinator_leaves_and_the_second_takes_over(net: Any) -> None:
     assert b.gms.is_coordinator
 
 
+def ended(node: Any) -> list[tuple[Any, ...]]:
+    return [e.ended for e in node.events if isinstance(e, ViewChange) and e.ended]
+
+
+def test_who_makes_the_view_knows_who_left(net: Any) -> None:
+    a, b, c = net.group("ABC")
+    net.leave("B")
+    net.run(0.1)
+    assert (ended(a), ended(c)) == ([(b.address,)], [])
+    net.leave("A")
+    net.run(0.1)
+    assert ended(c) == [(a.address,)]
+
+
+@pytest.mark.parametrize("silent_first", [False, True])
+def test_a_death_that_is_proved_is_told_with_the_view_and_silence_is_not(
+    net: Any, silent_first: bool
+) -> None:
+    a, b, c, d = net.group("ABCD")
+    b.dead = c.dead = True
+    if silent_first:
+        net.suspect("A", "B")
+    net.suspect("A", "B", gone=True)
+    net.suspect("A", "B", "C")
+    net.run(0.5)
+    assert a.view == d.view == ("A", "D")
+    assert (ended(a), ended(d)) == ([(b.address,)], [])
+    assert Suspect((c.address,)) in a.events
+    assert Suspect((b.address,), not silent_first) in a.events
+
+
 def test_two_leave_at_once_coordinator_included(net: Any) -> None:
     a, b, c, d = net.group("ABCD")
     net.leave("A")

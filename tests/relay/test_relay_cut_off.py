@@ -1,0 +1,119 @@
+"""A relay that lost most of its site, and cannot know whether they are dead.
+
+NYC: R relay, S standby, M other, O origin. SFO: Y relay, Z next, T other.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from relay_harness import Net
+
+
+def started(**config: Any) -> Net:
+    net = Net(NYC="RSMO", SFO="YZT", config=config)
+    net.settle(3)
+    return net
+
+
+def got(net: Net, *names: str) -> list[list[int]]:
+    return [net.members[name].got.get("O", []) for name in names]
+
+
+def kept(net: Net) -> int:
+    """What NYC still holds for SFO."""
+    return int(net.members["R"].relay.buffer.messages)
+
+
+def test_what_the_rest_of_a_site_lacks_stays_with_the_other_site_while_its_relay_is_cut_off() -> (
+    None
+):
+    """Z and T may have a view of their own or not; they do not come to the bridge."""
+    net = started()
+    net.partition("SFO", "Y", "ZT")
+    net.hold("bview", dst="Z")
+    net.settle(2)
+    net.send("O", 2)
+    net.settle(60)  # longer than gap_wait
+    assert got(net, "Y", "Z", "T") == [[1, 2], [], []]
+    assert (kept(net), net.members["Y"].relay.cut_off) == (2, 1)
+    net.merge("SFO")
+    net.release()
+    net.settle()
+    assert net.members["Y"].relay.cut_off == 1
+    assert got(net, "Y", "Z", "T") == [[1, 2]] * 3
+    assert not any(net.members[name].relay.skipped for name in "YZT")
+    net.at_rest()
+
+
+def test_the_wait_for_those_who_are_missing_has_an_end() -> None:
+    net = started(cut_off_wait=40.0)
+    net.proofs = False
+    net.crash("Z", "T")
+    net.settle(20)
+    net.send("O", 2)
+    net.settle(15)
+    assert (got(net, "Y"), kept(net)) == ([[1, 2]], 2)
+    net.settle(10)
+    assert kept(net) == 0
+    net.settle()
+    net.at_rest()
+
+
+def test_the_dead_are_not_waited_for() -> None:
+    net = started()
+    net.crash("Z", "T")
+    net.settle(5)
+    net.send("O", 2)
+    net.settle(3)
+    assert (got(net, "Y"), kept(net)) == ([[1, 2]], 0)
+
+
+def test_most_of_a_site_wait_for_nobody() -> None:
+    net = started()
+    net.proofs = False
+    net.crash("T")
+    net.settle(5)
+    net.send("O", 2)
+    net.settle(3)
+    assert (got(net, "Y", "Z"), kept(net)) == ([[1, 2], [1, 2]], 0)
+
+
+def test_half_of_a_site_waits_and_goes_on_when_the_others_are_back() -> None:
+    net = Net(NYC="RSMO", SFO="YZ", config={})
+    net.settle(3)
+    net.partition("SFO", "Y", "Z")
+    net.hold("bview", dst="Z")
+    net.settle(2)
+    net.send("O", 2)
+    net.settle(5)
+    assert kept(net) == 2
+    net.merge("SFO")
+    net.release()
+    net.settle(5)
+    assert (got(net, "Y", "Z"), kept(net)) == ([[1, 2], [1, 2]], 0)
+
+
+def test_who_is_back_is_not_missing() -> None:
+    net = started()
+    net.partition("SFO", "YZ", "T")
+    net.settle(5)
+    net.merge("SFO")
+    net.settle(5)
+    net.proofs = False
+    net.crash("Z")
+    net.settle(5)
+    net.send("O", 2)
+    net.settle(5)
+    assert (got(net, "Y", "T"), kept(net)) == ([[1, 2], [1, 2]], 0)
+
+
+def test_what_is_remembered_of_the_missing_is_forgotten_with_the_time() -> None:
+    net = started(cut_off_wait=40.0)
+    net.proofs = False
+    net.crash("T")
+    net.settle(1)
+    net.advance(50)
+    net.crash("Z")
+    net.settle(3)
+    assert list(net.members["Y"].relay.home.lost_at) == [net.members["Z"].id]
