@@ -10,6 +10,7 @@ from jgroups_py.errors import RemoteProtocolError
 from jgroups_py.protocols.relay_state import ALL
 from jgroups_py.protocols.relay_wire import (
     MULTICASTS,
+    Begun,
     Block,
     CollectAnswer,
     CollectAsk,
@@ -79,6 +80,8 @@ class Control:
                 relay.direction.on_cut(record)
             case Block():
                 relay.keeping.on_block(record.on)
+            case Begun(members=members):
+                relay.joining.on_begun(members)
             case Report():
                 if src in relay.line or record.view[1] > relay.view_key[1]:
                     relay.reports.take(src, record)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from jgroups_py.address import Address
 from jgroups_py.protocols.relay_state import Numbers, SiteNumbers, minimum
-from jgroups_py.protocols.relay_wire import SEQNO_MAX, Forget, Lack, Trim
+from jgroups_py.protocols.relay_wire import SEQNO_MAX, Begun, Forget, Lack, Trim, ViewKey
 
 if TYPE_CHECKING:
     from jgroups_py.protocols.relay import RELAY
@@ -18,6 +18,8 @@ class Home:
 
     def __init__(self, relay: RELAY) -> None:
         self.relay = relay
+        self.begun_said: ViewKey | None = None
+        """The view in which Begun was multicast last."""
         self.trim_all = False
         """The next trim repeats everything (for joiners, after a take-over)."""
         self.forget_all = False
@@ -104,6 +106,7 @@ class Home:
         if digests is not None and not relay.joining.waits:
             lowest = minimum([relay.state.site_digest, *digests])
             relay.bridge.acknowledge(lowest, tell=not self.may_be_cut_off)
+            self.say_begun()
             waiting = self.look_for_stuck(lowest)
         self.trim()
         self.forget(others)
@@ -112,6 +115,14 @@ class Home:
         if len(relay.state.delivered) > relay.config.max_origins:
             relay.log.warning("%d origins are known", len(relay.state.delivered))
         return waiting
+
+    def say_begun(self) -> None:
+        """All members have reported in this view, so all know where they begin."""
+        relay = self.relay
+        if relay.joining.fresh and self.begun_said != relay.view_key:
+            self.begun_said = relay.view_key
+            members = [bytes(m) for m in relay.line]
+            relay.multicast(lambda serial: Begun(serial, members))
 
     def look_for_stuck(self, lowest: SiteNumbers) -> bool:
         """A member that stays behind what was multicast here, without having noticed, gets it
@@ -205,7 +216,9 @@ class Home:
             self.forget_all = False
             gone = relay.state.forgotten()
             if gone:
-                relay.multicast(lambda serial: Forget(serial, "", gone))
+                serial = relay.multicast(lambda serial: Forget(serial, "", gone))
+                # Sessions of before the merge, and the other sites, may know them from here.
+                self.forgetting.update(dict.fromkeys(gone, serial))
 
     def forget_silent(self) -> bool:
         """Departed members of which nothing is remembered, after a while; True: some are left."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from jgroups_py.address import UUID, Address
@@ -14,8 +16,19 @@ if TYPE_CHECKING:
 
 SNAPSHOTS_MAX: Final = 8
 """Views of which the digests are remembered for members that joined with them."""
+SNAPSHOT_SECONDS: Final = 300.0
+"""For so long, where somebody who joined is cut off: it may come back and ask still."""
 EARLY_MAX: Final = 1000
 """Records of views to come that are kept."""
+
+
+@dataclass(slots=True)
+class _Remembered:
+    """What joiners of one view begin with; ``waiting``: who may still ask for it."""
+
+    known: Known
+    at: float
+    waiting: dict[Address, None]
 
 
 class Joining:
@@ -35,21 +48,39 @@ class Joining:
         """Whose state came, until its digests come too."""
         self.queue: deque[Batch] = deque()
         self.queued = 0
-        self.snapshots: dict[ViewKey, Known] = {}
+        self.snapshots: dict[ViewKey, _Remembered] = {}
+        self.fresh: dict[Address, None] = {}
+        """Members that may not know yet where they begin."""
         self.early: dict[tuple[Address, type], tuple[Address, Any]] = {}
         """Records that belong to views this member has not installed."""
         self.early_until = 0.0
 
-    def remember_view(self) -> None:
-        """What joiners of this view begin with."""
-        self.snapshots[self.relay.view_key] = self.relay.known_here()
-        while len(self.snapshots) > SNAPSHOTS_MAX:
-            del self.snapshots[next(iter(self.snapshots))]
+    def remember_view(self, joined: list[Address]) -> None:
+        """What joiners of this view begin with, and those before them that may have missed theirs."""
+        relay = self.relay
+        self.fresh.update(dict.fromkeys(joined))
+        self.fresh = {m: None for m in self.fresh if m in relay.line}
+        if self.fresh:
+            known = relay.known_here()
+            self.snapshots[relay.view_key] = _Remembered(known, relay.now, dict(self.fresh))
+        self._forget_snapshots()
+
+    def on_begun(self, members: Sequence[bytes]) -> None:
+        for member in members:
+            self.fresh.pop(UUID(member), None)
+            for snapshot in self.snapshots.values():
+                snapshot.waiting.pop(UUID(member), None)
+        self._forget_snapshots()
+
+    def _forget_snapshots(self) -> None:
+        oldest = self.relay.now - SNAPSHOT_SECONDS
+        kept = [(k, s) for k, s in self.snapshots.items() if s.waiting and s.at > oldest]
+        self.snapshots = dict(kept[-SNAPSHOTS_MAX:])
 
     def tell_joiners(self, joined: list[Address]) -> None:
         key = self.relay.view_key
         for member in joined:
-            self.relay.tell(member, Snapshot(key, self.snapshots[key]))
+            self.relay.tell(member, Snapshot(key, self.snapshots[key].known))
 
     def begin_anywhere(self) -> None:
         """Nobody is left who could tell where to begin, or this member is the first."""
@@ -114,8 +145,8 @@ class Joining:
         if need.view[1] > relay.view_key[1] or self.joined_with:
             self.keep_early(src, need)
             return
-        known = self.snapshots.get(need.view)
-        relay.tell(src, Snapshot(need.view, relay.known_here() if known is None else known))
+        found = self.snapshots.get(need.view)
+        relay.tell(src, Snapshot(need.view, relay.known_here() if found is None else found.known))
 
     def on_state(self, provider: Address | None) -> None:
         """The state of ``provider`` came, or (None) none."""

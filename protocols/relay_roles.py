@@ -38,7 +38,7 @@ class Roles:
         self._forget(view)
         joined = [m for m in relay.line if m not in old_line and m != me]
         if not relay.joining.joined_with:
-            relay.joining.remember_view()
+            relay.joining.remember_view(joined)
             if joined and relay.is_relay and not merged and old is not None:
                 relay.home.trim_all = True
                 relay.joining.tell_joiners(joined)

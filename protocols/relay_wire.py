@@ -187,6 +187,13 @@ class Block(Struct, frozen=True, array_like=True, tag=24):
     on: bool
 
 
+class Begun(Struct, frozen=True, array_like=True, tag=25):
+    """These members know where they begin: nobody asks for what they joined with any more."""
+
+    serial: Seqno
+    members: list[Origin]
+
+
 # --- between sites, relay to relay
 
 
@@ -234,7 +241,7 @@ class Leaving(Struct, frozen=True, array_like=True, tag=45):
     """Kind 3 of the seed: going down gracefully."""
 
 
-Multicast = Trim | Gap | Forget | Cut | Block
+Multicast = Trim | Gap | Forget | Cut | Block | Begun
 Unicast = (
     CollectAsk
     | CollectAnswer

@@ -98,6 +98,7 @@ def draw_relay_settings(
         "RELAY.buffering_members": pick(["2", "3", "3"]),
         # Longer than detection and a merge take.
         "RELAY.gap_wait": "15s",
+        "RELAY.cut_off_wait": pick(["20s", "90s", "90s"]),
     }
     rare = {
         "RELAY.relay_when": ["stable"],

@@ -491,6 +491,7 @@ def _record(rng: random.Random, c: Cluster) -> records.Record:
         lambda: records.Forget(serial, site, origins),
         lambda: records.Cut(serial, epoch, _numbers(rng, c)),
         lambda: records.Block(serial, rng.random() < 0.5),
+        lambda: records.Begun(serial, origins),
     )
     return rng.choice(makers)()
 

@@ -149,6 +149,7 @@ def relay_local(values: Values) -> bytes:
         relay_wire.Forget(3, "", [bytes(values.uuid())]),
         relay_wire.Cut(4, (1, "NYC"), numbers),
         relay_wire.Block(5, True),
+        relay_wire.Begun(6, [bytes(values.uuid())]),
     ]
     return relay_wire.encode(rng.choice(records))
 

@@ -31,7 +31,7 @@ MAY_REMEMBER: Final[dict[str, str]] = {
     "MFC._debts": "strangers: at most max_strangers",
     "UFC._debts": "strangers: at most max_strangers",
     "STATE_TRANSFER._covered": "of members whom a state's provider knew: until the third view after it",
-    "RELAY.joining.snapshots": "digests of the last views, which successors hand to joiners",
+    "RELAY.joining.snapshots": "digests of views whose joiners may still ask: at most 8, for five minutes",
     "RELAY.bridge.sessions.have": "what a peer said to have when it asked last",
     "RELAY.state._forgotten": "so that old copies are not delivered: at most 1000",
     "RELAY.state.left": "origins of other sites, which may come back: at most 1000 of each",

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from jgroups_py.batch import Batch
 from jgroups_py.events import StateReceived
@@ -49,6 +49,11 @@ if TYPE_CHECKING:
     from jgroups_py.sim.host import Host
     from jgroups_py.sim.member import Member
     from jgroups_py.sim.world import World
+
+
+PATIENCE: Final = 90.0
+"""No partition or pause of a simulation lasts as long: a relay that acknowledges nothing for so long
+costs the larger side of its site nothing."""
 
 
 class Violation(AssertionError):
@@ -129,7 +134,7 @@ class RelayOracle:
             return
         watched.site.due = True
         if not [w for w in watched.site.living() if w is not watched and w.view is not None]:
-            watched.site.disturbed = True  # who is still joining begins anew
+            watched.site.disturbed = watched.site.emptied = True  # who is still joining begins anew
         if self._is_holder(watched):
             self._fall(watched)
 
@@ -357,8 +362,12 @@ class RelayOracle:
         site.disturbed |= merged
         here = [w for w in site.living() if w.view is not None and not w.member.leaving]
         beyond = [w for w in here if w.member.address not in view.members]
+        if 2 * sum(w.member.address in view.members for w in here) > len(here):
+            for other in beyond:
+                other.outvoted = True
         if old is None:
             watched.since = self.world.now
+            watched.outvoted = bool(beyond)
         else:  # what they have may still come to it, unless it has a later one now
             beyond = [w for w in beyond if w.view is not None and w.view.id <= view.id]
         if beyond:
@@ -621,19 +630,24 @@ class RelayOracle:
 
     def given_up(self) -> Iterator[tuple[str, str, int, int]]:
         """(receiver, origin, first, last) of what was announced as lost although RELAY promises it:
-        no buffer overflowed, no site was disturbed, nobody was promoted, and the origin lives or no
-        more holders fell than may."""
+        no buffer overflowed, the origin's site was not disturbed, the receiver was on no smaller side
+        of a partition, nobody was promoted, and the origin lives or no more holders fell than may."""
         sites = self.sites.values()
         living = [w for site in sites for w in site.living()]
-        if any(site.disturbed for site in sites) or any(w.relay.state.epoch[0] for w in living):
+        if any(w.relay.state.epoch[0] for w in living):
             return
         for watched in living:
+            patient = watched.relay.config.cut_off_wait >= PATIENCE
+            site = watched.site
+            if watched.outvoted or site.emptied or (site.disturbed and not patient):
+                continue
             for raw, spans in watched.skipped.items():
                 origin = self._origins[raw].watched
                 home = origin.site
                 excused = home.excused.get(raw, 0) if not origin.member.alive else 0
                 for first, last in spans:
-                    if not home.overflowed and last > excused:
+                    full = home.overflowed or any(w.relay.overflowed for w in home.members)
+                    if not (full or home.disturbed) and last > excused:
                         yield watched.name, origin.name, first, last
 
     @property

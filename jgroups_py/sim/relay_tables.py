@@ -114,6 +114,9 @@ class Watched:
     """It is cut off for good: for the others as good as dead."""
     apart: bool = False
     """It may have less than what was trimmed, until it is seen to have caught up."""
+    outvoted: bool = False
+    """More members than on its side of a partition went on without it, or it began beside others:
+    it may be told of gaps."""
     states: int = 0
     gaps: int = 0
     skipped: dict[bytes, list[Span]] = field(default_factory=dict)
@@ -152,7 +155,9 @@ class Site:
     site was primary."""
     overflowed: bool = False
     disturbed: bool = False
-    """It was split, or empty, for a while: what was under way then may be given up."""
+    """It was split, or empty, for a while: what was under way from it may be given up."""
+    emptied: bool = False
+    """It was empty for a while: what was under way to it may be given up."""
     due: bool = False
     """I3 is to be looked at."""
 

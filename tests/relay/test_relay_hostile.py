@@ -45,6 +45,7 @@ RECORDS: list[wire.Record] = [
     wire.Forget(1, "", [ORIGIN]),
     wire.Cut(1, (1, "SFO"), {ORIGIN: 1}),
     wire.Block(1, True),
+    wire.Begun(1, [ORIGIN]),
 ]
 BRIDGED: list[wire.Record] = [
     wire.Ask(1, "NYC", (0, "NYC"), [ORIGIN], {"NYC": {ORIGIN: 1}}),

@@ -539,6 +539,30 @@ def test_who_missed_forgetting_in_a_partition_forgets_after_the_merge() -> None:
     net.at_rest()
 
 
+def test_what_a_merge_shows_to_be_forgotten_goes_from_sessions_and_other_sites_too() -> None:
+    """Explored: relay 561. E was beyond a partition while D forgot C; other sites know it by E still."""
+    net = Net(NYC="EDC", SFO="TS")
+    net.settle(3)
+    net.send("C", 3)
+    net.settle(2)
+    net.crash("C")
+    net.settle(30)
+    net.partition("NYC", "E", "D")
+    net.settle(2)
+    origin, home = bytes(net.members["C"].id), net.members["E"].relay
+    assert home.state.is_forgotten(origin)
+    home.state.is_back(origin)
+    home.state.delivered[origin] = home.state.trimmed[origin] = 3
+    for name in "TS":
+        net.members[name].relay.state.site_digest["NYC"][origin] = 3
+        net.members[name].relay.state.left = {}
+    net.merge("NYC")
+    net.settle(30)
+    assert not any(origin in s.acked for s in home.bridge.sessions.values())
+    for name in "TS":
+        assert origin not in net.members[name].relay.state.site_digest["NYC"]
+
+
 def test_a_second_look_begins_again_when_a_member_goes() -> None:
     """The relay is complete and asks all the same (for what no buffer has); D does not answer."""
     net = Net(NYC="EDC", SFO="TS")

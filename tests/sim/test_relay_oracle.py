@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from jgroups_py.address import SiteUUID
@@ -224,21 +225,42 @@ def test_a_broken_invariant_is_exit_2_and_names_its_seed(
 
 
 def test_what_is_given_up_needlessly_breaks_the_guarantee() -> None:
-    scene = Scene(draw(1, "relay", Wanted(2, (2, 2))))
+    oracle, home, away = given_up("90s")
+    receiver = away.members[0]
+    assert list(oracle.given_up()) == []
+    receiver.skipped[home.members[1].raw] = [(3, 4)]
+    found = [("SFO.C", "NYC.B", 3, 4)]
+    assert list(oracle.given_up()) == found
+    away.disturbed = True
+    assert list(oracle.given_up()) == found, "the larger side of a partition loses nothing"
+    for table, name in ((receiver, "outvoted"), (away, "emptied"), (home, "disturbed")):
+        setattr(table, name, True)
+        assert list(oracle.given_up()) == [], name
+        setattr(table, name, False)
+    home.members[0].relay.overflowed = 1
+    assert list(oracle.given_up()) == []
+
+
+def test_a_relay_that_acknowledges_sooner_may_lose_what_a_partition_hides() -> None:
+    oracle, home, away = given_up("20s")
+    away.members[0].skipped[home.members[1].raw] = [(3, 4)]
+    away.disturbed = True
+    assert list(oracle.given_up()) == []
+    away.disturbed = False
+    assert list(oracle.given_up()) == [("SFO.C", "NYC.B", 3, 4)]
+
+
+def given_up(cut_off_wait: str) -> tuple[Any, Any, Any]:
+    """An oracle and its two sites."""
+    drawn = draw(1, "relay", Wanted(2, (2, 2)))
+    attributes = {**drawn.attributes, "RELAY.cut_off_wait": cut_off_wait}
+    scene = Scene(msgspec.structs.replace(drawn, attributes=attributes))
     for name in scene.site_of:
         scene.start(name)
     scene.world.run_for(5)
     oracle = scene.world.oracle
     assert oracle is not None
-    home, away = oracle.sites.values()
-    assert list(oracle.given_up()) == []
-    away.members[0].skipped[home.members[1].raw] = [(3, 4)]
-    assert list(oracle.given_up()) == [("SFO.C", "NYC.B", 3, 4)]
-    away.disturbed = True
-    assert list(oracle.given_up()) == []
-    away.disturbed = False
-    home.overflowed = True
-    assert list(oracle.given_up()) == []
+    return oracle, *oracle.sites.values()  # type: ignore[return-value]
 
 
 def test_what_a_state_lacks_comes_again_in_order_and_once() -> None:
