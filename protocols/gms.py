@@ -312,7 +312,9 @@ class GMS(Protocol):
     def _handle(self, src: Address, header: GmsHeader, payload: bytes | memoryview) -> None:
         match header.type:
             case GmsType.JOIN_REQ | GmsType.JOIN_REQ_WITH_STATE_TRANSFER:
-                self.changes.join_requested(header.member or src)
+                if header.member not in (None, src):
+                    raise RemoteProtocolError("a request to join for somebody else")
+                self.changes.join_requested(src)
             case GmsType.JOIN_RSP:
                 self.joiner.response(src, payload)
             case GmsType.LEAVE_REQ:

@@ -26,6 +26,7 @@ from jgroups_py.headers import (
     UnicastType,
 )
 from jgroups_py.message import MessageType
+from jgroups_py.packets import decode_packet
 from jgroups_py.protocols import gms_agree_wire, relay_wire
 from jgroups_py.protocols.gms import VIEW_REACH
 from jgroups_py.protocols.gms_merge import merge_leader
@@ -305,3 +306,36 @@ def test_a_request_for_the_state_with_a_number_that_has_no_room_behind_a_digest(
     cluster.deliver(asked, cluster.forged(headers, src=asking.address, dest=asked.address))
     cluster.perform(("run", 5.0))
     cluster.talk()
+
+
+def test_nobody_brings_back_a_dead_member() -> None:
+    """Neither by what it said once nor in its name: its old multicasts would come again."""
+    cluster = Cluster(6, "udp.xml")
+    living = {member.address for member in cluster.members}
+    dead = [data for data in cluster.packets if decode_packet(data).src not in living]
+    (gone,) = {src for data in dead if (src := decode_packet(data).src) is not None}
+    for data in dead:
+        for member in cluster.members:
+            cluster.deliver(member, data)
+        cluster.perform(("run", 0.01))
+    for number, member in enumerate(cluster.members):
+        headers = {
+            PROTOCOL_IDS["GMS"]: GmsHeader(GmsType.JOIN_REQ, gone),
+            PROTOCOL_IDS["UNICAST3"]: UnicastHeader3(UnicastType.DATA, 1, number, True),
+        }
+        data = cluster.forged(
+            headers,
+            src=cluster.stranger(),
+            dest=member.address,
+            payload=None,
+            type=MessageType.EMPTY,
+        )
+        cluster.deliver(member, data)
+    cluster.perform(("run", 1.0))
+    assert all(set(m.view) == living for m in cluster.members if m.view is not None)
+    assert sum(m.statistics()["GMS"]["bad_messages"] for m in cluster.members) == 3
+    for data in dead:
+        for member in cluster.members:
+            cluster.deliver(member, data)
+    cluster.talk()
+    cluster.once_in_order()

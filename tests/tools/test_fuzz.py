@@ -8,17 +8,18 @@ import random
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from jgroups_py.errors import RemoteProtocolError
 from jgroups_py.fuzz import engine
 from jgroups_py.fuzz.cover import Cover
 from jgroups_py.fuzz.decoder import Decoder
-from jgroups_py.fuzz.guard import Guard
+from jgroups_py.fuzz.guard import Guard, Problem
 from jgroups_py.fuzz.mutate import INPUT_MAX, Mutator, mutate_msgpack
 from jgroups_py.fuzz.shrink import smallest_bytes
 from jgroups_py.fuzz.spots import SpyReader, spots_of
-from jgroups_py.fuzz.stacks import STACKS
+from jgroups_py.fuzz.stacks import STACKS, Episode, StackTarget
 from jgroups_py.fuzz.targets import DECODERS, Target
 from jgroups_py.fuzz.work import Work
 from jgroups_py.kinds import KINDS
@@ -311,6 +312,24 @@ def test_cover_tells_ways_apart() -> None:
 
     assert read(b"\x01\x05") == read(b"\x01\x07")
     assert read(b"\x00") != read(b"\x01\x05") != read(b"\x09")
+
+
+@pytest.mark.parametrize("forgers", [False, True])
+def test_what_members_said_stays_in_an_episode_of_strangers(
+    forgers: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a packet that was replayed becomes one that nobody has sent."""
+    says, bad = [("say", "local/Alocal")] * 3, ("udp", "local/Alocal", 1, b"bad", "10.0.0.1")
+    ops = [*says, *[("udp", "local/Alocal", 1, bytes((n,)), "10.0.0.1") for n in range(9)], bad]
+
+    def play(self: Any, episode: Episode, ops: list[Any], guard: Any) -> Problem | None:
+        return Problem("wrong", "key") if bad in ops else None
+
+    monkeypatch.setattr(StackTarget, "_play", play)
+    data = msgspec.msgpack.encode(Episode("udp", forgers, ops))
+    small = STACKS[0].smaller(data, Guard(), "key")
+    kept = msgspec.msgpack.decode(small, type=Episode).ops
+    assert kept == ([bad] if forgers else [*says, bad])
 
 
 def test_what_is_not_needed_is_left_out() -> None:
