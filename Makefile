@@ -106,6 +106,8 @@ drill-short: $(STAMP)
 	@mkdir -p build/drill
 	$(BIN)/jgroups-py drill stacks/drills/nyc-sfo.yaml --simulated \
 	  --json build/drill/nyc-sfo.simulated.json
+	$(BIN)/jgroups-py drill stacks/drills/site-split.yaml --seeds 1..8 \
+	  --json build/drill/site-split.json
 	$(BIN)/jgroups-py drill stacks/drills/short.yaml --real --json build/drill/short.real.json
 
 drill-seeds: $(STAMP)

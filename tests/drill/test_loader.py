@@ -121,6 +121,12 @@ def test_shipped_drills_are_read_and_planned(name: Any) -> None:
     assert Path(planned.site("NYC").stack).name == "relay-udp.xml"
 
 
+def test_the_drill_of_a_split_site_is_read_and_planned() -> None:
+    path = resources.files("jgroups_py.stacks").joinpath("drills", "site-split.yaml")
+    planned = plan.build(loader.load(Path(str(path))))
+    assert [site.name for site in planned.sites] == ["AAA", "BBB"]
+
+
 @pytest.mark.parametrize(
     "name", ["cache.yaml", "cache-sites.yaml", "cache-sites-vary.yaml", "cache-sites-both.yaml"]
 )
