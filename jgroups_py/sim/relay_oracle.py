@@ -630,8 +630,9 @@ class RelayOracle:
 
     def given_up(self) -> Iterator[tuple[str, str, int, int]]:
         """(receiver, origin, first, last) of what was announced as lost although RELAY promises it:
-        no buffer overflowed, the origin's site was not disturbed, the receiver was on no smaller side
-        of a partition, nobody was promoted, and the origin lives or no more holders fell than may."""
+        no buffer overflowed, the origin's site was not split or nobody of it has gone, the receiver was on
+        no smaller side of a partition, nobody was promoted, and the origin lives or no more holders fell
+        than may."""
         sites = self.sites.values()
         living = [w for site in sites for w in site.living()]
         if any(w.relay.state.epoch[0] for w in living):
@@ -647,7 +648,8 @@ class RelayOracle:
                 excused = home.excused.get(raw, 0) if not origin.member.alive else 0
                 for first, last in spans:
                     full = home.overflowed or any(w.relay.overflowed for w in home.members)
-                    if not (full or home.disturbed) and last > excused:
+                    fallen = any(not w.member.alive for w in home.members)
+                    if not full and not (home.disturbed and fallen) and last > excused:
                         yield watched.name, origin.name, first, last
 
     @property

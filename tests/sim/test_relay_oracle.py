@@ -233,12 +233,17 @@ def test_what_is_given_up_needlessly_breaks_the_guarantee() -> None:
     assert list(oracle.given_up()) == found
     away.disturbed = True
     assert list(oracle.given_up()) == found, "the larger side of a partition loses nothing"
-    for table, name in ((receiver, "outvoted"), (away, "emptied"), (home, "disturbed")):
+    home.disturbed = True
+    assert list(oracle.given_up()) == found, "a split of the origin's site is healed by COLLECT"
+    for table, name in ((receiver, "outvoted"), (away, "emptied")):
         setattr(table, name, True)
         assert list(oracle.given_up()) == [], name
         setattr(table, name, False)
     home.members[0].relay.overflowed = 1
     assert list(oracle.given_up()) == []
+    home.members[0].relay.overflowed = 0
+    home.members[0].member.crash()
+    assert list(oracle.given_up()) == [], "a partition and a crash count as two"
 
 
 def test_a_relay_that_acknowledges_sooner_may_lose_what_a_partition_hides() -> None:
