@@ -33,7 +33,7 @@ class Holding:
         self.round: Collect | None = None
         self.complete = False
         self.floors: dict[Address, Numbers] = {}
-        """What others said in the last round to have delivered."""
+        """What others said in the last round to have delivered beyond what was here."""
         self.merged = False
         """There was a merge: others may have delivered what never comes here."""
 
@@ -152,8 +152,10 @@ class Holding:
         relay = self.relay
         self.round = None
         self.complete = True
-        said = collect.delivered.items()
-        self.floors = {m: relay.state.remembered(numbers) for m, numbers in said}
+        here = relay.state.delivered
+        said = {m: relay.state.remembered(numbers) for m, numbers in collect.delivered.items()}
+        more = {m: {o: n for o, n in s.items() if n > here.get(o, 0)} for m, s in said.items()}
+        self.floors = {m: numbers for m, numbers in more.items() if numbers}
         relay.home.note_departed()
         self.cut()
         relay.keeping.trim()

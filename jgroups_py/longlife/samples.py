@@ -156,8 +156,18 @@ def compare(samples: list[Sample], end: float, slacks: Mapping[str, float]) -> l
     found += _tables("table", "", totals, max(1.0, members / 8))
     for who in elders:
         tables = [sample.tables(who) for sample in early], [sample.tables(who) for sample in late]
-        found += _tables("elder's table", f"{who} ", tables, 1.0)
+        # A split may make another member relay for a while: then the bridge's stack is elsewhere.
+        always = set.intersection(*[set(map(_stack, t)) for part in tables for t in part])
+        parts: list[list[dict[str, Table]]] = [
+            [{n: t[n] for n in t if _stack(n) in always} for t in part] for part in tables
+        ]
+        found += _tables("elder's table", f"{who} ", parts, 1.0)
     return found
+
+
+def _stack(table: str) -> str:
+    """Whose table it is: "" of the first stack, else the stack's cluster."""
+    return table.rpartition(":")[0]
 
 
 def window(samples: list[Sample], end: float) -> list[Sample]:

@@ -44,6 +44,21 @@ def test_a_process_that_was_started_again_is_not_compared_with_itself() -> None:
     assert "P.table" in names and not any(name.startswith("a1#") for name in names)
 
 
+def test_a_stack_that_a_process_had_in_one_window_only_is_compared_in_the_sum_of_all() -> None:
+    def of(t: int, bridge: int) -> Sample:
+        tables = {"P.table": (100, 100), **({"global:P.table": (bridge, 50)} if bridge else {})}
+        return Sample(t, {"a1#1": tables}, {"rss": 1e6}, {"a1#1": {"rss": 1e6}})
+
+    late = [of(t, 0 if t < 6 else 50) for t in range(1, 13)]
+    assert {c.name for c in compare(late, 12, {}) if not c.holds} == {
+        "sum of entries",
+        "sum of bytes",
+        "global:P.table",
+    }
+    grows = [of(t, 10 * t) for t in range(1, 13)]
+    assert "a1#1 global:P.table" in {c.name for c in compare(grows, 12, {}) if not c.holds}
+
+
 def test_figures_of_processes_have_slacks_of_their_own() -> None:
     samples = [sample(t, 1, rss=1e6 + 1e5 * t) for t in range(1, 13)]
     said = [c.name for c in compare(samples, 12, {}) if not c.holds]
