@@ -23,7 +23,8 @@ is suspected and all others of it tell us that they have not got it.
 
 Source:  JGroups GMS, ClientGmsImpl, CoordGmsImpl, ParticipantGmsImpl, Merger; WIRE.md 11.1-11.3.
 Differs: one queue for joins, leaves and suspicions, so that one view does for all of them;
-         survivors agree (best effort where Java members take part); retries always discover anew.
+         survivors agree (best effort where Java members take part); retries always discover anew;
+         who asks to be let in asks for itself (Java takes anybody's word).
 Limits:  max_early batches before the first view; max_waiting joiners, the rest asks again.
 """
 
@@ -312,13 +313,15 @@ class GMS(Protocol):
     def _handle(self, src: Address, header: GmsHeader, payload: bytes | memoryview) -> None:
         match header.type:
             case GmsType.JOIN_REQ | GmsType.JOIN_REQ_WITH_STATE_TRANSFER:
-                if header.member not in (None, src):
-                    raise RemoteProtocolError("a request to join for somebody else")
+                if header.member != src:  # who has died would be back, and its old messages new
+                    raise RemoteProtocolError("a request to join that is not the joiner's own")
                 self.changes.join_requested(src)
             case GmsType.JOIN_RSP:
                 self.joiner.response(src, payload)
             case GmsType.LEAVE_REQ:
-                self.changes.leave_requested(header.member or src)
+                if header.member is None:  # leavers pass on each other's: who sent it says nothing
+                    raise RemoteProtocolError("a request to leave that names nobody")
+                self.changes.leave_requested(header.member)
             case GmsType.LEAVE_RSP:
                 self.leaver.response(src)
             case GmsType.VIEW:

@@ -170,10 +170,8 @@ def request_for_all(c: Cluster) -> bytes:
 
 
 def wrong_payload(c: Cluster) -> bytes:
-    """Control messages whose payload is of another class, or missing. (LEAVE_REQ needs none: it would be
-    one that could be true.)"""
+    """Control messages whose payload, or whom they are about, is missing or of another class."""
     rng = c.random
-    of_gms = [kind for kind in GmsType if kind != GmsType.LEAVE_REQ]
     headers: dict[int, Any] = rng.choice(
         (
             {PROTOCOL_IDS["NAKACK2"]: NakAckHeader2(NakAckType.XMIT_REQ, 0, _some(rng, c))},
@@ -181,7 +179,7 @@ def wrong_payload(c: Cluster) -> bytes:
             {PROTOCOL_IDS["MFC"]: FcHeader(FcType.REPLENISH)},
             {PROTOCOL_IDS["UFC"]: FcHeader(FcType.CREDIT_REQUEST)},
             {PROTOCOL_IDS["STABLE"]: StableHeader(StableType.STABILITY, None)},
-            {PROTOCOL_IDS["GMS"]: GmsHeader(rng.choice(of_gms))},
+            {PROTOCOL_IDS["GMS"]: GmsHeader(rng.choice(list(GmsType)))},
             {PROTOCOL_IDS["FRAG2"]: FragHeader(1, 0, 2)},
             {PROTOCOL_IDS["STATE_TRANSFER"]: StateHeader(rng.choice(list(StateType)))},
         )

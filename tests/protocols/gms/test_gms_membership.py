@@ -691,13 +691,40 @@ def test_excluded_may_mean_expelled() -> None:
 
 
 @pytest.mark.parametrize("payload", [b"", b"\xff" * 7, bytes(40), b"\x00\x11" + bytes(30)])
-@pytest.mark.parametrize("kind", [k for k in GmsType if k != GmsType.LEAVE_REQ])
+@pytest.mark.parametrize("kind", list(GmsType))
 def test_garbage_is_counted_and_dropped(kind: GmsType, payload: bytes) -> None:
     fake = joined(B, A, C, me=A)
     fake.up(message(B, kind, payload))
     fake.up(message(C, kind, payload))
     fake.advance(10.0)
     assert fake.stack.ask(GetView()).members == (B, A, C)
+
+
+@pytest.mark.parametrize("kind", [GmsType.JOIN_REQ, GmsType.JOIN_REQ_WITH_STATE_TRANSFER])
+@pytest.mark.parametrize("named", [C, None])
+def test_nobody_is_let_in_at_the_request_of_somebody_else(kind: GmsType, named: Any) -> None:
+    fake = joined(A)
+    fake.up(message(B, kind, member=named))
+    fake.advance(1.0)
+    assert fake.stack.ask(GetView()).members == (A,)
+    assert fake.protocol.statistics()["bad_messages"] == 1
+    fake.up(message(C, kind, member=C))
+    fake.advance(1.0)
+    assert fake.stack.ask(GetView()).members == (A, C)
+
+
+def test_a_request_to_leave_names_who_leaves() -> None:
+    fake = joined(A)
+    for member in (B, C):
+        fake.up(message(member, GmsType.JOIN_REQ, member=member))
+    fake.advance(1.0)
+    fake.up(message(B, GmsType.LEAVE_REQ))
+    fake.advance(10.0)
+    assert fake.stack.ask(GetView()).members == (A, B, C)
+    assert fake.protocol.statistics()["bad_messages"] == 1
+    fake.up(message(B, GmsType.LEAVE_REQ, member=C))
+    fake.advance(10.0)
+    assert fake.stack.ask(GetView()).members == (A, B), "passed on by another leaver"
 
 
 def test_views_from_strangers_and_old_views_are_ignored() -> None:
