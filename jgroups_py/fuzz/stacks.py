@@ -136,6 +136,7 @@ class StackTarget:
     def _play(self, episode: Episode, ops: list[Op], guard: Guard) -> Problem | None:
         with _quiet():
             cluster = self.scene.make()
+            cluster.only_said = not episode.forgers
             try:
                 for op in ops:
                     problem = guard.run(functools.partial(perform, cluster, op), ())
@@ -151,7 +152,7 @@ class StackTarget:
             return data
 
         numbered = list(enumerate(episode.ops))
-        # Without what members say, a replayed packet would be one that nobody has sent yet: a forgery.
+        # Without what members say, hardly a packet would be a replayed one: nobody would have sent it.
         stay = [] if episode.forgers else [i for i, op in numbered if op[0] not in _HOSTILE]
         may_go = [i for i in range(len(numbered)) if i not in stay]
 
@@ -220,6 +221,7 @@ class _Siege:
         self.mutator = Mutator(self.rng)
         self.cluster = target.scene.make()
         self.cluster.random = random.Random(self.rng.random())
+        self.cluster.only_said = not self.forgers
         self.inputs = 0
         self.problem: Problem | None = None
 

@@ -13,6 +13,7 @@ import pytest
 
 from jgroups_py.errors import RemoteProtocolError
 from jgroups_py.fuzz import engine
+from jgroups_py.fuzz.cluster import Cluster
 from jgroups_py.fuzz.cover import Cover
 from jgroups_py.fuzz.decoder import Decoder
 from jgroups_py.fuzz.guard import Guard, Problem
@@ -22,8 +23,11 @@ from jgroups_py.fuzz.spots import SpyReader, spots_of
 from jgroups_py.fuzz.stacks import STACKS, Episode, StackTarget
 from jgroups_py.fuzz.targets import DECODERS, Target
 from jgroups_py.fuzz.work import Work
+from jgroups_py.headers import PROTOCOL_IDS, NakAckHeader2, NakAckType
 from jgroups_py.kinds import KINDS
+from jgroups_py.packets import decode_packet
 from jgroups_py.protocols.frag2 import FRAG2
+from jgroups_py.protocols.nakack2 import NAKACK2
 from jgroups_py.protocols.transport import TP
 from jgroups_py.tools import cli
 from jgroups_py.wire import Reader
@@ -330,6 +334,33 @@ def test_what_members_said_stays_in_an_episode_of_strangers(
     small = STACKS[0].smaller(data, Guard(), "key")
     kept = msgspec.msgpack.decode(small, type=Episode).ops
     assert kept == ([bad] if forgers else [*says, bad])
+
+
+def test_what_is_replayed_was_said_before() -> None:
+    """Else it is a forgery: it takes the number of what the member does say then."""
+    cluster = Cluster(1, "udp.xml", incarnations=0)
+    first, second, _ = cluster.members
+    nak = first.stack.find(NAKACK2)
+    assert nak is not None
+
+    def numbered(number: int) -> bytes:
+        headers = {PROTOCOL_IDS["NAKACK2"]: NakAckHeader2(NakAckType.MSG, number)}
+        return cluster.forged(headers, src=first.address)
+
+    def reach(data: bytes) -> int:
+        """How many packets come to the second member."""
+        before = second.statistics()["UDP"]["packets_received"]
+        cluster.deliver(second, data)
+        return int(second.statistics()["UDP"]["packets_received"] - before)
+
+    cluster.only_said = True
+    to_come, far_ahead = numbered(nak.seqno + 1), numbered(2**40)
+    said = next(data for data in cluster.packets if decode_packet(data).src == first.address)
+    assert [reach(data) for data in (to_come, far_ahead, said, b"noise")] == [0, 1, 1, 1]
+    cluster.talk()
+    cluster.once_in_order()
+    cluster.only_said = False
+    assert reach(numbered(nak.seqno + 1)) == 1
 
 
 def test_what_is_not_needed_is_left_out() -> None:
