@@ -48,9 +48,13 @@ class Forgetting:
         self.forget([o for o in forget.origins if not relay.is_member(o)])
 
     def forget(self, origins: Sequence[bytes]) -> None:
-        """Departed members of this site: nothing is left of them."""
+        """Departed members of this site: nothing is left of them, but that they are forgotten."""
+        self.relay.state.forget(origins, self.relay.now)
+        self.drop(origins)
+
+    def drop(self, origins: Sequence[bytes]) -> None:
+        """Also what there is of members of which nothing was delivered."""
         relay = self.relay
-        relay.state.forget(origins, relay.now)
         tables: tuple[dict[bytes, Any], ...] = (
             relay.home.gone_at,
             relay.home.trim_serials,

@@ -226,8 +226,8 @@ class Home:
         silent = [o for o in self.gone_at if self.was_silent(o)]
         due = [o for o in silent if relay.now >= self.gone_at[o] + relay.config.gap_wait]
         for origin in due:
-            del self.gone_at[origin]
             relay.state.is_over(origin)
+        relay.forgetting.drop(due)
         if due:
             # Other sites may have heard of it from a relay of another half of ours.
             self.end_forgetting(due)

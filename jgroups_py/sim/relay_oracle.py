@@ -367,7 +367,10 @@ class RelayOracle:
                 other.outvoted = True
         if old is None:
             watched.since = self.world.now
-            watched.outvoted = bool(beyond)
+            first = view.members[0]  # of what that one lacks the newcomer is told, too
+            watched.outvoted = bool(beyond) or any(
+                w.outvoted for w in site.members if w.member.address == first
+            )
         else:  # what they have may still come to it, unless it has a later one now
             beyond = [w for w in beyond if w.view is not None and w.view.id <= view.id]
         if beyond:

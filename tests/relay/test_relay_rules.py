@@ -639,6 +639,16 @@ def test_who_departs_with_an_out_of_band_message_beyond_a_gap_leaves_nothing() -
     assert origin not in state._beyond
 
 
+def test_who_departs_before_anything_of_it_was_delivered_leaves_nothing() -> None:
+    """Its messages were held here, relayed, and cut when it was gone (all 1277)."""
+    net = started()
+    origin, relay = id_of(net, "O"), net.members["R"].relay
+    assert relay.source(origin) is relay.sources[origin]
+    net.crash("O")
+    net.settle(60)
+    assert relay.sources == {}
+
+
 def test_who_is_being_forgotten_when_its_site_stops_relaying_is_forgotten_altogether() -> None:
     net = started()
     net.send("O", 2)

@@ -255,6 +255,23 @@ def test_a_relay_that_acknowledges_sooner_may_lose_what_a_partition_hides() -> N
     assert list(oracle.given_up()) == [("SFO.C", "NYC.B", 3, 4)]
 
 
+def test_who_joins_one_that_was_left_behind_lacks_the_same() -> None:
+    """The others of its site have gone since (all 849)."""
+    oracle, home, away = given_up("90s")
+    first, second = away.members
+    origin = home.members[1].raw
+    first.outvoted = True
+    second.skipped[origin] = [(3, 4)]
+    assert list(oracle.given_up()) == [("SFO.D", "NYC.B", 3, 4)]
+    view, second.view = second.view, None
+    assert view is not None and first.member.address == view.members[0]
+    oracle._take_view(second, view)
+    assert list(oracle.given_up()) == []
+    first.outvoted, second.view = False, None
+    oracle._take_view(second, view)
+    assert list(oracle.given_up()) == [("SFO.D", "NYC.B", 3, 4)]
+
+
 def given_up(cut_off_wait: str) -> tuple[Any, Any, Any]:
     """An oracle and its two sites."""
     drawn = draw(1, "relay", Wanted(2, (2, 2)))
