@@ -48,13 +48,18 @@ def leftovers(
     gone = {a: m for a, m in known.items() if a not in present and m.site == member.site}
     for protocol in member.stack.protocols:
         found: dict[str, dict[Address, None]] = {}
-        for path, address in _walk(protocol, protocol.name, DEPTH_MAX, {}):
+        for path, address in named_in(protocol):
             if address in gone:
                 found.setdefault(path, {})[address] = None
         for path, addresses in found.items():
             if not path.startswith(tuple(MAY_REMEMBER)):
                 names = ", ".join(f"{gone[a].name}#{gone[a].incarnation}" for a in addresses)
                 yield f"{member.name}: {path} still names {names}"
+
+
+def named_in(protocol: Protocol) -> Iterator[tuple[str, Address]]:
+    """Every address that an attribute of ``protocol`` holds, with the names that lead there."""
+    yield from _walk(protocol, protocol.name, DEPTH_MAX, {})
 
 
 def _walk(value: Any, path: str, depth: int, seen: dict[int, Any]) -> Iterator[tuple[str, Address]]:

@@ -21,6 +21,7 @@ from jgroups_py.events import (
 )
 from jgroups_py.headers import MergeHeader, MergeType
 from jgroups_py.protocols.merge3 import MERGE3
+from jgroups_py.sim.checkers_tables import named_in
 from jgroups_py.structures import write_opt_view
 from jgroups_py.testing import FakeStack, make_address
 from jgroups_py.view import View, ViewId
@@ -105,6 +106,23 @@ def test_an_announcement_tells_where_the_member_is_once() -> None:
     fake.up(info(C, OTHER, THERE))
     assert fake.take_down_events() == [PhysicalAddress(C, THERE, "C")]
     assert fake.take_up() == []
+
+
+def test_where_a_member_is_is_forgotten_when_it_has_been_silent_for_long() -> None:
+    """It was about to join and went; and no view comes that would say so (membership 1..40)."""
+    fake = stack(check_interval=1.0)
+    fake.up(info(C, OTHER, THERE))
+    fake.advance(20.0)
+    assert C in [address for _, address in named_in(fake.protocol)]
+    fake.advance(20.0)
+    assert C not in [address for _, address in named_in(fake.protocol)]
+
+
+def test_where_a_member_is_is_forgotten_with_a_view_that_lacks_it() -> None:
+    fake = stack(view(4, A, C), check_interval=1.0)
+    fake.up(info(C, view(4, A, C), THERE))
+    fake.event_down(ViewChange(view(5, A, B), None))
+    assert C not in [address for _, address in named_in(fake.protocol)]
 
 
 def test_different_views_are_asked_for_and_reported() -> None:

@@ -314,7 +314,7 @@ def test_a_state_waits_for_its_providers_own_multicasts() -> None:
 
 
 def test_who_keeps_copies_is_shown_what_a_state_contains() -> None:
-    """Explored: all 7806. Also of who left meanwhile, and what comes after the state."""
+    """Explored: all 7806. Also of who left meanwhile (all 9), and what comes after the state."""
     fake = stack(delivered=digest(A=0, B=5, C=1, D=3))
     fake.event_down(GetState(B, 5.0))
     fake.up(multicast(B, 6, b"6", b"7", b"8"))

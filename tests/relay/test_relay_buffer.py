@@ -75,6 +75,18 @@ def test_the_oldest_go_first_and_only_as_many_as_must() -> None:
     assert held.ranges(B) == [(1, 4)]
 
 
+def test_what_goes_from_the_middle_is_counted() -> None:
+    """An origin that looks the same from both ends is not always the same (relay 2)."""
+    held = buffer(messages=9)
+    for first in (4, 1, 7):
+        fill(held, A, first, 3 if first < 7 else 2)
+    held.check()
+    fill(held, B, 1, 3)
+    assert held.overflow(0.0) == (None, [(A, 4, 5, "max_messages")])
+    assert held.ranges(A) == [(1, 3), (6, 8)]
+    held.check()
+
+
 def test_age_counts_from_arrival() -> None:
     held = buffer(age=5.0)
     fill(held, A, 1, 2, at=0.0)

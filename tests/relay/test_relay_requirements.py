@@ -815,6 +815,29 @@ def test_a_joiner_with_state_begins_where_the_state_ends() -> None:
     net.at_rest(lost=True)
 
 
+def test_the_digests_of_a_state_are_those_of_its_provider() -> None:
+    """Another one had been asked, too, and said more (relay 1)."""
+    net = started()
+    joiner = net.join("J", "SFO")
+    net.hold("mc", dst="J")
+    joiner.relay.event_down(Connect("SFO", with_state=True))
+    net.deliver()
+    for name in "ST":
+        net.send("C", 2)
+        net.settle(2)
+        net.members[name].bottom.pass_event_up(StateRequested(joiner.id, 1))
+    net.settle(2)
+    net.holds = []
+    net.settle(1)
+    assert joiner.got == {}, "it waits for the state"
+    joiner.machine.enter()
+    joiner.bottom.pass_event_up(StateReceived(net.members["S"].id, b"everything up to C#2"))
+    joiner.machine.leave()
+    assert joiner.got["C"] == [3, 4]
+    net.settle()
+    net.at_rest(lost=True)
+
+
 def test_a_joiner_whose_state_does_not_come_begins_at_its_view() -> None:
     net = started()
     net.send("C", 2)

@@ -36,6 +36,7 @@ from jgroups_py.ports import (
     Bind,
     BindFailed,
     Bound,
+    Close,
     Closed,
     Connect,
     Connected,
@@ -46,6 +47,7 @@ from jgroups_py.ports import (
 from jgroups_py.protocols.connections import FrameReader
 from jgroups_py.protocols.fd_sock2 import FD_SOCK2
 from jgroups_py.protocols.udp import UDP
+from jgroups_py.sim.checkers_tables import named_in
 from jgroups_py.testing import FakeStack, make_address
 from jgroups_py.view import View, ViewId
 from jgroups_py.wire import make_version
@@ -524,6 +526,22 @@ def test_who_connects_is_told_who_we_are() -> None:
     hello = encode_handshake(V55, at(5121)) + frame(C, FdHeader(FdType.CONNECT, server=A))
     stack.handle(Received(-1, hello))
     assert said(writes(stack, -1)) == [(A, FdHeader(FdType.CONNECT_RSP, cluster="test", server=A))]
+
+
+@pytest.mark.parametrize("says", [True, False])
+def test_who_connects_and_never_comes_into_the_view_is_let_go(says: bool) -> None:
+    """It was let in too late, or says nothing at all (membership 1..40)."""
+    stack = opened()
+    install(stack, A, B)
+    watching(stack, B)
+    stack.handle(Accepted(1, -1, ("127.0.0.1", 50000)))
+    told = frame(C, FdHeader(FdType.CONNECT, server=A)) if says else b""
+    stack.handle(Received(-1, encode_handshake(V55, at(5121)) + told))
+    assert (C in dict.fromkeys(a for _, a in named_in(stack.protocol))) == says
+    stack.take_outgoing()
+    stack.advance(30)
+    assert Close(-1) in stack.take_outgoing()
+    assert C not in [address for _, address in named_in(stack.protocol)]
 
 
 @pytest.mark.parametrize(("first", "other"), [(True, JAVA), (False, JAVA), (False, B)])

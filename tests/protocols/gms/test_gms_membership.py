@@ -26,6 +26,7 @@ from jgroups_py.events import (
 from jgroups_py.headers import GmsHeader, GmsType
 from jgroups_py.message import Flag, MessageType
 from jgroups_py.protocols.gms import GMS
+from jgroups_py.sim.checkers_tables import named_in
 from jgroups_py.structures import (
     read_join_rsp,
     read_view_digest,
@@ -123,6 +124,20 @@ def test_a_joiner_asks_the_coordinator_and_installs_its_view() -> None:
     assert fake.take_down_events() == [SetDigest(digest), ViewChange(view, None)]
     assert kinds(fake) == [(B, GmsType.VIEW_ACK)]
     assert fake.stack.ask(IsCoordinator()) is False
+
+
+def test_who_has_joined_remembers_no_coordinator_it_had_asked(net: Any) -> None:
+    """That one has gone since (membership 1..40)."""
+    net.group("AB")
+    net.lose = lambda src, dest, batch: src.name == "C" and dest.name == "A"
+    c = net.connect("C")
+    net.run(1)
+    assert (c.view, net.gms_messages(GmsType.JOIN_REQ)[-1:]) == (None, [("C", "A")])
+    net.nodes["A"].dead = True
+    net.suspect("B", "A")
+    net.run(20)
+    assert c.view == ("B", "C")
+    assert net.nodes["A"].address not in [a for _, a in named_in(c.gms)]
 
 
 def test_with_state_the_request_says_so() -> None:

@@ -13,6 +13,7 @@ from jgroups_py.headers import GmsHeader, GmsType
 from jgroups_py.message import Flag
 from jgroups_py.protocols.gms import GMS
 from jgroups_py.protocols.gms_merge import merge_leader, merged, participants_of
+from jgroups_py.sim.checkers_tables import named_in
 from jgroups_py.structures import write_view_digest
 from jgroups_py.testing import make_address
 from jgroups_py.values import ViewDigest
@@ -86,6 +87,22 @@ def test_the_view_goes_to_each_subgroup_with_its_digest(net: Any) -> None:
     assert sorted(net.gms_messages(GmsType.VIEW_ACK)) == [("B", "A"), ("D", "C")]
     flags = [b.flags for s, d, b in net.sent if d is None and b.flags & Flag.NO_TOTAL_ORDER]
     assert flags == [Flag.NO_FC | Flag.NO_RELAY | Flag.NO_TOTAL_ORDER] * 2
+
+
+def test_the_base_of_delta_views_goes_with_its_view(net: Any) -> None:
+    """A made the merge view that C told its side, and has gone since (membership 4062)."""
+    net.group("ABCD")
+    split(net, "AB", "CD")
+    heal(net)
+    net.merge("A", "C")
+    net.run(0.2)
+    a, c = net.nodes["A"], net.nodes["C"]
+    assert c.gms._delta_base == c.gms.view.view_id
+    a.dead = True
+    net.suspect("B", "A")
+    net.run(1)
+    assert c.view == ("B", "C", "D")
+    assert a.address not in [address for _, address in named_in(c.gms)]
 
 
 @pytest.mark.parametrize("leader_first", [True, False])

@@ -1,0 +1,135 @@
+"""Nothing names who has gone: what whole simulations found of that, in few steps each.
+
+NYC: R relay, S standby, M other, O origin. SFO: Y relay, Z next, T other.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from relay_harness import Member, Net
+
+from jgroups_py.protocols.relay_wire import Ack, Report
+from jgroups_py.sim.checkers_tables import MAY_REMEMBER, named_in
+
+
+def started(**config: Any) -> Net:
+    net = Net(NYC="RSMO", SFO="YZT", config=config)
+    net.settle(3)
+    return net
+
+
+def naming(net: Net, gone: Member) -> list[str]:
+    """What still names ``gone`` at members of its site."""
+    found = []
+    for member in net.alive(gone.site):
+        paths = dict.fromkeys(p for p, address in named_in(member.relay) if address == gone.id)
+        found += [f"{member}: {p}" for p in paths if not p.startswith(tuple(MAY_REMEMBER))]
+    return found
+
+
+def test_who_sent_and_left_a_site_that_relays() -> None:
+    """Its trims had been told (relay 3)."""
+    net = started()
+    net.send("O", 2)
+    net.settle(2)
+    assert naming(net, net.members["O"])
+    net.crash("O")
+    net.settle(40)
+    assert naming(net, net.members["O"]) == []
+
+
+def test_who_never_sent_is_forgotten_also_by_those_who_are_not_relay() -> None:
+    """(relay 14)"""
+    net = started()
+    net.crash("O")
+    net.deliver()
+    assert [m.name for m in net.alive("NYC") if m.relay.home.gone_at] == list("RSM")
+    net.settle(40)
+    assert naming(net, net.members["O"]) == []
+
+
+def test_who_was_forgotten_while_the_other_site_could_not_hear_of_it() -> None:
+    """The other relay says what it has of it, and acknowledges it once more (relay 5)."""
+    net = started()
+    net.send("O", 2)
+    net.settle(2)
+    origin = net.members["O"]
+    net.crash("O")
+    net.hold("mc", dst="S", src="R")
+    net.settle(30)
+    assert bytes(origin.id) in net.members["R"].relay.home.forgetting
+    net.cut_wan("SFO")
+    net.release()
+    net.settle(2)
+    assert naming(net, origin) == []
+    far = net.members["Y"].relay
+    had = dict(far.state.site_digest["NYC"])
+    assert bytes(origin.id) in had
+    net.heal_wan("SFO")
+    net.settle(2)
+    assert naming(net, origin) == []
+    far.bridge._tell(next(iter(far.bridge.sessions.values())), Ack(had))
+    net.settle(2)
+    assert naming(net, origin) == []
+
+
+def test_who_was_there_before_a_site_began_anew() -> None:
+    """Its new relay never knew it; the other site's says what it has of it (relay 10)."""
+    net = started()
+    net.send("O", 2)
+    net.settle(2)
+    origin = net.members["O"]
+    net.crash(*"RSMO")
+    net.new_view("NYC", [net.start("P", "NYC")])
+    far = net.members["Y"].relay
+    net.hold("bridge", dst="Y", src="P")
+    net.settle(1)
+    assert bytes(origin.id) in far.state.site_digest["NYC"]
+    net.release()
+    net.settle(10)
+    assert naming(net, origin) == []
+
+
+def test_who_left_a_site_that_does_not_relay_goes_from_sessions_too() -> None:
+    """It had relayed, when it was promoted for a while (all 14)."""
+    net = started()
+    net.members["Y"].relay.promote()
+    net.settle(3)
+    net.send("T", 2)
+    net.settle(3)
+    assert "RELAY.bridge.sessions.cursor" in {p for p, _ in named_in(net.members["Y"].relay)}
+    net.members["R"].relay.promote()
+    net.settle(3)
+    net.crash("T")
+    net.settle(40)
+    assert naming(net, net.members["T"]) == []
+
+
+def test_a_standby_of_a_site_that_does_not_relay_keeps_no_floors() -> None:
+    """What others' buffers began with was told when it became one (relay 11)."""
+    net = started()
+    net.members["Y"].relay.promote()
+    net.settle(3)
+    net.send("T", 2)
+    net.deliver("mc")
+    net.crash("Y")
+    net.settle(3)
+    relay, gone = net.members["Z"].relay, net.members["T"]
+    relay.holding.floors.setdefault(net.members["Z"].id, {})[bytes(gone.id)] = 1
+    net.members["R"].relay.promote()
+    net.settle(3)
+    net.crash("T")
+    net.settle(40)
+    assert naming(net, gone) == []
+
+
+def test_a_report_that_comes_after_its_member_has_gone() -> None:
+    """(all 6)"""
+    net = started()
+    net.crash("O")
+    net.settle(40)
+    relay, gone = net.members["R"].relay, net.members["O"]
+    late = Report(relay.view_key, 1, False, {})
+    relay.control.on_record(gone.id, late)
+    assert naming(net, gone) == []
