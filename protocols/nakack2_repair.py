@@ -177,6 +177,11 @@ class Repair:
         if to <= window.delivered:
             return
         nak.lost += to - window.delivered
+        nak.log.warning(
+            "%d messages of %s are lost: its group had forgotten them when it went on without us",
+            to - window.delivered,
+            nak.name_of(src),
+        )
         nak.move(src, sender, to)
         if nak.round.fetching:
             nak.machine.soon(nak.round.go_on)

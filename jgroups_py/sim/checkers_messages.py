@@ -164,14 +164,14 @@ class Messages:
             self._say(check, member, f"{name} after {track.last}")
         elif not track.known or track.apart or self.of_site.get(origin) != member.site:
             return
-        elif kind == MULTICAST or not self._has_ended(track, origin, member, number):
+        elif not self._has_ended(track, origin, member, number):
             self._say(check, member, f"{name} right after {track.last}")
 
     # --- views
 
     def _has_ended(self, track: _Track, origin: Address, member: Member, number: int) -> bool:
-        """The connection in which the unicasts before ``number`` were sent: with a view of ``origin``
-        without ``member``, whether its reader has come to it or not."""
+        """What was sent before ``number``: with a view of ``origin`` without ``member``, whether its
+        reader has come to it or not."""
         if number - 1 <= track.lost:
             return True
         return any(member.address not in view for view in self._unread_views(origin))
@@ -209,6 +209,8 @@ class Messages:
             self._part(seen, gone)
             self._lose(gone, member)
         for origin in view.joined_since(old):
+            if (member.address, origin) in self.parted:
+                self._leave_out(origin, member)
             if not merged:
                 # All it sends, it sends after this view.
                 track = seen.track(origin, MULTICAST)
@@ -246,6 +248,13 @@ class Messages:
         if seen is not None:
             track = seen.track(member.address, UNICAST)
             track.lost = self.sent.get((member.address, UNICAST, there), 0)
+        self._leave_out(there, member)
+
+    def _leave_out(self, there: Address, member: Member) -> None:
+        """What ``member`` has multicast so far it may have forgotten: ``there`` was not in its view."""
+        seen = self._seen.get(there)
+        if seen is not None:
+            seen.track(member.address, MULTICAST).lost = self.count(member)
 
     def _agree(self, member: Member, old: View, view: View, gone: Address, has: int) -> None:
         key = (old.view_id, view.view_id, gone)

@@ -109,6 +109,23 @@ def test_gap(stage: Stage) -> None:
     assert stage.checks == ["gap"]
 
 
+def test_what_its_sender_multicast_in_views_without_a_member_may_be_lost_to_it(
+    stage: Stage,
+) -> None:
+    """Also where that member keeps its view: it hears nothing of the others' (merge 23705)."""
+    first = stage.sends("A", 2)
+    stage.gets("ABC", "A", first[0])
+    stage.view("AB", 2, "AB")
+    stage.sends("A", 2)
+    stage.view("AB", 3, "ABC", "AB", "C")
+    owed = stage.sends("A", 2)
+    stage.gets("C", "A", owed[0])
+    assert stage.checks == []
+    stage.sends("A")
+    stage.gets("C", "A", *stage.sends("A"))
+    assert stage.checks == ["gap"]
+
+
 def test_survivors_differ_in_what_one_who_stays_sent(stage: Stage) -> None:
     one, two = stage.sends("A", 2)
     stage.gets("A", "A", one, two)
