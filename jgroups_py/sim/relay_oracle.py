@@ -362,7 +362,9 @@ class RelayOracle:
         site.disturbed |= merged
         here = [w for w in site.living() if w.view is not None and not w.member.leaving]
         beyond = [w for w in here if w.member.address not in view.members]
-        if 2 * sum(w.member.address in view.members for w in here) > len(here):
+        # Who begins a group knows nobody whose return it could wait for.
+        anew = old is None and view.members[0] == watched.member.address
+        if anew or 2 * sum(w.member.address in view.members for w in here) > len(here):
             for other in beyond:
                 other.outvoted = True
         if old is None:
@@ -633,9 +635,9 @@ class RelayOracle:
 
     def given_up(self) -> Iterator[tuple[str, str, int, int]]:
         """(receiver, origin, first, last) of what was announced as lost although RELAY promises it:
-        no buffer overflowed, the origin's site was not split or nobody of it has gone, the receiver was on
-        no smaller side of a partition, nobody was promoted, and the origin lives or no more holders fell
-        than may."""
+        no buffer overflowed, the origin's site was not split or nobody of it has gone (or is cut off
+        for good), the receiver was on no smaller side of a partition nor beside a group that began
+        anew, nobody was promoted, and the origin lives or no more holders fell than may."""
         sites = self.sites.values()
         living = [w for site in sites for w in site.living()]
         if any(w.relay.state.epoch[0] for w in living):
@@ -648,10 +650,10 @@ class RelayOracle:
             for raw, spans in watched.skipped.items():
                 origin = self._origins[raw].watched
                 home = origin.site
-                excused = home.excused.get(raw, 0) if not origin.member.alive else 0
+                excused = 0 if origin in home.living() else home.excused.get(raw, 0)
                 for first, last in spans:
                     full = home.overflowed or any(w.relay.overflowed for w in home.members)
-                    fallen = any(not w.member.alive for w in home.members)
+                    fallen = len(home.living()) < len(home.members)
                     if not full and not (home.disturbed and fallen) and last > excused:
                         yield watched.name, origin.name, first, last
 

@@ -115,8 +115,8 @@ class Watched:
     apart: bool = False
     """It may have less than what was trimmed, until it is seen to have caught up."""
     outvoted: bool = False
-    """More members than on its side of a partition went on without it, or it began beside others:
-    it may be told of gaps."""
+    """More members than on its side of a partition went on without it, or one of both groups has begun
+    beside the other: it may be told of gaps."""
     states: int = 0
     gaps: int = 0
     skipped: dict[bytes, list[Span]] = field(default_factory=dict)

@@ -255,6 +255,32 @@ def test_a_relay_that_acknowledges_sooner_may_lose_what_a_partition_hides() -> N
     assert list(oracle.given_up()) == [("SFO.C", "NYC.B", 3, 4)]
 
 
+def test_who_is_cut_off_for_good_counts_as_gone() -> None:
+    """The site of the origin was split, and those who had its messages do not come back (all 3349)."""
+    oracle, home, away = given_up("90s")
+    away.members[0].skipped[home.members[1].raw] = [(3, 4)]
+    home.disturbed = True
+    assert list(oracle.given_up()) == [("SFO.C", "NYC.B", 3, 4)]
+    oracle.give_up([home.members[0].member])
+    assert list(oracle.given_up()) == []
+
+
+@pytest.mark.parametrize("founds", [True, False])
+def test_who_is_beside_a_group_that_began_anew_may_lack_what_that_acknowledged(
+    founds: bool,
+) -> None:
+    """It was paused, and who was started again did not find it (all 3256)."""
+    oracle, home, away = given_up("90s")
+    paused, fresh = away.members
+    paused.skipped[home.members[1].raw] = [(3, 4)]
+    assert fresh.view is not None
+    fresh.view = None
+    number = ViewId(fresh.member.address if founds else home.members[0].member.address, 7)
+    members = (fresh.member.address,) if founds else (number.creator, fresh.member.address)
+    oracle._take_view(fresh, View(number, members))
+    assert bool(list(oracle.given_up())) != founds
+
+
 def test_who_joins_one_that_was_left_behind_lacks_the_same() -> None:
     """The others of its site have gone since (all 849)."""
     oracle, home, away = given_up("90s")
