@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 from relay_faulty import LowerNumbers
 from relay_harness import BridgeBottom, Member, Net
 
@@ -14,25 +13,11 @@ from jgroups_py.address import SiteUUID
 from jgroups_py.batch import Batch
 from jgroups_py.errors import ConfigError, LocalProtocolError
 from jgroups_py.events import (
-    Connect,
     FlowBlocked,
     FlowOpened,
-    GetState,
-    StateFailed,
-    StateReceived,
-    StateRequested,
 )
 from jgroups_py.message import Flag, MessageType, Transient
 from jgroups_py.protocols.relay import RELAY
-from jgroups_py.protocols.relay_wire import (
-    CONTROL_FLAGS,
-    CONTROL_HEADER,
-    ID,
-    Cut,
-    Gap,
-    StateMark,
-    encode,
-)
 
 TRACES = Path(__file__).parent.parent / "traces"
 
@@ -130,179 +115,6 @@ def test_the_primary_defaults_to_the_first_site() -> None:
     assert config(sites=("NYC", "SFO")).first_primary == "NYC"
     assert config().first_primary == "all"
     assert config(primary="SFO", sites=("NYC", "SFO")).first_primary == "SFO"
-
-
-def test_an_old_primary_that_returns_is_fenced_and_lists_its_tail() -> None:
-    net = started()
-    net.send("C", 2)
-    net.settle(2)
-    net.cut_wan("NYC")
-    net.settle(1)
-    net.send("C", 3)
-    net.settle(1)
-    net.members["T"].relay.promote()
-    net.settle(2)
-    net.send("U", 2)
-    net.settle(2)
-    net.heal_wan("NYC")
-    net.settle(5)
-    old = net.members["E"].relay
-    assert not old.is_relaying
-    ((site, tail),) = old.status().out_of_sync.items()
-    assert site == "SFO"
-    assert [(t.origin, t.first, t.last) for t in tail] == [("C", 3, 5)]
-    assert got(net, "C", "W") == [[1, 2]], "the tail is not relayed"
-    assert got(net, "U", "A") == [[1, 2]]
-    net.send("C")
-    net.settle(2)
-    assert got(net, "C", "W") == [[1, 2]]
-    old.reconciled("SFO")
-    assert not old.status().out_of_sync
-
-
-def test_of_two_sites_promoted_at_once_all_take_the_same() -> None:
-    net = Net(NYC="ED", SFO="TS", LON="XY", config={"sites": ("NYC", "SFO", "LON")})
-    net.settle(3)
-    net.cut_wan("SFO")
-    net.cut_wan("LON")
-    net.settle(1)
-    net.members["T"].relay.promote()
-    net.members["X"].relay.promote()
-    net.settle(2)
-    net.heal_wan("LON")
-    net.heal_wan("SFO")
-    net.settle(20)
-    assert {m.relay.state.epoch for m in net.everybody} == {(1, "SFO")}
-    assert [m.relay.is_relaying for m in net.everybody] == [m.site == "SFO" for m in net.everybody]
-
-
-def test_an_older_epoch_does_not_come_back() -> None:
-    net = started()
-    net.members["T"].relay.promote()
-    net.settle(2)
-    member = net.members["A"].relay
-    member.direction.on_cut(Cut(99, (0, "NYC"), {}))
-    assert member.state.epoch == (1, "SFO")
-
-
-def test_who_had_gone_before_the_promotion_is_nobody_to_relay() -> None:
-    """T and S had forgotten U when T was promoted; W had not. As relay it would count U's messages as
-    lost to the other sites."""
-    net = started()
-    net.send("U", 3)
-    net.settle(2)
-    member, origin = net.members["W"].relay, bytes(net.members["U"].id)
-    net.crash("U")
-    net.settle(30)
-    member.state.is_back(origin)
-    member.state.delivered[origin] = 3
-    net.members["T"].relay.promote()
-    net.settle(2)
-    assert origin not in member.origins()
-    for name in "TSV":
-        net.crash(name)
-        net.settle(3)
-    assert member.is_relay
-    net.settle(30)
-    assert not any(told(m, "gap") for m in net.everybody)
-
-
-def test_who_leaves_with_nothing_sent_since_the_promotion_is_forgotten() -> None:
-    """What it had sent before is never relayed: no other site acknowledges it."""
-    net = started()
-    net.send("U", 3)
-    net.settle(2)
-    net.crash("U")
-    net.settle(20)
-    net.members["T"].relay.promote()
-    net.settle(2)
-    relay, origin = net.members["T"].relay, bytes(net.members["U"].id)
-    relay.state.is_back(origin)  # as if it had not been forgotten before
-    for table in (relay.state.base, relay.state.delivered, relay.state.trimmed):
-        table[origin] = 3
-    relay.machine.enter()
-    relay.home.note_departed()
-    relay.wake()
-    relay.machine.leave()
-    net.send("S")
-    net.settle(60)
-    assert origin not in relay.state.delivered and origin not in relay.state.base
-
-
-def test_a_joiner_forgets_whom_it_is_told_of_and_has_never_met() -> None:
-    """SFO does not relay: each member forgets by itself who has gone."""
-    net = started()
-    net.send("U", 3)
-    net.settle(2)
-    net.crash("U")
-    net.join("Z", "SFO")
-    net.settle(60)
-    origin = bytes(net.members["U"].id)
-    for name in "TSVWZ":
-        assert origin not in net.members[name].relay.state.delivered, name
-
-
-def test_a_state_that_is_older_than_what_was_delivered_sets_the_digests_back() -> None:
-    """What the state lacks must come again."""
-    net = started()
-    net.send("C", 3)
-    net.settle(2)
-    member, origin = net.members["W"], bytes(net.members["C"].id)
-    older = {"NYC": {origin: 1}}
-    mark = StateMark(replace(member.relay.known_here(), site_digest=older))
-    member.machine.enter()
-    member.stack.event_down(GetState(None, 1.0))
-    member.relay.control.on_record(net.members["T"].id, mark)
-    member.bottom.pass_event_up(StateReceived(net.members["T"].id, b"everything up to C#1"))
-    member.machine.leave()
-    assert member.relay.state.has("NYC", origin) == 1
-
-
-def test_what_the_relay_says_while_a_state_is_awaited_counts_from_the_state_on() -> None:
-    """The state has messages up to 3, the relay said that all up to 5 are lost: 4 and 5 are."""
-    net = started()
-    member, origin = net.members["W"], bytes(net.members["C"].id)
-    gap = encode(Gap(10**6, "NYC", {origin: 5}, False))
-    relay = net.members["T"].id
-    mark = StateMark(replace(member.relay.known_here(), site_digest={"NYC": {origin: 3}}))
-    member.machine.enter()
-    member.stack.event_down(GetState(None, 1.0))
-    member.relay.up(Batch(None, (gap,), {ID: CONTROL_HEADER}, relay, CONTROL_FLAGS))
-    member.relay.control.on_record(relay, mark)
-    member.bottom.pass_event_up(StateReceived(relay, b"everything up to C#3"))
-    member.machine.leave()
-    assert member.relay.state.has("NYC", origin) == 5
-    assert member.relay.skipped == 2
-
-
-def test_a_relay_crash_at_the_new_primary_right_after_the_promotion() -> None:
-    net = started()
-    net.send("U")
-    net.settle(1)
-    net.members["T"].relay.promote()
-    net.send("U", 2)
-    net.deliver("mc")
-    net.crash("T", reach={n: 99 for n in "SUVW"})
-    net.settle()
-    assert got(net, "U", "E", "A") == [[2, 3]] * 2
-    assert not any(told(m, "gap") for m in net.everybody)
-
-
-def test_a_third_site_compares_itself_with_the_new_primary() -> None:
-    net = Net(NYC="ED", SFO="TS", LON="XY")
-    net.settle(3)
-    net.send("E", 2)
-    net.settle(2)
-    net.hold("bridge", dst="T", src="E")
-    net.send("E", 2)
-    net.settle(2)
-    assert got(net, "E", "S", "Y") == [[1, 2], [1, 2, 3, 4]]
-    net.crash("E", "D", view=False)
-    net.settle(1)
-    net.members["T"].relay.promote()
-    net.settle(5)
-    ((site, ranges),) = net.members["X"].relay.status().out_of_sync.items()
-    assert (site, [(r.first, r.last) for r in ranges]) == ("SFO", [(3, 4)])
 
 
 @pytest.mark.seed("R4")
@@ -788,71 +600,6 @@ def test_the_status_counts_complete_holders() -> None:
     net.release()
     net.settle(5)
     assert (relay.status().holders_complete, relay.status().holders) == (3, 3)
-
-
-def test_a_joiner_with_state_begins_where_the_state_ends() -> None:
-    net = started()
-    net.send("C", 2)
-    net.settle(2)
-    net.hold("mc", dst="J")
-    joiner = net.join("J", "SFO")
-    joiner.relay.event_down(Connect("SFO", with_state=True))
-    net.deliver()
-    net.send("C", 2)
-    net.settle(2)
-    provider = net.members["S"]
-    provider.bottom.pass_event_up(StateRequested(joiner.id, 1))
-    net.send("C", 2)
-    net.settle(2)
-    net.holds = []
-    net.settle(1)
-    assert joiner.got == {}, "it waits for the state"
-    joiner.machine.enter()
-    joiner.bottom.pass_event_up(StateReceived(provider.id, b"everything up to C#4"))
-    joiner.machine.leave()
-    assert joiner.got["C"] == [5, 6]
-    net.settle()
-    net.at_rest(lost=True)
-
-
-def test_the_digests_of_a_state_are_those_of_its_provider() -> None:
-    """Another one had been asked, too, and said more (relay 1)."""
-    net = started()
-    joiner = net.join("J", "SFO")
-    net.hold("mc", dst="J")
-    joiner.relay.event_down(Connect("SFO", with_state=True))
-    net.deliver()
-    for name in "ST":
-        net.send("C", 2)
-        net.settle(2)
-        net.members[name].bottom.pass_event_up(StateRequested(joiner.id, 1))
-    net.settle(2)
-    net.holds = []
-    net.settle(1)
-    assert joiner.got == {}, "it waits for the state"
-    joiner.machine.enter()
-    joiner.bottom.pass_event_up(StateReceived(net.members["S"].id, b"everything up to C#2"))
-    joiner.machine.leave()
-    assert joiner.got["C"] == [3, 4]
-    net.settle()
-    net.at_rest(lost=True)
-
-
-def test_a_joiner_whose_state_does_not_come_begins_at_its_view() -> None:
-    net = started()
-    net.send("C", 2)
-    net.settle(2)
-    joiner = net.join("J", "SFO")
-    joiner.relay.event_down(Connect("SFO", with_state=True))
-    net.settle(1)
-    net.send("C", 2)
-    net.settle(2)
-    joiner.machine.enter()
-    joiner.bottom.pass_event_up(StateFailed(None, "nobody has one", 0))
-    joiner.machine.leave()
-    assert joiner.got["C"] == [3, 4]
-    net.settle()
-    net.at_rest()
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,129 @@
+"""Where a member begins that joins with a state, and what it is told meanwhile."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec.structs import replace
+from relay_harness import Net
+
+from jgroups_py.batch import Batch
+from jgroups_py.events import (
+    Connect,
+    GetState,
+    StateFailed,
+    StateReceived,
+    StateRequested,
+)
+from jgroups_py.protocols.relay_wire import (
+    CONTROL_FLAGS,
+    CONTROL_HEADER,
+    ID,
+    Gap,
+    StateMark,
+    encode,
+)
+
+
+def started(nyc: str = "EDCBA", sfo: str = "TSUVW", **config: Any) -> Net:
+    net = Net(NYC=nyc, SFO=sfo, config=config)
+    net.settle(3)
+    return net
+
+
+def test_a_state_that_is_older_than_what_was_delivered_sets_the_digests_back() -> None:
+    """What the state lacks must come again."""
+    net = started()
+    net.send("C", 3)
+    net.settle(2)
+    member, origin = net.members["W"], bytes(net.members["C"].id)
+    older = {"NYC": {origin: 1}}
+    mark = StateMark(replace(member.relay.known_here(), site_digest=older))
+    member.machine.enter()
+    member.stack.event_down(GetState(None, 1.0))
+    member.relay.control.on_record(net.members["T"].id, mark)
+    member.bottom.pass_event_up(StateReceived(net.members["T"].id, b"everything up to C#1"))
+    member.machine.leave()
+    assert member.relay.state.has("NYC", origin) == 1
+
+
+def test_what_the_relay_says_while_a_state_is_awaited_counts_from_the_state_on() -> None:
+    """The state has messages up to 3, the relay said that all up to 5 are lost: 4 and 5 are."""
+    net = started()
+    member, origin = net.members["W"], bytes(net.members["C"].id)
+    gap = encode(Gap(10**6, "NYC", {origin: 5}, False))
+    relay = net.members["T"].id
+    mark = StateMark(replace(member.relay.known_here(), site_digest={"NYC": {origin: 3}}))
+    member.machine.enter()
+    member.stack.event_down(GetState(None, 1.0))
+    member.relay.up(Batch(None, (gap,), {ID: CONTROL_HEADER}, relay, CONTROL_FLAGS))
+    member.relay.control.on_record(relay, mark)
+    member.bottom.pass_event_up(StateReceived(relay, b"everything up to C#3"))
+    member.machine.leave()
+    assert member.relay.state.has("NYC", origin) == 5
+    assert member.relay.skipped == 2
+
+
+def test_a_joiner_with_state_begins_where_the_state_ends() -> None:
+    net = started()
+    net.send("C", 2)
+    net.settle(2)
+    net.hold("mc", dst="J")
+    joiner = net.join("J", "SFO")
+    joiner.relay.event_down(Connect("SFO", with_state=True))
+    net.deliver()
+    net.send("C", 2)
+    net.settle(2)
+    provider = net.members["S"]
+    provider.bottom.pass_event_up(StateRequested(joiner.id, 1))
+    net.send("C", 2)
+    net.settle(2)
+    net.holds = []
+    net.settle(1)
+    assert joiner.got == {}, "it waits for the state"
+    joiner.machine.enter()
+    joiner.bottom.pass_event_up(StateReceived(provider.id, b"everything up to C#4"))
+    joiner.machine.leave()
+    assert joiner.got["C"] == [5, 6]
+    net.settle()
+    net.at_rest(lost=True)
+
+
+def test_the_digests_of_a_state_are_those_of_its_provider() -> None:
+    """Another one had been asked, too, and said more (relay 1)."""
+    net = started()
+    joiner = net.join("J", "SFO")
+    net.hold("mc", dst="J")
+    joiner.relay.event_down(Connect("SFO", with_state=True))
+    net.deliver()
+    for name in "ST":
+        net.send("C", 2)
+        net.settle(2)
+        net.members[name].bottom.pass_event_up(StateRequested(joiner.id, 1))
+    net.settle(2)
+    net.holds = []
+    net.settle(1)
+    assert joiner.got == {}, "it waits for the state"
+    joiner.machine.enter()
+    joiner.bottom.pass_event_up(StateReceived(net.members["S"].id, b"everything up to C#2"))
+    joiner.machine.leave()
+    assert joiner.got["C"] == [3, 4]
+    net.settle()
+    net.at_rest(lost=True)
+
+
+def test_a_joiner_whose_state_does_not_come_begins_at_its_view() -> None:
+    net = started()
+    net.send("C", 2)
+    net.settle(2)
+    joiner = net.join("J", "SFO")
+    joiner.relay.event_down(Connect("SFO", with_state=True))
+    net.settle(1)
+    net.send("C", 2)
+    net.settle(2)
+    joiner.machine.enter()
+    joiner.bottom.pass_event_up(StateFailed(None, "nobody has one", 0))
+    joiner.machine.leave()
+    assert joiner.got["C"] == [3, 4]
+    net.settle()
+    net.at_rest()
