@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from jgroups_py.batch import Batch
 from jgroups_py.events import StateReceived
@@ -33,6 +33,7 @@ from jgroups_py.headers import FragHeader
 from jgroups_py.protocols.relay import RELAY
 from jgroups_py.protocols.relay_status import RelayNumbers, numbers_of
 from jgroups_py.protocols.relay_wire import DONT_LOOPBACK, ID, OOB, UNNUMBERED
+from jgroups_py.sim import relay_at_rest
 from jgroups_py.sim.relay_tables import (
     Origin,
     Run,
@@ -49,11 +50,6 @@ if TYPE_CHECKING:
     from jgroups_py.sim.host import Host
     from jgroups_py.sim.member import Member
     from jgroups_py.sim.world import World
-
-
-PATIENCE: Final = 90.0
-"""No partition or pause of a simulation lasts as long: a relay that acknowledges nothing for so long
-costs the larger side of its site nothing."""
 
 
 class Violation(AssertionError):
@@ -518,7 +514,7 @@ class RelayOracle:
 
     def _caught_up(self, watched: Watched) -> bool:
         """Is its site one again, and has it what was trimmed?"""
-        if not self._settled(watched.site):
+        if not watched.site.is_settled:
             return False
         for site in self.sites.values():
             for raw, number in site.trimmed.items() if site is not watched.site else ():
@@ -545,30 +541,18 @@ class RelayOracle:
 
     # --- I3
 
-    def _settled(self, site: Site) -> bool:
-        """Do all who live share one view, and nobody else is in it?"""
-        living = site.living()
-        views = {id(w.view): w.view for w in living}
-        if not living or None in views.values():
-            return False
-        first = living[0].view
-        assert first is not None
-        return all(v is not None and v.view_id == first.view_id for v in views.values()) and len(
-            first.members
-        ) == len(living)
-
     def _check_site(self, site: Site) -> None:
         living = [w for w in site.living() if w.begun]
         if any(w.relay.overflowed for w in living):
             site.overflowed = True
         if not living or site.overflowed or not all(w.relay.is_relaying for w in living):
             return
-        settled = self._settled(site)
+        settled = site.is_settled
         line = living[0].relay.line[: living[0].relay.config.buffering_members]
         holders = [w for w in living if w.complete and w.member.address in line]
         sources = [w.relay.buffer for w in (holders or living)]
         here = {w.raw: w for w in living}
-        for raw, highest in self._highest(living).items():
+        for raw, highest in site.highest(living).items():
             low = max(site.trimmed.get(raw, 0), site.excused.get(raw, 0)) + 1
             if low > highest:
                 continue
@@ -593,16 +577,6 @@ class RelayOracle:
         if settled and len(holders) == min(len(line), len(living)):
             site.fallen = 0
             site.spare = len(holders) - 1
-
-    def _highest(self, living: list[Watched]) -> dict[bytes, int]:
-        """What survivors delivered of the site's origins."""
-        highest: dict[bytes, int] = {}
-        site = living[0].site
-        for watched in site.members:
-            number = max(w.has(watched.raw) for w in living)
-            if number:
-                highest[watched.raw] = number
-        return highest
 
     # --- at rest
 
@@ -633,30 +607,6 @@ class RelayOracle:
             watched.tracks = {raw: track for raw, track in watched.tracks.items() if raw in named}
             watched.skipped = {raw: spans for raw, spans in watched.skipped.items() if raw in named}
 
-    def given_up(self) -> Iterator[tuple[str, str, int, int]]:
-        """(receiver, origin, first, last) of what was announced as lost although RELAY promises it:
-        no buffer overflowed, the origin's site was not split or nobody of it has gone (or is cut off
-        for good), the receiver was on no smaller side of a partition nor beside a group that began
-        anew, nobody was promoted, and the origin lives or no more holders fell than may."""
-        sites = self.sites.values()
-        living = [w for site in sites for w in site.living()]
-        if any(w.relay.state.epoch[0] for w in living):
-            return
-        for watched in living:
-            patient = watched.relay.config.cut_off_wait >= PATIENCE
-            site = watched.site
-            if watched.outvoted or site.emptied or (site.disturbed and not patient):
-                continue
-            for raw, spans in watched.skipped.items():
-                origin = self._origins[raw].watched
-                home = origin.site
-                excused = 0 if origin in home.living() else home.excused.get(raw, 0)
-                for first, last in spans:
-                    full = home.overflowed or any(w.relay.overflowed for w in home.members)
-                    fallen = len(home.living()) < len(home.members)
-                    if not full and not (home.disturbed and fallen) and last > excused:
-                        yield watched.name, origin.name, first, last
-
     @property
     def can_rest(self) -> bool:
         """Is everybody there who is needed for coming to rest?"""
@@ -666,34 +616,10 @@ class RelayOracle:
             for site in self.sites.values()
         )
 
+    def given_up(self) -> Iterator[tuple[str, str, int, int]]:
+        """What was announced as lost although RELAY promises it."""
+        return relay_at_rest.given_up(self.sites, self._origins)
+
     def unrest(self) -> str | None:
         """What is not at rest: buffers, relays, sessions, digests. None: everything is."""
-        for site in self.sites.values():
-            living = site.living()
-            if not self._settled(site):
-                return f"{site.name} is not in one view"
-            relays = [w for w in living if w.relay.is_relay]
-            if len(relays) != 1:
-                return f"{site.name} has {len(relays)} relays"
-            status = relays[0].relay.status()
-            for other in self.sites:
-                if other != site.name and not status.sessions.get(other):
-                    return f"{relays[0].name} has no session with {other}"
-            alone = len(self.sites) == 1  # then all is kept for whoever comes first
-            for watched in living:
-                if len(watched.relay.buffer) and not alone:
-                    return f"{watched.name} still buffers {len(watched.relay.buffer)} messages"
-            if not relays[0].relay.is_relaying:
-                continue
-            for raw, number in self._highest(living).items():
-                if raw not in relays[0].relay.state.delivered:
-                    continue  # departed and forgotten
-                base = relays[0].relay.state.base.get(raw, 0)
-                for far in self.sites.values():
-                    for watched in far.living() if far is not site else ():
-                        if watched.begun and watched.has(raw) < number > base:
-                            return (
-                                f"{watched.name} has {watched.has(raw)} of {self._name(raw)}, "
-                                f"{number} were delivered at home"
-                            )
-        return None
+        return relay_at_rest.unrest(self.sites, self._origins)

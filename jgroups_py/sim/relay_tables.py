@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 from array import array
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -163,6 +163,28 @@ class Site:
 
     def living(self) -> list[Watched]:
         return [w for w in self.members if w.member.alive and not w.given_up]
+
+    @property
+    def is_settled(self) -> bool:
+        """Do all who live share one view, and nobody else is in it?"""
+        living = self.living()
+        views = {id(w.view): w.view for w in living}
+        if not living or None in views.values():
+            return False
+        first = living[0].view
+        assert first is not None
+        return all(v is not None and v.view_id == first.view_id for v in views.values()) and len(
+            first.members
+        ) == len(living)
+
+    def highest(self, living: Sequence[Watched]) -> dict[bytes, int]:
+        """What survivors delivered of the site's origins."""
+        highest: dict[bytes, int] = {}
+        for watched in self.members:
+            number = max(w.has(watched.raw) for w in living)
+            if number:
+                highest[watched.raw] = number
+        return highest
 
 
 def sums_of(batch: Batch) -> list[int]:
