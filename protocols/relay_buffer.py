@@ -378,6 +378,7 @@ class Buffer:
         place = self._spill.write(run.payloads)
         if place is None:
             return False
+        self._origins[run.origin].looked = ()  # it may be in the middle
         run.place = place
         run.payloads = None
         self.spilled += run.count
@@ -476,14 +477,13 @@ class Buffer:
 
     def check(self) -> None:
         """Sums agree with what is held; runs ascend and do not overlap. An origin that looks the
-        same from both ends is not counted again while nothing went to the file or left it."""
+        same from both ends is not counted again unless something in its middle changed."""
         state = (self.messages, self.bytes, self.spilled, self.spilled_runs, len(self._origins))
         if state == self._checked:
             return
-        same_file = state[2:4] == self._checked[2:4]
         messages = size = spilled = spilled_runs = 0
         for held in self._origins.values():
-            if not same_file or held.look() != held.looked:
+            if held.look() != held.looked:
                 held.count()
             messages += held.sums[0]
             size += held.sums[1]

@@ -15,8 +15,8 @@ attributes are read. Incremental: a step of one host compares its tables with th
 at the rest of its site only where a member fell, a view came, a buffer shrank.
 
 The design (RELAY.md) promises I3 for departed origins while fewer than ``buffering_members`` holders
-fall between two moments at which all are complete; what is missing after more is excused, and so is
-what an origin sent before it heard that its site had been promoted, or had gone by then: only the
+fall between two moments at which all are complete; what is missing after more, or after a partition and
+one, is excused, and so is what an origin sent before it heard that its site had been promoted, or had gone by then: only the
 relay keeps that. A member cut off from its site is not held to I2's last part until it has caught up.
 A ``Violation`` names invariant, member, time, and the world's seed.
 """
@@ -366,13 +366,15 @@ class RelayOracle:
         if old is None:
             watched.since = self.world.now
             first = view.members[0]  # of what that one lacks the newcomer is told, too
-            watched.outvoted = bool(beyond) or any(
-                w.outvoted for w in site.members if w.member.address == first
+            watched.outvoted = (
+                bool(beyond)
+                or any(w.outvoted for w in site.members if w.member.address == first)
+                or (anew and any(w.view is not None for w in site.members if w is not watched))
             )
         else:  # what they have may still come to it, unless it has a later one now
             beyond = [w for w in beyond if w.view is not None and w.view.id <= view.id]
         if beyond:
-            site.disturbed = True  # its group is beside theirs
+            site.disturbed = site.split = True  # its group is beside theirs
             for other in here:
                 other.apart = True
         if old is None:
@@ -396,7 +398,7 @@ class RelayOracle:
         gone = origin.watched
         site = watched.site
         if gone.member.alive and not gone.member.leaving:
-            site.disturbed = True
+            site.disturbed = site.split = True
             for other in site.living():
                 other.apart = True
             if gone.member.address in old.members[: watched.relay.config.buffering_members]:
@@ -565,7 +567,7 @@ class RelayOracle:
             missing = missing_in([*own, *sources], raw, low, highest)
             if not missing:
                 continue
-            if origin is None and site.fallen > site.spare:
+            if origin is None and (site.fallen > site.spare or (site.split and site.fallen)):
                 site.excused[raw] = highest
                 continue
             self._fail(
@@ -576,6 +578,7 @@ class RelayOracle:
             )
         if settled and len(holders) == min(len(line), len(living)):
             site.fallen = 0
+            site.split = False
             site.spare = len(holders) - 1
 
     # --- at rest

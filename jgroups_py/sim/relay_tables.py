@@ -150,6 +150,8 @@ class Site:
     """Holders lost since all were complete."""
     spare: int = 0
     """How many holders may fall from then on."""
+    split: bool = False
+    """It was split since then: only one side's holders have what that side sent."""
     excused: dict[bytes, int] = field(default_factory=dict)
     """Numbers that may be missing: of departed origins after too many falls, and from before the
     site was primary."""

@@ -87,6 +87,21 @@ def test_what_goes_from_the_middle_is_counted() -> None:
     held.check()
 
 
+def test_what_is_spilled_from_the_middle_is_counted(tmp_path: Path) -> None:
+    """As much has left the file meanwhile (all 7107)."""
+    held = Buffer(9, 1_000_000, 0.0, SpillFile(str(tmp_path), 1_000_000))
+    for origin, first in ((B, 1), (A, 4), (A, 1), (A, 7)):
+        fill(held, origin, first, 3)
+    held.overflow(0.0)
+    held.check()
+    assert held.spilled == 3 == held.trim(B, 3)
+    fill(held, B, 4, 1)
+    held.overflow(0.0)
+    assert [run.payloads is None for run in held.runs(A)] == [False, True, False]
+    held.check()
+    held.close()
+
+
 def test_age_counts_from_arrival() -> None:
     held = buffer(age=5.0)
     fill(held, A, 1, 2, at=0.0)

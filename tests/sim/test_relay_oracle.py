@@ -27,6 +27,7 @@ from jgroups_py.protocols.relay_session import Session
 from jgroups_py.protocols.relay_state import RelayState
 from jgroups_py.protocols.relay_wire import ID, SOURCE_ID, Kind
 from jgroups_py.sim.relay_oracle import Violation
+from jgroups_py.sim.relay_tables import Track
 from jgroups_py.tools.cli import run as command
 from jgroups_py.view import View, ViewId
 
@@ -309,6 +310,35 @@ def given_up(cut_off_wait: str) -> tuple[Any, Any, Any]:
     oracle = scene.world.oracle
     assert oracle is not None
     return oracle, *oracle.sites.values()  # type: ignore[return-value]
+
+
+def test_who_begins_a_site_anew_lacks_what_the_one_before_had() -> None:
+    """Which was leaving then, so that it does not count as beside (all 5482)."""
+    oracle, home, away = given_up("90s")
+    last, fresh = away.members
+    fresh.skipped[home.members[1].raw] = [(3, 4)]
+    last.member.leaving = True
+    fresh.view = None
+    oracle._take_view(fresh, View(ViewId(fresh.member.address, 7), (fresh.member.address,)))
+    assert list(oracle.given_up()) == []
+
+
+@pytest.mark.parametrize("split", [True, False])
+def test_a_partition_and_a_holder_that_goes_count_as_two(split: bool) -> None:
+    """It had sent what only its side had, and left with it (all 6669)."""
+    oracle, home, _ = given_up("90s")
+    stays, origin = home.members
+    origin.member.crash()
+    stays.tracks[origin.raw] = Track(5)
+    stays.view = View(ViewId(stays.member.address, 7), (stays.member.address,))
+    assert (home.fallen, home.spare, home.split) == (1, 1, False)
+    home.split = split
+    if split:
+        oracle._check_site(home)
+        assert home.excused[origin.raw] == 5
+    else:
+        with pytest.raises(Violation, match=r"I3 .* NYC\.\w 1\.\.5 is in no buffer"):
+            oracle._check_site(home)
 
 
 def test_what_a_state_lacks_comes_again_in_order_and_once() -> None:
