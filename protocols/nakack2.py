@@ -632,7 +632,8 @@ class NAKACK2(Protocol):
         stats = super().statistics()
         everybody = [*self.senders.values(), *self.round.frozen.values(), *self.departed.values()]
         stats["kept"] = sum(sender.kept.count for sender in everybody)
-        stats["pending"] = sum(sender.window.pending.count for sender in everybody)
+        # Own ones are bounded by max_unstable.
+        stats["pending"] = sum(s.window.pending.count for s in everybody if s is not self.own)
         stats["kept_bytes"] = sum(sender.kept.size for sender in everybody)
         stats["unstable"] = self.own.kept.count
         stats["seqno"] = self._seqno

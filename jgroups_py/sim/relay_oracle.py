@@ -199,8 +199,9 @@ class RelayOracle:
                 site.due = True
             watched.held = held
             self._check_buffer(watched, numbers)
-        if numbers.relaying != watched.relaying:
-            watched.relaying = numbers.relaying
+        epoch = watched.relay.state.epoch if numbers.relaying else None
+        if epoch != watched.relaying_in:
+            watched.relaying_in = epoch
             if numbers.relaying:
                 # What it sent before it heard that its site is primary now, it has no copy of; nor
                 # has anybody of those who were gone by then.
@@ -231,6 +232,7 @@ class RelayOracle:
         watched.begun = numbers.begun
         if not numbers.begun:
             return
+        watched.blind = watched.blind or watched.relay.joining.blind
         if first and (watched.relay.is_relay or watched.site.disturbed):
             # Nobody told it, its site begins anew; or who told it may have been left behind.
             watched.apart = True
@@ -343,7 +345,9 @@ class RelayOracle:
         raw = origin.watched.raw
         if origin.watched.site is watched.site:
             return False
-        left = [(max(first, origin.base + 1), last)]
+        # Who could not be told where to begin, begins behind what all acknowledged.
+        start = origin.watched.site.trimmed.get(raw, 0) if watched.blind else 0
+        left = [(max(first, origin.base + 1, start + 1), last)]
         for span in watched.skipped.get(raw, ()):
             left = [rest for part in left for rest in without(part, span)]
         return not any(a <= b for a, b in left)

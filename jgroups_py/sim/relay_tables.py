@@ -106,8 +106,11 @@ class Watched:
     since: float = 0.0
     """When it had its first view."""
     begun: bool = False
+    blind: bool = False
+    """It joined, and those who could tell where to begin had gone."""
     complete: bool = False
-    relaying: bool = False
+    relaying_in: tuple[int, str] | None = None
+    """The epoch in which its site relays, as it knows. None: it does not."""
     fell: bool = False
     """It was a holder when it went."""
     given_up: bool = False

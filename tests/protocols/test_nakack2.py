@@ -362,6 +362,7 @@ def test_own_messages_that_overtake_each_other_on_their_way_back_are_never_dropp
     stack.down(Batch(None, [b"%d" % n for n in range(3, 21)], {}))
     stack.take_down()
     stack.up(data(A, 3, 20))
+    assert count(stack, "pending") == 0, "of others"
     stack.up(data(A, 1, 2))
     assert got(stack, A) == list(range(1, 21))
 

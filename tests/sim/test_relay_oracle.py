@@ -341,6 +341,30 @@ def test_a_partition_and_a_holder_that_goes_count_as_two(split: bool) -> None:
             oracle._check_site(home)
 
 
+def test_who_begins_blindly_begins_behind_what_was_trimmed() -> None:
+    """All who could have told it where to begin were gone (all 8534)."""
+    oracle, home, away = given_up("90s")
+    joiner, origin = away.members[1], oracle._origins[home.members[0].raw]
+    home.trimmed[origin.watched.raw] = 51
+    assert not oracle._may_skip(joiner, origin, 1, 51)
+    joiner.blind = True
+    assert oracle._may_skip(joiner, origin, 1, 51)
+    assert not oracle._may_skip(joiner, origin, 1, 52)
+
+
+def test_what_was_sent_before_two_promotions_that_came_at_once_is_excused() -> None:
+    """It relays before the step and after it; in between it dropped its copies (all 9542)."""
+    oracle, home, _ = given_up("90s")
+    watched = home.members[0]
+    oracle._origins[watched.raw].sums.extend([0] * 7)
+    oracle._after_step(watched.member.host)
+    assert home.excused[watched.raw] == 0
+    number, primary = watched.relay.state.epoch
+    watched.relay.state.epoch = (number + 2, primary)
+    oracle._after_step(watched.member.host)
+    assert home.excused[watched.raw] == 7
+
+
 def test_what_a_state_lacks_comes_again_in_order_and_once() -> None:
     """B's state lacks what B did not get of C; A had it, is set back, and gets it again."""
     scene = Scene(draw(1, "relay", Wanted(1, (3, 3))))
