@@ -244,6 +244,8 @@ class Home:
         relay = self.relay
         if relay.now < gone_at + relay.config.gap_wait or origin in self.forgetting:
             return False
+        if relay.state.is_forgotten(origin):
+            return True  # by others, who had no time to tell us so: no site acknowledges it again
         acked = relay.bridge.acknowledged(list(relay.state.sites), origin)
         # What is from before the site was primary is never relayed.
         acked = max(acked, relay.state.base.get(origin, 0))

@@ -97,6 +97,9 @@ class Keeping:
 
     def on_block(self, on: bool) -> None:
         relay = self.relay
+        if relay.is_relay and on != self._blocking:
+            self._blocking = on  # said in a view before this one, or by somebody who was relay
+            self.check_block()
         if on == self.blocked:
             return
         self.blocked = on

@@ -133,3 +133,20 @@ def test_a_report_that_comes_after_its_member_has_gone() -> None:
     late = Report(relay.view_key, 1, False, {})
     relay.control.on_record(gone.id, late)
     assert naming(net, gone) == []
+
+
+def test_who_was_forgotten_by_others_that_had_no_time_to_tell() -> None:
+    """M was beyond a partition meanwhile, and learned it when it was collected from (relay 1269)."""
+    net = started()
+    net.send("O", 2)
+    net.settle(2)
+    late, gone = net.members["M"].relay, net.members["O"]
+    net.crash("O")
+    net.settle(40)
+    assert late.state.is_forgotten(bytes(gone.id))
+    late.state.delivered[bytes(gone.id)] = 2
+    late.home.gone_at[bytes(gone.id)] = net.now
+    net.crash("R", "S")
+    net.settle(60)
+    assert late.is_relay
+    assert naming(net, gone) == []

@@ -337,6 +337,26 @@ def test_r16_blocking_ends_with_a_view_until_told_again() -> None:
 
 
 @pytest.mark.seed("R16")
+def test_r16_what_was_said_in_the_view_before_is_taken_back() -> None:
+    """It came after the view, in which fewer members may use up what is left (relay 1823)."""
+    net = started(overflow="block", max_messages=100, block_credits=1_000_000, max_bytes=10_000_000)
+    net.cut_wan("SFO")
+    net.settle(1)
+    net.hold("mc", src="E")
+    net.send("C", 55)
+    net.settle(1)
+    net.crash("A")
+    net.deliver("view")
+    net.release()
+    net.settle(1)
+    assert net.members["C"].relay.status().blocked
+    net.heal_wan("SFO")
+    net.settle()
+    assert not any(net.members[name].relay.status().blocked for name in "EDCB")
+    net.at_rest()
+
+
+@pytest.mark.seed("R16")
 def test_r16_a_spilled_tail_is_replayed_from_the_file(tmp_path: Path) -> None:
     net = started(overflow="spill", max_messages=4, spill_dir=str(tmp_path))
     net.cut_wan("SFO")
