@@ -51,8 +51,9 @@ $(STAMP): pyproject.toml setup.cfg Makefile
 	fi
 	@touch $@
 
+# One process has the tests with real sockets, which mostly wait: hence one more than there are cores.
 test: $(STAMP)
-	$(BIN)/python -m pytest -q -m "not slow and not java and not spark" -n 2 --dist loadgroup \
+	$(BIN)/python -m pytest -q -m "not slow and not java and not spark" -n 3 --dist loadgroup \
 	  --record-requirements build/requirements.json tests
 
 test-slow: $(STAMP)
