@@ -88,7 +88,7 @@ check: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	MYPYPATH=$(subst $(SPACE),:,$(strip $(wildcard tests/*))) $(BIN)/mypy --exclude 'conftest\.py$$' tests
+	MYPYPATH=$(subst $(SPACE),:,$(strip $(wildcard tests/* tests/protocols/*/))) $(BIN)/mypy --exclude 'conftest\.py$$' tests
 
 format: $(STAMP)
 	$(BIN)/ruff check --fix .

@@ -6,7 +6,9 @@ who is frozen, what is fetched.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -39,6 +41,8 @@ from jgroups_py.protocols.gms import GMS
 from jgroups_py.protocols.gms_agree_wire import AGREE_ID, Kind
 from jgroups_py.testing import FakeStack, make_address
 from jgroups_py.view import Digest, View
+
+sys.path.insert(0, str(Path(__file__).parent))  # gms_rounds.py
 
 
 class Node:

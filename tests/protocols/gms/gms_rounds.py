@@ -1,0 +1,24 @@
+"""What tests of rounds share: which messages went, and who cannot fetch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jgroups_py.headers import FragHeader
+from jgroups_py.protocols.gms_agree_wire import AGREE_ID, Kind
+
+
+def rounds(net: Any, kind: Kind | None = None) -> list[tuple[str, str, int]]:
+    """(from, to, kind) of all messages of rounds."""
+    found = []
+    for source, dest, batch in net.sent:
+        header = batch.header(AGREE_ID, FragHeader)
+        if header is not None and kind in (None, header.index):
+            found.append((source, dest, header.index))
+    return found
+
+
+def cannot_fetch(net: Any, *nodes: Any) -> None:
+    """What these members are told to fetch does not come."""
+    fetch = net._fetch
+    net._fetch = lambda node, event: None if node in nodes else fetch(node, event)

@@ -1,0 +1,358 @@
+"""NAKACK2: views, digests, states, merges, what is stable and what is gone."""
+
+from __future__ import annotations
+
+import pytest
+from nakack2_harness import (
+    ID,
+    JAVA,
+    A,
+    B,
+    C,
+    D,
+    asked,
+    count,
+    data,
+    delivered,
+    digest,
+    got,
+    joined,
+    request,
+    sent,
+    view_change,
+)
+
+from jgroups_py.address import Address
+from jgroups_py.batch import Batch
+from jgroups_py.events import (
+    Fetch,
+    Fetched,
+    FlowBlocked,
+    FlowOpened,
+    Freeze,
+    GetDeparted,
+    GetDigest,
+    MergeDigest,
+    SetDigest,
+    Stable,
+)
+from jgroups_py.headers import FragHeader, NakAckType
+from jgroups_py.message import Flag
+from jgroups_py.protocols.nakack2 import NAKACK2
+from jgroups_py.protocols.nakack2_repair import view_sum
+from jgroups_py.testing import FakeStack
+from jgroups_py.view import View, ViewId
+
+
+def test_messages_before_the_join_wait_for_it_up_to_a_limit() -> None:
+    stack = FakeStack(NAKACK2(max_buffered_before_join=3), address=A)
+    for seqno in (4, 5, 6, 7, 8):
+        stack.up(data(B, seqno))
+    assert stack.take_up() == []
+    assert count(stack, "early_dropped") == 2
+    stack.event_down(SetDigest(digest(b=5, a=0)))
+    stack.event_down(view_change(3, B, A))
+    assert got(stack) == [6]
+
+
+def test_messages_of_a_joiner_that_overtake_its_view_wait_for_it() -> None:
+    stack = joined(A, B)
+    stack.up(data(C, 1))
+    assert stack.take_up() == []
+    stack.event_down(view_change(2, A, B, C))
+    assert got(stack, C) == [1]
+
+
+def test_messages_of_strangers_are_dropped_with_the_next_view() -> None:
+    stack = joined(A, B)
+    stack.up(data(D, 1, 5))
+    stack.event_down(view_change(2, A, B, C))
+    assert stack.take_up() == []
+    assert count(stack, "non_member_dropped") == 5
+
+
+def test_nothing_more_is_delivered_of_a_member_that_left() -> None:
+    stack = joined(A, B, C)
+    stack.up(data(B, 1))
+    stack.event_down(view_change(2, A, C))
+    stack.up(data(B, 2))
+    assert got(stack) == [1]
+    assert count(stack, "non_member_dropped") == 1
+
+
+def test_a_departed_members_messages_are_answered_until_all_have_the_view_without_it() -> None:
+    stack = joined(A, B, C)
+    stack.up(data(B, 1, 3))
+    stack.up(data(B, 5))
+    stack.event_down(view_change(2, A, C))
+    assert delivered(stack, B) == [3]
+    assert stack.protocol.answer(GetDigest()).seqnos == {A: (0, 0), C: (0, 0), B: (3, 3)}
+    stack.take_down()
+    stack.up(request(C, B, 3, 5))
+    assert sent(stack, NakAckType.XMIT_RSP) == [(C, [3])]
+    stack.event_down(Stable(digest(a=0, c=0)))
+    assert delivered(stack, B) == [0]
+
+
+def remembered(stack: FakeStack) -> list[Address]:
+    protocol = stack.protocol
+    assert isinstance(protocol, NAKACK2)
+    return list(protocol.left)
+
+
+def departed(after: float) -> FakeStack:
+    """B was at 3 when it left; all have the view without it, ``after`` seconds ago."""
+    stack = joined(A, B, C)
+    stack.up(data(B, 1, 3))
+    stack.event_down(view_change(2, A, C))
+    stack.event_down(Stable(digest(a=0, c=0)))
+    stack.take_up()
+    stack.advance(after)
+    stack.event_down(Stable(digest(a=0, c=0)))
+    return stack
+
+
+def test_a_merge_brings_back_who_departed_where_it_was() -> None:
+    """The other side has it in its view still, although it is dead, and knows less of it."""
+    stack = departed(after=200.0)
+    stack.event_down(MergeDigest(digest(a=0, b=2, c=0)))
+    stack.event_down(view_change(5, A, B, C))
+    stack.up(data(B, 3, 4))
+    assert got(stack) == [4]
+
+
+@pytest.mark.parametrize("stable", [True, False])
+def test_a_merge_brings_no_out_of_band_message_of_who_departed_again(stable: bool) -> None:
+    """It was handed out beyond a gap that nobody could fill (merge 21640)."""
+    stack = joined(A, B, C)
+    stack.up(data(B, 1, 3))
+    stack.up(data(B, 5, 6, flags=Flag.OOB))
+    assert got(stack) == [1, 2, 3, 5, 6]
+    stack.event_down(view_change(2, A, C))
+    if stable:
+        stack.event_down(Stable(digest(a=0, c=0)))
+    stack.event_down(MergeDigest(digest(b=3)))
+    stack.event_down(view_change(3, A, B, C))
+    stack.up(data(B, 5, 7, flags=Flag.OOB))
+    assert got(stack) == [7]
+    stack.up(data(B, 4))
+    stack.up(data(B, 8))
+    assert got(stack) == [4, 8]
+
+
+ABC = View(ViewId(A, 1), (A, B, C))
+
+
+def gone(src: Address, seqno: int, view: View = ABC) -> Batch:
+    batch = Batch.of(A, ID, FragHeader(seqno, view_sum(view), 0))
+    batch.src = src
+    return batch
+
+
+def told_gone(stack: FakeStack) -> list[tuple[Address | None, int]]:
+    found = []
+    for batch in stack.take_down():
+        header = batch.headers.get(ID)
+        if isinstance(header, FragHeader):
+            assert header.index == view_sum(ABC)
+            found.append((batch.dest, header.id))
+    return found
+
+
+def test_who_asks_for_what_we_have_forgotten_hears_that_it_is_gone() -> None:
+    """It was stable in a view without the asker, which has lost the merge that said so (merge 23705)."""
+    stack = joined(A, B, C)
+    for n in range(1, 6):
+        stack.down(Batch(None, [b"%d" % n], {}))
+        stack.up(data(A, n))
+    stack.event_down(Stable(digest(a=3, b=0, c=0)))
+    stack.take_down()
+    stack.up(request(B, A, 2, 3, 4))
+    assert told_gone(stack) == [(B, 3)]
+    stack.up(request(B, A, 4))
+    stack.up(request(D, A, 2))
+    assert told_gone(stack) == [], "not to whom we have excluded: a merge will tell it"
+
+
+def test_what_is_stable_and_kept_all_the_same_is_not_gone() -> None:
+    stack = joined(A, B, C)
+    for first, last in ((1, 2), (3, 6)):
+        stack.down(Batch(None, [b"%d" % n for n in range(first, last + 1)], {}))
+        stack.up(data(A, first, last))
+    stack.event_down(Stable(digest(a=4, b=0, c=0)))
+    stack.take_down()
+    stack.up(request(B, A, *range(1, 7)))
+    assert told_gone(stack) == [(B, 2)]
+
+
+def test_nobody_says_of_others_that_something_is_gone_nor_to_java() -> None:
+    stack = joined(A, B, C, JAVA)
+    stack.up(data(B, 1, 3))
+    stack.down(Batch(None, [b"1"], {}))
+    stack.up(data(A, 1))
+    stack.event_down(Stable(digest(a=1, b=3, c=0)))
+    stack.take_down()
+    stack.up(request(C, B, 2))
+    stack.up(request(JAVA, A, 1))
+    assert told_gone(stack) == []
+
+
+def test_what_is_gone_is_passed_over_and_the_rest_handed_out() -> None:
+    stack = joined(A, B, C)
+    stack.up(data(B, 4, 5))
+    stack.up(data(B, 9))
+    stack.up(gone(B, 7, View(ViewId(B, 1), (A, B, C))))
+    assert got(stack) == [], "what that view brings, or the merge after it, says more"
+    stack.up(gone(B, 7))
+    assert got(stack) == [4, 5] and count(stack, "lost") == 3
+    stack.advance(10)
+    assert (B, (B, [6, 7, 8])) in asked(stack)
+    stack.up(gone(B, 7))
+    assert count(stack, "lost") == 5
+    stack.up(data(B, 8))
+    assert got(stack) == [8, 9]
+    stack.up(gone(B, 7))
+    assert delivered(stack, B) == [9] and count(stack, "bad") == 0
+
+
+def test_what_is_gone_ends_a_round_that_waited_for_it() -> None:
+    stack = joined(A, B, C)
+    stack.event_down(Freeze((B,)))
+    stack.event_down(Fetch({B: (3, C)}))
+    stack.advance(0)
+    assert Fetched() not in stack.take_up_events()
+    stack.up(gone(B, 3))
+    stack.advance(0)
+    assert Fetched() in stack.take_up_events()
+
+
+@pytest.mark.parametrize(("src", "seqno"), [(B, 8), (A, 1), (D, 1)])
+def test_nothing_is_passed_over_that_was_not_asked_for(src: Address, seqno: int) -> None:
+    stack = joined(A, B, C)
+    stack.up(data(B, 7))
+    stack.up(gone(src, seqno))
+    assert count(stack, "bad") == 1 and delivered(stack, B) == [0]
+
+
+@pytest.mark.parametrize("stable", [True, False])
+def test_it_knows_who_has_departed(stable: bool) -> None:
+    stack = departed(after=1.0) if stable else joined(A, B, C)
+    stack.event_down(view_change(2, A, C))
+    assert stack.stack.ask(GetDeparted((A, B, C, D))) == (B,)
+
+
+def test_who_departed_long_ago_is_forgotten() -> None:
+    stack = departed(after=301.0)
+    assert remembered(stack) == []
+
+
+def test_who_joins_anew_under_its_old_address_begins_anew() -> None:
+    """Addresses can be configured to stay; its numbers begin at 1 all the same."""
+    stack = departed(after=1.0)
+    stack.event_down(view_change(5, A, C, B))
+    assert delivered(stack, B) == [0] and remembered(stack) == []
+
+
+@pytest.mark.parametrize("stable", [True, False])
+def test_a_state_is_as_old_as_its_digest_says_also_of_who_departed(stable: bool) -> None:
+    stack = joined(A, B, C)
+    stack.up(data(B, 1, 3))
+    stack.event_down(view_change(2, A, C))
+    if stable:
+        stack.event_down(Stable(digest(a=0, c=0)))
+    stack.take_up()
+    stack.event_down(SetDigest(digest(b=2), replace=True))
+    stack.up(data(B, 3, 4))
+    assert got(stack) == [3, 4]
+
+
+def test_of_many_that_departed_the_last_are_remembered() -> None:
+    stack = joined(A, B, C, max_departed=1)
+    stack.up(data(B, 1, 3))
+    stack.up(data(C, 1, 2))
+    stack.event_down(view_change(2, A, C))
+    stack.event_down(view_change(3, A))
+    assert remembered(stack) == [B] and count(stack, "departed_dropped") == 1
+    stack.event_down(Stable(digest(a=0)))
+    assert remembered(stack) == [C]
+
+
+def test_a_merge_moves_windows_forward_and_never_back() -> None:
+    stack = joined(A, B, C)
+    stack.up(data(B, 1, 3))
+    stack.up(data(C, 1, 3))
+    stack.up(data(B, 8, 10))
+    stack.take_up()
+    stack.event_down(MergeDigest(digest(a=9, b=8, c=2, d=4)))
+    stack.event_down(view_change(5, A, B, C, D))
+    assert delivered(stack, A, B, C, D) == [0, 10, 3, 4]
+    assert got(stack) == [9, 10]
+
+
+def test_a_merge_digest_that_is_behind_brings_nothing_again() -> None:
+    stack = joined(A, B, C)
+    stack.up(data(C, 1, 3))
+    stack.take_up()
+    stack.event_down(MergeDigest(digest(c=2)))
+    assert stack.take_up() == []
+    assert delivered(stack, C) == [3]
+
+
+def test_a_member_that_comes_back_is_not_delivered_a_second_time() -> None:
+    stack = joined(A, B)
+    stack.up(data(B, 1, 5))
+    stack.event_down(view_change(2, A))
+    stack.event_down(MergeDigest(digest(b=3)))
+    stack.event_down(view_change(3, A, B))
+    stack.up(data(B, 4, 7))
+    assert got(stack) == [1, 2, 3, 4, 5, 6, 7]
+
+
+def test_the_digest_of_a_state_replaces_what_was_delivered() -> None:
+    stack = joined(A, B, C)
+    stack.up(data(B, 1, 6))
+    stack.take_up()
+    stack.event_down(SetDigest(digest(a=3, b=4, c=7), True))
+    assert got(stack) == [5, 6]
+    assert delivered(stack, A, B, C) == [0, 6, 7]
+    stack.up(data(C, 7, 8))
+    assert got(stack, C) == [8]
+
+
+def test_a_digest_without_replacement_leaves_known_senders_alone() -> None:
+    stack = joined(A, B)
+    stack.up(data(B, 1, 6))
+    stack.event_down(SetDigest(digest(b=2, c=4)))
+    assert delivered(stack, B, C) == [6, 4]
+
+
+def test_what_is_stable_is_forgotten() -> None:
+    stack = joined(A, B)
+    stack.down(Batch(None, [b"1"], {}))
+    stack.up(stack.take_down()[0])
+    stack.up(data(B, 1, 3))
+    stack.up(data(B, 4, 6))
+    assert count(stack, "kept") == 7
+    stack.event_down(Stable(digest(a=1, b=4)))
+    assert count(stack, "kept") == 3
+    assert stack.take_down_events(Stable)
+
+
+def test_more_is_never_forgotten_than_was_delivered_here() -> None:
+    stack = joined(A, B)
+    stack.up(data(B, 1))
+    stack.up(data(B, 3))
+    stack.event_down(Stable(digest(a=0, b=3)))
+    stack.up(data(B, 2))
+    assert got(stack) == [1, 2, 3]
+
+
+def test_a_sender_whose_messages_do_not_get_stable_is_asked_to_wait() -> None:
+    stack = joined(A, B, max_unstable=2400)
+    for _ in range(5):
+        stack.down(Batch(None, [b"1"], {}))
+    assert stack.take_up_events() == [FlowBlocked("NAKACK2", None, (B,), "stability")]
+    for batch in stack.take_down():
+        stack.up(batch)
+    stack.event_down(Stable(digest(a=3, b=0)))
+    assert stack.take_up_events() == [FlowOpened("NAKACK2", None)]
