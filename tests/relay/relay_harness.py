@@ -830,3 +830,23 @@ class Net:
 
 def coordinator_digest(coordinator: Member, view: View, sender: Member) -> int:
     return coordinator.digests_at[view.id].get(sender, 0)
+
+
+def five_and_five(nyc: str = "EDCBA", sfo: str = "TSUVW", **config: Any) -> Net:
+    """Two sites that have found each other; the first of each is its relay."""
+    net = Net(NYC=nyc, SFO=sfo, config=config)
+    net.settle(3)
+    return net
+
+
+def four_and_three(nyc: str = "RSMO", sfo: str = "YZT", **config: Any) -> Net:
+    """Two sites named as in the note on RELAY: relay, standby, member, origin; Y, Z, T."""
+    return five_and_five(nyc, sfo, **config)
+
+
+def got(net: Net, origin: str, *names: str) -> list[list[int]]:
+    return [net.members[name].got.get(origin, []) for name in names]
+
+
+def told(member: Member, what: str) -> list[dict[str, Any]]:
+    return [more for name, more in member.traces if name == what]

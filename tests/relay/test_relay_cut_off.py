@@ -5,15 +5,8 @@ NYC: R relay, S standby, M other, O origin. SFO: Y relay, Z next, T other.
 
 from __future__ import annotations
 
-from typing import Any
-
 from relay_harness import Net
-
-
-def started(**config: Any) -> Net:
-    net = Net(NYC="RSMO", SFO="YZT", config=config)
-    net.settle(3)
-    return net
+from relay_harness import four_and_three as started
 
 
 def got(net: Net, *names: str) -> list[list[int]]:

@@ -5,18 +5,11 @@ NYC: R relay, S standby, M other, O origin. SFO: Y relay, Z next, T other.
 
 from __future__ import annotations
 
-from typing import Any
-
 from relay_harness import Member, Net
+from relay_harness import four_and_three as started
 
 from jgroups_py.protocols.relay_wire import Ack, Report
 from jgroups_py.sim.checkers_tables import MAY_REMEMBER, named_in
-
-
-def started(**config: Any) -> Net:
-    net = Net(NYC="RSMO", SFO="YZT", config=config)
-    net.settle(3)
-    return net
 
 
 def naming(net: Net, gone: Member) -> list[str]:

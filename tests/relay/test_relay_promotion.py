@@ -2,27 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from relay_harness import Member, Net
+from relay_harness import Net, got, told
+from relay_harness import five_and_five as started
 
 from jgroups_py.protocols.relay_wire import (
     Cut,
 )
-
-
-def started(nyc: str = "EDCBA", sfo: str = "TSUVW", **config: Any) -> Net:
-    net = Net(NYC=nyc, SFO=sfo, config=config)
-    net.settle(3)
-    return net
-
-
-def got(net: Net, origin: str, *names: str) -> list[list[int]]:
-    return [net.members[name].got.get(origin, []) for name in names]
-
-
-def told(member: Member, what: str) -> list[dict[str, Any]]:
-    return [more for name, more in member.traces if name == what]
 
 
 def test_an_old_primary_that_returns_is_fenced_and_lists_its_tail() -> None:

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 from relay_faulty import LowerNumbers
-from relay_harness import BridgeBottom, Member, Net
+from relay_harness import BridgeBottom, Member, Net, got, told
+from relay_harness import five_and_five as started
 
 from jgroups_py.address import SiteUUID
 from jgroups_py.batch import Batch
@@ -20,20 +21,6 @@ from jgroups_py.message import Flag, MessageType, Transient
 from jgroups_py.protocols.relay import RELAY
 
 TRACES = Path(__file__).parent.parent / "traces"
-
-
-def started(nyc: str = "EDCBA", sfo: str = "TSUVW", **config: Any) -> Net:
-    net = Net(NYC=nyc, SFO=sfo, config=config)
-    net.settle(3)
-    return net
-
-
-def got(net: Net, origin: str, *names: str) -> list[list[int]]:
-    return [net.members[name].got.get(origin, []) for name in names]
-
-
-def told(member: Member, what: str) -> list[dict[str, Any]]:
-    return [more for name, more in member.traces if name == what]
 
 
 def bridge_stacks(member: Member) -> list[Any]:

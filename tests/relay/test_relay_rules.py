@@ -9,7 +9,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from relay_harness import Member, Net
+from relay_harness import Member, Net, got
+from relay_harness import four_and_three as started
 
 from jgroups_py.batch import Batch
 from jgroups_py.events import (
@@ -34,16 +35,6 @@ from jgroups_py.protocols.relay_wire import (
     StillKnown,
     decode_bridged,
 )
-
-
-def started(nyc: str = "RSMO", sfo: str = "YZT", **config: Any) -> Net:
-    net = Net(NYC=nyc, SFO=sfo, config=config)
-    net.settle(3)
-    return net
-
-
-def got(net: Net, origin: str, *names: str) -> list[list[int]]:
-    return [net.members[name].got.get(origin, []) for name in names]
 
 
 def id_of(net: Net, name: str) -> bytes:

@@ -8,7 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from relay_harness import Member, Net
+from relay_harness import Net, got, told
+from relay_harness import four_and_three as started
 
 from jgroups_py.batch import Batch
 from jgroups_py.protocols.relay_reports import Reports
@@ -20,20 +21,6 @@ from jgroups_py.protocols.relay_wire import (
     Report,
     encode,
 )
-
-
-def started(nyc: str = "RSMO", sfo: str = "YZT", **config: Any) -> Net:
-    net = Net(NYC=nyc, SFO=sfo, config=config)
-    net.settle(3)
-    return net
-
-
-def got(net: Net, origin: str, *names: str) -> list[list[int]]:
-    return [net.members[name].got.get(origin, []) for name in names]
-
-
-def told(member: Member, what: str) -> list[dict[str, Any]]:
-    return [more for name, more in member.traces if name == what]
 
 
 def sent_gaps(net: Net) -> list[dict[str, Any]]:

@@ -6,14 +6,9 @@ NYC: R relay, S standby, M other, O origin. SFO: Y relay, Z next, T other, J joi
 from __future__ import annotations
 
 from relay_harness import Net
+from relay_harness import four_and_three as started
 
 from jgroups_py.address import Address
-
-
-def started() -> Net:
-    net = Net(NYC="RSMO", SFO="YZT", config={})
-    net.settle(3)
-    return net
 
 
 def remembered(net: Net, names: str = "YZT") -> dict[str, list[list[str]]]:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from msgspec.structs import replace
-from relay_harness import Net
+from relay_harness import five_and_five as started
 
 from jgroups_py.batch import Batch
 from jgroups_py.events import (
@@ -23,12 +21,6 @@ from jgroups_py.protocols.relay_wire import (
     StateMark,
     encode,
 )
-
-
-def started(nyc: str = "EDCBA", sfo: str = "TSUVW", **config: Any) -> Net:
-    net = Net(NYC=nyc, SFO=sfo, config=config)
-    net.settle(3)
-    return net
 
 
 def test_a_state_that_is_older_than_what_was_delivered_sets_the_digests_back() -> None:
