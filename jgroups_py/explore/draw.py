@@ -242,6 +242,8 @@ MOMENTS: Final[dict[str, tuple[str, ...]]] = {
 """What some of the faults wait for."""
 SIZES: Final[dict[str, tuple[int, ...]]] = {"flow": (0, 500, 5000, 20_000)}
 """Of messages, where they are not 0, 50 and 1000 bytes."""
+LEAST_FAULTS: Final = 5
+"""Where few members are alive, steps find nobody."""
 
 
 def _single(d: _Draw, kind: str) -> Schedule:
@@ -263,6 +265,7 @@ def _single(d: _Draw, kind: str) -> Schedule:
         loads=d.loads(sites, seconds, SIZES.get(kind, (0, 50, 1000))),
         steps=d.steps(kind, sites, seconds),
         seconds=seconds,
+        least_faults=LEAST_FAULTS,
         healing=d.healing(90.0),
     )
 
@@ -287,6 +290,7 @@ def _relay(d: _Draw) -> Schedule:
         loads=d.loads(sites, seconds),
         steps=d.steps("relay", sites, seconds),
         seconds=seconds,
+        least_faults=LEAST_FAULTS,
         healing=d.healing(120.0, one_way=False),
     )
 

@@ -44,6 +44,14 @@ def apply(scene: Scene, step: Step, trigger: Member | None = None) -> bool:
     return step.after is None and _pause(scene, _MOMENT, trigger)
 
 
+def one_more(scene: Scene) -> bool:
+    """A fault that finds somebody, if anybody can be found: stops a member for a moment, or
+    starts one that is gone."""
+    if _pause(scene, _MOMENT, None):
+        return True
+    return any(scene.restart(name) is not None for name in scene.site_of)
+
+
 def _end(scene: Scene, step: Step, trigger: Member | None) -> bool:
     hit = False
     for index, member in enumerate(scene.cast.find(step.who, trigger)):

@@ -59,6 +59,11 @@ def play(
         logging.disable(off)
 
 
+BREATH_SECONDS: Final = 2.0
+"""Between faults that are added because steps found nobody."""
+BREATHS_MAX: Final = 60
+
+
 class _Player:
     def __init__(
         self,
@@ -107,6 +112,11 @@ class _Player:
             scene.at(step.at, self._due, step)
         # A run that has gone wrong is not worth going on with.
         world.run_until(lambda: bool(scene.checker.problems), limit=schedule.seconds)
+        for _ in range(BREATHS_MAX):
+            if scene.checker.problems or self.outcome.faults >= schedule.least_faults:
+                return
+            self.outcome.faults += faults.one_more(scene)
+            world.run_for(BREATH_SECONDS)
 
     def _due(self, step: Step) -> None:
         if self.scene.ended:

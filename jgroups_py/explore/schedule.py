@@ -119,8 +119,9 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """See the module's docstring.
 
     ``reopen``: seconds after which an application that was expelled opens a new channel; 0: never.
-    ``seconds``: how long the faults last. ``least_seconds`` and ``least_messages``: what the whole
-    run has at least; the second phase is prolonged until then. ``heals`` false: there is no second
+    ``seconds``: how long the faults last; they go on until there were ``least_faults``.
+    ``least_seconds`` and ``least_messages``: what the whole run has at least; the second phase is
+    prolonged until then. ``heals`` false: there is no second
     phase, since what failed when the schedule was made smaller did so in the first.
     """
 
@@ -142,6 +143,7 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     heals: bool = True
     least_seconds: float = 60.0
     least_messages: int = 500
+    least_faults: int = 0
 
     @property
     def relays(self) -> bool:

@@ -39,7 +39,7 @@ class _Shrinker:
         self.until = time.monotonic() + SECONDS_MAX
 
     def run(self) -> Schedule:
-        self._try(least_seconds=0.0, least_messages=0)
+        self._try(least_seconds=0.0, least_messages=0, least_faults=0)
         self._try(heals=False)
         before = None
         while before != self.best:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from jgroups_py.address import UUID, Address
 from jgroups_py.machine import Machine, Timer
 from jgroups_py.protocol import Protocol
+from jgroups_py.protocols.relay import RELAY
 from jgroups_py.view import View
 
 if TYPE_CHECKING:
@@ -49,12 +50,19 @@ def leftovers(
     for protocol in member.stack.protocols:
         found: dict[str, dict[Address, None]] = {}
         for path, address in named_in(protocol):
-            if address in gone:
+            if address in gone and not _kept_for_a_site(protocol, address):
                 found.setdefault(path, {})[address] = None
         for path, addresses in found.items():
             if not path.startswith(tuple(MAY_REMEMBER)):
                 names = ", ".join(f"{gone[a].name}#{gone[a].incarnation}" for a in addresses)
                 yield f"{member.name}: {path} still names {names}"
+
+
+def _kept_for_a_site(protocol: Protocol, address: Address) -> bool:
+    """A site that has never met another one keeps for it what its members have sent."""
+    if not isinstance(protocol, RELAY) or not protocol.is_relaying or protocol.state.sites:
+        return False
+    return protocol.buffer.last(bytes(address)) > 0
 
 
 def named_in(protocol: Protocol) -> Iterator[tuple[str, Address]]:

@@ -39,6 +39,17 @@ def test_a_run_has_its_size_and_holds(profile: str) -> None:
     assert outcome.faults >= 5
 
 
+@pytest.mark.parametrize(
+    ("profile", "seed", "wanted"),
+    [("relay", 1, Wanted(1)), ("relay", 36, Wanted(1)), ("flow", 70001, Wanted(1, (1, 1)))],
+)
+def test_so_has_a_run_of_few_members(profile: str, seed: int, wanted: Wanted) -> None:
+    """Steps find nobody there; a site that never meets another one keeps what is for it."""
+    outcome = play(draw(seed, profile, wanted))
+    assert outcome.problems == []
+    assert (outcome.virtual_s >= 60, outcome.sent >= 500, outcome.faults >= 5) == (True,) * 3
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("profile", PROFILES)
 @pytest.mark.parametrize("seed", range(1, 40))
