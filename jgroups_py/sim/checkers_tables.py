@@ -34,6 +34,7 @@ MAY_REMEMBER: Final[dict[str, str]] = {
     "STATE_TRANSFER._covered": "of members whom a state's provider knew: until the third view after it",
     "RELAY.joining.snapshots": "digests of views whose joiners may still ask: at most 8, for five minutes",
     "RELAY.bridge.sessions.have": "what a peer said to have when it asked last",
+    "RELAY.buffer._arrived": "empty entries behind what stays: at most 64, or twice what is there",
     "RELAY.state._forgotten": "so that old copies are not delivered: at most 1000",
     "RELAY.state.left": "origins of other sites, which may come back: at most 1000 of each",
 }
@@ -45,12 +46,14 @@ def leftovers(
 ) -> Iterator[str]:
     """One sentence for each table of ``member`` that names somebody of its site who is not
     ``here``. ``known``: everybody there ever was."""
+    here = list(here)
     present = {m.address for m in here}
+    kept = _kept_for_a_site(here)
     gone = {a: m for a, m in known.items() if a not in present and m.site == member.site}
     for protocol in member.stack.protocols:
         found: dict[str, dict[Address, None]] = {}
         for path, address in named_in(protocol):
-            if address in gone and not _kept_for_a_site(protocol, address):
+            if address in gone and address not in kept:
                 found.setdefault(path, {})[address] = None
         for path, addresses in found.items():
             if not path.startswith(tuple(MAY_REMEMBER)):
@@ -58,11 +61,11 @@ def leftovers(
                 yield f"{member.name}: {path} still names {names}"
 
 
-def _kept_for_a_site(protocol: Protocol, address: Address) -> bool:
-    """A site that has never met another one keeps for it what its members have sent."""
-    if not isinstance(protocol, RELAY) or not protocol.is_relaying or protocol.state.sites:
-        return False
-    return protocol.buffer.last(bytes(address)) > 0
+def _kept_for_a_site(here: Iterable[Member]) -> set[Address]:
+    """Whose messages a site that has never met another one keeps for it."""
+    relays = [p for m in here for p in m.stack.protocols if isinstance(p, RELAY)]
+    waiting = [r for r in relays if r.is_relaying and not r.state.sites]
+    return {UUID(origin) for r in waiting for origin in r.buffer.origins()}
 
 
 def named_in(protocol: Protocol) -> Iterator[tuple[str, Address]]:
