@@ -6,11 +6,12 @@ Numbers are those of design/trust.md's table of themes.
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import pytest
 
+from jgroups_py.protocols.discovery import Discovery
 from jgroups_py.protocols.gms import GMS
-from jgroups_py.protocols.ping import PING
 from jgroups_py.sim.member import Member
 from jgroups_py.sim.network import LinkSettings
 from jgroups_py.sim.world import World
@@ -79,17 +80,53 @@ def test_3_also_in_thousands_of_starts(stack: str) -> None:
 # --- 4: discovery is down while a member dies
 
 
-def test_4_views_do_not_depend_on_discovery_once_a_member_has_joined() -> None:
-    world = World(4)
-    members = group(world, "sim.xml", "ABCD")
+def silence(members: list[Member]) -> None:
+    """Discovery of these reaches nobody."""
     for member in members:
-        discovery = member.stack.find(PING)
-        assert discovery is not None
-        discovery.send_request = lambda batch: None  # type: ignore[method-assign]
+        discovery: Any = member.stack.find(Discovery)
+        discovery.send_request = lambda batch: None
+
+
+def listen(members: list[Member]) -> None:
+    """It is back."""
+    for member in members:
+        discovery: Any = member.stack.find(Discovery)
+        del discovery.send_request
+
+
+def steps_with_an_outage(stack: str, who: int, end: str, begin: int) -> int:
+    """Somebody goes; ``begin`` steps later discovery is down. Steps until the view."""
+    world = World(4)
+    members = group(world, stack, "ABCD")
+    rest = [m for at, m in enumerate(members) if at != who]
+    before = world.events
+    getattr(members[who], end)()
+    assert world.run_until(lambda: world.events - before >= begin, limit=2)
+    silence(rest)
+    assert world.run_until(lambda: world.views_agree(rest), limit=2), begin
+    return world.events - before
+
+
+@pytest.mark.parametrize("stack", STACKS)
+@pytest.mark.parametrize("who", [0, 2], ids=["coordinator", "member"])
+@pytest.mark.parametrize("end", ["crash", "leave"])
+def test_4_views_do_not_depend_on_discovery_at_any_step(stack: str, who: int, end: str) -> None:
+    steps = steps_with_an_outage(stack, who, end, 0)
+    assert steps > 10
+    for begin in range(1, steps):
+        steps_with_an_outage(stack, who, end, begin)
+
+
+def test_4_who_comes_when_discovery_is_back_is_in_the_same_group() -> None:
+    world = World(4)
+    members = group(world, "sim.xml", "ABC")
+    silence(members)
     members[0].crash()
     assert world.run_until(lambda: world.views_agree(members[1:]), limit=2)
-    members[3].leave()
-    assert world.run_until(lambda: world.views_agree(members[1:3]), limit=2)
+    listen(members)
+    members[0] = started(world, "sim.xml", ["D"])
+    assert world.run_until(lambda: world.views_agree(members), limit=5)
+    assert sorted(members[1].view_names) == ["B", "C", "D"]
 
 
 # --- 5: stale entries
