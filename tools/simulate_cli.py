@@ -17,7 +17,7 @@ from jgroups_py.errors import ConfigError
 from jgroups_py.explore import schedule as schedules
 from jgroups_py.explore.draw import PROFILES, Wanted, draw
 from jgroups_py.explore.many import Job, Result, cores, result_of, run_seeds
-from jgroups_py.explore.play import play
+from jgroups_py.explore.play import play, try_stack
 from jgroups_py.units import parse_seconds
 
 SEEDS_MAX = 10_000_000
@@ -157,6 +157,7 @@ def _replay(job: Job, what: str) -> Result:
         command = job.replay(int(what))
     else:
         schedule = schedules.load(Path(what))
+        try_stack(schedule, what)
         command = f"jgroups-py simulate --replay {what}"
     outcome = play(schedule)
     for line in outcome.story:

@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+from jgroups_py.errors import ConfigError
 from jgroups_py.explore import faults
 from jgroups_py.explore.heal import Healer
 from jgroups_py.explore.scene import Scene
@@ -38,6 +39,24 @@ class Outcome:
     faults: int = 0
     events: int = 0
     virtual_s: float = 0.0
+
+
+def try_stack(schedule: Schedule, file: str) -> None:
+    """Starts the first member for a moment. ``ConfigError``, naming ``file``: its stack cannot be
+    made, or has no such attributes. What else goes wrong is what is looked for."""
+    scene = Scene(schedule, None)
+    off = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        scene.start(schedule.sites[0].members[0])
+        scene.world.run_for(START_SECONDS)
+    except (ConfigError, OSError) as error:
+        raise ConfigError(f"stack {schedule.stack!r}: {error}", file=file) from None
+    except Exception:
+        return
+    finally:
+        logging.disable(off)
+        scene.world.close()
 
 
 def play(

@@ -8,10 +8,14 @@ All times are seconds. ``Step.at`` counts from the moment everybody has been sta
 
 from __future__ import annotations
 
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
+from msgspec import Meta
 
 from jgroups_py.errors import ConfigError
 
@@ -35,42 +39,62 @@ Kind = Literal[
 To = Literal["all", "one", "oob"]
 Rest = Literal["crash", "vanish", "pause", "cut", "deaf", "mute"]
 
+SHOWN_MAX: Final = 40
+"""Characters of a value, names of a list, in an error."""
 LENGTH_MAX: Final = 1_000_000
 """Characters of a schedule's file."""
 MEMBERS_MAX: Final = 100
 STEPS_MAX: Final = 1000
 SECONDS_MAX: Final = 100_000.0
+LATENCY_MAX: Final = 60.0
+GAP_MAX: Final = 60.0
+"""Between two starts, or two of several that are hit."""
+MESSAGES_MAX: Final = 1_000_000
+"""Of all loads together, and of a burst."""
+BYTES_MAX: Final = 100_000_000
+"""Of what a load sends at once."""
+RATES: Final = (0.01, 100.0)
+"""Of a clock that drifts."""
+
+# What a file may say; a value that is not among it is named with its place.
+Name = Annotated[str, Meta(min_length=1, max_length=64, pattern="^[^/.*]+$")]
+Seconds = Annotated[float, Meta(ge=0, le=SECONDS_MAX)]
+Latency = Annotated[float, Meta(ge=0, le=LATENCY_MAX)]
+Gap = Annotated[float, Meta(ge=0, le=GAP_MAX)]
+Share = Annotated[float, Meta(ge=0, le=1)]
+Count = Annotated[int, Meta(ge=0, le=MESSAGES_MAX)]
+AtLeastOne = Annotated[int, Meta(ge=1, le=MESSAGES_MAX)]
 
 
 class Link(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """As ``LinkSettings``."""
 
-    latency: float = 0.0005
-    jitter: float = 0.0
-    loss: float = 0.0
-    duplicate: float = 0.0
-    reorder: float = 0.0
-    reorder_delay: float = 0.005
+    latency: Latency = 0.0005
+    jitter: Latency = 0.0
+    loss: Share = 0.0
+    duplicate: Share = 0.0
+    reorder: Share = 0.0
+    reorder_delay: Latency = 0.005
 
 
 class Site(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """``members`` are started in this order; the second and later ones fetch the state if
     ``with_state``."""
 
-    name: str
-    members: tuple[str, ...]
+    name: Name
+    members: tuple[Name, ...]
 
 
 class Load(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """``member`` sends ``count`` messages of ``size`` bytes every ``every`` seconds from ``start`` to
     ``stop``: to everybody, to one member after the other, or out of band."""
 
-    member: str
-    start: float
-    stop: float
-    every: float
-    count: int = 1
-    size: int = 0
+    member: Name
+    start: Seconds
+    stop: Seconds
+    every: Annotated[float, Meta(gt=0, le=SECONDS_MAX)]
+    count: AtLeastOne = 1
+    size: Annotated[int, Meta(ge=0, le=BYTES_MAX)] = 0
     to: To = "all"
 
 
@@ -78,26 +102,26 @@ class After(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """Not at ``Step.at`` but ``delay`` after ``protocol`` of a member of ``site`` (empty: any) has
     traced ``what`` for the ``nth`` time from then on."""
 
-    protocol: str
-    what: str
+    protocol: Name
+    what: Name
     site: str = ""
-    nth: int = 1
-    delay: float = 0.0
+    nth: AtLeastOne = 1
+    delay: Seconds = 0.0
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One fault. ``who``: roles, see roles.py. What else counts depends on ``do``, see faults.py."""
 
-    at: float
+    at: Seconds
     do: Kind
     who: tuple[str, ...] = ()
     other: tuple[str, ...] = ()
-    seconds: float = 0.0
+    seconds: Seconds = 0.0
     after: After | None = None
     link: Link | None = None
     one_way: bool = False
-    amount: float = 0.0
-    gap: float = 0.0
+    amount: Annotated[float, Meta(ge=0, le=MESSAGES_MAX)] = 0.0
+    gap: Gap = 0.0
     how: str = ""
 
 
@@ -109,10 +133,10 @@ class Healing(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     empty buffers, each.
     """
 
-    keep: float = 1.0
-    turn: int = 0
+    keep: Share = 1.0
+    turn: Count = 0
     rest: Rest = "crash"
-    within: float = 90.0
+    within: Seconds = 90.0
 
 
 class Schedule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -121,29 +145,29 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     ``reopen``: seconds after which an application that was expelled opens a new channel; 0: never.
     ``seconds``: how long the faults last; they go on until there were ``least_faults``.
     ``least_seconds`` and ``least_messages``: what the whole run has at least; the second phase is
-    prolonged until then. ``heals`` false: there is no second
-    phase, since what failed when the schedule was made smaller did so in the first.
+    prolonged until then. ``heals`` false: there is no second phase, since what failed when the
+    schedule was made smaller did so in the first.
     """
 
-    seed: int
-    profile: str
+    seed: Annotated[int, Meta(ge=0)]
+    profile: Annotated[str, Meta(min_length=1)]
     sites: tuple[Site, ...]
     stack: str
     attributes: dict[str, str] = {}
     bridge_attributes: dict[str, str] = {}
     inside: Link = Link()
     between: Link = Link(latency=0.03)
-    start_gap: float = 0.3
+    start_gap: Gap = 0.3
     with_state: bool = False
-    reopen: float = 1.0
+    reopen: Seconds = 1.0
     loads: tuple[Load, ...] = ()
     steps: tuple[Step, ...] = ()
-    seconds: float = 40.0
+    seconds: Seconds = 40.0
     healing: Healing = Healing()
     heals: bool = True
-    least_seconds: float = 60.0
-    least_messages: int = 500
-    least_faults: int = 0
+    least_seconds: Seconds = 60.0
+    least_messages: Count = 500
+    least_faults: Annotated[int, Meta(ge=0, le=STEPS_MAX)] = 0
 
     @property
     def relays(self) -> bool:
@@ -161,7 +185,7 @@ def from_json(text: str, file: str) -> Schedule:
     try:
         schedule = msgspec.json.decode(text, type=Schedule)
     except msgspec.DecodeError as error:
-        raise ConfigError(f"not a schedule: {error}", file=file) from None
+        raise ConfigError(f"not a schedule: {error}{_found(text, error)}", file=file) from None
     problem = _problem(schedule)
     if problem is not None:
         raise ConfigError(problem, file=file)
@@ -177,23 +201,76 @@ def load(file: Path) -> Schedule:
     return from_json(text, str(file))
 
 
+def _found(text: str, error: msgspec.DecodeError) -> str:
+    """What stands at the place that ``error`` speaks of."""
+    place = re.search(r" - at `\$(.+)`$", str(error))
+    if place is None:
+        return ""
+    value: Any = msgspec.json.decode(text)
+    try:
+        for key, index in re.findall(r"\.(\w+)|\[(\d+)\]", place[1]):
+            value = value[key] if key else value[int(index)]
+    except (KeyError, IndexError, TypeError):
+        return ""
+    return f"; there is {str(value)[:SHOWN_MAX]!r}" if not isinstance(value, dict | list) else ""
+
+
 def _problem(schedule: Schedule) -> str | None:
+    """What is wrong with values that are right by themselves."""
+    return next(_problems(schedule), None)
+
+
+def _problems(schedule: Schedule) -> Iterator[str]:
+    yield from _of_members(schedule)
+    yield from _of_loads(schedule)
+    yield from _of_steps(schedule)
+
+
+def _of_members(schedule: Schedule) -> Iterator[str]:
+    sites = [site.name for site in schedule.sites]
     names = [name for site in schedule.sites for name in site.members]
-    if not names or any(not site.members for site in schedule.sites):
-        return "every site needs members"
+    if not sites:
+        yield "sites: none; there must be one, and every site needs members"
+    for at, site in enumerate(schedule.sites):
+        if not site.members:
+            yield f"sites[{at}]: {site.name!r} has none, but every site needs members"
     if len(names) > MEMBERS_MAX:
-        return f"at most {MEMBERS_MAX} members, not {len(names)}"
-    if len(set(names)) != len(names):
-        return "two members have the same name"
+        yield f"sites: at most {MEMBERS_MAX} members, not {len(names)}"
+    for kind, all_of_them in (("sites", sites), ("members", names)):
+        for twice in [name for name, count in Counter(all_of_them).items() if count > 1]:
+            yield f"sites: two {kind} have the same name {twice!r}"
+
+
+def _of_loads(schedule: Schedule) -> Iterator[str]:
+    names = {name for site in schedule.sites for name in site.members}
+    messages = 0.0
+    for at, one in enumerate(schedule.loads):
+        if one.member not in names:
+            yield f"loads[{at}].member: nobody is called {one.member!r}; {_some_of(names)}"
+        if one.count * one.size > BYTES_MAX:
+            yield (
+                f"loads[{at}]: {one.count} messages of {one.size} bytes at once; "
+                f"at most {BYTES_MAX} bytes"
+            )
+        messages += max(0.0, one.stop - one.start) / one.every * one.count
+    if messages > MESSAGES_MAX:
+        yield f"loads: {messages:.3g} messages in all; at most {MESSAGES_MAX}"
+
+
+def _of_steps(schedule: Schedule) -> Iterator[str]:
+    sites = {site.name for site in schedule.sites}
     if len(schedule.steps) > STEPS_MAX:
-        return f"at most {STEPS_MAX} steps, not {len(schedule.steps)}"
-    for load_ in schedule.loads:
-        if load_.member not in names:
-            return f"loads: nobody is called {load_.member!r}"
-        if load_.every <= 0 or load_.count < 1 or load_.size < 0:
-            return f"loads: {load_.member}: every > 0, count >= 1 and size >= 0 are needed"
-    times = [schedule.seconds, schedule.least_seconds, schedule.healing.within]
-    times += [step.at for step in schedule.steps] + [step.seconds for step in schedule.steps]
-    if any(not 0 <= t <= SECONDS_MAX for t in times):
-        return f"times are 0 to {SECONDS_MAX:.0f} s"
-    return None
+        yield f"steps: at most {STEPS_MAX}, not {len(schedule.steps)}"
+    for at, step in enumerate(schedule.steps):
+        for key, roles in (("who", step.who), ("other", step.other)):
+            for role in roles:
+                if role.partition(".")[0] not in {*sites, "*"}:
+                    yield f"steps[{at}].{key}: {role!r} begins with no site; {_some_of(sites)} or *"
+        if step.after is not None and step.after.site not in {*sites, "", "*"}:
+            yield f"steps[{at}].after.site: no site {step.after.site!r}; {_some_of(sites)}"
+        if step.do == "drift" and not RATES[0] <= step.amount <= RATES[1]:
+            yield f"steps[{at}].amount: a clock's rate is {RATES[0]} to {RATES[1]}, not {step.amount}"
+
+
+def _some_of(names: Iterable[str]) -> str:
+    return "there are " + ", ".join(sorted(names)[:SHOWN_MAX])

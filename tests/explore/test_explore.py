@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from typing import Any
+
 import msgspec
 import pytest
 
 from jgroups_py.errors import ConfigError
 from jgroups_py.explore.draw import PROFILES, Wanted, draw
-from jgroups_py.explore.play import play
+from jgroups_py.explore.play import play, try_stack
 from jgroups_py.explore.schedule import Schedule, from_json
 
 SMALL = Wanted(members=(2, 3))
@@ -93,14 +96,114 @@ def test_what_is_no_schedule_is_refused(text: str, problem: str) -> None:
     ("change", "problem"),
     [
         ({"sites": ()}, "every site needs members"),
-        ({"seconds": -1.0}, "times are"),
+        ({"seconds": -1.0}, "`float` >= 0.0 - at `$.seconds`; there is '-1.0'"),
         ({"loads": [{"member": "nobody", "start": 0, "stop": 1, "every": 1}]}, "nobody"),
     ],
 )
 def test_a_schedule_that_makes_no_sense_is_refused(change: dict[str, object], problem: str) -> None:
     values = msgspec.json.decode(draw(1, "membership").to_json()) | change
-    with pytest.raises(ConfigError, match=problem):
+    with pytest.raises(ConfigError, match=re.escape(problem)):
         from_json(msgspec.json.encode(values).decode(), "x.json")
+
+
+WRONG = {
+    "inside.loss": (5, "<= 1.0"),
+    "inside.latency": (-5, ">= 0.0"),
+    "between.latency": (1e300, "<= 60.0"),
+    "inside.duplicate": (-1, ">= 0.0"),
+    "start_gap": (1e9, "<= 60.0"),
+    "reopen": (-1, ">= 0.0"),
+    "seconds": (1e300, "<= 100000.0"),
+    "least_messages": (-1, ">= 0"),
+    "seed": (-5, ">= 0"),
+    "sites.0.name": ("", "of length >= 1"),
+    "sites.0.members.0": ("A/B", "matching regex"),
+    "loads.0.every": (1e308, "<= 100000.0"),
+    "loads.0.stop": (-1, ">= 0.0"),
+    "loads.0.count": (10**11, "<= 1000000"),
+    "loads.0.size": (10**11, "<= 100000000"),
+    "steps.0.at": (-1, ">= 0.0"),
+    "steps.0.gap": (-3, ">= 0.0"),
+    "steps.0.amount": (1e12, "<= 1000000.0"),
+    "steps.0.after.nth": (0, ">= 1"),
+    "steps.0.after.delay": (-3, ">= 0.0"),
+    "healing.keep": (50, "<= 1.0"),
+    "healing.turn": (-3, ">= 0"),
+}
+
+
+def changed(values: Any, place: str, value: object) -> str:
+    """The text of a schedule with another value at a place such as ``steps.0.at``."""
+    *way, last = [int(key) if key.isdigit() else key for key in place.split(".")]
+    part = values
+    for key in way:
+        part = part[key]
+    part[last] = value
+    return msgspec.json.encode(values).decode()
+
+
+def as_values() -> Any:
+    values = msgspec.json.decode(draw(1, "relay").to_json())
+    values["steps"][0]["after"] = {"protocol": "GMS", "what": "view"}
+    return values
+
+
+@pytest.mark.parametrize("place", WRONG)
+def test_a_value_out_of_range_is_named_with_its_place(place: str) -> None:
+    value, limit = WRONG[place]
+    with pytest.raises(ConfigError) as caught:
+        from_json(changed(as_values(), place, value), "x.json")
+    key = re.sub(r"\.(\d+)", r"[\1]", place)
+    said = str(caught.value)
+    assert said.startswith("x.json: ")
+    assert f"{limit}" in said and f"$.{key}`; there is {str(value)!r}" in said
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "problem"),
+    [
+        ("sites.1.name", "NYC", "sites: two sites have the same name 'NYC'"),
+        ("loads.0.every", 1e-12, "messages in all; at most 1000000"),
+        ("loads.0.size", 10**8, "bytes at once; at most 100000000 bytes"),
+        ("steps.0.who", ["XXX.relay"], "steps[0].who: 'XXX.relay' begins with no site; there are"),
+        ("steps.0.after.site", "XXX", "steps[0].after.site: no site 'XXX'"),
+        (
+            "steps.0",
+            {"at": 1, "do": "drift", "amount": 0},
+            "steps[0].amount: a clock's rate is 0.01 to 100.0, not 0.0",
+        ),
+    ],
+)
+def test_values_that_do_not_go_together_are_named(place: str, value: object, problem: str) -> None:
+    values = as_values()
+    values["loads"][0]["count"] = 2
+    with pytest.raises(ConfigError, match=re.escape(problem)):
+        from_json(changed(values, place, value), "x.json")
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_whatever_is_drawn_may_be_read(profile: str) -> None:
+    for seed in range(100):
+        schedule = draw(seed, profile, Wanted(members=(1, 8) if seed % 2 else None))
+        assert from_json(schedule.to_json(), "x.json") == schedule
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"stack": "nope.xml"}, "no stack file"),
+        ({"stack": "."}, "no stack file"),
+        ({"attributes": {"FOO.bar": "1"}}, "FOO.bar"),
+        ({"attributes": {"foo": "1"}}, "foo"),
+        ({"bridge_attributes": {"ZZZ.x": "1"}}, "ZZZ.x"),
+    ],
+)
+def test_a_stack_that_cannot_be_made_is_no_violation(
+    change: dict[str, object], problem: str
+) -> None:
+    schedule = msgspec.structs.replace(draw(1, "relay"), **change)
+    with pytest.raises(ConfigError, match=f"x.json: stack .*{problem}"):
+        try_stack(schedule, "x.json")
 
 
 def test_an_unknown_profile_is_refused() -> None:

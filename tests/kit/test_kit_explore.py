@@ -137,7 +137,7 @@ def test_the_command_says_in_a_line_what_is_wrong(
         ({"seed": "one"}, "Expected `int`, got `str` - at `$.seed`"),
         ({"steps": [{"at": 1, "do": "explode"}]}, "Invalid enum value 'explode'"),
         ({"steps": [{"at": 1, "do": "crash", "whom": "A"}]}, "unknown field `whom`"),
-        ({"seconds": -1}, "times are 0 to"),
+        ({"seconds": -1}, "`float` >= 0.0 - at `$.seconds`; there is '-1'"),
         ({"sites": []}, "every site needs members"),
         ({"stack": "udp.xml"}, "is for the stack udp.xml, not sim.xml"),
     ],
