@@ -22,6 +22,7 @@ from jgroups_py.buddy.explore_sites import Sites
 from jgroups_py.buddy.explore_world import Step, World
 from jgroups_py.explore.buddy_clusters import explore_cluster
 from jgroups_py.explore.many import cores
+from jgroups_py.tools.outputs import OutFile, write
 
 FOLDER: Final = Path("build", "buddy-explore")
 SEEDS_MAX: Final = 100_000_000
@@ -57,7 +58,7 @@ class _Seeds(click.ParamType[range]):
     show_default=True,
     help="What is tried; ``all`` takes the profiles in turn. ``cluster``: whole simulated stacks.",
 )
-@click.option("--json", "json_out", metavar="OUT", help="The result; - is standard output.")
+@click.option("--json", "json_out", type=OutFile(), help="The result; - is standard output.")
 @click.option("--replay", "again", metavar="SEED|FILE", help="Play one again, and tell it.")
 def buddy_explore(
     seeds: range | None, profile: str, json_out: str | None, again: str | None
@@ -93,13 +94,13 @@ def buddy_explore(
         "wall_s": round(time.monotonic() - begun, 3),
         "violations": [_violation(name, result, at) for at, (name, result) in enumerate(bad)],
     }
-    if json_out is not None:
-        _write(summary, json_out)
     if json_out != "-":
         print(
             f"{runs} schedules, {steps} steps, {faults} faults, {len(bad)} violations "
             f"in {summary['wall_s']:.1f} s"
         )
+    if json_out is not None:
+        write(json_out, json.dumps(summary, indent=1) + "\n")
     return 1 if bad else 0
 
 
@@ -174,12 +175,3 @@ def _said(result: Result) -> int:
 def _tell(world: World | Sites, step: Step) -> None:
     words = [x.decode() if isinstance(x, bytes) else str(x) for x in step]
     print(" ".join(words))
-
-
-def _write(summary: dict[str, Any], out: str) -> None:
-    text = json.dumps(summary, indent=1) + "\n"
-    if out == "-":
-        sys.stdout.write(text)
-        return
-    Path(out).parent.mkdir(parents=True, exist_ok=True)
-    Path(out).write_text(text, encoding="utf-8")

@@ -15,6 +15,7 @@ from jgroups_py.errors import LocalProtocolError
 from jgroups_py.fuzz.engine import RSS_GROWTH_MAX, Plan, Report, catalogue, fuzz, shrunk
 from jgroups_py.fuzz.guard import HANG_CPU, Guard, address_space
 from jgroups_py.fuzz.work import Attacked, Finding
+from jgroups_py.tools.outputs import Finite, OutFile, write
 
 FOLDER: Final = Path("build/fuzz")
 INPUTS: Final = 100_000
@@ -45,7 +46,7 @@ def _chosen(context: click.Context, option: click.Parameter, names: tuple[str, .
 @click.option(
     "--for",
     "seconds",
-    type=click.FloatRange(min=1),
+    type=Finite(min=1),
     metavar="SECONDS",
     help="As many inputs as come within this time.",
 )
@@ -55,7 +56,9 @@ def _chosen(context: click.Context, option: click.Parameter, names: tuple[str, .
     default=os.cpu_count() or 1,
     help="Processes.  [one per core]",
 )
-@click.option("--json", "json_file", metavar="OUT|-", help="Write the result as JSON.")
+@click.option(
+    "--json", "json_file", type=OutFile(), help="Write the result as JSON; - is standard output."
+)
 @click.option(
     "--replay",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
@@ -100,15 +103,10 @@ def fuzz_command(
     if report.rss_growth > RSS_GROWTH_MAX:
         found.append(_growth(report, names, seed))
     result = as_json(report, found)
-    if json_file is not None:
-        text = json.dumps(result, indent=1)
-        if json_file == "-":
-            click.echo(text)
-        else:
-            Path(json_file).parent.mkdir(parents=True, exist_ok=True)
-            Path(json_file).write_text(text + "\n", encoding="utf-8")
     if json_file != "-":
         click.echo(as_text(report, found))
+    if json_file is not None:
+        write(json_file, json.dumps(result, indent=1) + "\n")
     return 1 if found else 0
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import sys
-from pathlib import Path
 from typing import Any, TextIO
 
 import click
@@ -15,6 +14,7 @@ from jgroups_py.longlife import plan as plans
 from jgroups_py.longlife.plan import HOURS_MAX, Pace, Plan
 from jgroups_py.longlife.plot import curves
 from jgroups_py.longlife.samples import TOLERANCE, Compared, Run, Sample, compare
+from jgroups_py.tools.outputs import Finite, OutFile, write
 
 SHOWN_MAX = 20
 """Lines of what has grown, and of problems."""
@@ -24,7 +24,7 @@ SHOWN_MAX = 20
 @click.option("--simulated/--real", default=True, help="Virtual time (default), or processes.")
 @click.option(
     "--hours",
-    type=click.FloatRange(0, HOURS_MAX, min_open=True),
+    type=Finite(0, HOURS_MAX, min_open=True),
     help="How long [24 simulated, 1 real].",
 )
 @click.option("--seed", type=click.IntRange(0), default=1, show_default=True)
@@ -32,7 +32,7 @@ SHOWN_MAX = 20
 @click.option("--members", type=int, default=5, show_default=True, help="Of each site.")
 @click.option(
     "--cycle",
-    type=click.FloatRange(10),
+    type=Finite(10),
     metavar="SECONDS",
     help="Between two calm moments [600 simulated, 150 real]; everything else in proportion.",
 )
@@ -44,9 +44,9 @@ SHOWN_MAX = 20
     help="Simulated: by tracemalloc (three times as long), or by adding up all objects.",
 )
 @click.option(
-    "--json", "json_out", metavar="OUT", help="Everything measured; - is standard output."
+    "--json", "json_out", type=OutFile(), help="Everything measured; - is standard output."
 )
-@click.option("--plot", "plot_out", metavar="OUT.svg", help="The curves.")
+@click.option("--plot", "plot_out", type=OutFile(), metavar="OUT.svg", help="The curves.")
 def longlife(
     simulated: bool,
     hours: float | None,
@@ -90,13 +90,12 @@ def longlife(
     complete = run.cycles == plan.cycles and len(samples) >= plans.CYCLES_MIN
     compared = compare(samples, plan.hours * 3600, slacks) if complete else []
     result = _result(plan, kind, run, compared)
-    if json_out is not None:
-        with click.open_file(json_out, "w") as out:
-            json.dump({**result, "samples": [_sums(sample) for sample in samples]}, out, indent=1)
-            out.write("\n")
-    if plot_out is not None and complete:
-        Path(plot_out).write_text(_plot(plan, kind, samples), encoding="utf-8")
     _tell(people, result, compared)
+    if json_out is not None:
+        everything = {**result, "samples": [_sums(sample) for sample in samples]}
+        write(json_out, json.dumps(everything, indent=1) + "\n")
+    if plot_out is not None and complete:
+        write(plot_out, _plot(plan, kind, samples))
     return int(not result["holds"])
 
 
@@ -113,9 +112,9 @@ def _plan(
     if cycle is not None:
         pace, settings = plans.scaled(pace, settings, cycle / pace.cycle)
     return plans.make(
-        hours or (24.0 if simulated else 1.0),
+        (24.0 if simulated else 1.0) if hours is None else hours,
         seed,
-        sites or (3 if simulated else 2),
+        (3 if simulated else 2) if sites is None else sites,
         members,
         pace,
         settings,

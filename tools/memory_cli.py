@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from jgroups_py.tools.memory import FACTOR, READER, RELAY, Plan, measure, plan_for
+from jgroups_py.tools.outputs import Finite
 from jgroups_py.tools.running import run_command
 from jgroups_py.tools.stack_options import pairs
 
@@ -21,9 +22,7 @@ from jgroups_py.tools.stack_options import pairs
     show_default=True,
     help="A reader that never reads; a relay whose other site never returns.",
 )
-@click.option(
-    "--seconds", type=click.FloatRange(min=1), default=300, show_default=True, help="Of traffic."
-)
+@click.option("--seconds", type=Finite(min=1), default=300, show_default=True, help="Of traffic.")
 @click.option(
     "--set",
     "settings",

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
@@ -18,6 +19,7 @@ from jgroups_py.explore import schedule as schedules
 from jgroups_py.explore.draw import PROFILES, Wanted, draw
 from jgroups_py.explore.many import Job, Result, cores, result_of, run_seeds
 from jgroups_py.explore.play import play, try_stack
+from jgroups_py.tools.outputs import OutFile, write
 from jgroups_py.units import parse_seconds
 
 SEEDS_MAX = 10_000_000
@@ -67,7 +69,7 @@ class _Seconds(click.ParamType[float]):
     show_default=True,
     help="What is tried above all; ``all`` is a mix of its own.",
 )
-@click.option("--json", "json_out", metavar="OUT", help="The result; - is standard output.")
+@click.option("--json", "json_out", type=OutFile(), help="The result; - is standard output.")
 @click.option(
     "--replay", metavar="SEED|FILE", help="Play one seed, or a schedule that was written; tell it."
 )
@@ -99,10 +101,10 @@ def simulate(
         draw(low, profile, job.wanted)  # wrong with every seed: said once
         results = _explore(job, range(low, high + 1), stop_after)
     summary = _summary(results, time.monotonic() - begun)
-    if json_out is not None:
-        _write_json(summary, json_out)
     if json_out != "-":
         _tell(summary)
+    if json_out is not None:
+        write(json_out, json.dumps(summary, indent=1) + "\n")
     return 1 if summary["violations"] else 0
 
 
@@ -156,6 +158,7 @@ def _replay(job: Job, what: str) -> Result:
         schedule = draw(int(what), job.profile, job.wanted)
         command = job.replay(int(what))
     else:
+        _needs_no_drawing(job)
         schedule = schedules.load(Path(what))
         try_stack(schedule, what)
         command = f"jgroups-py simulate --replay {what}"
@@ -167,6 +170,14 @@ def _replay(job: Job, what: str) -> Result:
     return result_of(outcome, command)
 
 
+def _needs_no_drawing(job: Job) -> None:
+    given = click.get_current_context().get_parameter_source("profile")
+    if job.wanted != Wanted() or given is not ParameterSource.DEFAULT:
+        raise click.UsageError(
+            "--replay FILE goes without --profile, --sites, --members: FILE has them"
+        )
+
+
 def _summary(results: list[Result], wall_s: float) -> dict[str, Any]:
     return {
         "runs": len(results),
@@ -175,15 +186,6 @@ def _summary(results: list[Result], wall_s: float) -> dict[str, Any]:
         "virtual_s": round(sum(result.virtual_s for result in results), 3),
         "wall_s": round(wall_s, 3),
     }
-
-
-def _write_json(summary: dict[str, Any], out: str) -> None:
-    text = json.dumps(summary, indent=1) + "\n"
-    if out == "-":
-        sys.stdout.write(text)
-        return
-    Path(out).parent.mkdir(parents=True, exist_ok=True)
-    Path(out).write_text(text, encoding="utf-8")
 
 
 def _tell(summary: dict[str, Any]) -> None:

@@ -32,6 +32,7 @@ from jgroups_py.drill.model import CACHE_COUNTS, COUNTS, Drill
 from jgroups_py.drill.plan import Plan, Setting
 from jgroups_py.drill.runner import Progress, RunLog, Runner, Silent
 from jgroups_py.errors import ConfigError, JGroupsError
+from jgroups_py.tools.outputs import OutFile
 
 SEEDS_MAX = 1_000_000
 FAILURES_SHOWN_MAX = 20
@@ -174,9 +175,15 @@ class _Seeds(click.ParamType[range]):
     metavar="[SITE:|bridge:]PROTOCOL.attribute=value",
     help="Override a stack attribute.",
 )
-@click.option("--json", "json_out", metavar="OUT", help="The result; - is standard output.")
-@click.option("--report", "report_out", metavar="OUT.html", help="The report page.")
-@click.option("--log", "log_out", metavar="OUT.jsonl", help="What happened, one record a line.")
+@click.option("--json", "json_out", type=OutFile(), help="The result; - is standard output.")
+@click.option("--report", "report_out", type=OutFile(), metavar="OUT.html", help="The report page.")
+@click.option(
+    "--log",
+    "log_out",
+    type=OutFile(),
+    metavar="OUT.jsonl",
+    help="What happened, one record a line.",
+)
 def drill(
     file: str,
     simulated: bool,

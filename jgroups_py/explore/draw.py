@@ -23,6 +23,8 @@ from jgroups_py.explore.draw_stack import draw_relay_settings, draw_settings
 from jgroups_py.explore.schedule import MEMBERS_MAX, Healing, Link, Load, Rest, Schedule, Site, Step
 
 SITE_NAMES: Final = ("NYC", "SFO", "LON", "TYO", "SYD", "FRA", "GRU", "BOM", "JNB")
+SITES_DRAWN: Final = 3
+"""At most, where the caller has not fixed them."""
 MESSAGES: Final = 600
 """Messages that loads are made to send, about; some of their senders fall."""
 
@@ -41,8 +43,12 @@ class Wanted:
             least, most = self.members
             if not 1 <= least <= most:
                 raise ConfigError(f"members: N..M with 1 <= N <= M, not {least}..{most}")
-            if (self.sites or 3) * most > MEMBERS_MAX:
-                raise ConfigError(f"members: at most {MEMBERS_MAX} in all sites together")
+            sites = self.sites or SITES_DRAWN
+            if sites * most > MEMBERS_MAX:
+                raise ConfigError(
+                    f"members: {least}..{most} in up to {sites} sites: at most "
+                    f"{MEMBERS_MAX // sites} each, {MEMBERS_MAX} in all"
+                )
 
 
 def draw(seed: int, profile: str, wanted: Wanted = Wanted()) -> Schedule:

@@ -12,10 +12,8 @@ all faults are taken back, and the cluster must come to rest. Needs hypothesis.
 
 from __future__ import annotations
 
-from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
-
 from jgroups_py.testing.cluster import SimCluster, SimMember
+from jgroups_py.testing.needs import RuleBasedStateMachine, initialize, precondition, rule, st
 
 TIMES = [0.0, 0.001, 0.05, 0.5, 2.0, 6.0]
 """Virtual seconds: within a step of a protocol, between them, and beyond a failure detection."""

@@ -14,7 +14,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import msgspec
-from hypothesis import strategies as st
 
 from jgroups_py.address import Address
 from jgroups_py.batch import Batch
@@ -28,6 +27,7 @@ from jgroups_py.objects import streamable
 from jgroups_py.packets import encode_packets
 from jgroups_py.testing.exploring import FAULTS, Factory, Faults, draw_step, weights_of
 from jgroups_py.testing.exploring import draw as draw_schedule
+from jgroups_py.testing.needs import st
 from jgroups_py.testing.strategies_headers import CLUSTERS, USER_IDS, headers
 from jgroups_py.testing.strategies_values import (
     INT32,

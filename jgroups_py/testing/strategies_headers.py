@@ -8,11 +8,10 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Any, Final
 
-from hypothesis import strategies as st
-
 from jgroups_py import headers as h
 from jgroups_py.header import Header
 from jgroups_py.objects import streamable
+from jgroups_py.testing.needs import st
 from jgroups_py.testing.strategies_values import (
     BYTES,
     COUNT32,

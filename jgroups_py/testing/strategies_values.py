@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from hypothesis import strategies as st
-
 from jgroups_py.address import (
     TAG,
     UUID,
@@ -18,6 +16,7 @@ from jgroups_py.address import (
     SiteUUID,
 )
 from jgroups_py.structures import MAX_VIEW_ID
+from jgroups_py.testing.needs import st
 from jgroups_py.view import DeltaView, Digest, MergeView, View, ViewId
 
 EDGES: Final = (0, 1, 127, 128, 255, 256, 65_535, 65_536, 2**24 - 1, 2**31 - 1)

@@ -1,6 +1,8 @@
 """Imports point downwards, and nothing below the channel reads a clock, chance or a thread."""
 
 import ast
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -212,12 +214,23 @@ def test_the_kit_for_users_needs_hypothesis_for_strategies_only() -> None:
         for name, file in modules()
         if any(target.partition(".")[0] == "hypothesis" for target, _ in imports(file))
     }
+    assert needing == {"testing.needs"}, "which says what to install"
     parts = ("stateful", "strategies", "strategies_headers", "strategies_values")
-    assert needing == {f"testing.{part}" for part in parts}
+    needing |= {f"testing.{part}" for part in parts}
     for name, file in modules():
         if name.startswith("testing") and name not in needing:
             targets = {target for target, _ in imports(file)}
             assert not targets & {f"jgroups_py.{other}" for other in needing}, file.name
+
+
+def test_who_lacks_hypothesis_is_told_what_to_install() -> None:
+    for part in ("strategies", "stateful"):
+        code = f"import sys; sys.modules['hypothesis'] = None; import jgroups_py.testing.{part}"
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+        assert done.returncode == 1
+        assert "pip install 'jgroups_py[testing]'" in done.stderr.splitlines()[-1]
+    code = "import sys; sys.modules['hypothesis'] = None; import jgroups_py.testing"
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
 
 
 def test_no_module_uses_asyncio_or_pickle() -> None:

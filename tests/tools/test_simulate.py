@@ -89,3 +89,9 @@ def test_a_file_that_is_no_schedule_is_named(
     file.write_text("{}")
     assert cli.run(["simulate", "--replay", str(file)]) == 2
     assert "x.json: not a schedule" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("more", [["--profile", "all"], ["--sites", "2"], ["--members", "2..3"]])
+def test_a_file_needs_nothing_drawn(more: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(["simulate", "--replay", "x.json", *more]) == 2
+    assert "FILE has them" in capsys.readouterr().err

@@ -1,0 +1,15 @@
+"""Hypothesis, for the parts of the kit that need it; where it is missing, what to install."""
+
+from __future__ import annotations
+
+try:
+    from hypothesis import strategies as st
+    from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError(
+        "jgroups_py.testing.strategies and .stateful need hypothesis: "
+        "pip install 'jgroups_py[testing]'",
+        name=error.name,
+    ) from error
+
+__all__ = ["RuleBasedStateMachine", "initialize", "precondition", "rule", "st"]

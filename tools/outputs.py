@@ -1,0 +1,68 @@
+"""Options of commands that take long: values that are finite, files that can be written at the end."""
+
+from __future__ import annotations
+
+import math
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import click
+
+
+class Finite(click.FloatRange):
+    """A range that nan, which is in none, does not pass."""
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        number: float = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"{value!r} is not a finite number ({self._describe_range()})", param, ctx)
+        return number
+
+
+class OutFile(click.ParamType[str]):
+    """A file that is written when all is done: tried before anything begins. ``-``: standard output."""
+
+    name = "OUT"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        why = _problem(str(value))
+        if why is not None:
+            self.fail(f"{str(value)!r} cannot be written: {why}", param, ctx)
+        return str(value)
+
+
+def write(name: str, text: str) -> None:
+    """Writes ``text``, with the folders above. ``OSError``: it could not; standard output has it."""
+    if name == "-":
+        sys.stdout.write(text)
+        return
+    try:
+        Path(name).parent.mkdir(parents=True, exist_ok=True)
+        Path(name).write_text(text, encoding="utf-8")
+    except OSError:
+        sys.stdout.write(text)
+        raise
+
+
+def _problem(name: str) -> str | None:
+    """Why this cannot be written; nothing is left of the trial."""
+    if name == "-":
+        return None
+    if not name:
+        return "the name of a file is needed, or - for standard output"
+    file = Path(name)
+    folder = file.parent
+    try:
+        if file.exists():
+            with file.open("ab"):
+                return None
+        while not folder.exists():
+            folder = folder.parent
+        with tempfile.TemporaryFile(dir=folder):
+            return None
+    except OSError as error:
+        return error.strerror or str(error)
