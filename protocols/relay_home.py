@@ -191,7 +191,7 @@ class Home:
         holders = [
             m for m in relay.line[: relay.config.buffering_members] if m != relay.local_address
         ]
-        if relay.reports.complete(relay.view_key, holders) < len(holders):
+        if relay.reports.complete(relay.view_key, holders) < len(holders) or not relay.state.sites:
             return
         due = [o for o, at in self.gone_at.items() if self.may_forget(o, at, others)]
         if due:
@@ -246,9 +246,6 @@ class Home:
             return False
         if relay.state.is_forgotten(origin):
             return True  # by others, who had no time to tell us so: no site acknowledges it again
-        if not relay.state.sites:
-            # No other site has ever been here: what it sent is kept for one until the limits drop it.
-            return not relay.buffer.last(origin)
         acked = relay.bridge.acknowledged(list(relay.state.sites), origin)
         # What is from before the site was primary is never relayed.
         acked = max(acked, relay.state.base.get(origin, 0))

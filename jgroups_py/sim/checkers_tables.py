@@ -62,10 +62,11 @@ def leftovers(
 
 
 def _kept_for_a_site(here: Iterable[Member]) -> set[Address]:
-    """Whose messages a site that has never met another one keeps for it."""
+    """Who has sent something at a site that has never met another one: the first that comes gets it,
+    or is told what is lost of it."""
     relays = [p for m in here for p in m.stack.protocols if isinstance(p, RELAY)]
     waiting = [r for r in relays if r.is_relaying and not r.state.sites]
-    return {UUID(origin) for r in waiting for origin in r.buffer.origins()}
+    return {UUID(origin) for r in waiting for origin in r.state.delivered}
 
 
 def named_in(protocol: Protocol) -> Iterator[tuple[str, Address]]:

@@ -5,6 +5,7 @@ NYC: R relay, S standby, M other, O origin. SFO: Y relay, Z next, T other.
 
 from __future__ import annotations
 
+import pytest
 from relay_harness import Member, Net, got
 from relay_harness import four_and_three as started
 
@@ -145,31 +146,27 @@ def test_who_was_forgotten_by_others_that_had_no_time_to_tell() -> None:
     assert naming(net, gone) == []
 
 
-def test_a_site_alone_keeps_what_the_gone_have_sent_until_the_limits_drop_it() -> None:
-    """Nobody has come for it yet (relay 1, of one site)."""
+def first_site_comes(net: Net) -> None:
+    members = [net.start(name, "SFO") for name in "YZT"]
+    net.new_view("SFO", members)
+    net.settle(40)
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_the_first_site_that_comes_gets_what_the_gone_have_sent(late: bool) -> None:
+    """Or hears that it is lost: until it comes they are remembered (relay 1, of one site)."""
     net = Net(NYC="RSMO", config={"max_age": 60.0})
     net.settle(3)
     net.send("O", 2)
     net.settle(2)
     origin = net.members["O"]
     net.crash("O")
-    net.settle(40)
-    assert net.members["R"].relay.buffer.ranges(bytes(origin.id)) == [(1, 2)]
+    net.settle(120 if late else 20)
     assert naming(net, origin)
-    net.settle(60)
+    assert len(net.members["R"].relay.buffer) == (0 if late else 2)
+    first_site_comes(net)
+    assert got(net, "O", "Y", "T") == [[] if late else [1, 2]] * 2
+    lost = {"SFO": [(1, 2)]} if late else {}
+    told = net.members["R"].relay.out_of_sync.ranges()
+    assert {site: [(r.first, r.last) for r in ranges] for site, ranges in told.items()} == lost
     assert naming(net, origin) == []
-
-
-def test_the_first_site_that_comes_gets_what_the_gone_have_sent() -> None:
-    net = started()
-    net.cut_wan("SFO")
-    for member in net.everybody:
-        member.relay.state.sites = {}  # as if they had never met
-    net.send("O", 2)
-    net.settle(2)
-    net.crash("O")
-    net.settle(40)
-    net.heal_wan("SFO")
-    net.settle(40)
-    assert got(net, "O", "Y", "T") == [[1, 2]] * 2
-    assert naming(net, net.members["O"]) == []
