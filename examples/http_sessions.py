@@ -123,6 +123,8 @@ class Router(ThreadingHTTPServer):
             try:
                 connection.request(request.command, request.path, body, dict(request.headers))
                 answer = connection.getresponse()
+                if answer.length is None:  # cut off in its headers: ours always say how long
+                    raise http.client.IncompleteRead(b"")
                 return answer.status, answer.getheaders(), answer.read()
             except (OSError, http.client.HTTPException):
                 self._down[name] = time.monotonic() + DOWN_FOR

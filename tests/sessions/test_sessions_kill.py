@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import socketserver
 import sys
 import threading
 import time
@@ -127,6 +128,24 @@ def shop_with(example: ModuleType, tmp_path: Path, mode: str, more: str) -> list
         router.server_close()
         example.stop(servers)
     return visits
+
+
+@pytest.mark.parametrize("sent", [b"", b"HTTP/1.0 200 OK\r\n", b"HTTP/1.0 200 OK\r\nDate: Mon"])
+def test_an_answer_that_ends_within_its_headers_is_none(sent: bytes, example: ModuleType) -> None:
+    class Dies(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            self.request.recv(65536)
+            self.request.sendall(sent)
+
+    dead = socketserver.TCPServer(("127.0.0.1", 0), Dies)
+    with dead, example.Router(0, {"A": dead.server_address[1]}) as router:
+        for server in (dead, router):
+            threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+        visitor = example.Visitor(router.server_port)
+        assert visitor.ask("POST", "/?milk=2") == (502, "A has died in the middle of it\n")
+        assert visitor.ask("GET") == (503, "no server\n")
+        router.shutdown()
+        dead.shutdown()
 
 
 @pytest.mark.seed("B7")
