@@ -155,7 +155,7 @@ simulate: $(STAMP)
 
 simulate-short: $(STAMP)
 	$(BIN)/python -m pytest -q -m "slow" -n 2 tests/explore/test_found.py
-	$(BIN)/jgroups-py simulate --profile all --seeds 1..50 --for 60s \
+	$(BIN)/jgroups-py simulate --profile all --seeds 1..10000 --for 60s \
 	  --json build/simulate/short.json
 
 buddy-explore: $(STAMP)
