@@ -558,7 +558,12 @@ class RelayOracle:
         holders = [w for w in living if w.complete and w.member.address in line]
         sources = [w.relay.buffer for w in (holders or living)]
         here = {w.raw: w for w in living}
-        for raw, highest in site.highest(living).items():
+        too_many = site.fallen > site.spare or bool(site.split and site.fallen)
+        reach = site.highest(living)
+        if too_many:  # nobody who has it may be left, nor who has ever had it
+            gone = (w.raw for w in site.members if w.raw not in here)
+            reach |= {raw: self._origins[raw].sent for raw in gone}
+        for raw, highest in reach.items():
             low = max(site.trimmed.get(raw, 0), site.excused.get(raw, 0)) + 1
             if low > highest:
                 continue
@@ -571,7 +576,7 @@ class RelayOracle:
             missing = missing_in([*own, *sources], raw, low, highest)
             if not missing:
                 continue
-            if origin is None and (site.fallen > site.spare or (site.split and site.fallen)):
+            if origin is None and too_many:
                 site.excused[raw] = highest
                 continue
             self._fail(
