@@ -100,6 +100,24 @@ class ConfigBase:
     aliases: ClassVar[dict[str, str]] = {}
     """Other names of attributes: written in a file -> field. Those of base classes hold too."""
 
+    def _at_least(self, least: float, *names: str) -> None:
+        """For ``__post_init__``: refuses a field of ``names`` that is less, or no number."""
+        for name in names:
+            if not getattr(self, name) >= least:
+                raise ConfigError(f"{name} must be >= {least}, got {getattr(self, name)}")
+
+    def _above(self, low: float, *names: str) -> None:
+        """For ``__post_init__``: refuses a field of ``names`` that is not greater."""
+        for name in names:
+            if not getattr(self, name) > low:
+                raise ConfigError(f"{name} must be > {low}, got {getattr(self, name)}")
+
+    def _within(self, low: int, high: int, *names: str) -> None:
+        """For ``__post_init__``: refuses a field of ``names`` that is not ``low`` to ``high``."""
+        for name in names:
+            if not low <= getattr(self, name) <= high:
+                raise ConfigError(f"{name} must be within {low}..{high}, got {getattr(self, name)}")
+
 
 @dataclass(frozen=True, slots=True)
 class Ignored:

@@ -28,7 +28,7 @@ from typing import ClassVar
 
 from jgroups_py.address import Address, IpAddress
 from jgroups_py.batch import Batch
-from jgroups_py.errors import ConfigError, RemoteProtocolError
+from jgroups_py.errors import RemoteProtocolError
 from jgroups_py.events import (
     Event,
     FindMembers,
@@ -105,10 +105,8 @@ class Discovery(Protocol):
         )
 
         def __post_init__(self) -> None:
-            if self.num_discovery_runs < 1:
-                raise ConfigError(f"num_discovery_runs must be >= 1, got {self.num_discovery_runs}")
-            if self.max_members_in_discovery_request < 1:
-                raise ConfigError("max_members_in_discovery_request must be >= 1")
+            self._at_least(1, "num_discovery_runs", "max_members_in_discovery_request")
+            self._at_least(1, "max_found", "max_searches")
 
     config: Config
 

@@ -57,9 +57,8 @@ class FD_ALL3(Protocol):
         )
 
         def __post_init__(self) -> None:
-            if self.interval <= 0:
-                raise ConfigError(f"interval must be > 0, got {self.interval}")
-            if self.timeout <= self.interval:
+            self._above(0, "interval")
+            if not self.timeout > self.interval:
                 raise ConfigError(
                     f"timeout must be > interval, got {self.timeout} and {self.interval}"
                 )

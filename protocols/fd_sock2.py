@@ -47,7 +47,7 @@ from typing import ClassVar, Final
 from jgroups_py.address import UUID, Address, IpAddress, is_numeric_host
 from jgroups_py.batch import Batch
 from jgroups_py.config import Seconds
-from jgroups_py.errors import ConfigError, RemoteProtocolError
+from jgroups_py.errors import RemoteProtocolError
 from jgroups_py.events import (
     Attribute,
     Event,
@@ -110,15 +110,10 @@ class FD_SOCK2(Protocol):
         )
 
         def __post_init__(self) -> None:
-            if self.offset < 1:
-                raise ConfigError(f"offset must be >= 1, got {self.offset}")
-            if not 0 <= self.port_range <= 100:
-                raise ConfigError(f"port_range must be within 0..100, got {self.port_range}")
-            for name in ("connect_timeout", "suspect_msg_interval", "retry_interval"):
-                if getattr(self, name) <= 0:
-                    raise ConfigError(f"{name} must be > 0, got {getattr(self, name)}")
-            if self.provers < 1:
-                raise ConfigError(f"provers must be >= 1, got {self.provers}")
+            self._at_least(1, "offset", "provers", "max_connections")
+            self._within(0, 100, "port_range")
+            self._above(0, "connect_timeout", "suspect_msg_interval", "retry_interval")
+            self._at_least(0, "wait_for_peer")
 
     config: Config
 

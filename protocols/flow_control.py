@@ -148,14 +148,13 @@ class FlowControl(Protocol):
         ignored: ClassVar[frozenset[str]] = frozenset({"max_block_times"})
 
         def __post_init__(self) -> None:
-            if self.max_credits < 1:
-                raise ConfigError(f"max_credits must be >= 1, got {self.max_credits}")
+            self._at_least(1, "max_credits")
+            self._at_least(0, "max_queue", "max_strangers")
             if not 0 <= self.min_threshold < 1:
                 raise ConfigError(f"min_threshold must be >= 0 and < 1, got {self.min_threshold}")
             if not 0 <= self.min_credits < self.max_credits:
                 raise ConfigError(f"min_credits must be < max_credits, got {self.min_credits}")
-            if self.max_block_time <= 0:
-                raise ConfigError(f"max_block_time must be > 0, got {self.max_block_time}")
+            self._above(0, "max_block_time")
 
     config: Config
 

@@ -25,7 +25,7 @@ from typing import Any, ClassVar, Final
 from jgroups_py.address import UUID, Address
 from jgroups_py.batch import Batch, Credit
 from jgroups_py.config import Bytes, Seconds
-from jgroups_py.errors import ConfigError, RemoteProtocolError
+from jgroups_py.errors import RemoteProtocolError
 from jgroups_py.events import Attribute, Consumed, Event, Query, ViewChange
 from jgroups_py.headers import PROTOCOL_IDS, FragHeader, NakAckHeader2, UnicastHeader3
 from jgroups_py.message import Flag, MessageType
@@ -145,11 +145,9 @@ class FRAG2(Protocol):
         """Incomplete messages of such a sender are dropped when nothing has come of them for so long."""
 
         def __post_init__(self) -> None:
-            for name in ("frag_size", "max_bytes", "max_messages", "max_strangers"):
-                if getattr(self, name) < 1:
-                    raise ConfigError(f"{name} must be >= 1, got {getattr(self, name)}")
-            if self.stranger_timeout <= 0:
-                raise ConfigError(f"stranger_timeout must be > 0, got {self.stranger_timeout}")
+            self._at_least(1, "frag_size", "max_bytes", "max_messages", "max_strangers")
+            self._at_least(0, "max_held_credits")
+            self._above(0, "stranger_timeout")
 
     config: Config
 

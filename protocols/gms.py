@@ -37,7 +37,7 @@ from typing import Any, ClassVar, Final, Literal, TypeVar
 from jgroups_py.address import Address
 from jgroups_py.batch import Batch
 from jgroups_py.config import Seconds
-from jgroups_py.errors import ConfigError, RemoteProtocolError
+from jgroups_py.errors import RemoteProtocolError
 from jgroups_py.events import (
     Connect,
     Disconnect,
@@ -149,19 +149,10 @@ class GMS(Protocol):
         )
 
         def __post_init__(self) -> None:
-            for name in ("join_timeout", "leave_timeout", "merge_timeout"):
-                if getattr(self, name) <= 0:
-                    raise ConfigError(f"{name} must be > 0, got {getattr(self, name)}")
-            for name in (
-                "max_join_attempts",
-                "all_clients_retry_timeout",
-                "view_ack_collection_timeout",
-                "max_bundling_time",
-                "agree_timeout",
-                "max_early",
-            ):
-                if getattr(self, name) < 0:
-                    raise ConfigError(f"{name} must be >= 0, got {getattr(self, name)}")
+            self._above(0, "join_timeout", "leave_timeout", "merge_timeout")
+            self._at_least(0, "max_join_attempts", "all_clients_retry_timeout", "agree_timeout")
+            self._at_least(0, "view_ack_collection_timeout", "max_bundling_time", "max_early")
+            self._at_least(1, "max_waiting")
 
     config: Config
 

@@ -78,19 +78,15 @@ class MERGE3(Protocol):
         ignored: ClassVar[frozenset[str]] = frozenset({"only_coords_run_consistency_checker"})
 
         def __post_init__(self) -> None:
-            if self.min_interval <= 0:
-                raise ConfigError(f"min_interval must be > 0, got {self.min_interval}")
-            if self.max_interval <= self.min_interval:
+            self._above(0, "min_interval", "speak_up_time")
+            self._at_least(0, "check_interval")
+            self._at_least(1, "max_announcements")
+            self._at_least(2, "max_participants_in_merge")
+            if not self.max_interval > self.min_interval:
                 raise ConfigError(
                     "max_interval must be > min_interval, "
                     f"got {self.max_interval} and {self.min_interval}"
                 )
-            if self.check_interval < 0:
-                raise ConfigError(f"check_interval must be >= 0, got {self.check_interval}")
-            if self.speak_up_time <= 0:
-                raise ConfigError(f"speak_up_time must be > 0, got {self.speak_up_time}")
-            if self.max_participants_in_merge < 2:
-                raise ConfigError("max_participants_in_merge must be >= 2")
 
     config: Config
 

@@ -64,10 +64,9 @@ class MPING(Discovery):
                     f'mcast_addr must be a multicast address such as 232.5.6.7, got "'
                     f'{self.mcast_addr}"'
                 )
-            if not 1 <= self.mcast_port <= 65535:
-                raise ConfigError(f"mcast_port must be within 1..65535, got {self.mcast_port}")
-            if not 0 <= self.ip_ttl <= 255:
-                raise ConfigError(f"ip_ttl must be within 0..255, got {self.ip_ttl}")
+            self._within(1, 65535, "mcast_port")
+            self._within(0, 255, "ip_ttl")
+            self._at_least(0, "recv_buf_size")
 
     config: Config
 

@@ -37,7 +37,6 @@ from typing import Any, ClassVar, Final
 from jgroups_py.address import Address
 from jgroups_py.batch import Batch
 from jgroups_py.config import Bytes, Seconds
-from jgroups_py.errors import ConfigError
 from jgroups_py.events import (
     Event,
     Fetch,
@@ -136,19 +135,11 @@ class NAKACK2(Protocol):
         }
 
         def __post_init__(self) -> None:
-            if self.xmit_interval <= 0:
-                raise ConfigError(f"xmit_interval must be > 0, got {self.xmit_interval}")
-            if self.xmit_delay < 0:
-                raise ConfigError(f"xmit_delay must be >= 0, got {self.xmit_delay}")
-            for name in (
-                "max_xmit_req_size",
-                "max_window",
-                "max_window_bytes",
-                "max_unstable",
-                "max_xmit_bytes",
-            ):
-                if getattr(self, name) < 1:
-                    raise ConfigError(f"{name} must be >= 1, got {getattr(self, name)}")
+            self._above(0, "xmit_interval")
+            self._at_least(1, "max_xmit_req_size", "max_xmit_bytes")
+            self._at_least(1, "max_window", "max_window_bytes", "max_unstable")
+            self._at_least(0, "xmit_delay", "ask_others_after", "resend_last_seqno_max_count")
+            self._at_least(0, "max_buffered_before_join", "max_departed", "departed_remembered")
 
     config: Config
 

@@ -82,12 +82,11 @@ class RelayConfig(Protocol.Config):
     def __post_init__(self) -> None:
         if not self.site or self.site == ALL:
             raise ConfigError(f'site must be a name other than "{ALL}"')
-        for name in ("buffering_members", "max_messages", "max_bytes", "chunk_bytes"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"{name} must be >= 1, got {getattr(self, name)}")
-        for name in ("ack_interval", "retry_interval", "ack_every"):
-            if getattr(self, name) <= 0:
-                raise ConfigError(f"{name} must be > 0, got {getattr(self, name)}")
+        self._at_least(1, "buffering_members", "max_messages", "max_bytes", "max_origins")
+        self._at_least(1, "chunk_bytes", "fetch_bytes", "post_bytes", "block_credits", "ack_every")
+        self._at_least(0, "max_age", "max_spill", "join_queue")
+        self._at_least(0, "leave_timeout", "gap_wait", "cut_off_wait")
+        self._above(0, "ack_interval", "retry_interval")
         pairs(self.bridge_attributes, "bridge_attributes")
         pairs(self.bridge_properties, "bridge_properties")
 

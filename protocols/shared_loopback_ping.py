@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from jgroups_py.config import Seconds
-from jgroups_py.errors import ConfigError
 from jgroups_py.events import FindMembers
 from jgroups_py.headers import PROTOCOL_IDS
 from jgroups_py.protocols.ping import PING
@@ -35,8 +34,7 @@ class SHARED_LOOPBACK_PING(PING):
 
         def __post_init__(self) -> None:
             super().__post_init__()
-            if self.wait <= 0:
-                raise ConfigError(f"wait must be > 0, got {self.wait}")
+            self._above(0, "wait")
 
     config: Config
 

@@ -62,10 +62,7 @@ class STABLE(Protocol):
         )
 
         def __post_init__(self) -> None:
-            if self.desired_avg_gossip < 0:
-                raise ConfigError(f"desired_avg_gossip must be >= 0, got {self.desired_avg_gossip}")
-            if self.max_bytes < 0:
-                raise ConfigError(f"max_bytes must be >= 0, got {self.max_bytes}")
+            self._at_least(0, "desired_avg_gossip", "max_bytes")
             if self.desired_avg_gossip == 0 and self.max_bytes == 0:
                 raise ConfigError("max_bytes must be > 0 when desired_avg_gossip is 0")
 

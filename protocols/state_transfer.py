@@ -49,7 +49,7 @@ from typing import Final
 from jgroups_py.address import UUID, Address
 from jgroups_py.batch import Batch
 from jgroups_py.config import Bytes, Seconds
-from jgroups_py.errors import ConfigError, RemoteProtocolError
+from jgroups_py.errors import RemoteProtocolError
 from jgroups_py.events import (
     Attribute,
     Connect,
@@ -133,12 +133,8 @@ class STATE_TRANSFER(Protocol):
         """How many providers are tried, if none was named."""
 
         def __post_init__(self) -> None:
-            for name in ("join_state_timeout", "catch_up_timeout"):
-                if getattr(self, name) <= 0:
-                    raise ConfigError(f"{name} must be > 0, got {getattr(self, name)}")
-            for name in ("max_requests", "max_held_bytes", "max_providers"):
-                if getattr(self, name) < 1:
-                    raise ConfigError(f"{name} must be >= 1, got {getattr(self, name)}")
+            self._above(0, "join_state_timeout", "catch_up_timeout")
+            self._at_least(1, "max_requests", "max_held_bytes", "max_providers")
 
     config: Config
 

@@ -103,18 +103,14 @@ class TCP(TP):
 
         def __post_init__(self) -> None:
             super().__post_init__()
-            for name in ("sock_conn_timeout", "peer_addr_read_timeout", "write_timeout"):
-                if getattr(self, name) <= 0:
-                    raise ConfigError(f"{name} must be > 0, got {getattr(self, name)}")
-            for name in ("max_length", "max_send_queue"):
-                if getattr(self, name) < 100_000:
-                    raise ConfigError(f"{name} must be >= 100000, got {getattr(self, name)}")
+            self._above(0, "sock_conn_timeout", "peer_addr_read_timeout", "write_timeout")
+            self._at_least(0, "reconnect_interval", "recv_buf_size", "send_buf_size")
+            self._at_least(100_000, "max_length", "max_send_queue")
+            self._at_least(1, "max_connections")
             if self.max_incomplete < self.max_length + 4:
                 raise ConfigError(
                     f"max_incomplete must be above max_length + 4, got {self.max_incomplete}"
                 )
-            if self.max_connections < 1:
-                raise ConfigError(f"max_connections must be >= 1, got {self.max_connections}")
 
     config: Config
 

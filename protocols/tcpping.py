@@ -18,7 +18,6 @@ from dataclasses import dataclass, replace
 from jgroups_py.address import IpAddress, is_numeric_host
 from jgroups_py.batch import Batch
 from jgroups_py.config import HostPorts
-from jgroups_py.errors import ConfigError
 from jgroups_py.events import Event, FindMembers, Unreachable
 from jgroups_py.headers import PROTOCOL_IDS
 from jgroups_py.protocols.discovery import Discovery
@@ -42,10 +41,7 @@ class TCPPING(Discovery):
 
         def __post_init__(self) -> None:
             super().__post_init__()
-            if self.port_range < 0:
-                raise ConfigError(f"port_range must be >= 0, got {self.port_range}")
-            if self.max_dynamic_hosts < 0:
-                raise ConfigError(f"max_dynamic_hosts must be >= 0, got {self.max_dynamic_hosts}")
+            self._at_least(0, "port_range", "max_dynamic_hosts")
 
     config: Config
 

@@ -160,14 +160,14 @@ class TP(Protocol):
 
         def __post_init__(self) -> None:
             _check_version(self.version)
-            if not 0 <= self.bind_port <= 65535:
-                raise ConfigError(f"bind_port must be within 0..65535, got {self.bind_port}")
-            if self.port_range < 0:
-                raise ConfigError(f"port_range must be >= 0, got {self.port_range}")
+            self._within(0, 65535, "bind_port", "external_port")
+            self._at_least(0, "port_range", "logical_addr_cache_expiration")
+            self._at_least(1, "logical_addr_cache_max_size")
+            self._at_least(0, "who_has_cache_timeout")
+            self._above(0, "find_physical_interval")
+            self._at_least(0, "max_pending_members", "max_pending_bytes", "max_version_changes")
             if self.bundler_max_size < 100:
                 raise ConfigError(f"bundler.max_size must be >= 100, got {self.bundler_max_size}")
-            if self.logical_addr_cache_max_size < 1:
-                raise ConfigError("logical_addr_cache_max_size must be >= 1")
 
     config: Config
 

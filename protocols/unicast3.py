@@ -32,7 +32,6 @@ from typing import ClassVar, Final
 from jgroups_py.address import Address, IpAddress
 from jgroups_py.batch import Batch
 from jgroups_py.config import Bytes, Seconds
-from jgroups_py.errors import ConfigError
 from jgroups_py.events import Event, FlowBlocked, FlowOpened, ViewChange
 from jgroups_py.headers import PROTOCOL_IDS, UnicastHeader3, UnicastType
 from jgroups_py.message import Flag, MessageType
@@ -156,21 +155,12 @@ class UNICAST3(Protocol):
         )
 
         def __post_init__(self) -> None:
-            if self.xmit_interval <= 0:
-                raise ConfigError(f"xmit_interval must be > 0, got {self.xmit_interval}")
-            if self.xmit_delay < 0:
-                raise ConfigError(f"xmit_delay must be >= 0, got {self.xmit_delay}")
-            for name in (
-                "ack_threshold",
-                "max_xmit_req_size",
-                "max_window",
-                "max_window_bytes",
-                "max_unacked",
-                "max_xmit_bytes",
-                "max_strangers",
-            ):
-                if getattr(self, name) < 1:
-                    raise ConfigError(f"{name} must be >= 1, got {getattr(self, name)}")
+            self._above(0, "xmit_interval")
+            self._at_least(1, "ack_threshold", "max_xmit_req_size", "max_xmit_bytes")
+            self._at_least(1, "max_window", "max_window_bytes", "max_unacked", "max_strangers")
+            self._at_least(0, "xmit_delay", "sync_min_interval", "max_retransmit_time")
+            self._at_least(0, "conn_expiry_timeout", "conn_close_timeout", "departed_remembered")
+            self._at_least(0, "max_cached")
 
     config: Config
 

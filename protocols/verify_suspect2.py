@@ -32,7 +32,6 @@ from typing import ClassVar
 from jgroups_py.address import Address
 from jgroups_py.batch import Batch
 from jgroups_py.config import Seconds
-from jgroups_py.errors import ConfigError
 from jgroups_py.events import Event, Lag, Suspect, Unsuspect, ViewChange
 from jgroups_py.headers import PROTOCOL_IDS, VerifyHeader2, VerifyType
 from jgroups_py.machine import Timer
@@ -59,14 +58,9 @@ class VERIFY_SUSPECT2(Protocol):
         ignored: ClassVar[frozenset[str]] = frozenset({"use_icmp", "use_mcast_rsps", "bind_addr"})
 
         def __post_init__(self) -> None:
-            if self.timeout <= 0:
-                raise ConfigError(f"timeout must be > 0, got {self.timeout}")
-            if self.window < 0:
-                raise ConfigError(f"window must be >= 0, got {self.window}")
-            if not 1 <= self.num_msgs <= 100:
-                raise ConfigError(f"num_msgs must be within 1..100, got {self.num_msgs}")
-            if self.gone_timeout <= 0:
-                raise ConfigError(f"gone_timeout must be > 0, got {self.gone_timeout}")
+            self._above(0, "timeout", "gone_timeout")
+            self._at_least(0, "window")
+            self._within(1, 100, "num_msgs")
 
     config: Config
 
