@@ -362,3 +362,26 @@ def test_announcements_are_bounded() -> None:
 def test_impossible_settings_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match=next(iter(wrong))):
         MERGE3(**wrong)
+
+
+def test_what_is_announced_before_the_first_view_waits_for_the_next_time() -> None:
+    fake = FakeStack(
+        MERGE3(min_interval=1.0, max_interval=10.0),
+        address=A,
+        answers={HasMulticast: True, GetPhysical: HERE},
+    )
+    fake.up(info(C, OTHER))
+    fake.event_down(ViewChange(OWN, None))
+    fake.advance(5.0)
+    assert sent(fake, MergeType.VIEW_REQ) == []
+    fake.up(info(C, OTHER))
+    fake.advance(20.0)
+    assert C in sent(fake, MergeType.VIEW_REQ)
+
+
+def test_announcements_that_go_on_do_not_put_the_look_at_them_off() -> None:
+    fake = stack(check_interval=2.0)
+    for _ in range(3):
+        fake.up(info(C, OTHER))
+        fake.advance(1.0)
+    assert C in sent(fake, MergeType.VIEW_REQ)

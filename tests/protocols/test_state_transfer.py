@@ -435,6 +435,34 @@ def test_one_transfer_at_a_time() -> None:
     assert failed.provider == C and "another transfer" in failed.problem
 
 
+@pytest.mark.parametrize(
+    ("provider", "problem"),
+    [(None, "not in the group"), (C, "not in the group")],
+)
+def test_without_a_view_there_is_nobody_to_ask(provider: Any, problem: str) -> None:
+    fake = FakeStack(STATE_TRANSFER(), address=A)
+    fake.event_down(GetState(provider, 2.0))
+    (failed,) = fake.take_up_events()
+    assert (failed.provider, problem in failed.problem) == (provider, True)
+    assert fake.take_down() == []
+
+
+@pytest.mark.parametrize(
+    ("members", "provider", "problem"),
+    [
+        ((B, C, A), D, "not in the group"),
+        ((B, C, A), A, "nobody else to ask"),
+        ((A,), None, "nobody else to ask"),
+    ],
+)
+def test_who_cannot_be_asked_is_said_at_once(members: Any, provider: Any, problem: str) -> None:
+    fake = stack(*members)
+    fake.event_down(GetState(provider, 2.0))
+    (failed,) = fake.take_up_events()
+    assert (failed.provider, problem in failed.problem) == (provider, True)
+    assert sent(fake) == []
+
+
 def test_what_is_held_back_is_bounded() -> None:
     fake = stack(connect=True, max_held_bytes=1000, max_providers=1)
     for seqno in range(1, 20):

@@ -17,8 +17,10 @@ from jgroups_py.events import (
     FlowBlocked,
     FlowOpened,
 )
+from jgroups_py.headers import FragHeader, RelayHeader, RelayType
 from jgroups_py.message import Flag, MessageType, Transient
 from jgroups_py.protocols.relay import RELAY
+from jgroups_py.protocols.relay_wire import ID, SOURCE_ID, Kind
 
 TRACES = Path(__file__).parent.parent / "traces"
 
@@ -575,6 +577,21 @@ def test_a_leave_that_is_not_acknowledged_in_time_says_so() -> None:
     assert got(net, "C", "W") == [[1, 2, 3]]
 
 
+def test_a_leave_does_not_wait_for_the_bridge_for_ever() -> None:
+    net = started(leave_timeout=2.0)
+    relay = net.members["E"]
+    (bridge,) = bridge_stacks(relay)
+    bridge.protocols[0].pass_event_up = lambda _event: None  # it never says that it has left
+    net.hold("bridge")
+    net.send("C", 3)
+    net.deliver()
+    relay.stack.disconnect()
+    net.settle(3)
+    assert told(relay, "leave_timeout") and not relay.wants_to_leave
+    net.settle(2)
+    assert relay.wants_to_leave
+
+
 def test_a_site_that_is_given_up_no_longer_holds_messages_back() -> None:
     net = Net(NYC="ED", SFO="TS", LON="XY")
     net.settle(3)
@@ -670,3 +687,54 @@ def test_r15_the_walkthrough_of_the_seed() -> None:
     file = TRACES / "r15_walkthrough.txt"
     text = "\n".join(lines) + "\n"
     assert file.read_text().split("----\n", 1)[1] == text
+
+
+def test_a_relay_that_asks_again_is_told_again_what_is_acknowledged() -> None:
+    """Its own session is a new one, ours has stayed."""
+    net = started()
+    net.send("C", 3)
+    net.settle(5)
+    origin = bytes(net.members["C"].id)
+    relay = net.members["E"].relay
+    relay.machine.enter()
+    relay.bridge.restart()
+    relay.machine.leave()
+    (session,) = relay.bridge.sessions.values()
+    assert session.acked == {}
+    net.settle(5)
+    assert session.acked[origin] == 3
+    net.at_rest()
+
+
+def test_of_a_run_that_reaches_back_only_what_is_new_is_delivered() -> None:
+    net = started()
+    member, home = net.members["W"], net.members["E"]
+    net.send("C", 3)
+    net.settle(5)
+    origin, relay = net.members["C"].id, net.members["T"].id
+    net.send("C", 2)
+    headers = {
+        ID: FragHeader(3, Kind.RELAYED, home.relay.state.epoch[0]),
+        SOURCE_ID: RelayHeader(RelayType.DATA, original_sender=home.relay.source(bytes(origin))),
+    }
+    run = [f"C#{n}".encode() for n in (3, 4, 5)]
+    member.bottom.pass_up(Batch(None, run, headers, relay))
+    assert member.got["C"] == [1, 2, 3, 4, 5]
+    assert member.relay.duplicates_dropped == 1
+    net.settle()
+    net.at_rest()
+
+
+@pytest.mark.parametrize(("wanted", "comes"), [("wq", [1]), ("qw", [2]), ("wqw", [1, 3])])
+def test_of_an_own_run_only_what_is_wanted_back_comes(wanted: str, comes: list[int]) -> None:
+    """Messages of several sends came back as one run."""
+    net = started()
+    sender = net.members["C"]
+    net.hold("mc", dst="C")
+    for way in wanted:
+        net.send("C", transient=Transient.DONT_LOOPBACK if way == "q" else 0)
+    first = sender.log[0]
+    payloads = [batch.payloads[0] for batch in sender.log]
+    sender.bottom.pass_up(Batch(None, payloads, first.headers, sender.id))
+    assert [len(batch) for batch in sender.batches] == [1] * len(comes)
+    assert sender.got["C"] == comes

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from msgspec.structs import replace
 from relay_harness import five_and_five as started
+from relay_harness import told
 
+from jgroups_py.address import UUID
 from jgroups_py.batch import Batch
 from jgroups_py.events import (
     Connect,
@@ -119,3 +123,40 @@ def test_a_joiner_whose_state_does_not_come_begins_at_its_view() -> None:
     assert joiner.got["C"] == [3, 4]
     net.settle()
     net.at_rest()
+
+
+def test_a_state_without_digests_leaves_the_joiner_where_its_view_began() -> None:
+    """Its provider is one of ours and said nothing of RELAY; all it held back has come by then."""
+    net = started()
+    net.send("C", 2)
+    net.settle(2)
+    joiner = net.join("J", "SFO")
+    joiner.relay.event_down(Connect("SFO", with_state=True))
+    net.settle(1)
+    net.send("C", 2)
+    net.settle(2)
+    assert joiner.got == {}
+    joiner.machine.enter()
+    joiner.bottom.pass_event_up(StateReceived(net.members["S"].id, b"a state"))
+    joiner.machine.leave()
+    assert len(told(joiner, "state without digests")) == 1
+    assert joiner.got["C"] == [3, 4]
+
+
+def test_only_members_of_ours_are_told_the_digests_of_a_state() -> None:
+    net = started()
+    provider = net.members["S"]
+    java, ours = UUID(bytes(range(16))), net.members["W"].id
+    asked: list[Any] = []
+    provider.bottom.down = lambda batch: asked.append(batch.dest)  # type: ignore[method-assign]
+    provider.relay.pass_down = provider.bottom.down
+    for requester in (java, ours):
+        provider.bottom.pass_event_up(StateRequested(requester, 1))
+    assert asked == [ours]
+
+
+def test_a_joiner_that_is_a_holder_collects_as_soon_as_it_knows_where_it_begins() -> None:
+    net = started(sfo="T", buffering_members=2)
+    joiner = net.join("J", "SFO")
+    net.deliver()  # no time passes: nothing is asked again
+    assert joiner.relay.is_holder and joiner.relay.holding.complete

@@ -192,6 +192,16 @@ def test_a_unicast_may_name_a_physical_address() -> None:
     assert isinstance(out, SendTo) and out.dest == THERE
 
 
+def test_where_it_is_itself_it_is_not_told_by_others() -> None:
+    stack, udp = opened(logical_addr_cache_max_size=1)
+    for member in (B, A, IpAddress(*HERE)):
+        stack.event_down(PhysicalAddress(member, IpAddress(*THERE)))
+    assert udp.dropped_address_table_full == 0
+    stack.down(run(B, b"hi"))
+    (out,) = stack.take_outgoing()
+    assert isinstance(out, SendTo) and out.dest == THERE
+
+
 def test_unicasts_to_an_unknown_member_wait_until_it_is_found() -> None:
     stack, udp = opened()
     stack.down(run(B, b"one"))

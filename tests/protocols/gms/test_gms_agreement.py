@@ -10,12 +10,18 @@ from gms_rounds import cannot_fetch, rounds
 
 from jgroups_py.address import UUID
 from jgroups_py.batch import Batch
+from jgroups_py.errors import RemoteProtocolError
 from jgroups_py.events import Fetched, Freeze, GetDigest
 from jgroups_py.headers import FragHeader
 from jgroups_py.protocols.gms_agree_wire import (
     AGREE_ID,
+    MAX_VIEW_ID,
     Goals,
     Kind,
+    encode_goals,
+    encode_report,
+    read_fetch,
+    read_report,
 )
 from jgroups_py.view import Digest
 from jgroups_py.wire import decode_whole
@@ -401,6 +407,16 @@ def test_fetched_without_a_round_is_ignored(net: Any) -> None:
     b.fake.event_up(Fetched())
     net.run(0.1)
     assert rounds(net) == []
+
+
+@pytest.mark.parametrize("number", [-1, MAX_VIEW_ID + 1])
+def test_a_view_number_that_cannot_be_is_refused(number: int) -> None:
+    report = encode_report(number, Digest({}))
+    with pytest.raises(RemoteProtocolError, match=f"view id {number}"):
+        decode_whole(read_report, report)
+    goals = encode_goals(number, (), {})
+    with pytest.raises(RemoteProtocolError, match=f"view id {number}"):
+        decode_whole(read_fetch, goals)
 
 
 def test_goals_are_read_as_they_were_written() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from gms_rounds import rounds
 
 from jgroups_py.address import UUID, IpAddress
 from jgroups_py.batch import Batch
@@ -26,6 +27,7 @@ from jgroups_py.events import (
 from jgroups_py.headers import GmsHeader, GmsType
 from jgroups_py.message import Flag, MessageType
 from jgroups_py.protocols.gms import GMS
+from jgroups_py.protocols.gms_agree_wire import Kind
 from jgroups_py.sim.checkers_tables import named_in
 from jgroups_py.structures import (
     read_join_rsp,
@@ -243,6 +245,20 @@ def test_what_members_say_before_the_first_view_comes_after_it() -> None:
     fake.up(message(B, GmsType.JOIN_RSP, encode_whole(write_join_rsp, answer)))
     assert fake.take_up() == [early]
     assert fake.stack.ask(GetView()).id == 8
+
+
+def test_what_comes_before_the_first_view_is_bounded() -> None:
+    fake = FakeStack(GMS(max_early=2), address=A)
+    fake.event_down(Connect("test"))
+    fake.event_up(READY)
+    fake.event_up(MembersFound("GMS", (found(B, coordinator=True),)))
+    early = [Batch(A, (b"1", b"2"), {}, C) for _ in range(3)]
+    for batch in early:
+        fake.up(batch)
+    assert fake.protocol.statistics()["early_dropped"] == 2
+    answer = JoinRsp(View(ViewId(B, 7), (B, C, A)), Digest({m: (0, 0) for m in (A, B, C)}))
+    fake.up(message(B, GmsType.JOIN_RSP, encode_whole(write_join_rsp, answer)))
+    assert fake.take_up() == early[:2]
 
 
 def test_two_that_start_at_once_make_one_group(net: Any) -> None:
@@ -577,6 +593,18 @@ def test_a_view_without_us_is_ignored_and_we_do_not_act() -> None:
     assert fake.take_up_events() == [] and fake.stack.ask(GetView()).id == 5
     assert kinds(fake) == []
     assert fake.protocol.excluding == view  # type: ignore[attr-defined]
+
+
+def test_who_is_excluded_in_the_middle_of_its_round_lets_those_go_whom_it_asked(net: Any) -> None:
+    a, b, _c = net.group("ABC")
+    b.deaf = True  # A's round waits for it
+    net.suspect("A", "C")
+    net.pump()
+    assert ("A", "B", Kind.FREEZE) in rounds(net)
+    view = View(ViewId(b.address, a.gms.view.id + 1), (b.address,))
+    a.fake.up(message(b.address, GmsType.VIEW, encode_whole(write_view_digest, ViewDigest(view))))
+    net.pump()
+    assert ("A", "B", Kind.THAW) in rounds(net)
 
 
 def test_a_coordinator_that_was_excluded_lets_nobody_in(net: Any) -> None:
