@@ -3,9 +3,11 @@
     python tests/mutants/run_mutants.py                        all of the catalogue
     python tests/mutants/run_mutants.py --area relay --only relay-next-only
     python tests/mutants/run_mutants.py --time 60 --pick KEY   as many as fit, chosen by KEY
+    python tests/mutants/run_mutants.py --random 100 --seed 7  changes at random places, no catalogue
 
 Exit 0: at least 95 % are found and every survivor is explained in the catalogue; 1: not so; 2: it
 could not be run: wrong usage, a mutant that does not fit the source, checks that fail without one.
+Of random changes what survives is listed, for somebody to look at, and the exit is 0.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ from pathlib import Path
 from mutant import BadCatalogue, Mutant, load
 from mutant_bench import Bench, Known, NotGreen, Result
 from mutant_report import as_json, problems_of, write_table
+from random_mutants import drawn
 
 Say = Callable[[str], None]
 
@@ -33,7 +36,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     try:
         catalogue = load()
-        chosen = choose(catalogue, options.area, options.only, options.pick)
+        if options.random:
+            chosen = drawn(catalogue, options.area, options.random, options.seed)
+        else:
+            chosen = choose(catalogue, options.area, options.only, options.pick)
     except BadCatalogue as problem:
         return _cannot(str(problem))
     if options.list:
@@ -51,12 +57,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.json:
         options.json.parent.mkdir(parents=True, exist_ok=True)
         options.json.write_text(json.dumps(as_json(results, wall), indent=1) + "\n", "utf-8")
+    found = sum(result.found for result in results)
+    if options.random:
+        for result in results:
+            if not result.found:
+                print(f"survives: {result.mutant.name}  {result.mutant.fault}")
+        print(f"{found} of {len(results)} random changes found, {wall:.0f} s (seed {options.seed})")
+        return 0
     if options.table:
         write_table(options.table, catalogue, results)
     problems = problems_of(results)
     for line in problems:
         print(line)
-    found = sum(result.found for result in results)
     print(
         f"{found} of {len(results)} mutants found, {wall:.0f} s: {'FAIL' if problems else 'PASS'}"
     )
@@ -170,6 +182,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--workers", type=_positive, default=2, help="at the same time (2)")
     parser.add_argument("--time", type=float, metavar="SECONDS", help="begin none after that")
     parser.add_argument("--pick", default="", metavar="KEY", help="in an order that KEY decides")
+    parser.add_argument("--random", type=_positive, metavar="N", help="N changes at random places")
+    parser.add_argument("--seed", type=int, default=1, help="which ones (1)")
     parser.add_argument("--json", type=Path, metavar="OUT", help="the result")
     parser.add_argument(
         "--table",

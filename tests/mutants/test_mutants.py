@@ -12,6 +12,7 @@ import pytest
 from mutant import ROOT, BadCatalogue, Mutant, load
 from mutant_bench import Bench, Known, NotGreen, Result
 from mutant_report import as_json, problems_of, rows_of, write_table
+from random_mutants import drawn, places
 from run_mutants import choose, line_of, main
 
 CATALOGUE = load()
@@ -47,6 +48,44 @@ def test_every_check_names_tests_or_a_drill_that_exist() -> None:
         assert words[0] == "jgroups-py" or words[0].startswith("tests/"), check
         for file in files:
             assert (ROOT / file).exists(), check
+
+
+def test_random_changes_fit_the_source_and_are_the_same_for_the_same_seed() -> None:
+    some = drawn(CATALOGUE, [], 100, 1)
+    assert some == drawn(CATALOGUE, [], 100, 1) != drawn(CATALOGUE, [], 100, 2)
+    assert len({mutant.file for mutant in some}) > 40
+    for mutant in some:
+        text = (ROOT / mutant.file).read_text(encoding="utf-8")
+        assert mutant.applied_to(text) != text
+    assert {mutant.area for mutant in drawn(CATALOGUE, ["relay"], 20, 1)} == {"relay"}
+
+
+def test_what_random_changes_change() -> None:
+    text = """
+class A:
+    def f(self, a, b):
+        if a < b and not b:
+            self.n = min(a, b + 1)
+            self.g(a)
+            self.trace("told")
+        assert a == b
+
+    def check(self):
+        assert self.n or self.g(1)
+"""
+    found = {text[a:b]: new for _, (a, b, new, _) in places(text)}
+    assert found == {
+        " < ": " <= ",
+        "a < b": "True",
+        "not b": "True",
+        "not ": "",
+        "a < b and not b": "False",
+        "self.n = min(a, b + 1)": "pass",
+        "min": "max",
+        " + 1": "",
+        "self.g(a)": "pass",
+    }
+    assert {inside for inside, _ in places(text)} == {"A.f"}
 
 
 def test_there_are_mutants_of_every_protocol_with_behaviour() -> None:

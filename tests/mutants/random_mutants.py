@@ -1,0 +1,211 @@
+"""Mutants that nobody thought of: small changes at random places of the files that the catalogue knows.
+
+Comparisons are widened, conditions taken for true or false, operands, calls and assignments left out. Many a
+change is none that anybody could notice, so what survives is to be looked at, not counted.
+"""
+
+from __future__ import annotations
+
+import ast
+import itertools
+import random
+import re
+from collections import Counter
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Final
+
+from mutant import ROOT, BadCatalogue, Mutant
+
+_OTHER: Final[dict[type[ast.cmpop], tuple[str, str]]] = {
+    ast.Lt: ("<", "<="),
+    ast.LtE: ("<=", "<"),
+    ast.Gt: (">", ">="),
+    ast.GtE: (">=", ">"),
+    ast.Eq: ("==", "!="),
+    ast.NotEq: ("!=", "=="),
+    ast.In: ("in", "not in"),
+    ast.NotIn: ("not in", "in"),
+    ast.Is: ("is", "is not"),
+    ast.IsNot: ("is not", "is"),
+}
+_ONLY_TOLD: Final = re.compile(
+    r"trace\(|log\.|self\.(bad|dropped|num_|\w*_(sent|received|dropped))"
+)
+"""What goes to logs and counters alone; tests of messages need not see it."""
+_LEFT_OUT: Final = ("check", "statistics", "start", "__init__", "__repr__", "__str__")
+"""Functions: what they do is said elsewhere, or they only prepare tables."""
+Change = tuple[int, int, str, str]
+"""From, to (characters of the file), what stands there then, what is done."""
+
+
+def drawn(catalogue: Sequence[Mutant], areas: Sequence[str], count: int, seed: int) -> list[Mutant]:
+    """``count`` changes, each place equally likely; the same for the same seed and sources.
+
+    A change is looked for by the checks that the catalogue names for most faults of its file. ``areas``: only
+    of these; empty: of all.
+    """
+    checks = _checks_of(catalogue)
+    every = [
+        (file, inside, change)
+        for file, (area, _) in sorted(checks.items())
+        if not areas or area in areas
+        for inside, change in places(_text_of(file))
+    ]
+    random.Random(seed).shuffle(every)
+    fitting = (m for where in every if (m := _mutant_of(*where, *checks[where[0]])) is not None)
+    return list(itertools.islice(fitting, count))
+
+
+def _text_of(file: str) -> str:
+    return (ROOT / file).read_text(encoding="utf-8")
+
+
+def _checks_of(catalogue: Sequence[Mutant]) -> dict[str, tuple[str, tuple[str, ...]]]:
+    """File -> the area most of its mutants are of, and that area's checks, the commonest first."""
+    areas: dict[str, Counter[str]] = {}
+    tests: dict[str, Counter[str]] = {}
+    for mutant in catalogue:
+        if mutant.file.endswith(".py") and (ROOT / mutant.file).exists():
+            areas.setdefault(mutant.file, Counter())[mutant.area] += 1
+            tests.setdefault(mutant.area, Counter()).update(mutant.found_by)
+    most = {file: counted.most_common(1)[0][0] for file, counted in areas.items()}
+    return {
+        file: (area, tuple(c for c, n in tests[area].most_common() if n > 1))
+        for file, area in most.items()
+    }
+
+
+def _mutant_of(
+    file: str, inside: str, change: Change, area: str, found_by: tuple[str, ...]
+) -> Mutant | None:
+    """None: the line stands there more than once, or it does not compile so."""
+    text = _text_of(file)
+    start, end, new, what = change
+    low, high = text.rfind("\n", 0, start) + 1, text.find("\n", end)
+    line = text.count("\n", 0, low) + 1
+    indent = " " * (len(text[low:]) - len(text[low:].lstrip(" ")))
+    low += len(indent)
+    old = text[low:high].replace("\n" + indent, "\n")
+    changed = (text[low:start] + new + text[end:high]).replace("\n" + indent, "\n")
+    mutant = Mutant(area, f"{file}:{line}", file, inside, old, changed, what, found_by)
+    try:
+        mutant.applied_to(text)
+    except BadCatalogue:
+        return None
+    return mutant
+
+
+@lru_cache(maxsize=256)
+def places(text: str) -> list[tuple[str, Change]]:
+    """(Class.function, change) for all that can be changed in a source; nothing where it is not ASCII."""
+    return _Places(text).found if text.isascii() else []  # columns of a syntax tree are bytes
+
+
+class _Places(ast.NodeVisitor):
+    def __init__(self, text: str) -> None:
+        self.found: list[tuple[str, Change]] = []
+        self._text = text
+        self._inside: list[str] = []
+        self._within = 0
+        self._lines = [0]
+        for line in text.splitlines(keepends=True):
+            self._lines.append(self._lines[-1] + len(line))
+        self.visit(ast.parse(text))
+
+    def _span(self, node: ast.expr | ast.stmt) -> tuple[int, int]:
+        assert node.end_lineno is not None and node.end_col_offset is not None
+        return (
+            self._lines[node.lineno - 1] + node.col_offset,
+            self._lines[node.end_lineno - 1] + node.end_col_offset,
+        )
+
+    def _part(self, node: ast.expr | ast.stmt) -> str:
+        start, end = self._span(node)
+        return " ".join(self._text[start:end].split())[:60]
+
+    def _note(self, start: int, end: int, new: str, what: str) -> None:
+        if self._within:
+            self.found.append((".".join(self._inside), (start, end, new, what)))
+
+    # --- where
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> None:
+        self._inside.append(node.name)
+        self.generic_visit(node)
+        self._inside.pop()
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
+        if node.name in _LEFT_OUT or self._within:
+            return
+        self._inside.append(node.name)
+        self._within += 1
+        for statement in node.body:
+            self.visit(statement)
+        self._within -= 1
+        self._inside.pop()
+
+    def visit_Assert(self, node: ast.Assert) -> None:
+        """Assertions are checks themselves."""
+
+    def visit_Raise(self, node: ast.Raise) -> None:
+        """What an error says is not looked at."""
+
+    # --- what
+
+    def visit_Compare(self, node: ast.Compare) -> None:
+        if len(node.ops) == 1:
+            old, new = _OTHER[type(node.ops[0])]
+            start, end = self._span(node.left)[1], self._span(node.comparators[0])[0]
+            between = self._text[start:end]
+            self._note(
+                start, end, between.replace(old, new, 1), f"{self._part(node)}: {old} is {new}"
+            )
+        self.generic_visit(node)
+
+    def visit_BoolOp(self, node: ast.BoolOp) -> None:
+        neutral = "True" if isinstance(node.op, ast.And) else "False"
+        for value in node.values:
+            self._note(*self._span(value), neutral, f"{self._part(value)}: is {neutral}")
+        self.generic_visit(node)
+
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> None:
+        if isinstance(node.op, ast.Not):
+            start = self._span(node)[0]
+            self._note(start, self._span(node.operand)[0], "", f"{self._part(node)}: without not")
+        self.generic_visit(node)
+
+    def visit_BinOp(self, node: ast.BinOp) -> None:
+        right = node.right
+        if isinstance(right, ast.Constant) and right.value == 1 and right.value is not True:
+            start, end = self._span(node.left)[1], self._span(node)[1]
+            self._note(start, end, "", f"{self._part(node)}: without the 1")
+        self.generic_visit(node)
+
+    def visit_Call(self, node: ast.Call) -> None:
+        if isinstance(node.func, ast.Name) and node.func.id in ("min", "max"):
+            other = "max" if node.func.id == "min" else "min"
+            self._note(*self._span(node.func), other, f"{self._part(node)}: {other}")
+        self.generic_visit(node)
+
+    def visit_If(self, node: ast.If) -> None:
+        for value in ("True", "False"):
+            self._note(*self._span(node.test), value, f"if {self._part(node.test)}: {value}")
+        self.generic_visit(node)
+
+    def _drop(self, node: ast.stmt) -> None:
+        if not _ONLY_TOLD.search(self._part(node)):
+            self._note(*self._span(node), "pass", f"{self._part(node)}: left out")
+        self.generic_visit(node)
+
+    def visit_Expr(self, node: ast.Expr) -> None:
+        if isinstance(node.value, ast.Call):
+            self._drop(node)
+
+    def visit_Assign(self, node: ast.Assign) -> None:
+        if isinstance(node.targets[0], ast.Attribute | ast.Subscript):
+            self._drop(node)
+        else:
+            self.generic_visit(node)
+
+    visit_AugAssign = visit_Delete = visit_Continue = visit_Break = _drop
