@@ -355,6 +355,7 @@ def test_r16_a_spilled_tail_is_replayed_from_the_file(tmp_path: Path) -> None:
     net.settle(1)
     status = net.members["E"].relay.status()
     assert (status.buffered_messages, status.spilled_messages) == (20, 16)
+    assert net.members["E"].relay.spilled == len(told(net.members["E"], "overflow")) > 0
     net.crash("E")
     net.settle(1)
     net.heal_wan("SFO")

@@ -153,10 +153,11 @@ def test_the_largest_packet_is_that_of_a_datagram() -> None:
 
 
 def test_an_own_multicast_comes_back_up_unserialised() -> None:
-    stack, _ = opened()
+    stack, udp = opened()
     batch = run(None, b"mine")
     stack.down(batch)
     (up,) = stack.take_up()
+    assert (udp.messages_received, udp.packets_received) == (1, 0)
     assert up.payloads == (b"mine",) and up.src == A and up.dest is None
 
 
