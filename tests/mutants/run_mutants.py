@@ -48,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     began = time.monotonic()
     try:
-        results = run(chosen, options.workers, options.time, _say)
+        results = run(chosen, options.workers, options.time, _say, not options.random)
     except (BadCatalogue, NotGreen) as problem:
         return _cannot(str(problem))
     except KeyboardInterrupt:
@@ -97,10 +97,16 @@ def choose(
     return chosen
 
 
-def run(mutants: Sequence[Mutant], workers: int, seconds: float | None, say: Say) -> list[Result]:
+def run(
+    mutants: Sequence[Mutant],
+    workers: int,
+    seconds: float | None,
+    say: Say,
+    fitted: bool = True,
+) -> list[Result]:
     """Looks for each, several at the same time; in the order of ``mutants``.
 
-    ``seconds``: none is begun after that. Raises what ``Bench.look_for`` raises.
+    ``seconds``: none is begun after that. ``fitted``: see ``Bench``. Raises what ``Bench.look_for`` raises.
     """
     todo: queue.SimpleQueue[int] = queue.SimpleQueue()
     for index in range(len(mutants)):
@@ -125,7 +131,7 @@ def run(mutants: Sequence[Mutant], workers: int, seconds: float | None, say: Say
 
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
         count = max(1, min(workers, len(mutants)))
-        benches = [Bench(_made(Path(folder) / str(n)), known) for n in range(count)]
+        benches = [Bench(_made(Path(folder) / str(n)), known, fitted) for n in range(count)]
         threads = [threading.Thread(target=work, args=(bench,)) for bench in benches]
         for thread in threads:
             thread.start()
