@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -415,6 +416,17 @@ def test_a_problem_of_the_provider_is_told() -> None:
     answer.src = C
     fake.up(answer)
     assert fake.take_up_events() == [StateFailed(C, "no disk", 0)]
+
+
+def test_a_state_that_is_no_bytes_is_counted_and_the_true_one_is_taken() -> None:
+    fake = stack()
+    fake.event_down(GetState(C, 2.0))
+    fake.up(replace(state(C, None, C=0), payloads=(5,)))
+    assert fake.protocol.statistics()["bad_messages"] == 1 and fake.take_up_events() == []
+    fake.up(state(C, b"right", C=0))
+    assert fake.take_up_events() == [StateReceived(C, b"right")]
+    counted = fake.protocol.statistics()
+    assert (counted["states_received"], counted["state_bytes_received"]) == (1, 5)
 
 
 def test_answers_of_others_and_late_ones_are_ignored() -> None:
