@@ -165,6 +165,8 @@ class RELAY(Protocol):
         self.unicasts_dropped = 0
         self.returned = 0
         self.queue_full = 0
+        self.posts_dropped = 0
+        """Posts for which there was no link, or no room."""
 
     def stop(self) -> None:
         for timer in (self._ticks, self._retry, self.leaving.timer, self.home.lost_timer):

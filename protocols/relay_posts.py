@@ -42,19 +42,17 @@ class Posts:
         self.relay = relay
         self.listener: PostListener | None = None
         self.links: dict[str, Address] = {}
-        self.dropped = 0
-        """Posts for which there was no link, or no room."""
 
     def send(self, site: str, payload: bytes) -> bool:
         """False: it is not sent."""
         peer = self.links.get(site)
         session = None if peer is None else self.relay.bridge.sessions.get(peer)
         if session is None:
-            self.dropped += 1
+            self.relay.posts_dropped += 1
             return False
         if session.blocked or session.posts:
             if session.post_bytes + len(payload) > self.relay.config.post_bytes:
-                self.dropped += 1
+                self.relay.posts_dropped += 1
                 return False
             session.posts.append(payload)
             session.post_bytes += len(payload)

@@ -416,6 +416,7 @@ def test_a_problem_of_the_provider_is_told() -> None:
     answer.src = C
     fake.up(answer)
     assert fake.take_up_events() == [StateFailed(C, "no disk", 0)]
+    assert fake.protocol.statistics()["states_failed"] == 1
 
 
 def test_a_state_that_is_no_bytes_is_counted_and_the_true_one_is_taken() -> None:
@@ -583,6 +584,7 @@ def test_requests_are_bounded() -> None:
         fake.up(message(member, StateType.STATE_REQ))
     assert len(fake.take_up_events()) == 2
     assert [(d, h.type) for d, h in sent(fake)] == [(D, StateType.STATE_EX)]
+    assert fake.protocol.statistics()["requests_refused"] == 1
     fake.up(message(B, StateType.STATE_REQ))
     assert len(fake.take_up_events()) == 1, "asking again takes no second place"
 

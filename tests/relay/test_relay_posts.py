@@ -65,6 +65,7 @@ async def test_posts_come_in_order_and_only_from_a_relay_that_has_a_link(
     async with open_site("NYC", "A") as a, open_site("NYC", "B") as b:
         told = hear(a)
         assert not post(a, b"nobody is there")
+        assert a.statistics().protocols["RELAY"]["posts_dropped"] == 1
         async with open_site("SFO", "S") as s:
             heard = hear(s)
             await trio.sleep(10)
@@ -109,6 +110,7 @@ async def test_what_waits_for_the_bridge_is_bounded(open_site: Any, autojump_clo
         payload = bytes(1_000_000)
         sent = [post(a, payload) for _ in range(20)]
         assert sent.count(False) > 5 and sent[:4] == [True] * 4
+        assert a.statistics().protocols["RELAY"]["posts_dropped"] == sent.count(False)
         await trio.sleep(10)
         assert len(heard.items) == 1 + sent.count(True)
         assert post(a, b"again")

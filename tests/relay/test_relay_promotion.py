@@ -30,12 +30,29 @@ def test_an_old_primary_that_returns_is_fenced_and_lists_its_tail() -> None:
     assert site == "SFO"
     assert [(t.origin, t.first, t.last) for t in tail] == [("C", 3, 5)]
     assert got(net, "C", "W") == [[1, 2]], "the tail is not relayed"
+    assert old.gaps == len(told(net.members["E"], "gap")) == 1
     assert got(net, "U", "A") == [[1, 2]]
     net.send("C")
     net.settle(2)
     assert got(net, "C", "W") == [[1, 2]]
     old.reconciled("SFO")
     assert not old.status().out_of_sync
+
+
+def test_what_is_under_way_from_the_old_primary_is_counted_and_told() -> None:
+    net = started()
+    net.settle(2)
+    net.hold("bridge", dst="T", src="E")
+    net.send("C", 3)
+    net.deliver()
+    net.members["T"].relay.promote()
+    net.deliver()
+    net.release()
+    net.settle(5)
+    assert net.members["T"].relay.fenced == 3
+    assert got(net, "C", "W") == [[]]
+    ((_, (tail,)),) = net.members["E"].relay.status().out_of_sync.items()
+    assert (tail.origin, tail.first, tail.last) == ("C", 1, 3)
 
 
 def test_of_two_sites_promoted_at_once_all_take_the_same() -> None:

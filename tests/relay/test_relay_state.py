@@ -160,3 +160,22 @@ def test_a_joiner_that_is_a_holder_collects_as_soon_as_it_knows_where_it_begins(
     joiner = net.join("J", "SFO")
     net.deliver()  # no time passes: nothing is asked again
     assert joiner.relay.is_holder and joiner.relay.holding.complete
+
+
+def test_what_waits_for_a_state_is_bounded_and_comes_again() -> None:
+    net = started(join_queue=3)
+    joiner = net.join("J", "SFO")
+    joiner.relay.event_down(Connect("SFO", with_state=True))
+    net.settle(1)
+    for _ in range(3):
+        net.send("C", 2)
+    net.settle(2)
+    queued, full = joiner.relay.joining.queued, joiner.relay.queue_full
+    assert queued <= 3 <= full, "what is dropped is asked for, and dropped again"
+    joiner.machine.enter()
+    joiner.bottom.pass_event_up(StateFailed(None, "nobody has one", 0))
+    joiner.machine.leave()
+    net.settle(5)
+    assert joiner.got["C"] == [1, 2, 3, 4, 5, 6]
+    assert joiner.relay.joining.queued == 0
+    net.at_rest()

@@ -193,6 +193,15 @@ def test_a_unicast_may_name_a_physical_address() -> None:
     assert isinstance(out, SendTo) and out.dest == THERE
 
 
+def test_what_is_sent_before_the_socket_is_open_is_counted() -> None:
+    udp = UDP()
+    stack = FakeStack(udp, address=A)
+    stack.event_down(Connect("test"))
+    stack.down(run(B, b"1", b"2"))
+    stack.take_outgoing()
+    assert udp.dropped_not_open == 2
+
+
 def test_where_it_is_itself_it_is_not_told_by_others() -> None:
     stack, udp = opened(logical_addr_cache_max_size=1)
     for member in (B, A, IpAddress(*HERE)):

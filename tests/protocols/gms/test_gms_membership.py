@@ -261,6 +261,20 @@ def test_what_comes_before_the_first_view_is_bounded() -> None:
     assert fake.take_up() == early[:2]
 
 
+def test_who_wants_to_join_is_bounded() -> None:
+    """The rest asks again."""
+    fake = joined(A, max_waiting=1)
+    for member in (B, C, B):
+        fake.up(message(member, GmsType.JOIN_REQ, member=member))
+    assert fake.protocol.statistics()["joins_dropped"] == 1
+    fake.advance(1.0)
+    assert fake.stack.ask(GetView()).members == (A, B)
+    fake.advance(5.0)
+    fake.up(message(C, GmsType.JOIN_REQ, member=C))
+    fake.advance(1.0)
+    assert fake.stack.ask(GetView()).members == (A, B, C)
+
+
 def test_two_that_start_at_once_make_one_group(net: Any) -> None:
     b, a = net.add("B", 2), net.add("A", 1)
     net.connect("B"), net.connect("A")
