@@ -50,8 +50,11 @@ async def test_send_many_keeps_the_order_and_cuts_large_lists(
         assert [payload for _, payload in got[1:]] == [*payloads, b"last"]
 
 
-async def test_many_sends_let_others_run(open_toy: Any, autojump_clock: Any) -> None:
-    async with open_toy(name="A", limits=ChannelLimits(turn_messages=10)) as a:
+@pytest.mark.parametrize("limits", [{"turn_messages": 10}, {"turn_bytes": 10}])
+async def test_many_sends_let_others_run(
+    limits: dict[str, int], open_toy: Any, autojump_clock: Any
+) -> None:
+    async with open_toy(name="A", limits=ChannelLimits(**limits)) as a:
         turns = 0
 
         async def count() -> None:

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from jgroups_py.errors import RemoteProtocolError
-from jgroups_py.wire import Reader
+from jgroups_py.errors import LocalProtocolError, RemoteProtocolError
+from jgroups_py.wire import Reader, Writer
 
 
 def test_it_reads_up_to_the_end_and_not_beyond() -> None:
@@ -40,3 +40,16 @@ def test_a_count_that_cannot_fit_is_refused_before_anything_is_made_for_it(count
     assert r.count(2, 2, "things") == 2
     with pytest.raises(RemoteProtocolError, match="things"):
         r.count(count, 2, "things")
+
+
+@pytest.mark.parametrize("kind", ["u8", "i8", "i16", "u16", "i32", "u32", "i64"])
+def test_numbers_that_do_not_fit_are_not_written(kind: str) -> None:
+    bits = int(kind[1:])
+    low, high = (0, 2**bits - 1) if kind[0] == "u" else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+    for value in (low, high):
+        writer = Writer()
+        getattr(writer, kind)(value)
+        assert getattr(Reader(writer.done()), kind)() == value
+    for value in (low - 1, high + 1):
+        with pytest.raises(LocalProtocolError):
+            getattr(Writer(), kind)(value)
