@@ -397,8 +397,12 @@ class RELAY(Protocol):
     def _covered(self, batch: Batch) -> None:
         """The state stands for this run; the other sites may need it from here."""
         header = batch.headers.get(ID)
-        if type(header) is FragHeader and header.index == Kind.DATA and batch.src is not None:
+        if type(header) is not FragHeader or batch.src is None:
+            return
+        if header.index == Kind.DATA:
             self._take(batch, header.id, header.id + len(batch) - 1)
+        elif header.index == Kind.CONTROL and isinstance(batch.src, UUID) and batch.src.is_ours:
+            self.control.covered(batch)
 
     def _up_wanted(self, batch: Batch, first: int, last: int) -> None:
         """An own run, without what the application does not want back."""

@@ -63,6 +63,24 @@ class Control:
             else:
                 self.on_record(src, record)
 
+    def covered(self, batch: Batch) -> None:
+        """Multicasts that a state stands for. What they say is in its digests, but that somebody here
+        is forgotten, and whether to wait."""
+        relay = self.relay
+        for payload in batch.payloads:
+            try:
+                record = decode_local(payload)
+            except RemoteProtocolError as error:
+                relay.refuse(batch.src, error)
+                continue
+            match record:
+                case Forget():
+                    relay.forgetting.on_forget(record)
+                case Block():
+                    relay.keeping.on_block(record.on)
+                case Begun(members=members):
+                    relay.joining.on_begun(members)
+
     def on_record(self, src: Address, record: Any) -> None:
         relay = self.relay
         if isinstance(record, MULTICASTS):

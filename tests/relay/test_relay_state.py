@@ -12,6 +12,7 @@ from jgroups_py.address import UUID
 from jgroups_py.batch import Batch
 from jgroups_py.events import (
     Connect,
+    Covered,
     GetState,
     StateFailed,
     StateReceived,
@@ -179,3 +180,55 @@ def test_what_waits_for_a_state_is_bounded_and_comes_again() -> None:
     assert joiner.got["C"] == [1, 2, 3, 4, 5, 6]
     assert joiner.relay.joining.queued == 0
     net.at_rest()
+
+
+def given_a_state(net: Any, name: str, provider: str) -> None:
+    """What ``name`` has not had by now is in the state that it gets."""
+    member, giver = net.members[name], net.members[provider]
+    giver.bottom.pass_event_up(StateRequested(member.id, 1))
+    net.deliver("uc")
+    member.machine.enter(net.now)
+    for sender in net.alive(member.site):
+        for batch in sender.log[member.positions.get(sender, 0) :]:
+            batch.src = sender.id
+            member.bottom.pass_event_up(Covered(batch))
+        member.positions[sender] = len(sender.log)
+    member.bottom.pass_event_up(StateReceived(giver.id, b"all of it"))
+    member.machine.leave()
+    net.release()
+
+
+def test_who_was_forgotten_while_a_state_was_awaited_is_forgotten() -> None:
+    """The relay said so in what the state stands for (all 15359)."""
+    net = started(gap_wait=2.0)
+    net.send("C", 3)
+    net.settle(2)
+    net.crash("C")
+    net.deliver()
+    member, gone = net.members["B"].relay, bytes(net.members["C"].id)
+    member.event_down(GetState(None, 1.0))
+    net.hold("mc", dst="B")
+    net.settle(20)
+    assert net.members["E"].relay.state.is_forgotten(gone)
+    assert gone in member.state.delivered and gone in member.home.gone_at
+    given_a_state(net, "B", "D")
+    net.settle(5)
+    assert gone not in member.state.delivered and gone not in member.home.gone_at
+    net.at_rest()
+
+
+def test_who_was_to_wait_goes_on_when_that_was_said_while_a_state_was_awaited() -> None:
+    net = started(overflow="block", max_messages=10, block_credits=1)
+    net.cut_wan("SFO")
+    net.settle(1)
+    net.send("C", 12)
+    net.settle(1)
+    member = net.members["B"].relay
+    assert member.keeping.blocked
+    member.event_down(GetState(None, 1.0))
+    net.hold("mc", dst="B")
+    net.heal_wan("SFO")
+    net.settle(20)
+    assert member.keeping.blocked and not net.members["D"].relay.keeping.blocked
+    given_a_state(net, "B", "D")
+    assert not member.keeping.blocked
