@@ -95,15 +95,20 @@ class Healer:
                 member.resume()  # it goes on leaving: nobody else will wake it up
 
     def _refill(self) -> list[Member]:
-        """Of each site that has fallen as a whole the first two members are started again."""
+        """Of each site that has fallen as a whole the first two members are started again; not who
+        says goodbye still, unless all of them do."""
         scene = self.scene
         started = []
-        for names in scene.cast.sites.values():
+        for site, names in scene.cast.sites.items():
             if not any(name in self.names for name in names):
-                for name in names[:2]:
-                    self.names.append(name)
+                if not scene.cast.dead(site):
+                    for member in scene.cast.newest(site):
+                        scene.note("crash while it leaves", member)
+                        member.crash()
+                for member in scene.cast.dead(site)[:2]:
+                    self.names.append(member.name)
                     scene.cast.core = dict.fromkeys(self.names)
-                    started.append(scene.restart(name))
+                    started.append(scene.restart(member.name))
         return [m for m in started if m is not None]
 
     def _break(self, keep: list[Member]) -> None:

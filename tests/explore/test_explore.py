@@ -10,7 +10,9 @@ import pytest
 
 from jgroups_py.errors import ConfigError
 from jgroups_py.explore.draw import PROFILES, Wanted, draw
+from jgroups_py.explore.heal import Healer
 from jgroups_py.explore.play import play, try_stack
+from jgroups_py.explore.scene import Scene
 from jgroups_py.explore.schedule import Schedule, from_json
 
 SMALL = Wanted(members=(2, 3))
@@ -216,3 +218,24 @@ def test_a_schedule_survives_its_file() -> None:
         schedule = draw(seed, "all")
         assert from_json(schedule.to_json(), "x.json") == schedule
         assert isinstance(schedule, Schedule)
+
+
+@pytest.mark.parametrize("leaving", ["A", "AB"])
+def test_a_site_whose_last_members_were_leaving_is_started_again(leaving: str) -> None:
+    """Who says goodbye still cannot be started (all 17103)."""
+    drawn = draw(1, "relay", Wanted(2, (2, 2)))
+    scene = Scene(msgspec.structs.replace(drawn, steps=[]))
+    for name in scene.site_of:
+        scene.start(name)
+    scene.world.run_for(10)
+    first = drawn.sites[0].name
+    for member in scene.cast.living(first):
+        if member.name in leaving:
+            member.pause()
+            member.leave()
+        else:
+            member.crash()
+    healer = Healer(scene)
+    healer._repair()
+    scene.world.run_for(30)
+    assert healer._views() is None and healer.core(first) != []

@@ -383,6 +383,15 @@ def test_r20_equal_names_and_endpoints_at_both_sites_are_told_apart() -> None:
 
 
 @pytest.mark.seed("R20")
+def test_r20_a_sender_of_another_site_is_known_by_both() -> None:
+    one, same, there = (SiteUUID(bytes(16), site, "A") for site in ("NYC", "NYC", "SFO"))
+    assert [one == same, one == there] == [True, False]
+    assert [one != same, one != there] == [False, True]
+    assert hash(one) == hash(same)
+    assert {one: 1, there: 2}[same] == 1
+
+
+@pytest.mark.seed("R20")
 def test_r20_a_restarted_member_is_a_new_origin() -> None:
     net = started()
     net.send("C", 3)
@@ -415,6 +424,8 @@ def test_r21_own_multicasts_are_relayed_although_the_sender_does_not_want_them_b
         [1, 2, 6] if name == who else [1, 2, 3, 4, 5, 6] for name in "EDCBATSUVW"
     ]
     assert all(len(batch) for batch in net.members[who].batches), "nothing is no message"
+    log = net.members[who].log
+    assert not any(batch.transient & Transient.DONT_LOOPBACK for batch in log), "RELAY needs it"
     net.at_rest()
 
 
