@@ -1,5 +1,5 @@
 """``python -m jgroups_py.tools`` is ``jgroups-py``."""
 
-from jgroups_py.tools.cli import main
+from jgroups_py.tools.start import main
 
 main()

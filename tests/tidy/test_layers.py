@@ -24,6 +24,7 @@ LAYERS = (
 """Bottom first. A module may import its own layer and those before it."""
 
 WHERE = {
+    "__main__": "use",
     "errors": "errors",
     "address": "values",
     "view": "values",

@@ -1,0 +1,55 @@
+"""The command as a plain installation gives it: one line says what to install."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def _project() -> dict[str, object]:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert isinstance(project, dict)
+    return project
+
+
+def _run_installed(missing: str, *args: str) -> subprocess.CompletedProcess[str]:
+    """What the installed script does, in a process in which the package ``missing`` is not there."""
+    scripts = _project()["scripts"]
+    assert isinstance(scripts, dict)
+    module, _, function = scripts["jgroups-py"].partition(":")
+    code = (
+        f"import sys; sys.modules[{missing!r}] = None\n"
+        f"sys.argv[1:] = {list(args)!r}\n"
+        f"from {module} import {function}; sys.exit({function}())"
+    )
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+
+
+@pytest.mark.parametrize("missing", ["click", "rich", "jinja2"])
+def test_a_plain_installation_says_in_one_line_what_to_install(missing: str) -> None:
+    done = _run_installed(missing, "drill", "nyc-sfo")
+    assert done.returncode == 2
+    assert done.stdout == ""
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("jgroups-py: ")
+    assert missing in line and "pip install 'jgroups_py[cli]'" in line
+
+
+def test_the_package_runs_as_the_command() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "jgroups_py", "--version"], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("jgroups-py ")
+
+
+def test_the_spark_extra_brings_the_command_that_its_recipe_uses() -> None:
+    extras = _project()["optional-dependencies"]
+    assert isinstance(extras, dict)
+    assert "jgroups_py[cli]" in extras["spark"]
