@@ -18,6 +18,7 @@ from jgroups_py.errors import ConfigError
 from jgroups_py.stackmodel import Attribute
 
 MAX_DEPTH: Final = 32
+_ENDS_TOO_SOON: Final = (expat.errors.XML_ERROR_TAG_MISMATCH, expat.errors.XML_ERROR_NO_ELEMENTS)
 _XML_ATTRIBUTE = re.compile(rb"\s+([^\s=<>/\"']+)\s*=\s*(?:\"[^\"]*\"|'[^']*')")
 _XML_NAME = re.compile(rb"<\s*[^\s/>]+")
 _XML_ENCODING = re.compile(rb"^<\?xml[^>]*\sencoding\s*=\s*[\"']([A-Za-z0-9._-]+)[\"']")
@@ -107,14 +108,30 @@ def parse_xml(source: Source, *, texts: bool = False) -> Node:
     try:
         parser.Parse(content, True)
     except expat.ExpatError as error:
-        raise ConfigError(
-            f"not well-formed XML: {expat.ErrorString(error.code)}"
-            " (comments cannot stand inside a tag)",
-            file=source.name,
-            line=error.lineno,
-            column=error.offset + 1,
-        ) from None
+        raise _not_well_formed(error, source, open_nodes) from None
     return top[0]
+
+
+def _not_well_formed(
+    error: expat.ExpatError, source: Source, open_nodes: list[Node]
+) -> ConfigError:
+    """What expat found, where it did; an element that is not closed is named where it begins."""
+    what = expat.ErrorString(error.code)
+    if open_nodes and what in _ENDS_TOO_SOON:
+        left = open_nodes[-1]
+        return ConfigError(
+            f"not well-formed XML: <{left.name}> is not closed"
+            f" (noticed in line {error.lineno}: {what})",
+            file=source.name,
+            line=left.line,
+            column=left.column,
+        )
+    return ConfigError(
+        f"not well-formed XML: {what} (comments cannot stand inside a tag)",
+        file=source.name,
+        line=error.lineno,
+        column=error.offset + 1,
+    )
 
 
 def _as_utf8(source: Source) -> bytes:
