@@ -22,6 +22,7 @@ from typing import Final
 import click
 
 from jgroups_py.errors import JGroupsError
+from jgroups_py.stackmodel import nearest
 
 COMMANDS: Final = {
     "buddy-explore": "jgroups_py.tools.buddy_explore_cli:buddy_explore",
@@ -63,6 +64,14 @@ class Commands(click.Group):
         command = getattr(importlib.import_module(module), function)
         assert isinstance(command, click.Command), f"{COMMANDS[cmd_name]} is not a click command"
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in self.list_commands(ctx) and not args[0].startswith("-"):
+            hint = nearest(args[0], self.list_commands(ctx)) or " (--help lists them)"
+            ctx.fail(f'no command "{args[0]}"{hint}')
+        return super().resolve_command(ctx, args)
 
 
 def _module_of(name: str) -> str | None:

@@ -53,3 +53,11 @@ def test_the_spark_extra_brings_the_command_that_its_recipe_uses() -> None:
     extras = _project()["optional-dependencies"]
     assert isinstance(extras, dict)
     assert "jgroups_py[cli]" in extras["spark"]
+
+
+def test_an_unknown_command_is_answered_with_the_nearest_one() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "jgroups_py", "valdate"], capture_output=True, text=True
+    )
+    assert done.returncode == 2
+    assert 'no command "valdate"' in done.stderr and "validate" in done.stderr
