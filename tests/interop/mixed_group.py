@@ -17,6 +17,7 @@ from typing import Any
 
 import trio
 from java_parts import HERE, JavaParts
+from names import names_known
 
 from jgroups_py import Channel, MergeView, Message, Rpc, View, open_channel, open_rpc
 from jgroups_py.config import load_stack
@@ -264,12 +265,14 @@ class PythonMember(Member):
         async for item in source:
             match item:
                 case View(members=members, view_id=view_id):
+                    await names_known(self.channel, members)
                     names = tuple(map(name_of, members))
                     ids = tuple(member.hex() for member in members)
                     merge = isinstance(item, MergeView)
                     creator = view_id.creator.hex()
                     self.views.append(SeenView(view_id.id, creator, names, ids, merge))
                 case Message(sender=sender, payload=payload):
+                    await names_known(self.channel, [sender])
                     size, crc = len(payload), zlib.crc32(payload)
                     text = payload.decode(errors="replace") if size <= 200 else ""
                     self.messages.append(Seen(name_of(sender), item.multicast, size, crc, text))

@@ -9,6 +9,7 @@ import zlib
 from typing import Any
 
 import trio
+from names import names_known
 
 from jgroups_py import Channel, MergeView, Message, View, open_channel
 
@@ -36,6 +37,7 @@ async def read(channel: Channel) -> None:
     async for item in channel:
         match item:
             case View(view_id=view_id, members=members):
+                await names_known(channel, members)
                 show(
                     "view",
                     number=view_id.id,
@@ -45,6 +47,7 @@ async def read(channel: Channel) -> None:
                     merge=isinstance(item, MergeView),
                 )
             case Message(sender=sender, payload=payload):
+                await names_known(channel, [sender])
                 show(
                     "message",
                     **{"from": name_of(sender)},
