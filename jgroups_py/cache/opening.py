@@ -27,6 +27,7 @@ from jgroups_py.channel import Channel
 from jgroups_py.channel_open import open_channel
 from jgroups_py.driver import Transport
 from jgroups_py.errors import ConfigError, StoreError
+from jgroups_py.needs_trio import check_trio
 from jgroups_py.unwrap import reraise
 
 _log = logging.getLogger("jgroups_py.cache")
@@ -56,7 +57,7 @@ async def open_tree_cache(
         properties: values for ``${name:default}`` in the file.
 
     Raises:
-        ConfigError: nothing was started.
+        ConfigError, LocalProtocolError (no trio loop runs here): nothing was started.
         StoreError: the store cannot be used; nothing was started. Or, at the end of the block, not
             everything could be saved.
         JoinError, StateTransferError: the group could not be joined; nothing is left behind.
@@ -65,10 +66,10 @@ async def open_tree_cache(
 
     What the block raises comes out as it is; only several errors at once make an ExceptionGroup.
     """
-    if isinstance(config, CacheSettings):
-        settings = config
-    else:
-        settings = load_cache_settings(config, properties=properties)
+    check_trio("open_tree_cache")
+    if not isinstance(config, CacheSettings):
+        config = load_cache_settings(config, properties=properties)
+    settings = config
     if settings.cache_mode == "LOCAL":
         async with _open(settings, LocalReplication(), codec, store) as cache:
             yield cache
