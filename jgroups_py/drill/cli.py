@@ -135,7 +135,13 @@ def run(plan: Plan, how: Runner, progress: Progress) -> Outcome:
         verdict = cache_judge.judge(evidence, expect=plan.expect)
         result = cache_result.result(verdict, **said)
     else:
-        verdict = judge.judge(evidence, primary=plan.primary, grace=plan.grace, expect=plan.expect)
+        verdict = judge.judge(
+            evidence,
+            primary=plan.primary,
+            grace=plan.grace,
+            expect=plan.expect,
+            primary_only=plan.primary_only,
+        )
         result = judge.result(verdict, **said)
     return Outcome(plan, logged, evidence, verdict, result)
 
@@ -194,7 +200,8 @@ def drill(
     report_out: str | None,
     log_out: str | None,
 ) -> int:
-    """Run the drill FILE: sites, traffic, faults, expectations.
+    """Run the drill FILE: sites, traffic, faults, expectations. FILE may be the name of a shipped
+    drill: nyc-sfo.
 
     Exit 0: every expectation holds; 1: one does not; 2: it could not be run.
     """
@@ -212,20 +219,21 @@ def drill(
         return _many(loaded, file, not simulated, seeds, parsed, settings, json_out, people)
     plan = plans.build(loaded, seed, parsed)
     check(plan)
-    return _one(plan, not simulated, settings, json_out, report_out, log_out, people)
+    command = replay_command(file, not simulated, plan.seed, settings)
+    return _one(plan, not simulated, command, json_out, report_out, log_out, people)
 
 
 def _one(
     plan: Plan,
     real: bool,
-    settings: Sequence[str],
+    command: str,
     json_out: str | None,
     report_out: str | None,
     log_out: str | None,
     people: TextIO,
 ) -> int:
-    command = replay_command(plan.file, real, plan.seed, settings)
     people.write(f"{plan.name} ({'real' if real else 'simulated'}, seed {plan.seed})\n")
+    people.writelines(f"note: {note}\n" for note in table.direction_notes(plan))
     progress = TerminalProgress(people, plan.end)
     try:
         outcome = run(plan, runner_of(plan, real), progress)
@@ -288,11 +296,13 @@ def _many(
     json_out: str | None,
     people: TextIO,
 ) -> int:
-    check(plans.build(loaded, seeds[0], parsed))  # wrong with every seed: said once
+    first = plans.build(loaded, seeds[0], parsed)
+    check(first)  # wrong with every seed: said once
     runs: dict[int, dict[str, Any]] = {}
     broken: dict[int, str] = {}
     cores = 1 if real else max(1, min(_cores(), len(seeds)))
     people.write(f"{loaded.name} ({len(seeds)} seeds on {cores} cores)\n")
+    people.writelines(f"note: {note}\n" for note in table.direction_notes(first))
     work = [(loaded, real, seed, parsed) for seed in seeds]
     step = max(1, len(seeds) // 20)
     begun = time.monotonic()
@@ -375,6 +385,9 @@ def _tell_many(
         for name in (*COUNTS, *CACHE_COUNTS[1:])
         if all(name in r for r in runs)
     )
+    unrelayed = sum(r.get("not_relayed", 0) for r in runs)
+    if unrelayed:
+        people.write(f"not relayed: {unrelayed} (sent where nothing is relayed)\n")
     for r in failed[:FAILURES_SHOWN_MAX]:
         fails = [
             f"{e['name']} {'not measured' if e['measured'] is None else e['measured']}"
