@@ -243,7 +243,7 @@ class _Judge:
         self._primary_only = primary_only
         self._obliged = _Obliged(evidence)
         self._failures = {site: failures(evidence, site) for site in evidence.sites}
-        self._reigns = _reigns(evidence, primary, grace)
+        self._reigns = reigns(evidence, primary, grace)
         origins: dict[Who, None] = dict.fromkeys(evidence.sent)
         for of in evidence.delivered.values():
             origins.update(dict.fromkeys(of))
@@ -616,19 +616,17 @@ def failures(evidence: Evidence, site: str) -> list[float]:
     return sorted(times)
 
 
-def _reigns(
-    evidence: Evidence, primary: str | None, grace: float
-) -> list[tuple[str, float, float]]:
+def reigns(evidence: Evidence, primary: str | None, grace: float) -> list[tuple[str, float, float]]:
     """(site, from, until): who relays to the others when, by send time."""
     if primary is None:
         return [(site, -NEVER, NEVER) for site in evidence.sites]
-    reigns = [(primary, -NEVER, NEVER)]
+    found = [(primary, -NEVER, NEVER)]
     for fault in evidence.faults:
-        if fault.event == "promote" and fault.site is not None and fault.site != reigns[-1][0]:
-            site, start, _ = reigns[-1]
-            reigns[-1] = (site, start, fault.t)
-            reigns.append((fault.site, fault.t + grace, NEVER))
-    return reigns
+        if fault.event == "promote" and fault.site is not None and fault.site != found[-1][0]:
+            site, start, _ = found[-1]
+            found[-1] = (site, start, fault.t)
+            found.append((fault.site, fault.t + grace, NEVER))
+    return found
 
 
 def result(
