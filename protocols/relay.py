@@ -167,6 +167,7 @@ class RELAY(Protocol):
         self.queue_full = 0
         self.posts_dropped = 0
         """Posts for which there was no link, or no room."""
+        self.direction.say()
 
     def stop(self) -> None:
         for timer in (self._ticks, self._retry, self.leaving.timer, self.home.lost_timer):

@@ -30,7 +30,8 @@ class RelayConfig(Protocol.Config):
     that appear are added."""
     primary: str = ""
     """The site that relays to the others, the same at every member of every site; ``all``: every
-    site relays. Empty: the first of ``sites``, or ``all`` where none are named."""
+    site relays. Empty: the first of ``sites``, or ``all`` where none are named. Other sites do not
+    relay: what is sent there stays there. Each member logs at its start which site is primary."""
     buffering_members: int = 3
     """The relay and the next in line that keep what is not acknowledged. One crash less than this
     between two moments of "holders complete" loses nothing; each costs a copy of the tail."""

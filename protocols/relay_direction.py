@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,25 @@ class Direction:
 
     def __init__(self, relay: RELAY) -> None:
         self.relay = relay
+
+    def say(self) -> None:
+        """One line at the start: which site is primary, and whether this one relays."""
+        config, log = self.relay.config, self.relay.log
+        primary = config.first_primary
+        if primary == ALL:
+            log.info("primary: all; this site, %s, relays to the others", config.site)
+        elif primary == config.site:
+            log.info("primary: %s; this site relays to the others", primary)
+        else:
+            # A warning where nobody chose: the first of the sites is primary by default.
+            log.log(
+                logging.INFO if config.primary else logging.WARNING,
+                "primary: %s%s; this site, %s, does not relay: other sites do not get what is sent"
+                ' here (primary="all": every site relays)',
+                primary,
+                "" if config.primary else ", the first of sites",
+                config.site,
+            )
 
     def promote(self) -> None:
         """This site becomes primary. Any member may be told; its relay does it.

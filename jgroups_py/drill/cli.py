@@ -22,11 +22,13 @@ from typing import Any, TextIO
 
 import click
 
-from jgroups_py.drill import cache_judge, cache_result, judge, log, stacks, table
+from jgroups_py.drill import cache_figures, cache_judge, cache_result, judge, log, stacks, table
+from jgroups_py.drill import figures as operators
 from jgroups_py.drill import loader as drill_loader
 from jgroups_py.drill import plan as plans
 from jgroups_py.drill.cache_judge import CacheVerdict
 from jgroups_py.drill.evidence import Evidence
+from jgroups_py.drill.figures import Figures
 from jgroups_py.drill.judge import Verdict
 from jgroups_py.drill.model import CACHE_COUNTS, COUNTS, Drill
 from jgroups_py.drill.plan import Plan, Setting
@@ -83,6 +85,7 @@ class Outcome:
     run: RunLog
     evidence: Evidence
     verdict: Verdict | CacheVerdict
+    figures: Figures
     result: dict[str, Any]
 
 
@@ -133,11 +136,21 @@ def run(plan: Plan, how: Runner, progress: Progress) -> Outcome:
     verdict: Verdict | CacheVerdict
     if plan.workload == "cache":
         verdict = cache_judge.judge(evidence, expect=plan.expect)
-        result = cache_result.result(verdict, **said)
+        directed = judge.reigns(evidence, plan.primary, plan.grace) if len(plan.sites) > 1 else []
+        asked = cache_figures.requests(evidence)
+        figures = cache_figures.figures(evidence, asked, directed)
+        result = {**cache_result.result(verdict, **said), "primary": plan.primary or "all"}
     else:
-        verdict = judge.judge(evidence, primary=plan.primary, grace=plan.grace, expect=plan.expect)
+        verdict = judge.judge(
+            evidence,
+            primary=plan.primary,
+            grace=plan.grace,
+            expect=plan.expect,
+            primary_only=plan.primary_only,
+        )
+        figures = operators.figures(evidence, verdict)
         result = judge.result(verdict, **said)
-    return Outcome(plan, logged, evidence, verdict, result)
+    return Outcome(plan, logged, evidence, verdict, figures, {**result, **figures.printed()})
 
 
 def replay_command(file: str, real: bool, seed: int, settings: Sequence[str]) -> str:
@@ -176,7 +189,13 @@ class _Seeds(click.ParamType[range]):
     help="Override a stack attribute.",
 )
 @click.option("--json", "json_out", type=OutFile(), help="The result; - is standard output.")
-@click.option("--report", "report_out", type=OutFile(), metavar="OUT.html", help="The report page.")
+@click.option(
+    "--report",
+    "report_out",
+    type=OutFile(),
+    metavar="OUT.html",
+    help="The report page; with --seeds the page of all.",
+)
 @click.option(
     "--log",
     "log_out",
@@ -194,7 +213,8 @@ def drill(
     report_out: str | None,
     log_out: str | None,
 ) -> int:
-    """Run the drill FILE: sites, traffic, faults, expectations.
+    """Run the drill FILE: sites, traffic, faults, expectations. FILE may be the name of a shipped
+    drill: nyc-sfo.
 
     Exit 0: every expectation holds; 1: one does not; 2: it could not be run.
     """
@@ -203,29 +223,32 @@ def drill(
         raise click.UsageError("only one of --json, --report, --log can be -")
     if seed is not None and seeds is not None:
         raise click.UsageError("--seed and --seeds exclude each other")
-    if seeds is not None and (report_out or log_out):
-        raise click.UsageError("--report and --log go with one seed")
+    if seeds is not None and log_out:
+        raise click.UsageError("--log goes with one seed")
     people = sys.stderr if "-" in outs else sys.stdout
     parsed = [plans.parse_setting(text) for text in settings]
     loaded = drill_loader.load(file)
     if seeds is not None:
-        return _many(loaded, file, not simulated, seeds, parsed, settings, json_out, people)
+        return _many(
+            loaded, file, not simulated, seeds, parsed, settings, json_out, report_out, people
+        )
     plan = plans.build(loaded, seed, parsed)
     check(plan)
-    return _one(plan, not simulated, settings, json_out, report_out, log_out, people)
+    command = replay_command(file, not simulated, plan.seed, settings)
+    return _one(plan, not simulated, command, json_out, report_out, log_out, people)
 
 
 def _one(
     plan: Plan,
     real: bool,
-    settings: Sequence[str],
+    command: str,
     json_out: str | None,
     report_out: str | None,
     log_out: str | None,
     people: TextIO,
 ) -> int:
-    command = replay_command(plan.file, real, plan.seed, settings)
     people.write(f"{plan.name} ({'real' if real else 'simulated'}, seed {plan.seed})\n")
+    people.writelines(f"note: {note}\n" for note in table.direction_notes(plan))
     progress = TerminalProgress(people, plan.end)
     try:
         outcome = run(plan, runner_of(plan, real), progress)
@@ -252,8 +275,10 @@ def _one(
                     plan,
                     outcome.evidence,
                     outcome.verdict,
+                    outcome.figures,
                     outcome.result,
                     command=command,
+                    limit=stacks.relay_limits(plan),
                     notes=tuple(outcome.run.notes),
                 )
             )
@@ -286,13 +311,16 @@ def _many(
     parsed: Sequence[Setting],
     settings: Sequence[str],
     json_out: str | None,
+    report_out: str | None,
     people: TextIO,
 ) -> int:
-    check(plans.build(loaded, seeds[0], parsed))  # wrong with every seed: said once
+    first = plans.build(loaded, seeds[0], parsed)
+    check(first)  # wrong with every seed: said once
     runs: dict[int, dict[str, Any]] = {}
     broken: dict[int, str] = {}
     cores = 1 if real else max(1, min(_cores(), len(seeds)))
     people.write(f"{loaded.name} ({len(seeds)} seeds on {cores} cores)\n")
+    people.writelines(f"note: {note}\n" for note in table.direction_notes(first))
     work = [(loaded, real, seed, parsed) for seed in seeds]
     step = max(1, len(seeds) // 20)
     begun = time.monotonic()
@@ -321,6 +349,20 @@ def _many(
         with _output(json_out) as out:
             json.dump(summary, out, indent=1)
             out.write("\n")
+    if report_out is not None:
+        from jgroups_py.drill.seeds_report import page
+
+        with _output(report_out) as out:
+            out.write(
+                page(
+                    loaded,
+                    ordered,
+                    broken,
+                    mode="real" if real else "simulated",
+                    notes=table.direction_notes(first),
+                    replay=lambda seed: replay_command(file, real, seed, settings),
+                )
+            )
     _tell_many(people, file, real, settings, summary, failed, broken)
     return 2 if broken else 1 if failed else 0
 
@@ -375,6 +417,9 @@ def _tell_many(
         for name in (*COUNTS, *CACHE_COUNTS[1:])
         if all(name in r for r in runs)
     )
+    unrelayed = sum(r.get("not_relayed", 0) for r in runs)
+    if unrelayed:
+        people.write(f"not relayed: {unrelayed} (sent where nothing is relayed)\n")
     for r in failed[:FAILURES_SHOWN_MAX]:
         fails = [
             f"{e['name']} {'not measured' if e['measured'] is None else e['measured']}"

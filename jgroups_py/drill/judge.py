@@ -17,6 +17,9 @@ Where the contract of drill files leaves something open:
 - `promote` ends what the former primary is directed to do: it is a failure for the counting there,
   and the new primary's messages count from `grace` after it.
 - Take-over of a backup site's relay: until that site delivers a message sent after the crash.
+- What a site sends while it does not relay is `not_relayed`. It is counted as lost or unrelayed like
+  other messages, unless the drill says `relay: primary only`. Within `grace` after a promotion
+  nothing is counted so.
 - `rpo_s` is the age, since it was sent, of the oldest unrelayed message when the site failed.
 
 Nothing of the protocols is imported here, directly or indirectly.
@@ -76,6 +79,8 @@ class SiteNumbers:
     lost_inside: int = 0
     unsent: int = 0
     views: int = 0
+    not_relayed: int = 0
+    """Sent while this site did not relay, and missing at another one."""
 
 
 @dataclass
@@ -89,7 +94,17 @@ class Verdict:
     detections: list[Measured] = field(default_factory=list)
     takeovers: list[Measured] = field(default_factory=list)
     rpo: float | None = None
+    reigns: list[tuple[str, float, float]] = field(default_factory=list)
+    """(site, from, until): who relays to the others, by time of sending."""
+    primary: str | None = None
+    """The site that relays at the start; None: all do."""
+    primary_only: bool = False
+    """The drill means it so: what is sent elsewhere is not lost."""
     expectations: list[Judged] = field(default_factory=list)
+
+    @property
+    def not_relayed(self) -> int:
+        return sum(numbers.not_relayed for numbers in self.sites.values())
 
     @property
     def passed(self) -> bool:
@@ -102,9 +117,11 @@ def judge(
     primary: str | None,
     grace: float,
     expect: Sequence[Expectation] = (),
+    primary_only: bool = False,
 ) -> Verdict:
-    """Everything a drill reports. ``primary`` None: every site relays to every other."""
-    return _Judge(evidence, primary, grace).verdict(expect)
+    """Everything a drill reports. ``primary`` None: every site relays to every other.
+    ``primary_only``: what is sent where nothing is relayed is not lost."""
+    return _Judge(evidence, primary, grace, primary_only).verdict(expect)
 
 
 class _Obliged:
@@ -217,12 +234,16 @@ def _paused(evidence: Evidence) -> list[Who]:
 
 
 class _Judge:
-    def __init__(self, evidence: Evidence, primary: str | None, grace: float) -> None:
+    def __init__(
+        self, evidence: Evidence, primary: str | None, grace: float, primary_only: bool
+    ) -> None:
         self._evidence = evidence
         self._grace = grace
+        self._primary = primary
+        self._primary_only = primary_only
         self._obliged = _Obliged(evidence)
         self._failures = {site: failures(evidence, site) for site in evidence.sites}
-        self._reigns = _reigns(evidence, primary, grace)
+        self._reigns = reigns(evidence, primary, grace)
         origins: dict[Who, None] = dict.fromkeys(evidence.sent)
         for of in evidence.delivered.values():
             origins.update(dict.fromkeys(of))
@@ -230,7 +251,12 @@ class _Judge:
         self._tops = {origin: evidence.top(origin) for origin in origins}
 
     def verdict(self, expect: Sequence[Expectation]) -> Verdict:
-        verdict = Verdict(sites={site: self._numbers(site) for site in self._evidence.sites})
+        verdict = Verdict(
+            sites={site: self._numbers(site) for site in self._evidence.sites},
+            reigns=self._reigns,
+            primary=self._primary,
+            primary_only=self._primary_only,
+        )
         for origin in self._origins:
             self._judge_relaying(origin, verdict)
             self._judge_sites(origin, verdict)
@@ -313,8 +339,12 @@ class _Judge:
                 continue  # unsent, or delivered abroad only: not counted
             sent = self._sent_at(origin, seqno)
             sent = sent if sent > -NEVER else at_home[0]
-            if not any(site == origin.site and a <= sent < b for site, a, b in self._reigns):
-                continue
+            if self._reign(origin.site, sent) is None:
+                if self._promoted_just_before(sent):
+                    continue
+                verdict.sites[origin.site].not_relayed += 1
+                if self._primary_only:
+                    continue
             finding = Finding(origin, seqno, tuple(missing_at[seqno]))
             bounds = [self._bound(origin.site, sent, t) for t in at_home]
             if any(b - t >= self._grace for b, t in zip(bounds, at_home, strict=True)):
@@ -338,8 +368,19 @@ class _Judge:
 
     def _bound(self, site: str, sent: float, delivered: float) -> float:
         """Until when the site could relay what it delivered then."""
-        reign = next(b for name, a, b in self._reigns if name == site and a <= sent < b)
-        return min(reign, self._next_failure(site, delivered))
+        reign = self._reign(site, sent)
+        failure = self._next_failure(site, delivered)
+        return failure if reign is None else min(reign, failure)
+
+    def _reign(self, site: str, sent: float) -> float | None:
+        """Until when the site relayed, if it did when this was sent."""
+        return next((b for name, a, b in self._reigns if name == site and a <= sent < b), None)
+
+    def _promoted_just_before(self, sent: float) -> bool:
+        return any(
+            fault.event == "promote" and fault.t <= sent < fault.t + self._grace
+            for fault in self._evidence.faults
+        )
 
     # inside a site
 
@@ -575,19 +616,17 @@ def failures(evidence: Evidence, site: str) -> list[float]:
     return sorted(times)
 
 
-def _reigns(
-    evidence: Evidence, primary: str | None, grace: float
-) -> list[tuple[str, float, float]]:
+def reigns(evidence: Evidence, primary: str | None, grace: float) -> list[tuple[str, float, float]]:
     """(site, from, until): who relays to the others when, by send time."""
     if primary is None:
         return [(site, -NEVER, NEVER) for site in evidence.sites]
-    reigns = [(primary, -NEVER, NEVER)]
+    found = [(primary, -NEVER, NEVER)]
     for fault in evidence.faults:
-        if fault.event == "promote" and fault.site is not None and fault.site != reigns[-1][0]:
-            site, start, _ = reigns[-1]
-            reigns[-1] = (site, start, fault.t)
-            reigns.append((fault.site, fault.t + grace, NEVER))
-    return reigns
+        if fault.event == "promote" and fault.site is not None and fault.site != found[-1][0]:
+            site, start, _ = found[-1]
+            found[-1] = (site, start, fault.t)
+            found.append((fault.site, fault.t + grace, NEVER))
+    return found
 
 
 def result(
@@ -643,6 +682,7 @@ def result(
                 "lost_inside": numbers.lost_inside,
                 "unsent": numbers.unsent,
                 "views": numbers.views,
+                "not_relayed": numbers.not_relayed,
             }
             for site, numbers in verdict.sites.items()
         },
@@ -656,4 +696,6 @@ def result(
         "rpo_s": seconds(verdict.rpo),
         "virtual_s": seconds(virtual_s),
         "wall_s": round(wall_s, 3),
+        "primary": verdict.primary or "all",
+        "not_relayed": verdict.not_relayed,
     }

@@ -13,6 +13,8 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Callable, Iterable
+from importlib import resources
+from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import TypeVar
 
@@ -26,6 +28,7 @@ from jgroups_py.drill.model import (
     CACHE_TIMES,
     COUNTS,
     FAULTS,
+    PRIMARY_ONLY,
     ROLES,
     TIMES,
     WORKLOADS,
@@ -43,6 +46,7 @@ from jgroups_py.drill.model import (
 from jgroups_py.drill.requests import Load
 from jgroups_py.drill.values import Span
 from jgroups_py.errors import ConfigError
+from jgroups_py.stackmodel import nearest
 
 FILE_BYTES_MAX = 1_000_000
 MEMBERS_MAX = 1_000
@@ -76,9 +80,39 @@ class _Loader(yaml.BaseLoader):
         return bool(super().check_plain())
 
 
-def load(path: str | Path) -> Drill:
-    """Read a drill file. Raises ``ConfigError``; nothing is started."""
-    path = Path(path)
+def shipped_drills() -> tuple[str, ...]:
+    """Names of the drills that come with the package, without ``.yaml``, sorted."""
+    names = (entry.name for entry in _shipped().iterdir())
+    return tuple(sorted(n.removesuffix(".yaml") for n in names if n.endswith(".yaml")))
+
+
+def _shipped() -> Traversable:
+    return resources.files("jgroups_py.stacks") / "drills"
+
+
+def find(name: str) -> Path | Traversable:
+    """The file of this name; else the drill that is shipped as ``name`` or ``name.yaml``.
+
+    Raises ``ConfigError`` that lists the shipped drills and names the nearest.
+    """
+    path = Path(name)
+    if path.exists():
+        return path
+    known = shipped_drills()
+    short = name.removesuffix(".yaml")
+    if short in known:
+        return _shipped() / f"{short}.yaml"
+    hint = nearest(short, known)
+    raise ConfigError(
+        f'no drill file "{name}", and no shipped drill of that name{hint};'
+        f" shipped: {', '.join(known)}"
+    )
+
+
+def load(name: str | Path) -> Drill:
+    """Read a drill file, or a shipped drill by its name (``nyc-sfo``). Raises ``ConfigError``;
+    nothing is started."""
+    path = find(str(name))
     try:
         data = path.read_bytes()
     except OSError as error:
@@ -201,6 +235,7 @@ class _Reader:
             "seed",
             "workload",
             "primary",
+            "relay",
             "sites",
             "bridge",
             "network",
@@ -237,6 +272,7 @@ class _Reader:
             else DEFAULT_GRACE,
             expect=self._read_expect(top["expect"][1]) if "expect" in top else (),
             workload=self._workload,
+            primary_only=self._primary_only(top),
         )
 
     def _read_workload(self, top: dict[str, tuple[yaml.Node, yaml.Node]]) -> str:
@@ -266,6 +302,17 @@ class _Reader:
         if name not in self._sites:
             raise self._unknown(node, "primary", "site", name, [*self._sites, "all"])
         return name
+
+    def _primary_only(self, top: dict[str, tuple[yaml.Node, yaml.Node]]) -> bool:
+        if "relay" not in top:
+            return False
+        node = top["relay"][1]
+        text = self._text(node, "relay")
+        if text != PRIMARY_ONLY:
+            raise self._error(node, "relay", f"{text!r} is not {PRIMARY_ONLY!r}")
+        if "primary" in top and self._text(top["primary"][1], "primary") == "all":
+            raise self._error(node, "relay", f"{PRIMARY_ONLY!r}, but 'primary: all' lets all relay")
+        return True
 
     def _read_sites(self, node: yaml.Node) -> tuple[Site, ...]:
         sites = []

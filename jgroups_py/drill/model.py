@@ -21,6 +21,8 @@ TIMES = ("detection", "takeover", "unrelayed_at_site_failure")
 """What may be expected: numbers of messages, and times."""
 
 WORKLOADS = ("messages", "cache")
+PRIMARY_ONLY = "primary only"
+"""What ``relay`` in a drill file may say."""
 CACHE_FAULTS = (*FAULTS, "bootstrap")
 """Of caches also: everything is sent to a site."""
 CACHE_COUNTS = ("lost", "stale", "doubly_owned", "diverged", "discarded")
@@ -175,6 +177,8 @@ class Drill:
     expect: tuple[Expectation, ...]
     workload: str = "messages"
     """One of ``WORKLOADS``."""
+    primary_only: bool = False
+    """``relay: primary only``: what other sites send is not meant to be relayed."""
 
     def site(self, name: str) -> Site:
         return next(site for site in self.sites if site.name == name)

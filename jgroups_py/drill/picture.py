@@ -1,164 +1,185 @@
-"""The timeline of a drill as SVG, drawn by hand: no library, no network, any browser.
+"""The time line of a drill as SVG: who lived, who relayed, what hit whom, how long the service was
+interrupted; below it, over the same seconds, panels of curves.
 
-From top to bottom, over one axis of time: a lane a member (who lived, who was relay, what hit whom),
-messages a second, messages in flight, what the relays hold in their buffers. Bands across all of it
-are partitions, take-overs and pauses in what the other site got.
+Each colour and pattern has one meaning, and the legend has the ones that occur:
+
+    colours of sites   s0 to s5: that site, everywhere
+    fault              somebody crashed, vanished or paused, a site failed, something is lost
+    interruption       another site gets nothing new, or the service has not gone on yet
+    grey               cut off: a partition; in a member's lane: it is paused
 """
 
 from __future__ import annotations
 
-from array import array
-from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from html import escape
-from itertools import pairwise
+from typing import Any
 
+from jgroups_py.drill import panels
+from jgroups_py.drill.canvas import LEFT, RIGHT, WIDTH, Canvas, site_class
 from jgroups_py.drill.evidence import NEVER, Evidence, Fault, Who
+from jgroups_py.drill.figures import Figures, Recovery
+from jgroups_py.drill.flows import gaps
+from jgroups_py.drill.happenings import shown, sides_text
 from jgroups_py.drill.judge import Finding, Verdict
+from jgroups_py.drill.panels import Panel
 
-WIDTH = 1180
-LEFT, RIGHT = 118, 20
 LANE = 20
-PANEL = 110
-BINS = 240
-GAP_SECONDS_MIN = 0.25
-"""A site that gets nothing for this long, while something is under way to it, shows a gap."""
+BINS_MIN, BINS_MAX = 60, 240
+PER_BIN = 8
+"""Messages, or requests, that a bin should hold: else a steady rate looks like noise."""
 LOST_MARKS_MAX = 500
-SITE_COLOURS = ("#1f6fb2", "#c2571a", "#2e8b57", "#8a4fbe", "#b0306a", "#6b6b00")
+BAR_SECONDS_MIN = 0.1
+"""Interruptions that are shorter are not drawn."""
+BAR_ROWS_MAX = 4
+BAR_HEIGHT = 18
+LETTER = 6.4
+"""Width of a letter in a label, about."""
 MARKS = {"crash": "✕", "vanish": "◌", "pause": "‖", "resume": "▸", "leave": "⟶", "restart": "+"}
+MEANINGS = {
+    "relay": "relay: sends its site's messages to the others",
+    "receiver": "first member of a site that relays nothing: it receives",
+    "coordinator": "first member of its site",
+    "member": "member",
+    "paused": "paused",
+    "crash": "crash",
+    "vanish": "vanish (no packet any more)",
+    "pause": "pause",
+    "resume": "goes on",
+    "leave": "leaves",
+    "restart": "comes back",
+    "fail_site": "a site fails",
+    "promote": "a site is promoted",
+    "interruption": "interruption: from a fault until the service goes on",
+    "gap": "another site gets nothing new",
+    "partition": "partition",
+    "lost": "lost messages, by time of sending",
+}
+"""Of what is drawn, in the order of the legend."""
+
+
+@dataclass(frozen=True)
+class Picture:
+    svg: str
+    legend: list[tuple[str, str]]
+    """(key of ``MEANINGS``, its meaning) of what occurs."""
+    curves: dict[str, Any]
+    """For the page's script: what the curves are at each place."""
 
 
 @dataclass
-class _Canvas:
-    """Shapes, back to front, and the mapping from seconds to pixels."""
+class _Drawing:
+    canvas: Canvas
+    evidence: Evidence
+    verdict: Verdict
+    figures: Figures
+    used: dict[str, None] = field(default_factory=dict)
 
-    start: float
-    end: float
-    shapes: list[str] = field(default_factory=list)
-
-    def x(self, t: float) -> float:
-        t = min(max(t, self.start), self.end)
-        return LEFT + (t - self.start) / (self.end - self.start) * (WIDTH - LEFT - RIGHT)
-
-    def rect(
-        self,
-        t0: float,
-        t1: float,
-        y: float,
-        height: float,
-        css: str,
-        tip: str = "",
-        style: str = "",
-    ) -> None:
-        x0, x1 = self.x(t0), self.x(t1)
-        self.shapes.append(
-            f'<rect x="{x0:.1f}" y="{y:.1f}" width="{max(x1 - x0, 0.8):.1f}" '
-            f'height="{height:.1f}" class="{css}"{_tip(tip)}{_style(style)}/>'
-        )
-
-    def text(
-        self, x: float, y: float, text: str, css: str = "", tip: str = "", style: str = ""
-    ) -> None:
-        self.shapes.append(
-            f'<text x="{x:.1f}" y="{y:.1f}" class="{css}"{_tip(tip)}{_style(style)}>'
-            f"{escape(text)}</text>"
-        )
-
-    def line(self, x0: float, y0: float, x1: float, y1: float, css: str, tip: str = "") -> None:
-        self.shapes.append(
-            f'<line x1="{x0:.1f}" y1="{y0:.1f}" x2="{x1:.1f}" y2="{y1:.1f}" '
-            f'class="{css}"{_tip(tip)}/>'
-        )
-
-    def path(self, points: Sequence[tuple[float, float]], css: str, tip: str, style: str) -> None:
-        d = "M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in points)
-        self.shapes.append(f'<path d="{d}" class="{css}"{_tip(tip)}{_style(style)}/>')
+    @property
+    def end(self) -> float:
+        return self.canvas.end
 
 
-def _tip(text: str) -> str:
-    return f' data-tip="{escape(text)}"' if text else ""
+def span(evidence: Evidence, end: float) -> float:
+    """The last second of the axis."""
+    return max(end, evidence.end, 1.0)
 
 
-def _style(text: str) -> str:
-    return f' style="{escape(text)}"' if text else ""
+def bins(end: float, count: int) -> list[float]:
+    """Edges of the bins of curves; ``count``: how many messages or requests there were."""
+    number = min(BINS_MAX, max(BINS_MIN, count // PER_BIN))
+    return [end * place / number for place in range(number + 1)]
 
 
-def draw(evidence: Evidence, verdict: Verdict, end: float) -> str:
-    """The picture as one ``<svg>`` element."""
-    canvas = _Canvas(0.0, max(end, evidence.end, 1.0))
+def draw(
+    evidence: Evidence,
+    verdict: Verdict,
+    figures: Figures,
+    shown: Sequence[Panel],
+    edges: Sequence[float],
+) -> Picture:
+    """``shown``: panels over ``edges``, which are ``bins`` of the ``span``."""
+    end = edges[-1]
+    canvas = Canvas(0.0, end)
+    drawing = _Drawing(canvas, evidence, verdict, figures)
     top = 24.0
-    lanes_end = _lanes(canvas, evidence, top)
-    flows = _flows(evidence)
+    lanes_end = _lanes(drawing, top)
+    strip_end = _interruptions(drawing, lanes_end)
     front, canvas.shapes = canvas.shapes, []
-    titles = ("messages a second", "in flight to other sites", "relay buffers, messages")
-    bottom = lanes_end + len(titles) * (PANEL + 34)
-    height = bottom + 26
-    _axis(canvas, top, bottom)
-    _bands(canvas, evidence, verdict, flows, top, bottom, lanes_end - 2)
+    height_of = panels.ABOVE + panels.HEIGHT + panels.BELOW
+    bottom = strip_end + len(shown) * height_of
+    canvas.axis(top, bottom)
+    _bands(drawing, top, bottom)
     canvas.shapes += front
-    panels = [lanes_end + i * (PANEL + 34) for i in range(len(titles))]
-    for y, title in zip(panels, titles, strict=True):
-        canvas.text(LEFT, y + 22, title, "title")
-    _rates(canvas, evidence, flows, verdict, panels[0] + 30)
-    _in_flight(canvas, evidence, flows, panels[1] + 30)
-    _buffers(canvas, evidence, panels[2] + 30)
-    return (
-        f'<svg viewBox="0 0 {WIDTH} {height:.0f}" role="img" aria-label="timeline of the drill" '
-        f'xmlns="http://www.w3.org/2000/svg">{"".join(canvas.shapes)}</svg>'
+    curves = []
+    for number, panel in enumerate(shown):
+        y = strip_end + number * height_of
+        curves.append(panels.draw(canvas, panel, y, edges))
+        if number == 0:
+            _lost(drawing, y + panels.ABOVE + panels.HEIGHT)
+    svg = (
+        f'<svg viewBox="0 0 {WIDTH} {bottom + 26:.0f}" role="img" '
+        f'aria-label="time line of the drill" xmlns="http://www.w3.org/2000/svg">'
+        f"{''.join(canvas.shapes)}"
+        f'<line id="cursor" x1="0" x2="0" y1="{top:.0f}" y2="{bottom:.0f}" class="cursor"/></svg>'
     )
-
-
-def _axis(canvas: _Canvas, top: float, bottom: float) -> None:
-    step = next(s for s in (1, 2, 5, 10, 30, 60, 300, 600, 3600, 86400) if canvas.end / s <= 24)
-    for i in range(int(canvas.end // step) + 1):
-        x = canvas.x(i * step)
-        canvas.line(x, top, x, bottom, "grid")
-        canvas.text(x, bottom + 16, f"{i * step} s", "tick")
-        canvas.text(x, top - 8, f"{i * step}", "tick")
+    legend = [(key, text) for key, text in MEANINGS.items() if key in drawing.used]
+    return Picture(
+        svg,
+        legend,
+        {"left": LEFT, "right": WIDTH - RIGHT, "width": WIDTH, "end": end, "panels": curves},
+    )
 
 
 # members
 
 
-def _lanes(canvas: _Canvas, evidence: Evidence, y: float) -> float:
-    for number, site in enumerate(evidence.sites):
-        colour = SITE_COLOURS[number % len(SITE_COLOURS)]
-        canvas.text(8, y + 14, site, "site", style=f"fill:{colour}")
+def _lanes(drawing: _Drawing, y: float) -> float:
+    canvas, evidence = drawing.canvas, drawing.evidence
+    for site in evidence.sites:
+        colour = site_class(evidence.sites, site)
+        canvas.text(8, y + 14, site, f"site {colour}")
         names = list(dict.fromkeys(who.name for who in evidence.members(site)))
+        first = y
         for name in names:
-            canvas.text(LEFT - 8, y + 14, name, "member")
+            canvas.text(LEFT - 8, y + 14, name, "member-name")
             for who in evidence.members(site):
                 if who.name == name:
-                    _lane(canvas, evidence, who, y, colour)
+                    _lane(drawing, who, y, colour)
             y += LANE
         for fault in evidence.faults:
-            if fault.site == site and fault.who is not None and fault.event in MARKS:
-                if fault.who.name not in names or fault.detail.get("by") == "fail_site":
-                    continue
-                row = names.index(fault.who.name) - len(names)
-                canvas.text(
-                    canvas.x(fault.t),
-                    y + row * LANE + 15,
-                    MARKS[fault.event],
-                    f"mark {fault.event}",
-                    f"{fault.t:.3f} s: {fault.event} {fault.who}",
-                )
+            if fault.site != site or fault.who is None or fault.event not in MARKS:
+                continue
+            if fault.who.name not in names or fault.detail.get("by") == "fail_site":
+                continue
+            drawing.used[fault.event] = None
+            canvas.text(
+                canvas.x(fault.t),
+                first + names.index(fault.who.name) * LANE + 15,
+                MARKS[fault.event],
+                f"mark {fault.event}",
+                f"{fault.t:.3f} s: {fault.event} {shown(fault.who)}",
+            )
         y += 10
     return y
 
 
-def _lane(canvas: _Canvas, evidence: Evidence, who: Who, y: float, colour: str) -> None:
+def _lane(drawing: _Drawing, who: Who, y: float, colour: str) -> None:
+    canvas, evidence = drawing.canvas, drawing.evidence
     end = min(evidence.ended(who), canvas.end)
-    style = f"fill:{colour}"
-    canvas.rect(
-        evidence.born[who], end, y + 6, 8, "alive", f"{who}: {_from_to(evidence, who)}", style
-    )
-    for t0, t1 in relay_times(evidence, who, canvas.end):
-        tip = f"{who} was relay {max(t0, 0):.3f} s to {t1:.3f} s"
-        canvas.rect(t0, t1, y + 2, 16, "relay", tip, style)
+    drawing.used["member"] = None
+    lived = f"{shown(who)}: {_from_to(evidence, who)}"
+    canvas.rect(evidence.born[who], end, y + 7, 6, f"alive {colour}", lived)
+    for role, t0, t1 in roles(evidence, drawing.verdict, who, canvas.end):
+        drawing.used[role] = None
+        was = {"relay": "was relay", "receiver": "was first and relayed nothing"}
+        tip = f"{shown(who)} {was.get(role, 'was first')} {max(t0, 0):.3f} s to {t1:.3f} s"
+        height = 14 if role == "relay" else 10
+        canvas.rect(t0, t1, y + 10 - height / 2, height, f"{role} {colour}", tip)
     for t0, t1 in _pauses(evidence.faults, who, end):
-        canvas.rect(t0, t1, y + 2, 16, "paused", f"{who} paused {t0:.3f} s to {t1:.3f} s")
+        drawing.used["paused"] = None
+        tip = f"{shown(who)} paused {t0:.3f} s to {t1:.3f} s"
+        canvas.rect(t0, t1, y + 2, 16, "paused", tip)
 
 
 def _from_to(evidence: Evidence, who: Who) -> str:
@@ -168,16 +189,52 @@ def _from_to(evidence: Evidence, who: Who) -> str:
     return f"until {t:.3f} s ({how})"
 
 
-def relay_times(evidence: Evidence, who: Who, end: float) -> list[tuple[float, float]]:
+def roles(
+    evidence: Evidence, verdict: Verdict, who: Who, end: float
+) -> list[tuple[str, float, float]]:
+    """(relay, receiver or coordinator; from, to) while its own view began with itself."""
+    led = leads(evidence, who, end)
+    if len(evidence.sites) == 1 or not verdict.reigns:
+        return [("coordinator", t0, t1) for t0, t1 in led]
+    found: list[tuple[str, float, float]] = []
+    reigns = _reigns(verdict, who.site)
+    for t0, t1 in led:
+        at = t0
+        for start, stop in reigns:
+            a, b = max(at, start), min(t1, stop)
+            if a >= b:
+                continue
+            if at < a:
+                found.append(("receiver", at, a))
+            found.append(("relay", a, b))
+            at = b
+        if at < t1:
+            found.append(("receiver", at, t1))
+    return found
+
+
+def _reigns(verdict: Verdict, site: str) -> list[tuple[float, float]]:
+    """When the site relayed. The judge counts from a little later on, after a promotion."""
+    found = []
+    before = -NEVER
+    for name, start, stop in verdict.reigns:
+        begins = start if verdict.primary is None else before
+        if name == site:
+            found.append((begins, stop))
+        before = stop
+    return found
+
+
+def leads(evidence: Evidence, who: Who, end: float) -> list[tuple[float, float]]:
     """When the incarnation's own view began with itself."""
     end = min(evidence.ended(who), end)
     found: list[tuple[float, float]] = []
     since: float | None = None
     for view in evidence.views.get(who, ()):
-        leads = view.members[:1] == (who.origin,)
-        if leads and since is None:
+        first = view.members[:1] == (who.origin,)
+        if first and since is None:
             since = view.t
-        elif not leads and since is not None:
+        elif not first and since is not None:
             found.append((since, view.t))
             since = None
     if since is not None and since < end:
@@ -197,209 +254,78 @@ def _pauses(faults: Iterable[Fault], who: Who, end: float) -> list[tuple[float, 
     return [*found, (since, end)] if since is not None else found
 
 
-# messages
+# interruptions
 
 
-@dataclass
-class Flow:
-    """One site's messages on their way to another."""
-
-    origin: str
-    target: str
-    sent: list[float]
-    arrived: list[float]
-    """When each first reached a member there, by time."""
-
-
-def _flows(evidence: Evidence) -> list[Flow]:
-    flows = []
-    for origin_site in evidence.sites:
-        origins = [who for who in evidence.sent if who.site == origin_site]
-        for target in evidence.sites:
-            if target == origin_site:
-                continue
-            arrived: list[float] = []
-            for origin in origins:
-                first = array("d")
-                for who in evidence.receivers(target):
-                    delivered = evidence.delivered[who].get(origin)
-                    if delivered is None:
-                        continue
-                    times = delivered.times
-                    common = min(len(first), len(times))
-                    first = array("d", [*map(min, first, times), *first[common:], *times[common:]])
-                arrived += [t for t in first if t < NEVER]
-            if arrived:
-                sent = sorted(t for origin in origins for t in evidence.sent[origin] if t < NEVER)
-                flows.append(Flow(origin_site, target, sent, sorted(arrived)))
-    return flows
+def _interruptions(drawing: _Drawing, y: float) -> float:
+    """A bar for each fault after which the service stood still, with its seconds; the longest is RTO."""
+    canvas, figures = drawing.canvas, drawing.figures
+    bars = [
+        r
+        for r in figures.recoveries
+        if r.missing or (r.seconds is not None and r.seconds >= BAR_SECONDS_MIN)
+    ]
+    if not bars:
+        return y
+    canvas.text(LEFT - 8, y + 13, "interrupted", "member-name")
+    ends = [0.0] * BAR_ROWS_MAX
+    for recovery in bars:
+        drawing.used["interruption"] = None
+        stop = canvas.end if recovery.seconds is None else recovery.t + recovery.seconds
+        text = _bar_text(recovery, figures.rto)
+        x0, x1 = canvas.x(recovery.t), canvas.x(stop)
+        wide = LETTER * len(text)
+        row = next((n for n in range(BAR_ROWS_MAX) if ends[n] <= x0), BAR_ROWS_MAX - 1)
+        at = y + row * BAR_HEIGHT
+        tip = f"{recovery.event} {_whom(recovery)} at {recovery.t:.3f} s: {_ended(recovery)}"
+        canvas.rect(recovery.t, stop, at + 2, BAR_HEIGHT - 5, "interruption", tip)
+        before = x1 + 6 + wide > WIDTH - RIGHT
+        canvas.text(x0 - 6 if before else x1 + 6, at + 13, text, f"flag{' left' if before else ''}")
+        ends[row] = x1 + 12 + (0 if before else wide)
+    rows = max(n for n, end in enumerate(ends) if end) + 1
+    return y + rows * BAR_HEIGHT + 4
 
 
-def gaps(flow: Flow) -> list[tuple[float, float]]:
-    """When nothing arrived for ``GAP_SECONDS_MIN`` although something was under way."""
-    found = []
-    for number, (t0, t1) in enumerate(pairwise(flow.arrived), 1):
-        if t1 - t0 < GAP_SECONDS_MIN or number >= len(flow.sent):
-            continue
-        waiting = max(t0, flow.sent[number])
-        if t1 - waiting >= GAP_SECONDS_MIN:
-            found.append((waiting, t1))
-    return found
+def _whom(recovery: Recovery) -> str:
+    return recovery.site if recovery.who is None else shown(recovery.who)
 
 
-def _counted(times: Sequence[float], edges: Sequence[float]) -> list[int]:
-    return [bisect_left(times, edge) for edge in edges]
+def _bar_text(recovery: Recovery, rto: float | None) -> str:
+    name = "RTO " if rto is not None and recovery.seconds == rto else ""
+    return f"{name}{_ended(recovery)}"
 
 
-def _edges(canvas: _Canvas) -> list[float]:
-    return [canvas.end * i / BINS for i in range(BINS + 1)]
-
-
-def _curve(
-    canvas: _Canvas,
-    y: float,
-    points: Sequence[tuple[float, float]],
-    most: float,
-    label: str,
-    style: str,
-) -> None:
-    scaled = [(canvas.x(t), y + PANEL - 18 - v / (most or 1) * (PANEL - 22)) for t, v in points]
-    if scaled:
-        canvas.path(scaled, "curve", label, style)
-
-
-def _frame(canvas: _Canvas, y: float, most: float, legend: Sequence[tuple[str, str]]) -> None:
-    base = y + PANEL - 18
-    canvas.line(LEFT, base, WIDTH - RIGHT, base, "base")
-    canvas.text(LEFT - 8, base + 4, "0", "scale")
-    canvas.text(LEFT - 8, y + 8, f"{most:,.0f}", "scale")
-    x = WIDTH - RIGHT
-    for label, style in reversed(legend):
-        canvas.text(x, y - 8, label, "legend", style=style.replace("stroke:", "fill:"))
-        x -= 8 * len(label) + 16
-
-
-def _rates(
-    canvas: _Canvas, evidence: Evidence, flows: Sequence[Flow], verdict: Verdict, y: float
-) -> None:
-    edges = _edges(canvas)
-    width = canvas.end / BINS
-    curves: list[tuple[str, str, list[float]]] = []
-    for flow in flows:
-        for label, times, dashes in (
-            (f"sent in {flow.origin}", flow.sent, "stroke-dasharray:4 3"),
-            (f"new at {flow.target} from {flow.origin}", flow.arrived, ""),
-        ):
-            site = flow.origin if dashes else flow.target
-            style = f"stroke:{_colour(evidence, site)};{dashes}"
-            if (label, style) in [(c[0], c[1]) for c in curves]:
-                continue
-            sums = _counted(times, edges)
-            rates = [(b - a) / width for a, b in pairwise(sums)]
-            curves.append((label, style, rates))
-    most = max((max(rates) for _, _, rates in curves), default=0.0)
-    for label, style, rates in curves:
-        points = [(edge + width / 2, rate) for edge, rate in zip(edges, rates, strict=False)]
-        _curve(canvas, y, points, most, label, style)
-    _frame(canvas, y, most, [(label, style) for label, style, _ in curves])
-    for finding in verdict.lost[:LOST_MARKS_MAX]:
-        sent = _sent(evidence, finding)
-        if sent is not None:
-            x = canvas.x(sent)
-            tip = f"lost: {finding.origin} {finding.seqno}, sent {sent:.3f} s"
-            canvas.line(x, y + PANEL - 18, x, y + PANEL - 8, "lost", tip)
-
-
-def _sent(evidence: Evidence, finding: Finding) -> float | None:
-    times = evidence.sent.get(finding.origin, ())
-    return times[finding.seqno - 1] if finding.seqno <= len(times) else None
-
-
-def _colour(evidence: Evidence, site: str) -> str:
-    return SITE_COLOURS[evidence.sites.index(site) % len(SITE_COLOURS)]
-
-
-def _in_flight(canvas: _Canvas, evidence: Evidence, flows: Sequence[Flow], y: float) -> None:
-    edges = _edges(canvas)
-    curves = []
-    for flow in flows:
-        sent, arrived = _counted(flow.sent, edges), _counted(flow.arrived, edges)
-        points = [(t, float(max(0, s - a))) for t, s, a in zip(edges, sent, arrived, strict=True)]
-        style = f"stroke:{_colour(evidence, flow.target)}"
-        curves.append((f"{flow.origin} to {flow.target}", style, points))
-    most = max((v for _, _, points in curves for _, v in points), default=0.0)
-    for label, style, points in curves:
-        _curve(canvas, y, points, most, label, style)
-    _frame(canvas, y, most, [(label, style) for label, style, _ in curves])
-
-
-def _buffers(canvas: _Canvas, evidence: Evidence, y: float) -> None:
-    lines: list[tuple[str, str, list[tuple[float, float]]]] = []
-    for site in evidence.sites:
-        for who in evidence.members(site):
-            points = [
-                (t, float(sample["messages"]))
-                for t, sample in evidence.samples.get(who, ())
-                if "messages" in sample and t >= 0
-            ]
-            if any(value for _, value in points):
-                lines.append((str(who), f"stroke:{_colour(evidence, site)}", points))
-    most = max((v for _, _, points in lines for _, v in points), default=0.0)
-    for label, style, points in lines:
-        thinned = _thin(points)
-        highest = max(value for _, value in points)
-        _curve(canvas, y, thinned, most, f"{label}: at most {highest:,.0f}", style)
-    sites = dict.fromkeys((label.partition(".")[0], style) for label, style, _ in lines)
-    _frame(canvas, y, most, list(sites))
-    if not lines:
-        canvas.text(LEFT + 10, y + PANEL / 2, "no samples", "note")
-
-
-def _thin(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
-    """At most two points a bin: the peaks stay."""
-    group = max(1, len(points) // BINS)
-    kept = []
-    for i in range(0, len(points), group):
-        chunk = points[i : i + group]
-        kept += sorted({min(chunk, key=lambda p: p[1]), max(chunk, key=lambda p: p[1])})
-    return kept
+def _ended(recovery: Recovery) -> str:
+    return "does not go on" if recovery.seconds is None else f"{recovery.seconds:.2f} s"
 
 
 # across everything
 
 
-def _bands(
-    canvas: _Canvas,
-    evidence: Evidence,
-    verdict: Verdict,
-    flows: Sequence[Flow],
-    top: float,
-    bottom: float,
-    label_y: float,
-) -> None:
+def _bands(drawing: _Drawing, top: float, bottom: float) -> None:
+    canvas, evidence = drawing.canvas, drawing.evidence
     height = bottom - top
     for t0, t1, text in _partitions(evidence, canvas.end):
+        drawing.used["partition"] = None
         canvas.rect(t0, t1, top, height, "partition", f"partition {text}, {t0:.3f} to {t1:.3f} s")
-    for flow in flows:
+    for flow in drawing.figures.flows:
         for t0, t1 in gaps(flow):
-            tip = f"{flow.target} got nothing from {flow.origin} {t0:.3f} to {t1:.3f} s"
+            drawing.used["gap"] = None
+            tip = f"{flow.target} got nothing new from {flow.origin} {t0:.3f} to {t1:.3f} s"
             canvas.rect(t0, t1, top, height, "gap", f"{tip} ({t1 - t0:.3f} s)")
-    for number, takeover in enumerate(verdict.takeovers):
-        seconds = takeover.seconds
-        ended = canvas.end if seconds is None else takeover.t + seconds
-        text = "not ended" if seconds is None else f"{seconds:.3f} s"
-        tip = f"take-over after {takeover.event} of {takeover.who}: {text}"
-        canvas.rect(takeover.t, ended, top, 7, "takeover", tip)
-        x = canvas.x(takeover.t)
-        canvas.line(x, top, x, bottom, "fault", tip)
-        canvas.text(x + 4, label_y + 11 * (number % 2), f"take-over {text}", "flag", tip)
     for fault in evidence.faults:
         if fault.event in ("fail_site", "promote"):
+            drawing.used[fault.event] = None
             x = canvas.x(fault.t)
-            label = f"{fault.event.replace('_', ' ')} {fault.site}"
+            label = f"{fault.site} {'fails' if fault.event == 'fail_site' else 'is promoted'}"
             canvas.line(x, top, x, bottom, fault.event, f"{fault.t:.3f} s: {label}")
-            anchor = x - 4 if fault.event == "fail_site" else x + 4
-            canvas.text(anchor, bottom - 4, label, f"flag {fault.event}")
+            before = fault.event == "fail_site"
+            canvas.text(
+                x - 4 if before else x + 4,
+                bottom - 3,
+                label,
+                f"flag {fault.event}{' left' if before else ''}",
+            )
 
 
 def _partitions(evidence: Evidence, end: float) -> list[tuple[float, float, str]]:
@@ -408,9 +334,47 @@ def _partitions(evidence: Evidence, end: float) -> list[tuple[float, float, str]
     for fault in evidence.faults:
         if fault.event not in ("partition", "heal"):
             continue
-        text = " | ".join(", ".join(side) for side in fault.detail["groups"])
+        text = sides_text(fault, evidence)
         if fault.event == "partition":
             standing[text] = fault.t
         elif text in standing:
             walls.append((standing.pop(text), fault.t, text))
     return walls + [(t, end, text) for text, t in standing.items()]
+
+
+def _lost(drawing: _Drawing, y: float) -> None:
+    canvas = drawing.canvas
+    for finding in drawing.verdict.lost[:LOST_MARKS_MAX]:
+        sent = _sent(drawing.evidence, finding)
+        if sent is not None:
+            drawing.used["lost"] = None
+            x = canvas.x(sent)
+            tip = f"lost: {finding.origin} {finding.seqno}, sent {sent:.3f} s"
+            canvas.line(x, y - 2, x, y + 9, "lost", tip)
+
+
+def _sent(evidence: Evidence, finding: Finding) -> float | None:
+    times = evidence.sent.get(finding.origin, ())
+    return times[finding.seqno - 1] if finding.seqno <= len(times) else None
+
+
+def swatch(key: str) -> str:
+    """A small picture of what the legend explains."""
+    if key in MARKS:
+        return (
+            '<svg class="swatch" viewBox="0 0 16 16">'
+            f'<text x="8" y="13" class="mark {key}">{MARKS[key]}</text></svg>'
+        )
+    if key in ("fail_site", "promote", "lost"):
+        return (
+            '<svg class="swatch" viewBox="0 0 16 16">'
+            f'<line x1="8" x2="8" y1="1" y2="15" class="{key}"/></svg>'
+        )
+    css = {"member": "alive s0", "relay": "relay s0", "receiver": "receiver s0"}
+    css["coordinator"] = "coordinator s0"
+    y, height = {"member": (5, 6), "relay": (1, 14), "receiver": (3, 10)}.get(key, (2, 12))
+    return (
+        '<svg class="swatch" viewBox="0 0 26 16">'
+        f'<rect x="1" y="{y}" width="24" height="{height}" class="{css.get(key, key)}"'
+        "/></svg>"
+    )

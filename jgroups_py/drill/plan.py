@@ -125,6 +125,8 @@ class Plan:
     grace: float
     expect: tuple[Expectation, ...]
     workload: str = "messages"
+    primary_only: bool = False
+    """What sites send that do not relay is not counted as lost."""
 
     def site(self, name: str) -> SitePlan:
         return next(site for site in self.sites if site.name == name)
@@ -210,7 +212,7 @@ def build(drill: Drill, seed: int | None = None, settings: Sequence[Setting] = (
         name=drill.name,
         file=drill.file,
         seed=seed,
-        primary=drill.primary,
+        primary=_primary(drill, settings_for(None)),
         sites=tuple(
             SitePlan(
                 site.name,
@@ -234,7 +236,57 @@ def build(drill: Drill, seed: int | None = None, settings: Sequence[Setting] = (
         grace=draw(drill.grace, "grace"),
         expect=drill.expect,
         workload=drill.workload,
+        primary_only=drill.primary_only,
     )
+
+
+def _primary(drill: Drill, settings: Sequence[Override]) -> str | None:
+    """``primary``, or what ``set: {RELAY.primary: ...}`` or ``--set RELAY.primary=...`` says."""
+    primary = drill.primary
+    sites = [site.name for site in drill.sites]
+    for override in (*drill.overrides, *settings):
+        if (override.protocol, override.attribute) != ("RELAY", "primary"):
+            continue
+        if override.value not in (*sites, "all"):
+            place = override.place
+            raise ConfigError(
+                f"no site {override.value!r} (known: {', '.join(sites)}, all)",
+                file=place.file,
+                line=place.line,
+                column=place.column,
+                where="RELAY.primary",
+            )
+        primary = None if override.value == "all" else override.value
+    return primary
+
+
+def unrelayed_senders(plan: Plan) -> list[str]:
+    """Sites that send, or write, at a time when they do not relay, as far as the plan tells."""
+    if plan.primary is None or len(plan.sites) == 1:
+        return []
+    reigns = [(plan.primary, 0.0, plan.end)]
+    for event in plan.events:
+        if event.fault == "promote" and event.targets[0].site != reigns[-1][0]:
+            site, start, _ = reigns[-1]
+            # Around a promotion nobody is blamed: the news takes a moment.
+            reigns[-1] = (site, start, event.at + plan.grace)
+            reigns.append((event.targets[0].site, event.at, plan.end))
+    found: dict[str, None] = {}
+    for load in plan.loads:
+        writes = load.cache is None or load.cache.read_ratio < 1
+        failures = (
+            event.at
+            for event in plan.events
+            if event.fault == "fail_site" and any(t.site == load.site for t in event.targets)
+        )
+        stop = min(load.stop, min(failures, default=load.stop))
+        if load.rate <= 0 or not writes or stop <= load.start:
+            continue
+        if not any(
+            site == load.site and a <= load.start and stop <= b + 1e-9 for site, a, b in reigns
+        ):
+            found[load.site] = None
+    return list(found)
 
 
 class _Draws:

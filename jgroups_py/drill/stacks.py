@@ -124,6 +124,27 @@ def check(plan: Plan) -> None:
             site_settings(plan, site.name, bind_addr=LOOPBACK, bridge_file=bridge)
 
 
+def relay_limits(plan: Plan) -> str:
+    """How much RELAY keeps, and what it does then, as text; of the first site that has it, or empty."""
+    with tempfile.TemporaryDirectory(prefix="jgroups-drill-") as folder:
+        for site in plan.sites:
+            settings = site_settings(
+                plan, site.name, bind_addr=LOOPBACK, bridge_file=Path(folder, "bridge.xml")
+            )
+            if not any(key.startswith("RELAY.") for key in settings.attributes):
+                continue
+            config = load_stack(settings.stack, settings.properties, settings.attributes)
+            relay: Any = next(c for cls, c in build(config) if cls.__name__ == RELAY)
+            then = {
+                "drop_oldest": "then the oldest are dropped",
+                "block": "then senders wait",
+                "spill": "then a file takes them",
+            }[relay.overflow]
+            size = relay.max_bytes / 1e6
+            return f"{relay.max_messages:,} messages or {size:,.6g} MB, {then}"
+    return ""
+
+
 def relay_of(stack: Stack) -> Protocol | None:
     return next((p for p in stack.protocols if p.name == RELAY), None)
 
@@ -138,6 +159,7 @@ def sample(stack: Stack) -> dict[str, Any] | None:
     return {
         "messages": status.buffered_messages,
         "bytes": status.buffered_bytes,
+        "fill": round(status.buffer_fill, 9),
         "holders_complete": status.holders_complete if status.role == "relay" else None,
         **{name: statistics[name] for name in COUNTERS},
     }

@@ -12,6 +12,7 @@ from jgroups_py.drill.cache_judge import CacheVerdict
 from jgroups_py.drill.cache_sites import Unrelayed
 from jgroups_py.drill.judge import Judged, Measured, Verdict
 from jgroups_py.drill.model import CACHE_TIMES, TIMES
+from jgroups_py.drill.plan import Plan, unrelayed_senders
 
 WIDTH_OFF_TERMINAL = 100
 
@@ -149,6 +150,45 @@ def unrelayed_text(entry: Unrelayed) -> tuple[str, str, str, str, str]:
     return f"{entry.site} {entry.key}", entry.at, str(entry.writes), last, seconds(entry.age)
 
 
+def direction_notes(plan: Plan) -> list[str]:
+    """Which sites send although they do not relay, as far as the plan tells."""
+    meant = "the drill file says so: relay: primary only"
+    mend = "primary: all lets every site relay, relay: primary only says that this is meant"
+    verb = "writes" if plan.workload == "cache" else "sends"
+    return [
+        f"{site} {verb}, but only {plan.primary} relays at the start: other sites do not get what"
+        f" {site} {verb} then ({meant if plan.primary_only else mend})"
+        for site in unrelayed_senders(plan)
+    ]
+
+
+def primary_text(verdict: Verdict) -> str:
+    """``primary: NYC, from 14.000 s SFO``; nothing where there is one site."""
+    sites = list(verdict.sites)
+    if len(sites) < 2:
+        return ""
+    if verdict.primary is None:
+        return "primary: all; every site relays to the others"
+    others = ", ".join(site for site in sites if site != verdict.primary)
+    text = f"primary: {verdict.primary}; it relays to {others}"
+    for site, start, _ in verdict.reigns[1:]:
+        text += f"; promoted: {site}, counted from {start:.3f} s"
+    return text
+
+
+def not_relayed_text(verdict: Verdict) -> str:
+    """What was sent where nothing is relayed, and what that means; or nothing."""
+    sent = ", ".join(
+        f"{numbers.not_relayed} messages of {site}"
+        for site, numbers in verdict.sites.items()
+        if numbers.not_relayed
+    )
+    if not sent:
+        return ""
+    counted = "not counted, as the drill says" if verdict.primary_only else "counted as lost"
+    return f"sent where nothing is relayed: {sent} ({counted})"
+
+
 def _show_messages(out: Console, title: str, verdict: Verdict) -> None:
     numbers = Table(title=title, title_justify="left")
     numbers.add_column("site")
@@ -168,6 +208,9 @@ def _show_messages(out: Console, title: str, verdict: Verdict) -> None:
     for site, row in verdict.sites.items():
         numbers.add_row(site, *(str(getattr(row, column)) for column in columns))
     out.print(numbers)
+    for text in (primary_text(verdict), not_relayed_text(verdict)):
+        if text:
+            out.print(text, markup=False)
     if verdict.detections or verdict.takeovers:
         taken = {(m.t, m.who): m.seconds for m in verdict.takeovers}
         events = Table()

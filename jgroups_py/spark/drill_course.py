@@ -87,6 +87,9 @@ class Course:
     failures: dict[str, list[float]] = field(default_factory=dict)
     reigns: list[tuple[str, float, float]] = field(default_factory=list)
     """Who relays to the others: site, from, until, by time of sending."""
+    primary_only: bool = False
+    """What is sent where nothing is relayed is not lost."""
+    promotions: list[float] = field(default_factory=list)
     falls: list[Fall] = field(default_factory=list)
     faults: list[tuple[float, str]] = field(default_factory=list)
     """For pictures."""
@@ -123,15 +126,26 @@ class Course:
                 return end
         return None
 
+    def counts(self, site: str, sent: float) -> bool:
+        """Whether a message that other sites lack is held against the drill."""
+        if self.reign(site, sent) is not None:
+            return True
+        promoted = any(t <= sent < t + self.grace for t in self.promotions)
+        return not (promoted or self.primary_only)
+
     def next_failure(self, site: str, t: float) -> float:
         return min((f for f in self.failures.get(site, ()) if f >= t), default=NEVER)
 
 
 def course_of(
-    events: Sequence[Event], sites: Sequence[str], primary: str | None, grace: float
+    events: Sequence[Event],
+    sites: Sequence[str],
+    primary: str | None,
+    grace: float,
+    primary_only: bool = False,
 ) -> Course:
     """Events in the order of the log."""
-    course = Course(list(sites), primary, grace)
+    course = Course(list(sites), primary, grace, primary_only=primary_only)
     bridges: dict[Member, list[tuple[float, tuple[str, ...]]]] = {}
     faults = []
     for event in events:
@@ -153,6 +167,7 @@ def course_of(
             course.obliged.pop(member, None)
     course.failures = {site: _site_failures(course, faults, site) for site in course.sites}
     course.reigns = _reigns(faults, course.sites, primary, grace)
+    course.promotions = [event.t for event in faults if event.event == "promote"]
     course.falls = sorted(
         [
             *_member_falls(course, faults),

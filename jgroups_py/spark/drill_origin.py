@@ -126,10 +126,11 @@ class Origin:
                 if seqno <= len(one.t) and one.t[seqno - 1] < NEVER
             ]
             sent = float(self.sent[seqno - 1])
-            reign = course.reign(home, sent) if times else None
-            if reign is None:
-                continue  # not counted: not delivered at home, or not for this site to relay
-            until = [min(reign, course.next_failure(home, t)) for t in times]
+            if not times or not course.counts(home, sent):
+                continue  # not delivered at home, or not meant to be relayed
+            reign = course.reign(home, sent)
+            end_of = NEVER if reign is None else reign
+            until = [min(end_of, course.next_failure(home, t)) for t in times]
             if any(end - t >= course.grace for end, t in zip(until, times, strict=True)):
                 yield "lost", home, seqno, missing[seqno], None
                 continue

@@ -130,7 +130,9 @@ def _courses(lines: Any, planned: Any) -> tuple[dict[str, Course], int]:
     for run, texts in small.items():
         try:
             events = [_parsed(order, text) for order, text in sorted(texts)]
-            courses[run] = course_of(events, sites, planned.primary, planned.grace)
+            courses[run] = course_of(
+                events, sites, planned.primary, planned.grace, planned.primary_only
+            )
         except (ValueError, KeyError, TypeError) as error:
             raise ConfigError(f"{_name(run)}: not a log of a drill: {error!r}") from None
     return courses, sum(lines - bad for lines, bad in lines_of.values())

@@ -105,14 +105,26 @@ class Story:
     def evidence(self) -> Evidence:
         return Evidence.of(sorted(self.records, key=lambda record: record.t), list(self.sites))
 
-    def judge(self, primary: str | None = "NYC", grace: float = 1.0, **expect: str) -> Verdict:
+    def judge(
+        self,
+        primary: str | None = "NYC",
+        grace: float = 1.0,
+        primary_only: bool = False,
+        **expect: str,
+    ) -> Verdict:
         expectations = []
         for name, text in expect.items():
             compare, _, limit = text.rpartition(" ")
             expectations.append(
                 Expectation(name, compare or "=", float(limit), text, Place("x", 1, 1))
             )
-        return judge(self.evidence(), primary=primary, grace=grace, expect=expectations)
+        return judge(
+            self.evidence(),
+            primary=primary,
+            grace=grace,
+            expect=expectations,
+            primary_only=primary_only,
+        )
 
 
 @pytest.fixture

@@ -120,7 +120,11 @@ def judged(file: Path, drill: Path) -> dict[str, Any]:
     planned = plan.build(loaded, loaded.seed, ())
     evidence = Evidence.of(read_log(file), [site.name for site in planned.sites])
     verdict = judge.judge(
-        evidence, primary=planned.primary, grace=planned.grace, expect=planned.expect
+        evidence,
+        primary=planned.primary,
+        grace=planned.grace,
+        expect=planned.expect,
+        primary_only=planned.primary_only,
     )
     return judge.result(verdict, name="", mode="", seed=0, virtual_s=None, wall_s=0.0)
 

@@ -1,0 +1,113 @@
+"""Three sites, senders in the second one. With RELAY's default only the first site relays.
+
+What an outsider does: writes the file, runs the command, reads its exit code and its JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jgroups_py import open_channel
+
+DRILL = """\
+name: LON sends
+sites:
+  NYC: {members: [A, B], stack: relay-tcp.xml}
+  LON: {members: [C, D], stack: relay-tcp.xml}
+  SFO: {members: [E, F], stack: relay-tcp.xml}
+traffic:
+  - {site: LON, rate: 20/s, size: 100B, start: 0s, stop: 2s}
+settle: 4s
+expect: {lost: 0}
+"""
+SENT = 80
+RUN_SECONDS_MAX = 120
+
+
+def drill(tmp_path: Path, text: str, *options: str) -> tuple[int, str, dict[str, Any]]:
+    """Exit code, what people read, the JSON."""
+    file, out = tmp_path / "three.yaml", tmp_path / "out.json"
+    file.write_text(text)
+    done = subprocess.run(
+        [sys.executable, "-m", "jgroups_py", "drill", str(file), "--json", str(out), *options],
+        capture_output=True,
+        text=True,
+        timeout=RUN_SECONDS_MAX,
+        check=False,
+    )
+    assert out.exists(), done.stdout + done.stderr
+    return (
+        done.returncode,
+        " ".join((done.stdout + done.stderr).split()),
+        json.loads(out.read_text()),
+    )
+
+
+@pytest.mark.parametrize("mode", ["--simulated", pytest.param("--real", marks=pytest.mark.sockets)])
+def test_what_is_sent_where_nothing_is_relayed_is_lost(tmp_path: Path, mode: str) -> None:
+    code, said, result = drill(tmp_path, DRILL, mode)
+    assert code == 1
+    assert result["verdict"] == "fail"
+    assert len(result["lost"]) == result["not_relayed"] == SENT
+    assert result["sites"]["LON"]["lost"] == result["sites"]["LON"]["not_relayed"] == SENT
+    assert result["primary"] == "NYC"
+    assert "primary: NYC" in said
+    assert "LON sends, but only NYC relays" in said
+    assert "relay: primary only" in said
+
+
+def test_a_drill_may_say_that_only_the_primary_relays(tmp_path: Path) -> None:
+    code, said, result = drill(tmp_path, DRILL + "relay: primary only\n")
+    assert (code, result["verdict"], result["lost"]) == (0, "pass", [])
+    assert result["not_relayed"] == SENT
+    assert "LON sends, but only NYC relays" in said
+
+
+@pytest.mark.parametrize(
+    ("more", "options"), [("primary: all\n", ()), ("", ("--set", "RELAY.primary=all"))]
+)
+def test_where_every_site_relays_nothing_is_missing(
+    tmp_path: Path, more: str, options: tuple[str, ...]
+) -> None:
+    code, said, result = drill(tmp_path, DRILL + more, *options)
+    assert (code, result["lost"], result["not_relayed"]) == (0, [], 0)
+    assert result["primary"] == "all"
+    assert "only NYC relays" not in said
+
+
+def test_many_seeds_say_so_as_well(tmp_path: Path) -> None:
+    code, said, result = drill(tmp_path, DRILL, "--seeds", "1..2")
+    assert code == 1
+    assert result["failed"] == 2
+    assert [run["not_relayed"] for run in result["runs"]] == [SENT, SENT]
+    assert "LON sends, but only NYC relays" in said
+
+
+@pytest.mark.sockets
+@pytest.mark.parametrize(
+    ("properties", "level", "words"),
+    [
+        ({"relay.sites": "NYC,LON"}, "WARNING", "primary: NYC, the first of sites; this site, LON"),
+        ({"relay.primary": "NYC"}, "INFO", "primary: NYC; this site, LON, does not relay"),
+        ({"relay.primary": "LON"}, "INFO", "primary: LON; this site relays to the others"),
+        ({}, "INFO", "primary: all; this site, LON, relays to the others"),
+    ],
+)
+async def test_relay_says_at_its_start_who_is_primary(
+    properties: dict[str, str], level: str, words: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    given = {"relay.site": "LON", **properties}
+    async with open_channel("relay-tcp.xml", cluster="demo", name="A", properties=given):
+        said = [
+            (r.levelname, r.getMessage()) for r in caplog.records if "primary:" in r.getMessage()
+        ]
+    assert len(said) == 1
+    assert said[0][0] == level
+    assert words in said[0][1]
