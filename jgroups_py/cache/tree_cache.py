@@ -126,7 +126,7 @@ class TreeCache:
                 else []
             ),
             Gravitating(tree, self._replication, auto_gravitation),
-            Computing(tree),
+            Computing(tree, self._replication),
             *([Storing(keeper, self._replication)] if keeper else []),
             Replicating(tree, self._replication),
         ]
