@@ -289,7 +289,7 @@ class FullReplication(Replication):
         else:
             assert body is not None
             changes = fold(body.modifications, container.get, container.within)
-            self._counts["applied"] += 1
+            self._counts["applied"] += bool(body.modifications)
         self.tree.apply(changes, local=mine, origin=(ordered.origin.hex(), ordered.number))
         if asked is not None:
             asked.changes, asked.refused = changes, refused

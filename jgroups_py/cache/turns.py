@@ -13,7 +13,6 @@ from collections.abc import Collection, Sequence
 
 import trio
 
-from jgroups_py.cache.fqn import Fqn
 from jgroups_py.cache.locks import Held, PathLocks, Scope
 
 Place = tuple[bytes, int]
@@ -32,9 +31,9 @@ class Turn:
         self.held = held
         self.number = 0
 
-    def covers(self, paths: Collection[Fqn]) -> bool:
-        """Is it for all these paths?"""
-        return all(any(s.path == p or (s.deep and p.is_within(s.path)) for s in self.scopes) for p in paths)
+    def covers(self, scopes: Collection[Scope]) -> bool:
+        """Is it for all of these?"""
+        return all(any(_covers(mine, scope) for mine in self.scopes) for scope in scopes)
 
 
 class Turns:
@@ -121,3 +120,9 @@ def _meet(one: Scope, two: Scope) -> bool:
         or (one.deep and two.path.is_within(one.path))
         or (two.deep and one.path.is_within(two.path))
     )
+
+
+def _covers(wide: Scope, scope: Scope) -> bool:
+    if wide.deep:
+        return scope.path.is_within(wide.path)
+    return wide.path == scope.path and not scope.deep

@@ -12,13 +12,14 @@ import time
 
 import trio
 
-from jgroups_py.cache import TreeCache, open_tree_cache
+from jgroups_py.cache import Batch, TreeCache, open_tree_cache
 from jgroups_py.errors import BatchConflict
 
 PATH, KEY = "/users/7", "visits"
 
 
 async def by_batch(cache: TreeCache) -> int:
+    """Says how often it met a conflict."""
     conflicts = 0
     while True:
         try:
@@ -30,7 +31,52 @@ async def by_batch(cache: TreeCache) -> int:
             conflicts += 1
 
 
-HOW = {"batch": by_batch}
+async def by_update(cache: TreeCache) -> int:
+    tries = 0
+
+    def add(visits: int) -> int:
+        nonlocal tries
+        tries += 1
+        return visits + 1
+
+    await cache.update(PATH, KEY, add, default=0)
+    return tries - 1
+
+
+async def by_increment(cache: TreeCache) -> int:
+    await cache.increment(PATH, KEY)
+    return 0
+
+
+async def by_comparing(cache: TreeCache) -> int:
+    tries = 0
+    while True:
+        tries += 1
+        value = await cache.get(PATH, KEY)
+        if await cache.compare_and_set(PATH, KEY, value, (value or 0) + 1):
+            return tries - 1
+
+
+async def by_retried_batch(cache: TreeCache) -> int:
+    tries = 0
+
+    @cache.batch(retries=100)
+    async def count(batch: Batch) -> None:
+        nonlocal tries
+        tries += 1
+        batch.put(PATH, KEY, await batch.get(PATH, KEY, 0) + 1)
+
+    await count()
+    return tries - 1
+
+
+HOW = {
+    "batch": by_batch,
+    "update": by_update,
+    "increment": by_increment,
+    "compare": by_comparing,
+    "retried": by_retried_batch,
+}
 
 
 async def main(file: str, name: str, how: str, members: int, tasks: int, times: int) -> None:
@@ -39,7 +85,8 @@ async def main(file: str, name: str, how: str, members: int, tasks: int, times: 
     async def task(cache: TreeCache) -> None:
         nonlocal conflicts
         for _ in range(times):
-            conflicts += await HOW[how](cache)
+            met = await HOW[how](cache)
+            conflicts += met
 
     async def line() -> None:
         await trio.to_thread.run_sync(sys.stdin.readline)

@@ -13,7 +13,7 @@ import pytest
 import trio
 
 from jgroups_py import MemoryNetwork
-from jgroups_py.cache import TreeCache, open_tree_cache
+from jgroups_py.cache import Batch, TreeCache, open_tree_cache
 from jgroups_py.config import load_stack, with_attributes
 from jgroups_py.errors import BatchConflict
 from jgroups_py.stackwrite import to_xml
@@ -37,7 +37,52 @@ async def by_batch(cache: TreeCache) -> int:
             conflicts += 1
 
 
-HOW = {"batch": by_batch}
+async def by_update(cache: TreeCache) -> int:
+    tries = 0
+
+    def add(visits: int) -> int:
+        nonlocal tries
+        tries += 1
+        return visits + 1
+
+    await cache.update(PATH, KEY, add, default=0)
+    return tries - 1
+
+
+async def by_increment(cache: TreeCache) -> int:
+    await cache.increment(PATH, KEY)
+    return 0
+
+
+async def by_comparing(cache: TreeCache) -> int:
+    tries = 0
+    while True:
+        tries += 1
+        value = await cache.get(PATH, KEY)
+        if await cache.compare_and_set(PATH, KEY, value, (value or 0) + 1):
+            return tries - 1
+
+
+async def by_retried_batch(cache: TreeCache) -> int:
+    tries = 0
+
+    @cache.batch(retries=100)
+    async def count(batch: Batch) -> None:
+        nonlocal tries
+        tries += 1
+        batch.put(PATH, KEY, await batch.get(PATH, KEY, 0) + 1)
+
+    await count()
+    return tries - 1
+
+
+HOW = {
+    "batch": by_batch,
+    "update": by_update,
+    "increment": by_increment,
+    "compare": by_comparing,
+    "retried": by_retried_batch,
+}
 
 
 @pytest.mark.timeout(120)
@@ -55,13 +100,19 @@ async def test_no_increment_is_lost_in_memory(how: str, tasks: int, autojump_clo
     async def task(cache: TreeCache) -> None:
         nonlocal conflicts
         for _ in range(TIMES):
-            conflicts += await HOW[how](cache)
+            met = await HOW[how](cache)
+            conflicts += met
 
     async with opened("A") as a, opened("B") as b, opened("C") as c:
         async with trio.open_nursery() as nursery:
             for cache in (a, b, c):
                 for _ in range(tasks):
                     nursery.start_soon(task, cache)
+        print(
+            conflicts,
+            trio.current_time(),
+            {k: v for k, v in a.statistics().counters.items() if k.startswith("replication")},
+        )
         assert [await cache.get(PATH, KEY) for cache in (a, b, c)] == [3 * tasks * TIMES] * 3
 
 
