@@ -137,7 +137,7 @@ class FullReplication(Replication):
     async def come_up(self, turn: Turn) -> None:
         line = self._line
         if not turn.number:
-            if not line.ahead(None, turn.scopes):
+            if not turn.lost and not line.ahead(None, turn.scopes):
                 return  # nobody else wants it, as far as is known here: no message
             await self._ask(turn)
         place = (self._order.me, turn.number)

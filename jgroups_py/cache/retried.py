@@ -18,9 +18,9 @@ turn on all it has read and written, at all members, before it runs again: first
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from functools import wraps
-from typing import Concatenate, NoReturn, ParamSpec, TypeVar
+from typing import Any, Concatenate, NoReturn, ParamSpec, TypeVar
 
 from jgroups_py.cache.batch import Batch
 from jgroups_py.cache.fqn import Fqn
@@ -52,7 +52,7 @@ class Retried:
 
     def __call__(
         self, function: Callable[Concatenate[Batch, P], Awaitable[R]]
-    ) -> Callable[P, Awaitable[R]]:
+    ) -> Callable[P, Coroutine[Any, Any, R]]:
         """A function that runs so each time it is called."""
 
         @wraps(function)
@@ -122,6 +122,7 @@ class Attempts:
             return batch
         if self._turn is None:
             self._turn = await self._take(list(self._scopes))
+        self._turn.lost = True
         await self._come_up(self._turn)
         return batch
 

@@ -557,6 +557,7 @@ class TreeCache:
                 except BatchConflict as error:
                     conflict = error
                     turn = turn or await self._take_turn(options, scopes)
+                    turn.lost = True
                 else:
                     return call
             raise BatchConflict(f"{conflict}, {REWRITES_MAX} times")

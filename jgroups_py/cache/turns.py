@@ -22,13 +22,15 @@ LINE_MAX = 10_000
 
 
 class Turn:
-    """A caller's turn here. ``number``: of its batch that may have a place in the line; 0: none has."""
+    """A caller's turn here. ``lost``: the race before. ``number``: of its batch that may have a place in the line; 0:
+    none has."""
 
-    __slots__ = ("held", "number", "scopes")
+    __slots__ = ("held", "lost", "number", "scopes")
 
     def __init__(self, scopes: Sequence[Scope], held: Held) -> None:
         self.scopes = scopes
         self.held = held
+        self.lost = False
         self.number = 0
 
     def covers(self, scopes: Collection[Scope]) -> bool:
