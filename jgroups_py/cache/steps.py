@@ -267,9 +267,10 @@ class Storing(Interceptor):
             await self.next.handle(call)
 
     def _still_here(self, call: Call) -> Changes:
-        """Without nodes that another member has taken meanwhile: the keeper knows of those."""
-        get = self._replication.tree.container.get
-        return tuple(c for c in call.changes if c.after is None or get(c.path) is not None)
+        """Without nodes that another member has taken meanwhile, also where they came back with another value: the
+        keeper knows of those."""
+        owned = self._replication.tree.container.owned
+        return tuple(c for c in call.changes if owned(c.path) == c.after)
 
 
 class Replicating(Interceptor):
