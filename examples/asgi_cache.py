@@ -19,7 +19,7 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
 from jgroups_py import aio
-from jgroups_py.errors import BatchConflict, CacheRefused
+from jgroups_py.errors import CacheRefused
 
 Event = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Event]]
@@ -84,14 +84,8 @@ class Application:
         return 405, None
 
     async def _count(self, path: str) -> int:
-        while True:
-            try:
-                async with self._cache.batch() as batch:
-                    visits: int = await batch.get(path, "visits", 0) + 1
-                    batch.put(path, "visits", visits)
-                return visits
-            except BatchConflict:
-                continue  # somebody else counted meanwhile
+        visits: int = await self._cache.increment(path, "visits")
+        return visits
 
 
 async def _body(receive: Receive) -> bytes:

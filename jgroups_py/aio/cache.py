@@ -4,10 +4,20 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Awaitable, Callable
-from functools import partial
+from collections.abc import Awaitable, Callable, Coroutine
+from functools import partial, wraps
 from types import TracebackType
-from typing import Any, Self, TypeVar, TypeVarTuple, Unpack
+from typing import (
+    Any,
+    Concatenate,
+    NoReturn,
+    ParamSpec,
+    Self,
+    TypeVar,
+    TypeVarTuple,
+    Unpack,
+    overload,
+)
 
 from jgroups_py.aio.handle import Handle, forward, note
 from jgroups_py.blocking import bulk
@@ -26,8 +36,11 @@ from jgroups_py.cache import TreeCache as AsyncTreeCache
 from jgroups_py.cache import open_tree_cache as open_async
 from jgroups_py.cache.fqn import AnyPath
 from jgroups_py.cache.listeners import CHANGES
-from jgroups_py.errors import CacheClosed
+from jgroups_py.cache.options import options_of
+from jgroups_py.cache.retried import NO_BLOCK
+from jgroups_py.errors import CacheClosed, CacheRefused
 
+P = ParamSpec("P")
 R = TypeVar("R")
 Ts = TypeVarTuple("Ts")
 
@@ -56,6 +69,9 @@ class TreeCache(Handle[AsyncTreeCache]):
     put_node = forward(AsyncTreeCache.put_node)
     update_node = forward(AsyncTreeCache.update_node)
     put_many = forward(bulk.put_many)
+    update = forward(AsyncTreeCache.update)
+    increment = forward(AsyncTreeCache.increment)
+    compare_and_set = forward(AsyncTreeCache.compare_and_set)
     remove = forward(AsyncTreeCache.remove)
     remove_node = forward(AsyncTreeCache.remove_node)
     remove_tree = forward(AsyncTreeCache.remove_tree)
@@ -70,9 +86,20 @@ class TreeCache(Handle[AsyncTreeCache]):
         result: R = await self._call(function, self._value, *args)
         return result
 
-    def batch(self, **options: Unpack[CallOptions]) -> Batch:
-        """Several changes as one, with ``async with``. See ``Batch``."""
-        return Batch(self, options)
+    @overload
+    def batch(self, *, retries: None = None, **options: Unpack[CallOptions]) -> Batch: ...
+
+    @overload
+    def batch(self, *, retries: int, **options: Unpack[CallOptions]) -> Retried: ...
+
+    def batch(
+        self, *, retries: int | None = None, **options: Unpack[CallOptions]
+    ) -> Batch | Retried:
+        """Several changes as one, with ``async with``. See ``Batch``. With ``retries`` a function is given to it, which
+        runs again when it lost a race: see ``Retried``."""
+        if retries is None:
+            return Batch(self, options)
+        return Retried(self, retries, options)
 
     def listen(
         self,
@@ -115,8 +142,15 @@ class Batch:
     def __init__(self, cache: TreeCache, options: CallOptions) -> None:
         self._cache = cache
         self._call = cache._call
-        self._context = cache._value.batch(**options)
+        self._context = cache._value.batch(retries=None, **options)
         self._value: AsyncBatch
+
+    @classmethod
+    def _of(cls, cache: TreeCache, batch: AsyncBatch) -> Self:
+        """One that somebody else ends."""
+        made = cls(cache, {})
+        made._value = batch
+        return made
 
     get = forward(AsyncBatch.get)
     get_node = forward(AsyncBatch.get_node)
@@ -144,6 +178,58 @@ class Batch:
         except CacheClosed:
             if error is None:
                 raise  # else nothing was changed either way
+
+
+class Retried:
+    """A batch that runs again when it lost a race: ``jgroups_py.cache.retried``, as a decorator or with ``run``. The
+    function runs in the task of its caller, up to ``retries`` times more.
+
+    Raises:
+        BatchConflict: others were first, also the last time; nothing was changed.
+        LockTimeout: others were in front for too long; nothing was changed.
+    """
+
+    def __init__(self, cache: TreeCache, retries: int, options: CallOptions) -> None:
+        self._cache = cache
+        self._attempts = partial(cache._value.attempts, retries, options_of(options))
+        self._attempts()  # CacheRefused now, not when it runs
+
+    def __call__(
+        self, function: Callable[Concatenate[Batch, P], Awaitable[R]]
+    ) -> Callable[P, Coroutine[Any, Any, R]]:
+        """A function that runs so each time it is called."""
+
+        @wraps(function)
+        async def call(*args: P.args, **kwargs: P.kwargs) -> R:
+            return await self.run(function, *args, **kwargs)
+
+        return call
+
+    async def run(
+        self,
+        function: Callable[Concatenate[Batch, P], Awaitable[R]],
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> R:
+        """``await function(batch, ...)`` until its batch is made true; what it returned."""
+        cache, attempts = self._cache, self._attempts()
+        try:
+            while True:
+                batch = await cache._call(attempts.begin)
+                result = await function(Batch._of(cache, batch), *args, **kwargs)
+                if await cache._call(attempts.finish):
+                    return result
+        finally:
+            cache._opened.post_always(attempts.close)  # whoever cancels this task
+
+    async def __aenter__(self) -> NoReturn:
+        raise CacheRefused(NO_BLOCK)
+
+    async def __aexit__(self, *_: object) -> None:
+        """Is there so that ``__aenter__`` can say what is wrong."""
+
+    def __aiter__(self) -> NoReturn:
+        raise CacheRefused(NO_BLOCK)
 
 
 class Changes:

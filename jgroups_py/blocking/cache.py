@@ -5,9 +5,20 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from functools import partial
+from functools import partial, wraps
 from types import TracebackType
-from typing import Any, Self, TypedDict, TypeVar, TypeVarTuple, Unpack
+from typing import (
+    Any,
+    Concatenate,
+    NoReturn,
+    ParamSpec,
+    Self,
+    TypedDict,
+    TypeVar,
+    TypeVarTuple,
+    Unpack,
+    overload,
+)
 
 from jgroups_py.blocking import bulk
 from jgroups_py.blocking.handle import Handle
@@ -31,9 +42,12 @@ from jgroups_py.cache import TreeCache as AsyncTreeCache
 from jgroups_py.cache import open_tree_cache as open_async
 from jgroups_py.cache.fqn import AnyPath
 from jgroups_py.cache.listeners import CHANGES
+from jgroups_py.cache.options import options_of
+from jgroups_py.cache.retried import NO_BLOCK
 from jgroups_py.driver import Transport
-from jgroups_py.errors import CacheClosed
+from jgroups_py.errors import CacheClosed, CacheRefused
 
+P = ParamSpec("P")
 R = TypeVar("R")
 Ts = TypeVarTuple("Ts")
 
@@ -239,9 +253,77 @@ class TreeCache(Handle[AsyncTreeCache]):
         count: int = self._call(self._value.move, path, to, timeout=timeout, **options)
         return count
 
-    def batch(self, *, timeout: float | None = None, **options: Unpack[CallOptions]) -> Batch:
-        """Several changes as one, with ``with``; ``timeout`` is for its end. See ``Batch``."""
-        return Batch(self, timeout, options)
+    def update(
+        self,
+        path: AnyPath,
+        key: str,
+        function: Callable[[Any], Any],
+        *,
+        default: Any = None,
+        timeout: float | None = None,
+        **options: Unpack[CallOptions],
+    ) -> Any:
+        """Sets an attribute to ``function(value)``, and returns that; nobody else changes it in between. See
+        ``jgroups_py.cache.TreeCache.update``; ``function`` runs in the loop, so it must not call this cache."""
+        update = partial(self._value.update, default=default)
+        return self._call(update, path, key, function, timeout=timeout, **options)
+
+    def increment(
+        self,
+        path: AnyPath,
+        key: str,
+        by: float = 1,
+        *,
+        initial: float = 0,
+        timeout: float | None = None,
+        **options: Unpack[CallOptions],
+    ) -> Any:
+        """Adds to a number, and returns the sum; where there is none, it begins with ``initial``."""
+        add = partial(self._value.increment, initial=initial)
+        return self._call(add, path, key, by, timeout=timeout, **options)
+
+    def compare_and_set(
+        self,
+        path: AnyPath,
+        key: str,
+        expected: Any,
+        new: Any,
+        /,
+        *,
+        timeout: float | None = None,
+        **options: Unpack[CallOptions],
+    ) -> bool:
+        """Sets an attribute to ``new`` if its value equals ``expected`` (None: if there is none). Did it?"""
+        compare = self._value.compare_and_set
+        done: bool = self._call(compare, path, key, expected, new, timeout=timeout, **options)
+        return done
+
+    @overload
+    def batch(
+        self,
+        *,
+        retries: None = None,
+        timeout: float | None = None,
+        **options: Unpack[CallOptions],
+    ) -> Batch: ...
+
+    @overload
+    def batch(
+        self, *, retries: int, timeout: float | None = None, **options: Unpack[CallOptions]
+    ) -> Retried: ...
+
+    def batch(
+        self,
+        *,
+        retries: int | None = None,
+        timeout: float | None = None,
+        **options: Unpack[CallOptions],
+    ) -> Batch | Retried:
+        """Several changes as one, with ``with``; ``timeout`` is for its end. See ``Batch``. With ``retries`` a function
+        is given to it, which runs again when it lost a race: see ``Retried``."""
+        if retries is None:
+            return Batch(self, timeout, options)
+        return Retried(self, retries, timeout, options)
 
     def evict(self, path: AnyPath, *, timeout: float | None = None) -> bool:
         """Takes one node out of memory, into the store if there is one. False: not there, or busy."""
@@ -315,8 +397,15 @@ class Batch:
     def __init__(self, cache: TreeCache, timeout: float | None, options: CallOptions) -> None:
         self._cache = cache
         self._timeout = timeout
-        self._context = cache._value.batch(**options)
+        self._context = cache._value.batch(retries=None, **options)
         self._batch: AsyncBatch
+
+    @classmethod
+    def _of(cls, cache: TreeCache, batch: AsyncBatch) -> Self:
+        """One that somebody else ends."""
+        made = cls(cache, None, {})
+        made._batch = batch
+        return made
 
     def __enter__(self) -> Self:
         self._batch = self._cache._call(self._context.__aenter__)
@@ -378,6 +467,65 @@ class Batch:
     def __len__(self) -> int:
         """Changes noted so far."""
         return len(self._batch)
+
+
+class Retried:
+    """A batch that runs again when it lost a race: ``jgroups_py.cache.retried``, with plain functions.
+
+        @cache.batch(retries=10)
+        def transfer(batch, amount):
+            balance = batch.get("/accounts/7", "balance")
+            batch.put("/accounts/7", "balance", balance - amount)
+
+        transfer(10)
+
+    Or ``cache.batch(retries=10).run(transfer, 10)``. The function runs in the thread of its caller, up to ``retries``
+    times more. ``timeout``: seconds for each wait for a turn and for each end of a batch.
+
+    Raises:
+        BatchConflict: others were first, also the last time; nothing was changed.
+        LockTimeout: others were in front for too long; nothing was changed.
+    """
+
+    def __init__(
+        self, cache: TreeCache, retries: int, timeout: float | None, options: CallOptions
+    ) -> None:
+        self._cache = cache
+        self._timeout = timeout
+        self._attempts = partial(cache._value.attempts, retries, options_of(options))
+        self._attempts()  # CacheRefused now, not when it runs
+
+    def __call__(self, function: Callable[Concatenate[Batch, P], R]) -> Callable[P, R]:
+        """A function that runs so each time it is called."""
+
+        @wraps(function)
+        def call(*args: P.args, **kwargs: P.kwargs) -> R:
+            return self.run(function, *args, **kwargs)
+
+        return call
+
+    def run(
+        self, function: Callable[Concatenate[Batch, P], R], *args: P.args, **kwargs: P.kwargs
+    ) -> R:
+        """``function(batch, ...)`` until its batch is made true; what it returned."""
+        cache, attempts = self._cache, self._attempts()
+        try:
+            while True:
+                batch = cache._call(attempts.begin, timeout=self._timeout)
+                result = function(Batch._of(cache, batch), *args, **kwargs)
+                if cache._call(attempts.finish, timeout=self._timeout):
+                    return result
+        finally:
+            cache._block.post_always(attempts.close)  # whatever interrupts this thread
+
+    def __enter__(self) -> NoReturn:
+        raise CacheRefused(NO_BLOCK)
+
+    def __exit__(self, *_: object) -> None:
+        """Is there so that ``__enter__`` can say what is wrong."""
+
+    def __iter__(self) -> NoReturn:
+        raise CacheRefused(NO_BLOCK)
 
 
 class Changes:

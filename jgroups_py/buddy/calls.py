@@ -148,7 +148,8 @@ class Calls:
             if deep or node is None or node.to is not None:
                 return False
             if fair and machine.claims.order and machine.claims.wanted_by_others(path):
-                return False
+                if machine.keeping is None or not machine.keeping(path):
+                    return False
         return True
 
     def _all_absent(self, call: Call) -> bool:

@@ -215,6 +215,8 @@ class Claims:
             covered = [(path, node) for path, node in covered if node.removed]
         if any(n.giver is not None or not machine.log.stable(p) for p, n in covered):
             return False
+        if machine.keeping is not None and any(machine.keeping(path) for path, _ in covered):
+            return False
         passive = [path for path, node in covered if node.passive]
         if passive:
             machine.passive.need(passive)

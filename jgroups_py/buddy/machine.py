@@ -94,6 +94,9 @@ class BuddyMachine:
         self.leaving = Leave(self)
         self.removal = Removal(self)
         self.passive = Passive(self)
+        self.keeping: Callable[[Path], bool] | None = None
+        """The driver's: does somebody here need a node for a moment more? Claims of others wait meanwhile; when it
+        is over, ``look`` says so. The driver bounds it."""
         self.sites = Sites(self)
         self.arrivals = Arrivals(self)
         self.walks = Walks(self)
@@ -236,6 +239,12 @@ class BuddyMachine:
         """Answers the event ``activate``: values that are in memory again (``Passive``)."""
         self.now = now
         self.passive.back(values)
+        self._end_step()
+
+    def look(self, now: float) -> None:
+        """What was kept may go."""
+        self.now = now
+        self.claims.look()
         self._end_step()
 
     def advance(self, now: float) -> None:

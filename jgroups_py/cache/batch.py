@@ -13,7 +13,7 @@ Leaving the block with an error changes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from jgroups_py.cache.changes import (
@@ -42,7 +42,9 @@ class Batch:
     def __init__(self, cache: TreeCache, limit: int, options: Options) -> None:
         self._cache = cache
         self._limit = limit
-        self._options = options
+        self.options = options
+        self.first_read: Callable[[Fqn], Awaitable[None]] | None = None
+        """Is waited for before the first node is read."""
         self._reads: dict[Fqn, Node | None] = {}
         self._modifications: list[Modification] = []
         self._by_path: dict[Fqn, list[int]] = {}
@@ -121,7 +123,9 @@ class Batch:
         if path not in self._reads:
             if len(self._reads) >= self._limit:
                 raise CacheRefused(f"a batch reads at most {self._limit} nodes (max_call_nodes)")
-            self._reads[path] = await self._cache.read_node(path, self._options)
+            if self.first_read is not None and not self._reads:
+                await self.first_read(path)
+            self._reads[path] = await self._cache.read_node(path, self.options)
         read = self._reads[path]
         removed = [i for i in self._trees if path.is_within(self._modifications[i].path)]
         own = sorted(self._by_path.get(path, []) + removed)

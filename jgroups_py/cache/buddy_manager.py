@@ -226,6 +226,11 @@ class BuddyManager:
         if not self._waiting and self.machine.push(trio.current_time()):
             self._after()
 
+    def look(self) -> None:
+        """What calls here have kept may go."""
+        self.machine.look(trio.current_time())
+        self._after()
+
     async def leave(self) -> None:
         """Hands everything over; returns when it is safe to go, or ``leave_timeout`` is over."""
         self.machine.leave(trio.current_time())

@@ -34,12 +34,14 @@ from jgroups_py.cache.call import Call, compute
 from jgroups_py.cache.changes import Change, RemoveTree
 from jgroups_py.cache.fqn import BACKUP_ROOT, ROOT, Fqn
 from jgroups_py.cache.holding import Holding, follow_owners, holding
+from jgroups_py.cache.keeping import Keeping
 from jgroups_py.cache.locks import Scope
 from jgroups_py.cache.node import EMPTY, Node
 from jgroups_py.cache.owned_tree import OwnedTree, shown
 from jgroups_py.cache.passive import PassiveNodes
 from jgroups_py.cache.replication import Replication
 from jgroups_py.cache.settings import CacheSettings
+from jgroups_py.cache.turns import Turn
 from jgroups_py.errors import CacheError, NotOwner, ReplicationError
 
 Mode = Literal["take", "create"]
@@ -54,6 +56,8 @@ class _Ticket(msgspec.Struct, eq=False):
     id: int
     call: Call | None
     """None: one that has no body."""
+    raised: Exception | None = None
+    """By the body; nothing was changed."""
     completed: Completed | None = None
     task: trio.lowlevel.Task | None = None
     due: float = 0.0
@@ -93,6 +97,7 @@ class BuddyReplication(Replication):
         self.container.backups = self.manager.backups
         self.passive = PassiveNodes(self.manager, self.container.mine, lambda: self.tree)
         self.container.outside = self.passive
+        self.keeping = Keeping(lambda: self.manager.look())
         self._tickets: dict[int, _Ticket] = {}
         self._waiting: dict[_Ticket, None] = {}
         """In the order in which they are due."""
@@ -118,9 +123,18 @@ class BuddyReplication(Replication):
             "backup_bytes": size,
             "passive_nodes": len(self.passive.paths),
             "activation_failures": self.passive.failures,
+            "kept": self.keeping.kept,
+            "kept_too_long": self.keeping.too_long,
         }
 
     # --- for calls
+
+    async def come_up(self, turn: Turn) -> None:
+        """What it reads stays here until it has written."""
+        self.keeping.begin(turn)
+
+    def step_back(self, turn: Turn) -> None:
+        self.keeping.end(turn)
 
     async def claim(self, call: Call, missing: Sequence[Scope], *, search: bool) -> None:
         if self.passive.paths:
@@ -151,7 +165,7 @@ class BuddyReplication(Replication):
                 )
         if not call.computed:
             assert ticket.completed is not None
-            raise _problem(ticket.completed)
+            raise ticket.raised or _problem(ticket.completed)
 
     async def commit(self, call: Call) -> None:
         ticket = call.ticket
@@ -259,7 +273,11 @@ class BuddyReplication(Replication):
     def _compute(self, call: Call) -> Values:
         """Everything the call touches is owned here now, or nobody has it."""
         self._mirror()
-        compute(call, self.container)
+        try:
+            compute(call, self.container)
+        except Exception as error:
+            call.ticket.raised = error
+            raise
         entries, stable = self.manager.entries, self.manager.machine.log.stable
         new: dict[Path, Any] = {}
         for change in call.changes:

@@ -16,6 +16,7 @@ from jgroups_py.cache.container import Container
 from jgroups_py.cache.fqn import Fqn
 from jgroups_py.cache.locks import Scope
 from jgroups_py.cache.options import DEFAULT, Options
+from jgroups_py.cache.turns import Turn
 
 
 class Call(msgspec.Struct, eq=False):
@@ -28,6 +29,8 @@ class Call(msgspec.Struct, eq=False):
     depends: Sequence[Scope] = ()
     """What the modifications were worked out from: if that differs when they take effect, they must
     not (BatchConflict)."""
+    turn: Turn | None = None
+    """The caller's, if it queues with others that read and write the same paths (turns.py)."""
     names_of: Fqn | None = None
     """Wants the names below this path, also those of nodes that are not in memory."""
     # ---
@@ -36,6 +39,8 @@ class Call(msgspec.Struct, eq=False):
     changes: Changes = ()
     computed: bool = False
     """The body has run."""
+    expected: Sequence[tuple[Scope, bytes]] = ()
+    """What stood for ``depends`` in the turn in which the body ran: see ``Replication.promise``."""
     ticket: Any = None
     """The replication's own, between ``claim`` and ``commit``."""
     result: Any = None

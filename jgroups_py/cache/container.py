@@ -21,6 +21,10 @@ class Container(ABC):
     def get(self, path: Fqn) -> Node | None:
         """The node; None where nobody put one (a prefix of nodes is no node)."""
 
+    def owned(self, path: Fqn) -> Node | None:
+        """As ``get``, without what is here only for the call that had it loaded, and without backups."""
+        return self.get(path)
+
     @abstractmethod
     def within(self, path: Fqn) -> Sequence[Fqn]:
         """Paths of the nodes at and below ``path``, parents before children. The root's are without

@@ -29,6 +29,7 @@ from jgroups_py.cache.locks import Scope
 from jgroups_py.cache.node import Node
 from jgroups_py.cache.replication import Replication
 from jgroups_py.cache.total_order import Ordered, TotalOrder
+from jgroups_py.cache.turns import Line, Place, Turn
 from jgroups_py.cache.wire import (
     Body,
     body_bytes,
@@ -55,6 +56,8 @@ LOGGED_MAX = 10
 """Paths that a merge names in the log; ``TreeCache.discarded`` has more."""
 LARGE = 16_000
 """Bytes of a batch that makes so many nodes that the garbage collector would begin to look at them."""
+PATIENCE = 1.0
+"""Seconds without a move of those ahead in the line; then a caller goes on without its turn."""
 OUTSTANDING_MAX = 1000
 """Own proposals that not all members have applied; further calls wait."""
 
@@ -83,16 +86,28 @@ class FullReplication(Replication):
         self._timeout = timeout
         self._order: TotalOrder
         self._asked: dict[int, _Asked] = {}
+        self._line = Line()
         self._room = trio.CapacityLimiter(OUTSTANDING_MAX)
         self._wake = trio.Event()
         self.ready = trio.Event()
         """Set when this member has a view and the state."""
         self._counts = dict.fromkeys(
-            ("proposed", "applied", "refused", "garbage", "merged", "discarded_at_merge"), 0
+            (
+                "proposed",
+                "applied",
+                "refused",
+                "garbage",
+                "merged",
+                "discarded_at_merge",
+                "turns_asked",
+                "turns_passed",
+            ),
+            0,
         )
 
     def statistics(self) -> Mapping[str, int]:
-        return {f"replication_{name}": count for name, count in self._counts.items()}
+        counts = {**self._counts, "line": len(self._line), "line_full": self._line.full}
+        return {f"replication_{name}": count for name, count in counts.items()}
 
     def position(self) -> Mapping[str, int]:
         return {member.hex(): number for member, number in self._order.applied.items()}
@@ -102,26 +117,76 @@ class FullReplication(Replication):
     async def claim(self, call: Call, missing: Sequence[Scope], *, search: bool) -> None:
         """Everybody has everything."""
 
+    def promise(self, call: Call) -> None:
+        container = self.tree.container
+        call.expected = [(scope, digest(container, scope)) for scope in call.depends]
+
     async def commit(self, call: Call) -> None:
         sync = self._sync if call.options.sync is None else call.options.sync
+        turn = call.turn
+        number = None if turn is None else turn.number
+        body = body_bytes(call.modifications, call.expected, number)
         async with self._room:
-            body = body_bytes(call.modifications, call.depends, self.tree.container)
-            asked = await self._agreed(body, sync, None)
+            asked = await self._agreed(body, sync, None, turn)
         if asked.refused:
             raise BatchConflict(asked.refused)
+        if turn is not None:
+            turn.number = 0  # it has no place any more
         call.changes = asked.changes
+
+    async def come_up(self, turn: Turn) -> None:
+        line = self._line
+        if not turn.number:
+            if not turn.lost and not line.ahead(None, turn.scopes):
+                return  # nobody else wants it, as far as is known here: no message
+            await self._ask(turn)
+        place = (self._order.me, turn.number)
+        ahead, since = line.ahead(place, turn.scopes), trio.current_time()
+        while ahead:
+            with trio.move_on_at(since + PATIENCE) as patience:
+                await line.moved.wait()
+            before, ahead = ahead, line.ahead(place, turn.scopes)
+            if ahead != before:
+                since = trio.current_time()
+            elif patience.cancelled_caught:
+                self._pass(ahead)
+                ahead = []
+
+    async def _ask(self, turn: Turn) -> None:
+        """For a place in the line, as if the caller had lost a race for what nothing can be."""
+        self._counts["turns_asked"] += 1
+        body = body_bytes((), [(scope, b"") for scope in turn.scopes], 0)
+        async with self._room:
+            await self._agreed(body, False, None, turn)
+
+    def _pass(self, places: Sequence[Place]) -> None:
+        """They have not moved: they may have reasons, but cannot keep others waiting."""
+        self._counts["turns_passed"] += len(places)
+        for place in places:
+            self._line.leave(place)
+
+    def step_back(self, turn: Turn) -> None:
+        if turn.number:
+            self._order.propose(body_bytes((), (), turn.number))
+            turn.number = 0
+            self._wake.set()
 
     async def propose(self, modifications: Sequence[Modification]) -> None:
         """A batch that depends on nothing, and belongs to no call. ReplicationError: it may have happened."""
         async with self._room:
-            body = body_bytes(modifications, (), self.tree.container)
+            body = body_bytes(modifications)
             asked = await self._agreed(body, self._sync, Body(tuple(modifications), ()))
         if asked.refused:
             raise ReplicationError(f"{asked.refused}; nothing was changed", definite=True)
 
-    async def _agreed(self, body: bytes, sync: bool, known: Body | None) -> _Asked:
-        """When it is applied here, and with ``sync`` everywhere. ``known``: what ``body_from`` would read."""
+    async def _agreed(
+        self, body: bytes, sync: bool, known: Body | None, turn: Turn | None = None
+    ) -> _Asked:
+        """When it is applied here, and with ``sync`` everywhere. ``known``: what ``body_from`` would read.
+        ``turn``: gets a place in the line when this is refused."""
         number = self._order.propose(body)
+        if turn is not None and not turn.number:
+            turn.number = number
         self._counts["proposed"] += 1
         asked = self._asked[number] = _Asked(body, known)
         self._wake.set()
@@ -201,6 +266,7 @@ class FullReplication(Replication):
         mine = ordered.origin == self._order.me
         asked = self._asked.get(ordered.number) if mine else None
         refused = ""
+        body: Body | None = None
         changes: Changes = ()
         container = self.tree.container
         try:
@@ -216,21 +282,34 @@ class FullReplication(Replication):
                 if digest(container, scope) != expected:
                     refused = f"{scope.path} was changed by another member"
                     break
+            if body.turn is not None:
+                self._stand(body, (ordered.origin, body.turn or ordered.number), bool(refused))
         if refused:
-            self._counts["refused"] += 1
+            self._counts["refused"] += bool(body is None or body.modifications)
         else:
+            assert body is not None
             changes = fold(body.modifications, container.get, container.within)
-            self._counts["applied"] += 1
+            self._counts["applied"] += bool(body.modifications)
         self.tree.apply(changes, local=mine, origin=(ordered.origin.hex(), ordered.number))
         if asked is not None:
             asked.changes, asked.refused = changes, refused
             asked.applied.set()
+
+    def _stand(self, body: Body, place: Place, refused: bool) -> None:
+        """Who lost a race is in line for the next one, at every member; who won it is not any more."""
+        if refused:
+            self._line.join(place, tuple(scope for scope, _ in body.depends))
+        else:
+            self._line.leave(place)
 
     # --- views and states
 
     async def _install(self, channel: Channel, view: View) -> None:
         members = [bytes(member) for member in view]
         me = self._order.me
+        self._line.keep(members)
+        if isinstance(view, MergeView):
+            self._line.clear()
         if isinstance(view, MergeView) and view.subgroups:
             winner = max(view.subgroups, key=len)
             self._counts["merged"] += 1

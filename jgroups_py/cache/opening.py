@@ -142,10 +142,12 @@ async def _open_with_buddies(
         channel_of(tap=buddy.manager.attach) as channel,
     ):
         buddy.channel = channel
+        buddy.manager.machine.keeping = buddy.keeping.keeps
         try:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(buddy.manager.run)
                 nursery.start_soon(buddy.end_waits)
+                nursery.start_soon(buddy.keeping.run)
                 nursery.start_soon(buddy.passive.restore)
                 await buddy.manager.ready.wait()
                 try:

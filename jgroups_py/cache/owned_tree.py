@@ -91,7 +91,6 @@ class OwnedTree(Container):
         self.outside: Outside
 
     def owned(self, path: Fqn) -> Node | None:
-        """As ``get``, of this member's own nodes only."""
         return self.mine.get(path)
 
     def get(self, path: Fqn) -> Node | None:

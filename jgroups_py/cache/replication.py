@@ -18,6 +18,7 @@ from jgroups_py.cache.discarded import DiscardedValues
 from jgroups_py.cache.holding import Holding
 from jgroups_py.cache.locks import Scope
 from jgroups_py.cache.tree import Tree
+from jgroups_py.cache.turns import Turn
 from jgroups_py.channel import Channel
 
 
@@ -54,6 +55,20 @@ class Replication(ABC):
         Raises:
             CacheError: definite; nothing is changed.
         """
+
+    def promise(self, call: Call) -> None:
+        """In the turn in which the call's body ran, nothing having been waited for since: what the body read is
+        noted in ``call.expected``, where others may change it before ``commit`` does."""
+
+    async def come_up(self, turn: Turn) -> None:
+        """Returns when a caller that has the turn here may read what it will write (turns.py).
+
+        Raises:
+            ReplicationError: nothing was changed.
+        """
+
+    def step_back(self, turn: Turn) -> None:
+        """The caller is done, or gives up."""
 
     @abstractmethod
     async def commit(self, call: Call) -> None:

@@ -59,6 +59,7 @@ class Keeper:
         self._unsaved: set[Fqn] = set()  # in memory, newer than the store
         self._ghosts: dict[Fqn, None] = {}  # rows of nodes that were removed
         self._late: dict[Fqn, None] = {}  # unsaved because the store failed
+        self._writing: list[dict[Fqn, None]] = []  # what moved, for each ``after`` under way
         self.failing = False
         self.failures = 0
         self.loaded = 0
@@ -120,18 +121,24 @@ class Keeper:
         rows = self._rows_of(changes)
         try:
             await self._write(rows)
-        except StoreError:
+        except BaseException:  # cancelled, it may have been done, too
             written = {path for path, _ in rows}
             self._distrust(c for c in changes if c.path in written)
             raise
         self._note(changes)
 
     async def after(self, changes: Changes) -> None:
-        """The change is true already, here and elsewhere: a failing store only falls behind."""
+        """The change is true already, here and elsewhere: a failing store only falls behind.
+
+        Nodes that move while they are written (``given``, ``taken``) are left as that has noted them: what was
+        written of them is old.
+        """
+        moved: dict[Fqn, None] = {}
+        self._writing.append(moved)
         try:
             await self._write(self._rows_of(changes))
         except StoreError:
-            for change in changes:
+            for change in [change for change in changes if change.path not in moved]:
                 if change.after is None:
                     self._ghosts[change.path] = None
                     self._late.pop(change.path, None)
@@ -142,7 +149,9 @@ class Keeper:
                     self._unsaved.add(change.path)
                     self._rows.add(change.path)  # there may be an old one
         else:
-            self._note(changes)
+            self._note([change for change in changes if change.path not in moved])
+        finally:
+            self._writing = [other for other in self._writing if other is not moved]
 
     def check_room(self) -> None:
         """StoreError (definite) when the store lacks too much already."""
@@ -183,6 +192,7 @@ class Keeper:
 
     def taken(self, path: Fqn) -> None:
         """The node came from another member: the store lacks it, or has an old row."""
+        self._moves(path)
         self._ghosts.pop(path, None)
         self._rows.add(path)
         self._unsaved.add(path)
@@ -190,11 +200,16 @@ class Keeper:
 
     def given(self, path: Fqn, *, remove: bool) -> None:
         """Another member owns the node now. ``remove``: its row is to go; else it stays as it is."""
+        self._moves(path)
         if remove and (path in self._rows or not self.passivation):
             self._ghosts[path] = None
         self._rows.discard(path)
         self._unsaved.discard(path)
         self._late.pop(path, None)
+
+    def _moves(self, path: Fqn) -> None:
+        for moved in self._writing:
+            moved[path] = None
 
     async def catch_up(self, container: Container, locks: PathLocks) -> None:
         """Writes what a failing store missed, busy paths left out. StoreError: it still fails."""
@@ -241,7 +256,7 @@ class Keeper:
             return [(c.path, None) for c in changes if c.after is None and c.path in self._rows]
         return [(c.path, c.after) for c in changes]
 
-    def _note(self, changes: Changes) -> None:
+    def _note(self, changes: Iterable[Change]) -> None:
         for change in changes:
             path = change.path
             if change.after is None:

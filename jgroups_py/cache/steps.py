@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 
 import trio
 
@@ -79,12 +79,20 @@ class Invocation(Interceptor):
         await trio.lowlevel.checkpoint_if_cancelled()
         self.require_open()
         self.count_write()
-        self._under_way += 1
         try:
-            yield
+            with self.under_way():
+                yield
         except BaseException:
             self._counts["failed_calls"] += 1
             raise
+
+    @contextmanager
+    def under_way(self) -> Iterator[None]:
+        """Closing waits for the end of the block. CacheClosed."""
+        self.require_open()
+        self._under_way += 1
+        try:
+            yield
         finally:
             self._ended()
 
@@ -215,8 +223,9 @@ class Gravitating(Interceptor):
 class Computing(Interceptor):
     """The call's body, unless it ran when what it needs was claimed (replication.py)."""
 
-    def __init__(self, tree: Tree) -> None:
+    def __init__(self, tree: Tree, replication: Replication) -> None:
         self._tree = tree
+        self._replication = replication
         self._counts = {"hits": 0, "misses": 0}
 
     def statistics(self) -> dict[str, int]:
@@ -231,6 +240,7 @@ class Computing(Interceptor):
                 self._tree.was_read(scope.path)
         if not call.computed:
             compute(call, container)
+            self._replication.promise(call)
         if call.modifications:
             await self.next.handle(call)
 
@@ -257,9 +267,10 @@ class Storing(Interceptor):
             await self.next.handle(call)
 
     def _still_here(self, call: Call) -> Changes:
-        """Without nodes that another member has taken meanwhile: the keeper knows of those."""
-        get = self._replication.tree.container.get
-        return tuple(c for c in call.changes if c.after is None or get(c.path) is not None)
+        """Without nodes that another member has taken meanwhile, also where they came back with another value: the
+        keeper knows of those."""
+        owned = self._replication.tree.container.owned
+        return tuple(c for c in call.changes if owned(c.path) == c.after)
 
 
 class Replicating(Interceptor):

@@ -14,11 +14,13 @@ Every call takes the options of ``CallOptions`` as keyword arguments.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from types import MappingProxyType
-from typing import Any, Unpack
+from typing import Any, Unpack, overload
 
 import trio
 
@@ -44,6 +46,7 @@ from jgroups_py.cache.old_rows import OldRows
 from jgroups_py.cache.options import CallOptions, Options, options_of
 from jgroups_py.cache.picture import Picture
 from jgroups_py.cache.replication import LocalReplication, Replication
+from jgroups_py.cache.retried import Attempts, Retried
 from jgroups_py.cache.saving import Keeper
 from jgroups_py.cache.steps import (
     Computing,
@@ -56,7 +59,11 @@ from jgroups_py.cache.steps import (
 )
 from jgroups_py.cache.store import asked
 from jgroups_py.cache.tree import Tree
-from jgroups_py.errors import CacheError, CacheRefused
+from jgroups_py.cache.turns import Turn, Turns
+from jgroups_py.errors import BatchConflict, CacheError, CacheRefused
+
+REWRITES_MAX = 100
+"""Times that a call is run again because another member was first."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,6 +120,7 @@ class TreeCache:
         self._replication = replication or LocalReplication()
         self._listeners = Listeners()
         self._locks = locks = PathLocks()
+        self._turns = Turns()
         self._evictor = Evictor(self._container, regions, locks, self._listeners, keeper)
         tree = Tree(self._container, self._evictor, self._listeners)
         self._replication.tree = tree
@@ -126,7 +134,7 @@ class TreeCache:
                 else []
             ),
             Gravitating(tree, self._replication, auto_gravitation),
-            Computing(tree),
+            Computing(tree, self._replication),
             *([Storing(keeper, self._replication)] if keeper else []),
             Replicating(tree, self._replication),
         ]
@@ -217,11 +225,7 @@ class TreeCache:
         **options: Unpack[CallOptions],
     ) -> bool:
         """Sets attributes of a node that is there, and removes those named by ``without``, as one
-        change. False: there is no such node, and none was made.
-
-        Raises:
-            BatchConflict: another member changed it at the same time (only where everybody has
-                everything); nothing was changed.
+        change. False: there is no such node, and none was made. As ``update``, it may raise BatchConflict.
         """
         fqn = self.writable(path)
         put = Put(fqn, self.encode_all(attributes))
@@ -234,9 +238,90 @@ class TreeCache:
             return (put, drop) if there else ()
 
         scopes = (Scope(fqn, write=True),)
-        call = Call("update", scopes, look, options_of(options), depends=scopes)
-        await self._first.handle(call)
+        await self._rewrite("update", scopes, look, options_of(options))
         return there
+
+    async def update(
+        self,
+        path: AnyPath,
+        key: str,
+        function: Callable[[Any], Any],
+        *,
+        default: Any = None,
+        **options: Unpack[CallOptions],
+    ) -> Any:
+        """Sets an attribute to ``function(value)``, and returns that; nobody else changes it in between. Makes the
+        node if it is not there.
+
+        Callers of the same node queue, at all members. ``function`` gets ``default`` where there is no such
+        attribute. It runs while others wait: it is not async, waits for nothing and calls no cache; where
+        everybody has everything it may run more than once. What it raises comes out, and nothing is changed.
+
+        Raises:
+            BatchConflict: others who do not queue (``put``) were first 100 times; nothing was changed.
+        """
+        fqn, name = self.writable(path), checked_key(key)
+        new: Any = None
+
+        def work_out(call: Call, container: Container) -> Sequence[Modification]:
+            nonlocal new
+            new = function(self._value(container, fqn, name, default))
+            if inspect.isawaitable(new):
+                _close(new)
+                raise CacheRefused("the function of an update is not async: use batch(retries=...)")
+            return (Put(fqn, self.encode_all({name: new})),)
+
+        await self._rewrite("update", (Scope(fqn, write=True),), work_out, options_of(options))
+        return new
+
+    async def increment(
+        self,
+        path: AnyPath,
+        key: str,
+        by: float = 1,
+        *,
+        initial: float = 0,
+        **options: Unpack[CallOptions],
+    ) -> Any:
+        """Adds to a number, and returns the sum. Where there is none, it begins with ``initial``. As ``update``.
+
+        Raises:
+            CacheRefused: what is there, ``by`` or ``initial`` is no number; nothing was changed.
+        """
+        for given in (by, initial):
+            if not _is_number(given):
+                raise CacheRefused(f"by and initial are numbers, got {given!r}")
+
+        def add(value: Any) -> Any:
+            if not _is_number(value):
+                raise CacheRefused(f'"{key}" of {as_fqn(path)} is no number: {value!r:.100}')
+            return value + by
+
+        return await self.update(path, key, add, default=initial, **options)
+
+    async def compare_and_set(
+        self,
+        path: AnyPath,
+        key: str,
+        expected: Any,
+        new: Any,
+        /,
+        **options: Unpack[CallOptions],
+    ) -> bool:
+        """Sets an attribute to ``new`` if its value equals ``expected`` (None: if there is none). Did it? As
+        ``update``."""
+        fqn, name = self.writable(path), checked_key(key)
+        put = Put(fqn, self.encode_all({name: new}))
+        same = False
+
+        def compare(call: Call, container: Container) -> Sequence[Modification]:
+            nonlocal same
+            same = bool(self._value(container, fqn, name, None) == expected)
+            return (put,) if same else ()
+
+        scopes = (Scope(fqn, write=True),)
+        await self._rewrite("update", scopes, compare, options_of(options), queue=False)
+        return same
 
     async def remove(self, path: AnyPath, key: str, **options: Unpack[CallOptions]) -> bool:
         """Removes one attribute; the node stays. Was it there?"""
@@ -257,6 +342,7 @@ class TreeCache:
 
         Raises:
             CacheRefused: one place lies within the other, or there are nodes at the new place.
+            BatchConflict: as ``update``.
         """
         source, target = self.writable(path), self.writable(to)
         if target.is_within(source) or source.is_within(target):
@@ -274,28 +360,39 @@ class TreeCache:
             return modifications
 
         scopes = tuple(Scope(place, deep=True, write=True) for place in (source, target))
-        call = Call("move", scopes, look, options_of(options), depends=scopes)
-        await self._first.handle(call)
+        call = await self._rewrite("move", scopes, look, options_of(options))
         return len(call.changes) // 2
 
-    @asynccontextmanager
-    async def batch(self, **options: Unpack[CallOptions]) -> AsyncIterator[Batch]:
-        """Several changes as one; see ``Batch``.
+    @overload
+    def batch(
+        self, *, retries: None = None, **options: Unpack[CallOptions]
+    ) -> AbstractAsyncContextManager[Batch]: ...
+
+    @overload
+    def batch(self, *, retries: int, **options: Unpack[CallOptions]) -> Retried: ...
+
+    def batch(
+        self, *, retries: int | None = None, **options: Unpack[CallOptions]
+    ) -> AbstractAsyncContextManager[Batch] | Retried:
+        """Several changes as one, with ``async with``; see ``Batch``. With ``retries`` a function is given to it,
+        which runs again when it lost a race: see ``Retried``.
 
         Raises, at the end of the block:
             BatchConflict: somebody changed what the batch had read; nothing was changed.
         """
         checked = options_of(options)
-        batch = Batch(self, self._limits.max_call_nodes, checked)
+        if retries is None:
+            return self._one_batch(checked)
+        return Retried(partial(self.attempts, retries, checked))
+
+    @asynccontextmanager
+    async def _one_batch(self, options: Options) -> AsyncIterator[Batch]:
+        batch = Batch(self, self._limits.max_call_nodes, options)
         try:
             yield batch
         finally:
             batch.end()
-        scopes = batch.scopes()
-        if scopes:
-            await self._first.handle(
-                Call("batch", scopes, batch.body, checked, depends=batch.reads())
-            )
+        await self.end_batch(batch, None)
 
     async def put_at_once(self, rows: Sequence[tuple[Fqn, Node | None]], *, replace: bool) -> bool:
         """As a batch of ``put_encoded`` and ``remove_node`` that reads nothing, at a fraction of its cost, where
@@ -355,6 +452,7 @@ class TreeCache:
         """Counters now."""
         counters = dict(self._evictor.statistics())
         counters["discarded"] = self._replication.discarded.count
+        counters["turn_waits"] = self._turns.waits
         for interceptor in self._interceptors:
             counters.update(interceptor.statistics())
         return CacheStatistics(
@@ -417,6 +515,71 @@ class TreeCache:
         }
 
     # --- for the parts of the cache
+
+    def attempts(self, retries: int, options: Options) -> Attempts:
+        """One batch after the other, until one is made true. CacheRefused: what ``retries`` cannot be."""
+        return Attempts(
+            retries,
+            lambda: Batch(self, self._limits.max_call_nodes, options),
+            self.end_batch,
+            partial(self._take_turn, options),
+            self._come_up,
+            self._end_turn,
+        )
+
+    async def end_batch(self, batch: Batch, turn: Turn | None) -> None:
+        """Makes it true. BatchConflict: nothing was changed."""
+        scopes = batch.scopes()
+        if scopes:
+            await self._first.handle(
+                Call("batch", scopes, batch.body, batch.options, depends=batch.reads(), turn=turn)
+            )
+
+    async def _rewrite(
+        self,
+        name: str,
+        scopes: Sequence[Scope],
+        body: Callable[[Call, Container], Sequence[Modification]],
+        options: Options,
+        *,
+        queue: bool = True,
+    ) -> Call:
+        """A call that depends on what it writes, until no other member was first. ``queue`` False: it takes a turn
+        only when it has lost a race. BatchConflict: that is so ``REWRITES_MAX`` times."""
+        turn = await self._take_turn(options, scopes) if queue else None
+        try:
+            for _ in range(REWRITES_MAX):
+                if turn is not None:
+                    await self._come_up(turn)
+                call = Call(name, scopes, body, options, depends=scopes, turn=turn)
+                try:
+                    await self._first.handle(call)
+                except BatchConflict as error:
+                    conflict = error
+                    turn = turn or await self._take_turn(options, scopes)
+                    turn.lost = True
+                else:
+                    return call
+            raise BatchConflict(f"{conflict}, {REWRITES_MAX} times")
+        finally:
+            if turn is not None:
+                self._end_turn(turn)
+
+    async def _take_turn(self, options: Options, scopes: Sequence[Scope]) -> Turn:
+        return await self._turns.take(scopes, options.lock_timeout or self._limits.lock_timeout)
+
+    async def _come_up(self, turn: Turn) -> None:
+        with self._invocation.under_way():
+            await self._replication.come_up(turn)
+
+    def _end_turn(self, turn: Turn) -> None:
+        self._replication.step_back(turn)
+        self._turns.end(turn)
+
+    def _value(self, container: Container, path: Fqn, key: str, default: Any) -> Any:
+        node = container.get(path)
+        data = None if node is None else node.attributes.get(key)
+        return default if data is None else self.decode(data)
 
     async def read_node(self, path: Fqn, options: Options | None = None) -> Node | None:
         """A node as stored."""
@@ -595,3 +758,13 @@ class TreeCache:
                     await self._keeper.flush(self._container)
                 finally:
                     await asked(self._keeper.store.aclose())
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _close(awaitable: Any) -> None:
+    """A coroutine that nobody will run: without a warning about that."""
+    if inspect.iscoroutine(awaitable):
+        awaitable.close()

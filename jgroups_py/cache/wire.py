@@ -46,6 +46,7 @@ class _Depends(msgspec.Struct, frozen=True, array_like=True):
 class _Body(msgspec.Struct, frozen=True, array_like=True):
     modifications: tuple[_Put | _Drop | _Remove | _RemoveTree, ...]
     depends: tuple[_Depends, ...]
+    turn: int | None = None
 
 
 class _State(msgspec.Struct, frozen=True, array_like=True):
@@ -54,10 +55,16 @@ class _State(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Body(msgspec.Struct, frozen=True):
-    """A batch as proposed: apply ``modifications`` if every ``depends`` still has that digest."""
+    """A batch as proposed: apply ``modifications`` if every ``depends`` still has that digest.
+
+    ``turn``: of a caller that would run again. The number of its origin's batch that has a place in the
+    line; 0: this one is to have it, if it is refused. With neither modifications nor ``depends``: the caller
+    wants no place any more.
+    """
 
     modifications: tuple[Modification, ...]
     depends: tuple[tuple[Scope, bytes], ...]
+    turn: int | None = None
 
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -81,9 +88,11 @@ def said_from(data: bytes) -> Said:
 
 
 def body_bytes(
-    modifications: Sequence[Modification], depends: Sequence[Scope], container: Container
+    modifications: Sequence[Modification],
+    expected: Sequence[tuple[Scope, bytes]] = (),
+    turn: int | None = None,
 ) -> bytes:
-    """A batch, and what it depends on as it is here now."""
+    """A ``Body`` as it travels. ``expected``: what it depends on, with the digests of when that was read."""
     said: list[_Put | _Drop | _Remove | _RemoveTree] = []
     for modification in modifications:
         path = tuple(modification.path)
@@ -96,8 +105,8 @@ def body_bytes(
                 said.append(_Remove(path))
             case RemoveTree():
                 said.append(_RemoveTree(path))
-    digests = [_Depends(tuple(d.path), d.deep, digest(container, d)) for d in depends]
-    return _encode(_Body(tuple(said), tuple(digests)))
+    depends = [_Depends(tuple(scope.path), scope.deep, found) for scope, found in expected]
+    return _encode(_Body(tuple(said), tuple(depends), turn))
 
 
 def body_from(data: bytes) -> Body:
@@ -122,7 +131,7 @@ def body_from(data: bytes) -> Body:
                 case _RemoveTree():
                     modifications.append(RemoveTree(path))
         depends = tuple((Scope(Fqn(d.path), d.deep), d.digest) for d in body.depends)
-        return Body(tuple(modifications), depends)
+        return Body(tuple(modifications), depends, body.turn)
     except (msgspec.MsgspecError, CacheRefused) as error:
         raise RemoteProtocolError(f"not a batch of a cache: {error}") from None
 

@@ -12,7 +12,7 @@ import msgspec
 import trio
 
 from jgroups_py.address import Address
-from jgroups_py.cache import Batch, Fqn, MsgpackCodec, TreeCache
+from jgroups_py.cache import Batch, CallOptions, Fqn, MsgpackCodec, TreeCache
 from jgroups_py.cache.changes import Changes
 from jgroups_py.cache.fqn import BACKUP_ROOT, ROOT, as_fqn, parse_all
 from jgroups_py.cache.garbage import no_collection
@@ -28,6 +28,8 @@ from jgroups_py.export.owners import OwnerLog, OwnerLogs
 from jgroups_py.export.source import Frozen, Row, Source
 from jgroups_py.export.stored import StoredRows
 
+RETRIES: Final = 20
+"""Times that rows are written again because somebody wrote the same marker at the same moment."""
 MARKERS: Final = Fqn(("_export_",))
 """Below it stand the markers of bulk writes; neither snapshots nor changes show them."""
 R = TypeVar("R")
@@ -234,15 +236,13 @@ class TreeSource(Source):
     async def _in_a_batch(self, fill: Callable[[Batch], Awaitable[R]]) -> R:
         """With buddies, nodes that others own come here; looking for them costs much, so it is done only
         where there are such."""
+        batch, options = self._cache.batch, CallOptions()
         if self._cache.is_shared_out:
             try:
-                async with self._cache.batch(gravitation=False) as batch:
-                    return await fill(batch)
+                return await batch(retries=RETRIES, gravitation=False).run(fill)
             except NotOwner:
-                async with self._cache.batch(gravitation=True) as batch:
-                    return await fill(batch)
-        async with self._cache.batch() as batch:
-            return await fill(batch)
+                options["gravitation"] = True
+        return await batch(retries=RETRIES, **options).run(fill)
 
 
 def _put_all(batch: Batch, nodes: Nodes, replace: bool) -> None:

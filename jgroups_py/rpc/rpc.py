@@ -211,8 +211,7 @@ class Rpc:
             for site in sites:
                 await self._cast_site(site, method, args, flags)
         if wanted is None:
-            encoded = self._group_form().write_request(method, args)
-            await self._room(None, encoded.size)
+            encoded = await self._request_to_all(method, args)
             self._send(None, _request(0, left_out), encoded, flags)
         else:
             for dest in wanted:
@@ -225,14 +224,23 @@ class Rpc:
             await self._outbox.let_others_run()
 
     async def _cast_site(self, site: str, method: str, args: tuple[Any, ...], flags: int) -> None:
-        relay = self._channel.relay
-        if relay is None or not relay.status().relaying:
-            raise Unreachable(f"{self._site} does not relay to {site}", self._channel.address)
         request = self._forms[MessageType.BYTES].write_request(method, args)
         encoded = other_sites.wrapped(site, request)
         await self._room(None, encoded.size)
+        relay = self._channel.relay
+        if relay is None or not relay.status().relaying:
+            raise Unreachable(f"{self._site} does not relay to {site}", self._channel.address)
         everybody = _request(0, self._channel.view.members)
         self._send(None, everybody, encoded, flags, relayed=True)
+
+    async def _request_to_all(self, method: str, args: tuple[Any, ...]) -> Encoded:
+        """When there is room for it, in the form of the view that there is then."""
+        while True:
+            form = self._group_form()
+            encoded = form.write_request(method, args)
+            await self._room(None, encoded.size)
+            if form is self._group_form():
+                return encoded
 
     async def _room(self, dest: Address | None, size: int) -> None:
         """Waits for credit, and until fewer than ``pending_max`` calls are under way."""
@@ -280,8 +288,7 @@ class Rpc:
     ) -> Pending:
         """Sends a call to several."""
         if wanted is None:
-            encoded = self._group_form().write_request(method, args)
-            await self._room(None, encoded.size)
+            encoded = await self._request_to_all(method, args)
             present = [m for m in self._channel.view if m not in exclude]
             pending = self._correlator.call_many(present)
             header = _request(pending.id, exclude)

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from jgroups_py.cache import Fqn, TreeCache
+from jgroups_py.cache import Batch, Fqn, TreeCache
 from jgroups_py.cache.node import Node
 from jgroups_py.cache.options import Options
 from jgroups_py.errors import BatchConflict, CacheError
@@ -29,8 +29,8 @@ from jgroups_py.sessions.settings import SessionSettings
 _log = logging.getLogger("jgroups_py.sessions")
 TOUCHES = 20
 """A session that is only read is written once in ``max_idle / TOUCHES``, to say that it is in use."""
-CONFLICTS_MAX = 20
-"""Times that a save is tried again because another request saved at the same moment."""
+RETRIES = 20
+"""Times that a log-in is tried again because another request saved at the same moment."""
 SWEEP_NODES = 20
 """Sessions looked at with each request."""
 SWEEP_INTERVAL = 10.0
@@ -143,16 +143,7 @@ class SessionStore:
         assert session.id is not None
         changes = session.changes(cache.encode_all)
         path, values = self._path(session.id), {**changes.values, USED: now}
-        for attempt in range(CONFLICTS_MAX):
-            try:
-                there = await cache.update_node(
-                    path, values, without=changes.removed, gravitation=True
-                )
-            except BatchConflict:
-                if attempt == CONFLICTS_MAX - 1:
-                    raise
-                continue
-            break
+        there = await cache.update_node(path, values, without=changes.removed, gravitation=True)
         if not there:
             self._counts["gone"] += 1
             raise SessionGone("the session was removed while the request ran")
@@ -163,21 +154,17 @@ class SessionStore:
         assert session.id is not None
         old, id = self._path(session.id), new_id()
         changes = session.changes(cache.encode_all)
-        for attempt in range(CONFLICTS_MAX):
-            try:
-                async with cache.batch(gravitation=True) as batch:
-                    values = await batch.get_node(old)
-                    if values is None:
-                        self._counts["gone"] += 1
-                        raise SessionGone("the session was removed while the request ran")
-                    kept = {n: v for n, v in values.items() if n not in changes.removed}
-                    batch.put_node(self._path(id), {**kept, **changes.values, USED: now})
-                    batch.remove_node(old)
-            except BatchConflict:
-                if attempt == CONFLICTS_MAX - 1:
-                    raise
-                continue
-            break
+
+        async def move(batch: Batch) -> None:
+            values = await batch.get_node(old)
+            if values is None:
+                self._counts["gone"] += 1
+                raise SessionGone("the session was removed while the request ran")
+            kept = {n: v for n, v in values.items() if n not in changes.removed}
+            batch.put_node(self._path(id), {**kept, **changes.values, USED: now})
+            batch.remove_node(old)
+
+        await cache.batch(retries=RETRIES, gravitation=True).run(move)
         session.id = id
         session.saved(changes, now)
         self._counts["renewed"] += 1

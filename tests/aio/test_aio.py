@@ -27,6 +27,7 @@ from jgroups_py import (
     aio,
     blocking,
 )
+from jgroups_py.aio.cache import Batch
 from jgroups_py.blocking.loop import THREAD_NAME
 from jgroups_py.cache import Kind, NodeChanged
 from jgroups_py.errors import BatchConflict, CacheClosed, CacheRefused, ConfigError
@@ -454,3 +455,69 @@ def test_calls_keep_their_names_and_their_words() -> None:
     get: Any = aio.TreeCache.get
     assert get.__name__ == "get" and "value of an attribute" in get.__doc__
     assert asyncio.iscoroutinefunction(get)
+
+
+def test_tasks_that_change_the_same_node_queue() -> None:
+    async def main() -> None:
+        async with aio.open_tree_cache("local.xml") as cache:
+            runs = 0
+
+            @cache.batch(retries=5)
+            async def count(batch: Batch, by: int) -> int:
+                nonlocal runs
+                runs += 1
+                n: int = await batch.get("/n", "n", 0) + by
+                await asyncio.sleep(0.001)
+                batch.put("/n", "n", n)
+                return n
+
+            async def work() -> None:
+                await count(1)
+                await cache.increment("/n", "n")
+                await cache.update("/n", "n", lambda n: n + 1)
+
+            await asyncio.gather(*(work() for _ in range(40)))
+            assert await cache.get("/n", "n") == 120 and runs <= 80
+            assert await cache.increment("/m", "n", 2, initial=5) == 7
+            assert await cache.compare_and_set("/m", "n", 7, 8)
+            assert not await cache.compare_and_set("/m", "n", 7, 9)
+            with pytest.raises(ZeroDivisionError):
+                await cache.update("/m", "n", lambda n: n / 0)
+            with pytest.raises(CacheRefused, match="retries"):
+                cache.batch(retries=-1)
+            with pytest.raises(CacheRefused, match="cannot run again"):
+                async with cache.batch(retries=3):
+                    pass
+            with pytest.raises(CacheRefused, match="cannot run again"):
+                async for _ in cache.batch(retries=3):
+                    pass
+
+    run(main())
+
+
+def test_a_cancelled_batch_ends_its_turn() -> None:
+    async def main() -> None:
+        async with aio.open_tree_cache("local.xml") as cache:
+
+            async def wait(batch: Batch) -> None:
+                await batch.get("/n", "n")
+                await asyncio.sleep(60)
+
+            async def lose(batch: Batch) -> None:
+                n = await batch.get("/n", "n", 0)
+                batch.put("/n", "n", 1000)
+                await cache.put("/n", "n", n + 1)
+
+            tasks = [asyncio.create_task(cache.batch(retries=3).run(wait)) for _ in range(5)]
+            await asyncio.sleep(0.05)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            with pytest.raises(BatchConflict, match="tried 3 times"):
+                await cache.batch(retries=2).run(lose)
+            async with asyncio.timeout(5):
+                assert await cache.increment("/n", "n") == 4
+        with pytest.raises(CacheClosed):
+            await cache.batch(retries=3).run(lose)
+
+    run(main())

@@ -37,6 +37,7 @@ from jgroups_py import (
     blocking,
 )
 from jgroups_py.blocking import call
+from jgroups_py.blocking.cache import Batch
 from jgroups_py.blocking.loop import THREAD_NAME
 from jgroups_py.cache import Kind, NodeChanged
 from jgroups_py.errors import BatchConflict, CacheClosed, CacheRefused
@@ -375,6 +376,72 @@ def test_bulk_calls_are_one_batch_and_one_look(cache: blocking.TreeCache) -> Non
     with pytest.raises(CacheRefused):
         cache.put_many([("/new", {"v": 1}), ("/", {"v": 1})])
     assert not cache.exists("/new")
+
+
+def test_threads_that_change_the_same_node_queue(cache: blocking.TreeCache) -> None:
+    runs = 0
+
+    @cache.batch(retries=5, timeout=10)
+    def count(batch: Batch, by: int) -> int:
+        nonlocal runs
+        runs += 1
+        n: int = batch.get("/n", "n", 0) + by
+        time.sleep(0.001)
+        batch.put("/n", "n", n)
+        return n
+
+    def work() -> None:
+        for _ in range(5):
+            count(1)
+            cache.increment("/n", "n", timeout=10)
+            cache.update("/n", "n", lambda n: n + 1, timeout=10)
+
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert cache.get("/n", "n") == 120 and runs <= 80
+    assert cache.increment("/m", "n", 2, initial=5) == 7
+    assert cache.update("/m", "x", len, default="abc") == 3
+    assert cache.compare_and_set("/m", "x", 3, 4, timeout=5)
+    assert not cache.compare_and_set("/m", "x", 3, 5)
+    assert count(10) == 130 and cache.batch(retries=0).run(count.__wrapped__, 1) == 131  # type: ignore[attr-defined]
+
+
+def test_what_ends_a_retried_batch_ends_its_turn(cache: blocking.TreeCache) -> None:
+    def fail(batch: Batch) -> None:
+        batch.put("/n", "n", batch.get("/n", "n", 0) + 1)
+        raise KeyboardInterrupt
+
+    def lose(batch: Batch) -> None:
+        n = batch.get("/n", "n", 0)
+        batch.put("/n", "n", 1000)
+        cache.put("/n", "n", n + 1)
+
+    def wait(batch: Batch) -> None:
+        batch.get("/n", "n")
+        with pytest.raises(TimeoutError):
+            cache.batch(retries=0).run(lambda other: other.get("/n", "n", timeout=0.05))
+
+    with pytest.raises(KeyboardInterrupt):
+        cache.batch(retries=3).run(fail)
+    with pytest.raises(BatchConflict, match="tried 3 times"):
+        cache.batch(retries=2).run(lose)
+    cache.batch(retries=0).run(wait)
+    assert cache.increment("/n", "n", timeout=5) == 4
+    with pytest.raises(CacheRefused, match="cannot run again"), cache.batch(retries=3):
+        pass
+    with pytest.raises(CacheRefused, match="cannot run again"):
+        for _ in cache.batch(retries=3):
+            pass
+    with pytest.raises(CacheRefused, match="retries"):
+        cache.batch(retries=-1)
+    with pytest.raises(ZeroDivisionError):
+        cache.update("/n", "n", lambda n: n / 0)
+    cache.close()
+    with pytest.raises(CacheClosed):
+        cache.batch(retries=3).run(lose)
 
 
 def test_batches_take_effect_together_or_not_at_all(cache: blocking.TreeCache) -> None:

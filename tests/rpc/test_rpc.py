@@ -34,6 +34,7 @@ from jgroups_py import (
 )
 from jgroups_py.header import Header
 from jgroups_py.headers import CorrelatorHeader, CorrelatorType, FcHeader, FcType
+from jgroups_py.message import MessageType
 from jgroups_py.rpc import Methods, RpcLimits, with_caller
 from jgroups_py.rpc.correlator import GROUP_IDS
 
@@ -750,3 +751,30 @@ async def test_a_reply_that_cannot_be_read_is_lost_not_awaited(
     ):
         with pytest.raises(ReplyLost, match="cannot be read"):
             await rpc.call(b.address, "odd")
+
+
+@pytest.mark.parametrize("how", ["cast", "call_all"])
+async def test_who_joins_while_a_request_waits_for_room_decides_its_form(
+    open_sim: Open, how: str, autojump_clock: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with nodes(open_sim) as (a, _b):
+        rpc, waited, sent = a.rpc, 0, []
+        room, send = rpc._room, rpc._send
+
+        async def waits(dest: Any, size: int) -> None:
+            nonlocal waited
+            waited += 1
+            rpc._all_ours = False  # as if the view had a Java member now
+            await room(dest, size)
+
+        def noted(dest: Any, header: Any, encoded: Any, flags: int, **more: Any) -> None:
+            sent.append(encoded.type)
+            send(dest, header, encoded, flags, **more)
+
+        monkeypatch.setattr(rpc, "_room", waits)
+        monkeypatch.setattr(rpc, "_send", noted)
+        if how == "cast":
+            await rpc.cast("add", 1, 2)
+        else:
+            await replies(rpc, "add", 1, 2)
+        assert waited == 2 and sent == [MessageType.OBJECT]

@@ -1,0 +1,75 @@
+"""Keeping: with buddies, nodes stay at a caller that has a turn on them, from its read to its write.
+
+Otherwise members that change the same node take it from each other in between, and all but one have worked
+in vain. Who claims a node that is kept waits, at most ``KEEP_TIME``, and gets it next: claims have an order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import trio
+
+from jgroups_py.buddy.values import Path
+from jgroups_py.cache.turns import Turn
+
+KEEP_TIME: Final = 0.25
+"""Seconds that other members wait for a turn here to end."""
+
+
+class Keeping:
+    """``over()``: something may go."""
+
+    def __init__(self, over: Callable[[], None]) -> None:
+        self._over = over
+        self._due: dict[Turn, float | None] = {}
+        """Until when a turn keeps; None: nobody has asked for anything of it yet."""
+        self._asked = trio.Event()
+        self.kept = 0
+        """Turns that others waited for."""
+        self.too_long = 0
+        """Those of them that took more than ``KEEP_TIME``."""
+
+    def begin(self, turn: Turn) -> None:
+        """Or anew: another attempt."""
+        self._due.setdefault(turn, None)
+
+    def end(self, turn: Turn) -> None:
+        """It has written, or does not want to any more."""
+        if self._due.pop(turn, None) is not None:
+            self._over()
+
+    def keeps(self, path: Path) -> bool:
+        """Somebody else asks for a node."""
+        found = False
+        for turn, due in self._due.items():
+            if any(_is_in(path, scope.path, scope.deep) for scope in turn.scopes):
+                found = True
+                if due is None:
+                    self._due[turn] = trio.current_time() + KEEP_TIME
+                    self.kept += 1
+                    self._asked.set()
+        return found
+
+    async def run(self) -> None:
+        """Ends what takes too long; until cancelled."""
+        while True:
+            due = [at for at in self._due.values() if at is not None]
+            if not due:
+                self._asked = trio.Event()
+                await self._asked.wait()
+                continue
+            await trio.sleep_until(min(due))
+            late = [
+                t for t, at in self._due.items() if at is not None and at <= trio.current_time()
+            ]
+            for turn in late:
+                del self._due[turn]
+            if late:
+                self.too_long += len(late)
+                self._over()
+
+
+def _is_in(path: Path, root: Path, deep: bool) -> bool:
+    return path == root or (deep and path[: len(root)] == root)

@@ -1,0 +1,161 @@
+"""A batch that runs again when it lost a race.
+
+    @cache.batch(retries=10)
+    async def transfer(batch, amount):
+        balance = await batch.get("/accounts/7", "balance")
+        batch.put("/accounts/7", "balance", balance - amount)
+        return balance - amount
+
+    await transfer(10)                                      or, without the decorator:
+    await cache.batch(retries=10).run(transfer, 10)
+
+It is given a function because the block of a ``with`` cannot run twice: one that is left by ``return`` before a
+conflict shows would say that it has written what it has not.
+
+Batches that read the same nodes queue, here by the first node that each reads. Who lost a race waits for a
+turn on all it has read and written, at all members, before it runs again: first come, first served.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from functools import wraps
+from typing import Any, Concatenate, NoReturn, ParamSpec, TypeVar
+
+from jgroups_py.cache.batch import Batch
+from jgroups_py.cache.fqn import Fqn
+from jgroups_py.cache.locks import Scope
+from jgroups_py.cache.turns import Turn
+from jgroups_py.errors import BatchConflict, CacheRefused
+
+P = ParamSpec("P")
+R = TypeVar("R")
+NO_BLOCK = (
+    "a block cannot run again: give batch(retries=...) a function (as a decorator, or with run),"
+    " or leave retries out"
+)
+
+
+class Retried:
+    """See the module. ``function(batch, ...)`` may run up to ``retries`` times more: what it does besides is done
+    again, too. What it raises comes out, and nothing is changed. Inside, write with the batch: a call of the
+    cache for the same nodes may wait for this one's turn.
+
+    Raises:
+        BatchConflict: others were first, also the last time; nothing was changed.
+        LockTimeout: others were in front for too long; nothing was changed.
+    """
+
+    def __init__(self, attempts: Callable[[], Attempts]) -> None:
+        attempts().close()  # CacheRefused now, not when it runs
+        self._attempts = attempts
+
+    def __call__(
+        self, function: Callable[Concatenate[Batch, P], Awaitable[R]]
+    ) -> Callable[P, Coroutine[Any, Any, R]]:
+        """A function that runs so each time it is called."""
+
+        @wraps(function)
+        async def call(*args: P.args, **kwargs: P.kwargs) -> R:
+            return await self._run(lambda batch: function(batch, *args, **kwargs))
+
+        return call
+
+    async def run(
+        self,
+        function: Callable[Concatenate[Batch, P], Awaitable[R]],
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> R:
+        """``await function(batch, ...)`` until its batch is made true; what it returned."""
+        return await self._run(lambda batch: function(batch, *args, **kwargs))
+
+    async def _run(self, function: Callable[[Batch], Awaitable[R]]) -> R:
+        attempts = self._attempts()
+        try:
+            while True:
+                result = await function(await attempts.begin())
+                if await attempts.finish():
+                    return result
+        finally:
+            attempts.close()
+
+    async def __aenter__(self) -> NoReturn:
+        raise CacheRefused(NO_BLOCK)
+
+    async def __aexit__(self, *_: object) -> None:
+        """Is there so that ``__aenter__`` can say what is wrong."""
+
+    def __aiter__(self) -> NoReturn:
+        raise CacheRefused(NO_BLOCK)
+
+
+class Attempts:
+    """One batch after the other, each with the turn that the one before has made known. ``begin``, then ``finish``,
+    until that says True; ``close`` in any case."""
+
+    def __init__(
+        self,
+        retries: int,
+        new: Callable[[], Batch],
+        end: Callable[[Batch, Turn | None], Awaitable[None]],
+        take: Callable[[Sequence[Scope]], Awaitable[Turn]],
+        come_up: Callable[[Turn], Awaitable[None]],
+        give: Callable[[Turn], None],
+    ) -> None:
+        if not isinstance(retries, int) or isinstance(retries, bool) or retries < 0:
+            raise CacheRefused(f"retries is a number >= 0, got {retries!r}")
+        self._left = retries
+        self._tries = 0
+        self._new, self._end = new, end
+        self._take, self._come_up, self._give = take, come_up, give
+        self._scopes: dict[Scope, None] = {}
+        self._turn: Turn | None = None
+        self._batch: Batch
+
+    async def begin(self) -> Batch:
+        """LockTimeout: it is not our turn."""
+        self._tries += 1
+        self._batch = batch = self._new()
+        if self._tries == 1:
+            batch.first_read = self._queue
+            return batch
+        if self._turn is None:
+            self._turn = await self._take(list(self._scopes))
+        self._turn.lost = True
+        await self._come_up(self._turn)
+        return batch
+
+    async def finish(self) -> bool:
+        """Is what the batch wants true now? False: run it again. BatchConflict: nothing was changed."""
+        batch = self._batch
+        batch.end()
+        try:
+            await self._end(batch, self._turn)
+        except BatchConflict as error:
+            if not self._left:
+                raise BatchConflict(f"{error}; it was tried {self._tries} times") from error
+            self._left -= 1
+            self._learn(batch)
+            return False
+        return True
+
+    def close(self) -> None:
+        """Lets others have their turn."""
+        if self._tries:
+            self._batch.end()
+        turn, self._turn = self._turn, None
+        if turn is not None:
+            self._give(turn)
+
+    async def _queue(self, path: Fqn) -> None:
+        """Before a first attempt reads: what else it will read is not known yet, so it waits for one node only."""
+        self._turn = await self._take([Scope(path)])
+        await self._come_up(self._turn)
+
+    def _learn(self, batch: Batch) -> None:
+        """What it touched, the next one will, too: all at once, because who has a turn waits for no other."""
+        self._scopes.update(dict.fromkeys(batch.scopes()))
+        if self._turn is not None and not self._turn.covers(self._scopes):
+            self._give(self._turn)
+            self._turn = None

@@ -1,0 +1,166 @@
+"""The README's counter, by many tasks at every member at once: no acknowledged increment is lost."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+
+from jgroups_py import MemoryNetwork
+from jgroups_py.cache import Batch, TreeCache, open_tree_cache
+from jgroups_py.config import load_stack, with_attributes
+from jgroups_py.errors import BatchConflict
+from jgroups_py.stackwrite import to_xml
+from jgroups_py.tools.mperf_ports import private_attributes
+
+PATH, KEY = "/users/7", "visits"
+IN_MEMORY = {"cache.stack": "sim.xml"}
+TASKS, TIMES = 10, 30
+
+
+async def by_batch(cache: TreeCache) -> int:
+    """Says how often it met a conflict."""
+    conflicts = 0
+    while True:
+        try:
+            async with cache.batch() as batch:
+                visits = await batch.get(PATH, KEY, 0)
+                batch.put(PATH, KEY, visits + 1)
+            return conflicts
+        except BatchConflict:
+            conflicts += 1
+
+
+async def by_update(cache: TreeCache) -> int:
+    tries = 0
+
+    def add(visits: int) -> int:
+        nonlocal tries
+        tries += 1
+        return visits + 1
+
+    await cache.update(PATH, KEY, add, default=0)
+    return tries - 1
+
+
+async def by_increment(cache: TreeCache) -> int:
+    await cache.increment(PATH, KEY)
+    return 0
+
+
+async def by_comparing(cache: TreeCache) -> int:
+    tries = 0
+    while True:
+        tries += 1
+        value = await cache.get(PATH, KEY)
+        if await cache.compare_and_set(PATH, KEY, value, (value or 0) + 1):
+            return tries - 1
+
+
+async def by_retried_batch(cache: TreeCache) -> int:
+    tries = 0
+
+    @cache.batch(retries=100)
+    async def count(batch: Batch) -> None:
+        nonlocal tries
+        tries += 1
+        batch.put(PATH, KEY, await batch.get(PATH, KEY, 0) + 1)
+
+    await count()
+    return tries - 1
+
+
+HOW = {
+    "batch": by_batch,
+    "update": by_update,
+    "increment": by_increment,
+    "compare": by_comparing,
+    "retried": by_retried_batch,
+}
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("tasks", [1, TASKS])
+@pytest.mark.parametrize("how", HOW)
+async def test_no_increment_is_lost_in_memory(how: str, tasks: int, autojump_clock: Any) -> None:
+    conflicts = 0
+    network = MemoryNetwork()
+
+    def opened(name: str) -> Any:
+        return open_tree_cache(
+            "replicated.xml", cluster="shop", name=name, transport=network, properties=IN_MEMORY
+        )
+
+    async def task(cache: TreeCache) -> None:
+        nonlocal conflicts
+        for _ in range(TIMES):
+            met = await HOW[how](cache)
+            conflicts += met
+
+    async with opened("A") as a, opened("B") as b, opened("C") as c:
+        async with trio.open_nursery() as nursery:
+            for cache in (a, b, c):
+                for _ in range(tasks):
+                    nursery.start_soon(task, cache)
+        print(
+            conflicts,
+            trio.current_time(),
+            {k: v for k, v in a.statistics().counters.items() if k.startswith("replication")},
+        )
+        assert [await cache.get(PATH, KEY) for cache in (a, b, c)] == [3 * tasks * TIMES] * 3
+
+
+@contextmanager
+def peers(folder: Path, how: str, tasks: int, times: int) -> Iterator[list[subprocess.Popen[str]]]:
+    """Three processes over TCP on loopback."""
+    stack, file = folder / "stack.xml", folder / "cache.yaml"
+    config = load_stack("tcp.xml")
+    stack.write_text(to_xml(with_attributes(config, private_attributes(config, 3))))
+    file.write_text(f"cache: {{CacheMode: REPL_SYNC, ClusterName: shop, ClusterConfig: {stack}}}")
+    command = [sys.executable, str(Path(__file__).parent / "counting_peer.py"), str(file)]
+    with ExitStack() as cleanup:
+        found = []
+        for name in "ABC":
+            peer = subprocess.Popen(
+                [*command, name, how, "3", str(tasks), str(times)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+            )
+            cleanup.enter_context(peer)
+            cleanup.callback(peer.kill)
+            found.append(peer)
+        yield found
+
+
+def said(peer: subprocess.Popen[str]) -> str:
+    assert peer.stdout is not None
+    return peer.stdout.readline().strip()
+
+
+def told(peer: subprocess.Popen[str]) -> None:
+    assert peer.stdin is not None
+    peer.stdin.write("\n")
+    peer.stdin.flush()
+
+
+@pytest.mark.sockets
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("tasks", [1, TASKS])
+@pytest.mark.parametrize("how", HOW)
+def test_no_increment_is_lost_between_processes(how: str, tasks: int, tmp_path: Path) -> None:
+    with peers(tmp_path, how, tasks, TIMES) as found:
+        for peer in found:
+            assert said(peer) == "ready"
+        for peer in found:
+            told(peer)
+        print([said(peer) for peer in found])
+        for peer in found:
+            told(peer)
+        assert [said(peer) for peer in found] == [str(3 * tasks * TIMES)] * 3
