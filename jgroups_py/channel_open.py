@@ -19,6 +19,7 @@ from jgroups_py.driver import SocketTransport, Transport
 from jgroups_py.driver.interfaces import with_numeric_hosts
 from jgroups_py.errors import ConfigError
 from jgroups_py.machine import Machine, Trace
+from jgroups_py.needs_trio import check_trio
 from jgroups_py.stack import Stack
 from jgroups_py.unwrap import reraise
 
@@ -74,10 +75,12 @@ async def open_channel(
 
     Raises:
         ConfigError: nothing was started.
+        LocalProtocolError: there is no trio loop here; nothing was started.
         JoinError, StateTransferError: nothing is left behind.
 
     What the block raises comes out as it is; only several errors at once make an ExceptionGroup.
     """
+    check_trio("open_channel")
     limits = limits or ChannelLimits()
     config, host = configure(stack, bind_addr, attributes, properties)
     protocols = [cls(settings) for cls, settings in build(config)]

@@ -24,7 +24,7 @@ settings.register_profile("tests", deadline=None, suppress_health_check=[HealthC
 settings.load_profile("tests")
 ROOT = Path(__file__).resolve().parent.parent
 SOCKETS = ("aio", "api", "blocking", "cache", "conformance", "drill", "examples")
-SOCKETS += ("export", "interop", "longlife", "rpc", "sockets", "tools")
+SOCKETS += ("export", "interop", "longlife", "outside", "rpc", "sockets", "tools")
 ONE_WORKER = "sockets"
 """The group of those tests."""
 NUMBER = "seed"

@@ -27,6 +27,7 @@ from jgroups_py.channel import Channel
 from jgroups_py.channel_open import open_channel
 from jgroups_py.driver import Transport
 from jgroups_py.errors import ConfigError, StoreError
+from jgroups_py.needs_trio import check_trio
 from jgroups_py.unwrap import reraise
 
 _log = logging.getLogger("jgroups_py.cache")
@@ -57,6 +58,7 @@ async def open_tree_cache(
 
     Raises:
         ConfigError: nothing was started.
+        LocalProtocolError: there is no trio loop here; nothing was started.
         StoreError: the store cannot be used; nothing was started. Or, at the end of the block, not
             everything could be saved.
         JoinError, StateTransferError: the group could not be joined; nothing is left behind.
@@ -65,6 +67,7 @@ async def open_tree_cache(
 
     What the block raises comes out as it is; only several errors at once make an ExceptionGroup.
     """
+    check_trio("open_tree_cache")
     if isinstance(config, CacheSettings):
         settings = config
     else:

@@ -62,6 +62,7 @@ from jgroups_py.export.snapshots import Kept, Snapshots
 from jgroups_py.export.source import Source
 from jgroups_py.export.staging import Staging
 from jgroups_py.export.tree import TreeSource
+from jgroups_py.needs_trio import check_trio
 from jgroups_py.unwrap import reraise
 
 _log = logging.getLogger("jgroups_py.export")
@@ -418,7 +419,9 @@ async def open_export(
 
     Raises:
         ConfigError: nothing was opened.
+        LocalProtocolError: there is no trio loop here; nothing was opened.
     """
+    check_trio("open_export", aio=False)
     secret = checked_token(token)
     if not _is_loopback(host) and not allow_remote:
         raise ConfigError(

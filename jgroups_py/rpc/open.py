@@ -9,6 +9,7 @@ import trio
 
 from jgroups_py.channel import Channel
 from jgroups_py.errors import ChannelClosed
+from jgroups_py.needs_trio import check_trio
 from jgroups_py.rpc.limits import RpcLimits
 from jgroups_py.rpc.methods import methods_of
 from jgroups_py.rpc.ours import Codec, Msgpack
@@ -48,8 +49,10 @@ async def open_rpc(
     Leaving the block ends async methods that still run, and calls under way (ReplyLost).
 
     Raises:
-        LocalProtocolError: an RPC is open on this channel already; or ``target`` cannot be called.
+        LocalProtocolError: an RPC is open on this channel already; or ``target`` cannot be called;
+            or there is no trio loop here.
     """
+    check_trio("open_rpc")
     rpc = Rpc(
         channel, methods_of(target), codec or Msgpack(), limits or RpcLimits(), in_order=in_order
     )
