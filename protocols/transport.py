@@ -52,6 +52,7 @@ from jgroups_py.message import Flag, Transient
 from jgroups_py.packet_memory import PacketReader
 from jgroups_py.packets import Packet, encode_packets
 from jgroups_py.protocol import Protocol
+from jgroups_py.protocols.transport_namesakes import Namesakes
 from jgroups_py.wire import DEFAULT_VERSION, format_version, make_version, parse_version, same_minor
 
 OLDEST, NEWEST = make_version(5, 3), make_version(5, 6)
@@ -193,6 +194,7 @@ class TP(Protocol):
         self._looped: deque[Batch] = deque()
         self._pending_timer = self.timer(self._on_pending)
         self._expiry_timer = self.timer(self._on_expiry)
+        self._namesakes = Namesakes(self)
         self.packets_sent = 0
         self.bytes_sent = 0
         self.packets_received = 0
@@ -323,8 +325,9 @@ class TP(Protocol):
             self.dropped_address_table_full += 1
             return
         self._table[member] = physical
-        if name:
+        if name and self.stack.names.get(member) != name[:NAME_MAX]:
             self.stack.names[member] = name[:NAME_MAX]
+            self._namesakes.look()
         if member not in self.view_members:
             self._expires.pop(member, None)  # the order is that of learning
             self._expires[member] = self.now + self.config.logical_addr_cache_expiration
@@ -365,6 +368,7 @@ class TP(Protocol):
         self.view_members = members
         if self._expires and not self._expiry_timer.armed:
             self._expiry_timer.start_at(min(self._expires.values()))
+        self._namesakes.look()
         self.view_changed()
 
     def _keep(self, dest: Address, batches: list[Batch]) -> None:

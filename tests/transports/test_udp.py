@@ -422,3 +422,13 @@ def test_an_empty_message_round_trips() -> None:
     (out,) = stack.take_outgoing()
     assert isinstance(out, SendTo)
     assert decode_packet(out.data).batches[0].type == MessageType.EMPTY
+
+
+def test_a_name_learned_after_the_view_is_compared_too(caplog: pytest.LogCaptureFixture) -> None:
+    stack, _ = opened()
+    stack.event_down(ViewChange(view(A, B, C), None))
+    for member in (B, C):
+        stack.event_down(PhysicalAddress(member, IpAddress("127.0.0.1", 5002), "same"))
+    stack.advance(11)
+    told = [r.getMessage() for r in caplog.records if "two members are named" in r.getMessage()]
+    assert len(told) == 1
