@@ -57,6 +57,7 @@ WHERE = {
     "outbox": "channel",
     "backlog": "channel",
     "unwrap": "edge",
+    "needs_trio": "edge",
     "aio": "use",
     "blocking": "use",
     "logs": "channel",
