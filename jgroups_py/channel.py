@@ -42,12 +42,14 @@ from jgroups_py.events import (
     FlowOpened,
     GetPhysical,
     GetState,
+    LacksCredit,
     StateFailed,
     StateReady,
     StateReceived,
     StateRequested,
     ViewChange,
 )
+from jgroups_py.log_limit import LogLimit
 from jgroups_py.message import Message
 from jgroups_py.outbox import Outbox, Payload
 from jgroups_py.stream import ItemStream
@@ -62,6 +64,9 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("jgroups_py.channel")
 
+
+WARN_EVERY = 30.0
+"""Seconds between two lines about sends to one destination that wait."""
 
 Item = View | Message | State
 
@@ -90,6 +95,7 @@ class Channel:
         self._disconnecting = False
         self._discarding = False
         self._outbox = Outbox(limits, driver.wake, self._warn_waiting)
+        self._warnings = LogLimit(trio.current_time, interval=WARN_EVERY)
         # Receiving: what is left of the batch that is being read message by message.
         self._rest: Batch | None = None
         self._rest_index = 0
@@ -224,24 +230,38 @@ class Channel:
         await self._outbox.put_many(payloads, to, flags, loopback)
 
     def _warn_waiting(self, to: Address | None, seconds: float) -> None:
+        left_out = self._warnings.admit(to)
+        if left_out is None:
+            return
         blocked = self._outbox.blocked
         sources = blocked.get(to) or next(iter(blocked.values()), {})
-        reasons = []
-        for event in sources.values():
-            holders = []
-            for member in event.waiting_for:
-                if member == self.address:
-                    unread = self._stream.length + self._unread_rest()
-                    holders.append(f"this member's own reader ({unread} messages unread)")
-                else:
-                    holders.append(self.name_of(member))
-            reasons.append(f"{event.source}: {event.why} of {', '.join(holders) or 'nobody'}")
-        self._warn(
-            "send to %s has waited %.0f s for %s",
+        reasons = [self._why_blocked(event) for event in sources.values()]
+        self.warn(
+            "send to %s has waited %.0f s for %s%s",
             self.name_of(to),
             seconds,
             "; ".join(reasons) or "room in the send buffer",
+            left_out,
         )
+
+    def _why_blocked(self, event: FlowBlocked) -> str:
+        members = event.waiting_for  # of the moment when it was blocked; who lacks now?
+        for protocol in self._stack.protocols:
+            if protocol.name == event.source:
+                members = protocol.answer(LacksCredit(event.dest)) or members
+        names = [self.name_of(member) for member in members if member != self.address]
+        reasons = []
+        if event.why != "credits" or not members:
+            reasons.append(f"{event.why} of {', '.join(names) or 'nobody'}")
+        elif names:
+            its = "its application does" if len(names) == 1 else "their applications do"
+            reasons.append(
+                f"no credit from {', '.join(names)}: {its} not read, or cannot be reached"
+            )
+        if self.address in members:
+            unread = self.reading()[1]
+            reasons.append(f"no credit from this member's own reader ({unread} messages unread)")
+        return f"{event.source}: {' and '.join(reasons)}"
 
     def _before_flush(self) -> None:
         """Once per turn: hands down what was sent and gives back what was read."""
@@ -340,6 +360,24 @@ class Channel:
     def outbox(self) -> Outbox:
         """What was sent and not yet handed down, for blocks: they send under headers of their own."""
         return self._outbox
+
+    @property
+    def error(self) -> Exception | None:
+        """What ``send`` raises since the end; None: there is no end yet."""
+        return self._error
+
+    def reading(self) -> tuple[object, int]:
+        """How far the application has read, as something to compare, and the messages it has not."""
+        if self._tap is not None:
+            position, unread = self._tap.reading()
+            return position, unread + self._stream.length
+        position = (self._stream.taken, self._rest_index)
+        return position, self._stream.length + self._unread_rest()
+
+    def waiting_since(self, now: float) -> float:
+        """When something last came to an application that had read everything, or something was taken;
+        ``now`` if nothing waits."""
+        return self._stream.taken_at if len(self._stream) else now
 
     def attach(self, tap: Tap) -> None:
         """``tap`` sees everything first and is the one that reads, until ``detach``."""
@@ -508,7 +546,7 @@ class Channel:
         """This member leaves because of its own reader."""
         if self._error is not None:
             return
-        self._warn("%s: leaving the group", problem)
+        self.warn("%s: leaving the group", problem)
         self._end(Expelled(problem))
         self._discard()
         machine = self._stack.machine
@@ -533,15 +571,6 @@ class Channel:
             self._disconnecting = True
             self._stack.disconnect()
             self._driver.wake()
-
-    async def _watch_reader(self, timeout: float) -> None:
-        """``slow_reader_timeout``: a reader that takes nothing for so long must leave."""
-        stream = self._stream
-        while self._error is None:
-            await trio.sleep(timeout / 4)
-            idle = trio.current_time() - stream.taken_at
-            if len(stream) and idle > timeout and self._error is None:
-                self.abandon(f"the reader took nothing for {idle:.1f} s, {stream.length} waiting")
 
     async def _join(self, cluster: str, get_state: bool, timeout: float) -> None:
         """Returns with the first view (and the state, if one was asked for and there is one)."""
@@ -574,10 +603,10 @@ class Channel:
                 self._disconnect()
                 await self._disconnected.wait()
         if scope.cancelled_caught:
-            self._warn("the group did not let us go within %.1f s", self._limits.leave_timeout)
+            self.warn("the group did not let us go within %.1f s", self._limits.leave_timeout)
         if self._outbox.buffered:
             lost = self._outbox.buffered
-            self._warn("%d bytes were still waiting for credit and are lost", lost)
+            self.warn("%d bytes were still waiting for credit and are lost", lost)
         self._close()
 
     def _close(self) -> None:
@@ -590,7 +619,8 @@ class Channel:
         if not self._stack.closed:
             self._stack.close()
 
-    def _warn(self, text: str, *values: object) -> None:
+    def warn(self, text: str, *values: object) -> None:
+        """A line in the log, under this member's name."""
         extra = {"member": self.name, "cluster": self.cluster}
         _log.warning(f"%s/%s: {text}", self.name, self.cluster, *values, extra=extra)
 

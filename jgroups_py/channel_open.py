@@ -14,6 +14,7 @@ import trio
 
 from jgroups_py.channel import Channel
 from jgroups_py.channel_values import ChannelLimits
+from jgroups_py.channel_watch import ReaderWatch
 from jgroups_py.config import StackConfig, build, load_stack, with_attributes
 from jgroups_py.driver import SocketTransport, Transport
 from jgroups_py.driver.interfaces import with_numeric_hosts
@@ -68,7 +69,8 @@ async def open_channel(
         limits: sizes and times; see ChannelLimits.
         join_timeout: seconds until the first view (and the state) must have come.
         slow_reader_timeout: seconds a reader may leave the stream untouched before this member
-            leaves with Expelled. Default: for ever (its senders wait).
+            leaves with Expelled, whether that holds anybody up or not. Default: as long as it holds
+            nobody up, and then ``limits.hold_senders_max``.
         trace: is called with what happens in the stack.
         tap: for blocks on top that must see every view: makes what ``Channel.attach`` is given, before
             the channel joins.
@@ -101,8 +103,7 @@ async def open_channel(
                 with trio.CancelScope(shield=True):  # starts at once, or is not started
                     await nursery.start(_run_to_the_end, driver)
                 await channel._join(cluster, get_state, join_timeout)
-                if slow_reader_timeout is not None:
-                    nursery.start_soon(channel._watch_reader, slow_reader_timeout)
+                nursery.start_soon(ReaderWatch(channel, slow_reader_timeout).run)
                 yield channel
             finally:
                 with trio.CancelScope(shield=True):

@@ -24,5 +24,8 @@ class Tap(Interface):
     def state_replaced(self, unread: list[Batch]) -> None:
         """A fetched state contains these unread multicasts, and all that the tap itself holds."""
 
+    def reading(self) -> tuple[object, int]:
+        """How far the application has read, as something to compare, and the messages it has not."""
+
     def ended(self, error: Exception) -> None:
         """The channel sends nothing any more, and the stack hands up nothing any more."""

@@ -27,6 +27,10 @@ class ChannelLimits:
     """How long leaving the block may take."""
     warn_after: float = 5.0
     """A ``send`` that waits longer logs whom it waits for."""
+    hold_senders_max: float = 120.0
+    """How long senders may wait for credit while this member's application takes nothing. Then the
+    member leaves with Expelled, so that the others go on. ``math.inf``: for ever. Not used where
+    ``slow_reader_timeout`` is given."""
 
 
 @dataclass(frozen=True, slots=True)

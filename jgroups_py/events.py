@@ -406,6 +406,20 @@ class GetDeparted(Query):
 
 
 @dataclass(frozen=True, slots=True)
+class HeldSenders(Query):
+    """-> dict: members that have asked in vain for credit because our application takes nothing of
+    theirs, and since when (the machine's time); our own address among them. MFC and UFC: ask each."""
+
+
+@dataclass(frozen=True, slots=True)
+class LacksCredit(Query):
+    """-> tuple of the members whose missing credit holds up what waits for ``dest`` now, None: nothing
+    waits. MFC and UFC: ask the one that said FlowBlocked."""
+
+    dest: Address | None
+
+
+@dataclass(frozen=True, slots=True)
 class Attribute(Query):
     """-> Any: what a protocol of the user's wants to tell others under ``name``."""
 

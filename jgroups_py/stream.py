@@ -33,6 +33,7 @@ class ItemStream:
         "_reader",
         "length",
         "merged_views",
+        "taken",
         "taken_at",
         "uncredited",
         "uncredited_max",
@@ -47,6 +48,8 @@ class ItemStream:
         self.uncredited = 0
         self.uncredited_max = uncredited_max
         self.merged_views = 0
+        self.taken = 0
+        """Items taken so far."""
         self.taken_at = trio.current_time()
 
     def __len__(self) -> int:
@@ -111,6 +114,7 @@ class ItemStream:
                 self._items.popleft()
         else:
             self._items.popleft()
+        self.taken += 1
         self.taken_at = trio.current_time()
         if type(item) is Batch:
             self.length -= len(item.payloads)

@@ -45,6 +45,8 @@ from jgroups_py.events import (
     Event,
     FlowBlocked,
     FlowOpened,
+    HeldSenders,
+    LacksCredit,
     Query,
     ViewChange,
 )
@@ -78,6 +80,7 @@ class Lane:
         "queued",
         "room",
         "sent",
+        "stuck_at",
     )
 
     def __init__(self, dest: Address | None) -> None:
@@ -91,6 +94,8 @@ class Lane:
         self.blocked = False
         """The channel was told."""
         self.blocked_at = 0.0
+        """When something last got through, or members were asked, while something waits."""
+        self.stuck_at = 0.0
         """When something last got through, while something waits."""
         self.asked: dict[Address, None] = {}
         """Members asked for credits since then."""
@@ -118,6 +123,8 @@ class _Debt:
     """The least that was neither held nor owed of what it has asked for since."""
     moved_at: float = 0.0
     """When something last came of it, or went to it."""
+    asked_at: float | None = None
+    """When it asked for more than was given back, if the application has taken nothing of it since."""
     merged: bool = False
     """It was on the other side of the last merge; what it had sent before may be skipped."""
 
@@ -197,7 +204,7 @@ class FlowControl(Protocol):
             self.queue_overflows += 1
             self.trace("queue_overflow", dest=lane.dest, queued=lane.queued)
         if len(lane.queue) == 1:
-            lane.blocked_at = self.now
+            lane.blocked_at = lane.stuck_at = self.now
             lane.asked.clear()
             self._drain(lane)
         if lane.queue:
@@ -232,7 +239,7 @@ class FlowControl(Protocol):
                     batch = batch.slice(0, count)
                     length = batch.length
             lane.queued -= length
-            lane.blocked_at = self.now
+            lane.blocked_at = lane.stuck_at = self.now
             lane.asked.clear()
             self._pass(lane, batch, length)
 
@@ -412,6 +419,8 @@ class FlowControl(Protocol):
                 debt.owed += debt.missing
         if debt.owed:
             self._replenish(src, debt)
+        if debt.wanted and debt.held and debt.asked_at is None:
+            debt.asked_at = self.now
 
     def _replenish(self, to: Address, debt: _Debt) -> None:
         amount, debt.owed = debt.owed, 0
@@ -442,6 +451,7 @@ class FlowControl(Protocol):
         debt = self._debts.get(sender)
         if debt is not None:
             debt.held = max(0, debt.held - amount)
+            debt.asked_at = None
         if sender == self.local_address:
             self._on_replenish(sender, amount)
             return
@@ -489,7 +499,19 @@ class FlowControl(Protocol):
         match query:
             case Attribute("max_credits", self.name):
                 return self._max
+            case LacksCredit(dest):
+                lane = self._lanes.get(dest)
+                return self._short(lane) if lane is not None and lane.queue else None
+            case HeldSenders():
+                return self._held_senders()
         return None
+
+    def _held_senders(self) -> dict[Address, float]:
+        held = {a: debt.asked_at for a, debt in self._debts.items() if debt.asked_at is not None}
+        for lane in self._lanes.values():
+            if lane.queue and self.local_address in self._short(lane):
+                held[self.local_address] = lane.stuck_at
+        return held
 
     # --- looking
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import gc
 import json
+import math
 import os
 import signal
 import statistics
@@ -114,7 +115,7 @@ class Member:
         self.plan = plan
         self.number = number
         self.name = f"M{number + 1}"
-        self.limits = ChannelLimits()
+        self.limits = ChannelLimits(hold_senders_max=math.inf)  # its reader never reads
         self.is_in = False
         self.joined = trio.Event()
         self.warm = trio.Event()

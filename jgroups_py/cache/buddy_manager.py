@@ -194,6 +194,10 @@ class BuddyManager:
     def state_replaced(self, unread: list[Batch]) -> None:
         """No state is transferred with buddy replication (B39)."""
 
+    def reading(self) -> tuple[object, int]:
+        """The cache takes everything at once."""
+        return None, 0
+
     def ended(self, error: Exception) -> None:
         self._ended = True
         self._may_go.set()

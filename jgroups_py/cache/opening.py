@@ -57,8 +57,7 @@ async def open_tree_cache(
         properties: values for ``${name:default}`` in the file.
 
     Raises:
-        ConfigError: nothing was started.
-        LocalProtocolError: there is no trio loop here; nothing was started.
+        ConfigError, LocalProtocolError (no trio loop runs here): nothing was started.
         StoreError: the store cannot be used; nothing was started. Or, at the end of the block, not
             everything could be saved.
         JoinError, StateTransferError: the group could not be joined; nothing is left behind.

@@ -40,6 +40,11 @@ class Items:
         """Messages that wait."""
         return self._stream.length
 
+    @property
+    def position(self) -> tuple[int, int]:
+        """How far the reader is, as something to compare."""
+        return self._stream.taken, self._index
+
     def put(self, item: View | Batch | State) -> None:
         if type(item) is Batch:
             self._stream.put_batch(item)

@@ -561,6 +561,10 @@ class Rpc:
         if machine.trace is not None:
             machine.trace(machine.now, machine.name, "RPC", what, details)
 
+    def reading(self) -> tuple[object, int]:
+        """Of what is not RPC; calls are served whether the application reads or not."""
+        return self._items.position, self._items.waiting
+
     def unread(self) -> list[View | Batch | State]:
         """Takes what the application has not read, for the channel to hand out."""
         return self._items.clear()

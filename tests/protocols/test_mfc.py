@@ -9,7 +9,14 @@ import pytest
 from jgroups_py.address import Address
 from jgroups_py.batch import Batch, Credit
 from jgroups_py.errors import ConfigError
-from jgroups_py.events import Consumed, FlowBlocked, FlowOpened, ViewChange
+from jgroups_py.events import (
+    Consumed,
+    FlowBlocked,
+    FlowOpened,
+    HeldSenders,
+    LacksCredit,
+    ViewChange,
+)
 from jgroups_py.headers import FcHeader, FcType
 from jgroups_py.message import Flag, MessageType, Transient
 from jgroups_py.protocols.flow_control import LEAK_SECONDS
@@ -361,7 +368,7 @@ def test_what_was_under_way_at_one_request_only_is_not_lost() -> None:
     stack.advance(5)
     stack.up(control(FcType.CREDIT_REQUEST, B, 100))
     assert said(stack) == [(B, "REPLENISH", 50, 3)]
-    stack.up(control(FcType.CREDIT_REQUEST, B, 50))
+    stack.up(control(FcType.CREDIT_REQUEST, B, 100))
     assert said(stack) == [], "50 are held"
 
 
@@ -511,3 +518,39 @@ def test_senders_outside_the_view_are_limited() -> None:
 def test_values_out_of_range_are_refused(bad: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match=next(iter(bad))):
         MFC(**{"max_credits": 100, **bad})
+
+
+# --- who is held up, and by whom
+
+
+def test_a_sender_is_held_from_when_it_asks_until_something_of_it_is_taken() -> None:
+    stack = fake()
+    deliver(stack, 50)
+    deliver(stack, 50)
+    assert stack.stack.ask(HeldSenders()) == {}
+    stack.advance(7)
+    stack.up(control(FcType.CREDIT_REQUEST, B, 100))
+    stack.advance(1)
+    stack.up(control(FcType.CREDIT_REQUEST, B, 100))
+    assert stack.stack.ask(HeldSenders()) == {B: 7.0}
+    consume(stack)
+    assert stack.stack.ask(HeldSenders()) == {}
+    stack.advance(1)
+    stack.up(control(FcType.CREDIT_REQUEST, B, 100))
+    assert stack.stack.ask(HeldSenders()) == {B: 9.0}
+    stack.event_up(ViewChange(view(2, A, C), view(1, A, B, C)))
+    assert stack.stack.ask(HeldSenders()) == {}
+
+
+def test_it_is_held_by_itself_where_only_its_own_application_does_not_read() -> None:
+    stack = fake()
+    stack.advance(3)
+    send(stack, 60, 60)
+    assert stack.stack.ask(LacksCredit(None)) == (A, B, C)
+    replenish(stack, 60, B, C)
+    assert stack.stack.ask(LacksCredit(None)) == (A,)
+    stack.advance(20)
+    assert stack.stack.ask(HeldSenders()) == {A: 3.0}
+    stack.event_down(Consumed((Credit(A, True, 60),)))
+    assert stack.stack.ask(HeldSenders()) == {}
+    assert stack.stack.ask(LacksCredit(None)) is None

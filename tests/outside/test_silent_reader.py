@@ -1,0 +1,181 @@
+"""A member whose application never reads: it is named, at the senders and at itself, and leaves in the end."""
+
+from __future__ import annotations
+
+import logging
+import math
+from dataclasses import dataclass, field
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from jgroups_py import Channel, ChannelLimits, Expelled, MemoryNetwork, open_channel, open_rpc
+
+SIZE = 10_000
+
+
+@dataclass
+class Sending:
+    """How many messages a member could send, and when the last one left."""
+
+    sent: int = 0
+    last: float = field(default_factory=trio.current_time)
+
+
+async def read(channel: Channel) -> None:
+    async for _ in channel:
+        pass
+
+
+async def send(channel: Channel, sending: Sending) -> None:
+    while True:
+        await channel.send(bytes(SIZE))
+        await trio.sleep(0.01)  # the clock stands still while anybody runs
+        sending.sent += 1
+        sending.last = trio.current_time()
+
+
+async def waits(sending: Sending) -> None:
+    """Until nothing was sent for a second."""
+    while trio.current_time() - sending.last < 1:  # noqa: ASYNC110 - nobody could tell
+        await trio.sleep(0.5)
+
+
+def lines(caplog: pytest.LogCaptureFixture, member: str, part: str) -> list[str]:
+    return [
+        r.getMessage()
+        for r in caplog.records
+        if r.levelno >= logging.WARNING
+        and getattr(r, "member", "") == member
+        and part in r.getMessage()
+    ]
+
+
+async def test_the_reader_is_named_and_leaves_so_that_others_can_send(
+    autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    network = MemoryNetwork()
+    async with (
+        open_channel("udp.xml", cluster="demo", name="A", transport=network) as a,
+        open_channel("udp.xml", cluster="demo", name="B", transport=network) as b,
+        open_channel("udp.xml", cluster="demo", name="C", transport=network) as c,
+        trio.open_nursery() as nursery,
+    ):
+        sending = Sending()
+        nursery.start_soon(read, a)
+        nursery.start_soon(read, c)
+        for _ in range(100):  # a hundred tasks that wait are no hundred lines
+            nursery.start_soon(send, a, sending)
+        await waits(sending)
+        held_at = trio.current_time()
+
+        await trio.sleep(11)
+        (line,) = lines(caplog, "A", "no credit from B")
+        assert "its application does not read" in line
+        await trio.sleep(9)
+        (line,) = lines(caplog, "B", "nobody takes items from this channel")
+        assert "A cannot send" in line
+        assert f"{b.statistics().waiting} messages" in line
+        assert "leaves the group in 1" in line  # hundred and some seconds
+
+        while len(a.view.members) == 3:  # noqa: ASYNC110 - a view, but not as an item
+            await trio.sleep(1)
+        assert 115 < trio.current_time() - held_at < 140
+        await trio.sleep(1)
+        assert sending.sent > 1000
+        assert len(lines(caplog, "A", "no credit from B")) <= 5
+        assert len(lines(caplog, "B", "nobody takes items")) <= 5
+        with pytest.raises(Expelled, match=r"took nothing for 12\d s while A could not send"):
+            await b.send(b"x")
+        with pytest.raises(Expelled, match="took nothing"):
+            await read(b)
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_member_that_does_not_read_itself_is_told_so(
+    autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    network = MemoryNetwork()
+    async with (
+        open_channel("udp.xml", cluster="demo", name="A", transport=network) as a,
+        trio.open_nursery() as nursery,
+    ):
+        nursery.start_soon(send, a, Sending())
+        await trio.sleep(60)
+        assert "this member's own reader" in lines(caplog, "A", "no credit from")[0]
+        assert "A cannot send" in lines(caplog, "A", "nobody takes items from this channel")[0]
+        nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize("reads", ["one an hour", "one a minute"])
+async def test_who_reads_slowly_or_holds_nobody_up_stays(
+    reads: str, autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A little unread traffic harms nobody; a message a minute is slow, not silent."""
+    network = MemoryNetwork()
+    async with (
+        open_channel("udp.xml", cluster="demo", name="A", transport=network) as a,
+        open_channel("udp.xml", cluster="demo", name="B", transport=network) as b,
+        trio.open_nursery() as nursery,
+    ):
+        nursery.start_soon(read, a)
+        if reads == "one an hour":
+            for _ in range(50):
+                await a.send(bytes(SIZE))
+            await trio.sleep(3600)
+            assert lines(caplog, "B", "nobody takes items") == []
+        else:
+            nursery.start_soon(send, a, Sending())
+            for _ in range(60):
+                await trio.sleep(60)
+                await anext(b)
+        assert len(a.view.members) == 2
+        nursery.cancel_scope.cancel()
+
+
+async def test_an_rpc_of_which_nobody_reads_the_rest_is_named_too(
+    autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    network = MemoryNetwork()
+    async with (
+        open_channel("udp.xml", cluster="demo", name="A", transport=network) as a,
+        open_channel("udp.xml", cluster="demo", name="B", transport=network) as b,
+        open_rpc(b, {"now": trio.current_time}),
+        trio.open_nursery() as nursery,
+    ):
+        nursery.start_soon(read, a)
+        nursery.start_soon(send, a, Sending())
+        await trio.sleep(60)
+        assert "A cannot send" in lines(caplog, "B", "nobody takes items from this channel")[0]
+        nursery.cancel_scope.cancel()
+
+
+async def never(limits: ChannelLimits | None, timeout: float | None, seconds: float) -> int:
+    """Members of the view of A when B has read nothing for so long."""
+    network = MemoryNetwork()
+    async with (
+        open_channel("udp.xml", cluster="demo", name="A", transport=network) as a,
+        open_channel(
+            "udp.xml",
+            cluster="demo",
+            name="B",
+            transport=network,
+            limits=limits,
+            slow_reader_timeout=timeout,
+        ),
+        trio.open_nursery() as nursery,
+    ):
+        nursery.start_soon(read, a)
+        nursery.start_soon(send, a, Sending())
+        await trio.sleep(seconds)
+        members = len(a.view.members)
+        nursery.cancel_scope.cancel()
+        return members
+
+
+async def test_who_wants_it_otherwise_says_so(autojump_clock: MockClock) -> None:
+    assert await never(ChannelLimits(hold_senders_max=math.inf), None, 2000) == 2
+    assert await never(ChannelLimits(hold_senders_max=30), None, 90) == 1
+    assert await never(None, 15, 30) == 1
+    assert await never(None, 500, 300) == 2
