@@ -179,3 +179,32 @@ async def test_who_wants_it_otherwise_says_so(autojump_clock: MockClock) -> None
     assert await never(ChannelLimits(hold_senders_max=30), None, 90) == 1
     assert await never(None, 15, 30) == 1
     assert await never(None, 500, 300) == 2
+
+
+async def test_who_reads_is_not_named(
+    autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    """All are short of credit in the moment in which a burst begins to wait."""
+    network = MemoryNetwork()
+    async with (
+        open_channel(
+            "udp.xml",
+            cluster="demo",
+            name="A",
+            transport=network,
+            limits=ChannelLimits(send_buffer_max=10_000_000),
+        ) as a,
+        open_channel("udp.xml", cluster="demo", name="B", transport=network),
+        open_channel("udp.xml", cluster="demo", name="C", transport=network) as c,
+        trio.open_nursery() as nursery,
+    ):
+        nursery.start_soon(read, a)
+        nursery.start_soon(read, c)
+        for _ in range(900):
+            a.send_nowait(bytes(SIZE))
+        await trio.sleep(1)
+        nursery.start_soon(a.send, b"waits")
+        await trio.sleep(8)
+        (line,) = lines(caplog, "A", "no credit from")
+        assert "no credit from B: its application does not read" in line
+        nursery.cancel_scope.cancel()
