@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from jgroups_py.events import Lag
 from jgroups_py.lateness import Lateness
-from jgroups_py.ports import Accepted, Bind, Connect, Handle, In, JoinGroup, Out
+from jgroups_py.ports import Accepted, Bind, Connect, Handle, In, JoinGroup, Out, Resolve
 
 if TYPE_CHECKING:
     from jgroups_py.protocol import Protocol
@@ -238,7 +238,7 @@ class Machine:
     def put(self, out: Out) -> None:
         self._outgoing.append(out)
 
-    def open(self, protocol: Protocol, out: Bind | JoinGroup | Connect) -> None:
+    def open(self, protocol: Protocol, out: Bind | JoinGroup | Connect | Resolve) -> None:
         """Puts ``out`` and routes what happens to its handle to ``protocol``."""
         self._handles[out.handle] = protocol
         self._outgoing.append(out)

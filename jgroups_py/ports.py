@@ -8,6 +8,7 @@ numeric address.
     Bind -> Bound | BindFailed              a UDP socket, or a listening TCP socket
     JoinGroup -> Bound | BindFailed         a UDP socket that hears one multicast group
     Connect -> Connected | ConnectFailed    a TCP connection; nothing is heard of a closed handle
+    Resolve -> Resolved                     a host's name becomes addresses; may take long
     SendTo, Write, Close -> (nothing)       Close never fails and is final
 """
 
@@ -83,7 +84,15 @@ class Close:
     abort: bool = False
 
 
-Out = Bind | JoinGroup | SendTo | Connect | Write | Close
+@dataclass(frozen=True, slots=True)
+class Resolve:
+    """Look up the addresses of a host by its name."""
+
+    handle: Handle
+    host: str
+
+
+Out = Bind | JoinGroup | SendTo | Connect | Write | Close | Resolve
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +171,16 @@ class Closed:
     reset: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """What a look-up has found: numeric addresses, without repetitions; none: ``problem`` says why.
+    The handle is gone."""
+
+    handle: Handle
+    addresses: tuple[str, ...]
+    problem: str = ""
+
+
 In = (
     Bound
     | BindFailed
@@ -172,4 +191,5 @@ In = (
     | Received
     | Writable
     | Closed
+    | Resolved
 )

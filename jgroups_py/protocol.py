@@ -27,7 +27,7 @@ from jgroups_py.config import Bytes, ConfigBase, Fraction, HostPorts, Seconds
 from jgroups_py.events import Consumed, Event, Query, Suspect, Unsuspect, ViewChange
 from jgroups_py.header import Header
 from jgroups_py.machine import Machine, Timer
-from jgroups_py.ports import Bind, Connect, Handle, In, JoinGroup, Out
+from jgroups_py.ports import Bind, Connect, Handle, In, JoinGroup, Out, Resolve
 
 if TYPE_CHECKING:
     import random
@@ -170,7 +170,7 @@ class Protocol:
         if batch.credits:
             self.pass_event_down(Consumed(batch.credits))
 
-    def open_port(self, out: Bind | JoinGroup | Connect) -> None:
+    def open_port(self, out: Bind | JoinGroup | Connect | Resolve) -> None:
         """Opens a socket or connection under a handle from ``new_handle``; see ports.py."""
         self.stack.ports[out.handle] = self
         self.machine.open(self, out)

@@ -15,8 +15,13 @@ import re
 from decimal import Decimal
 from typing import Final
 
+from jgroups_py.address import is_numeric_host
+
 _NUMBER = re.compile(r"\s*([+-]?(?:\d+(?:\.\d*)?|\.\d+))\s*([A-Za-z%]*)\s*", re.ASCII)
 _HOST_PORT = re.compile(r"\s*([^\s,]+?)\s*\[\s*(\d{1,5})\s*\]\s*", re.ASCII)
+
+_LABEL = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?", re.ASCII)
+"""A part of a host's name; underscores are not for host names, but container managers use them."""
 
 _TIMES: Final = {
     "": Decimal("0.001"),
@@ -85,10 +90,20 @@ def parse_hosts(text: str) -> tuple[tuple[str, int], ...]:
         if not part.strip():
             continue
         match = _HOST_PORT.fullmatch(part)
-        if match is None or int(match[2]) > 65535:
+        if match is None or int(match[2]) > 65535 or not _is_host(match[1]):
             raise ValueError(f'not a host with a port: "{part.strip()}" ({HOSTS_FORM})')
         hosts.append((match[1], int(match[2])))
     return tuple(hosts)
+
+
+def _is_host(text: str) -> bool:
+    """A numeric address, or what can be the name of a host; ``10.0.0.300`` is neither."""
+    if is_numeric_host(text):
+        return True
+    labels = text.removesuffix(".").split(".")
+    if len(text) > 253 or labels[-1].isdigit():
+        return False
+    return all(_LABEL.fullmatch(label) for label in labels)
 
 
 def seconds_text(seconds: float) -> str:

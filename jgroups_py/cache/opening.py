@@ -67,10 +67,9 @@ async def open_tree_cache(
     What the block raises comes out as it is; only several errors at once make an ExceptionGroup.
     """
     check_trio("open_tree_cache")
-    if isinstance(config, CacheSettings):
-        settings = config
-    else:
-        settings = load_cache_settings(config, properties=properties)
+    if not isinstance(config, CacheSettings):
+        config = load_cache_settings(config, properties=properties)
+    settings = config
     if settings.cache_mode == "LOCAL":
         async with _open(settings, LocalReplication(), codec, store) as cache:
             yield cache

@@ -43,6 +43,8 @@ class DriverLimits:
     """Unsent bytes of one connection; at more it is reset (its protocol ignored Writable)."""
     socket_buffer: int = 4 * 1024 * 1024
     """Kernel buffers of datagram sockets where the stack asks for nothing."""
+    lookups_max: int = 4
+    """Names of hosts looked up at the same time, each in a thread; more wait."""
     linger: float = 1.0
     """How long a closed connection may take to send what was written."""
     tick: float = 0.25

@@ -1,6 +1,6 @@
-"""Names in a stack file become numeric addresses, before anything is started.
+"""``bind_addr`` of a stack file becomes a numeric address, before anything is started.
 
-``bind_addr`` may be a numeric address, a host name, or a word; or several of them, separated by
+It may be a numeric address, a host name, or a word; or several of them, separated by
 commas: the first one that this machine has is taken.
 
     loopback                127.0.0.1 or ::1
@@ -12,8 +12,8 @@ commas: the first one that this machine has is taken.
     match-address:REGEX     an address that matches
     match-host:REGEX        an address whose host name matches
 
-``initial_hosts`` may name hosts. IPv4 addresses are preferred. This is the one place where a stack
-asks the machine and its resolver; protocols see numbers only.
+IPv4 addresses are preferred. ``initial_hosts`` may name hosts, too; names stay names here, since they
+need not be known yet: TCPPING has them looked up (``Resolve``), by ``resolve_all``.
 
 Source:  JGroups' manual on bind_addr; Util.getAddress, Util.getAddressByPatternMatch.
 """
@@ -78,6 +78,17 @@ def resolve_host(host: str) -> str:
         raise ValueError(f'unknown host "{host}": {error.strerror or error}') from None
     found.sort(key=lambda entry: entry[0] != socket.AF_INET)
     return str(found[0][4][0])
+
+
+def _of_localhost(host: str) -> str:
+    return "127.0.0.1" if host.lower() == "localhost" else host
+
+
+def resolve_all(host: str) -> tuple[str, ...]:
+    """All numeric addresses of a host's name, IPv4 first; may take many seconds. OSError if unknown."""
+    found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    found.sort(key=lambda entry: entry[0] != socket.AF_INET)
+    return tuple(dict.fromkeys(str(entry[4][0]) for entry in found))
 
 
 def resolve_bind_addr(text: str, known: Callable[[], Iterable[Interface]] | None = None) -> str:
@@ -157,7 +168,7 @@ def _name_of(address: IP) -> str:
 def with_numeric_hosts(
     stack: StackConfig, known: Callable[[], Iterable[Interface]] | None = None
 ) -> StackConfig:
-    """A copy of the stack without names: ``bind_addr`` and ``initial_hosts`` are numeric.
+    """A copy of the stack in which ``bind_addr`` is numeric, and ``localhost`` in ``initial_hosts``, too.
 
     Raises:
         ConfigError: nothing matches, with the place in the file.
@@ -192,7 +203,7 @@ def _numeric_text(attribute: Attribute, known: Callable[[], Iterable[Interface]]
         return resolve_bind_addr(attribute.text, known)
     if field == "initial_hosts":
         hosts = parse_hosts(attribute.text)
-        if all(is_numeric_host(host) for host, _ in hosts):
+        if all(host.lower() != "localhost" for host, _ in hosts):
             return attribute.text
-        return hosts_text(tuple((resolve_host(host), port) for host, port in hosts))
+        return hosts_text(tuple((_of_localhost(host), port) for host, port in hosts))
     return attribute.text

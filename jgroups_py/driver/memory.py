@@ -12,6 +12,7 @@ import itertools
 from collections.abc import Sequence
 
 from jgroups_py.driver.base import Driver, DriverLimits
+from jgroups_py.driver.lookup import Resolver, addresses_of, knows_none
 from jgroups_py.machine import Machine
 from jgroups_py.ports import (
     Accepted,
@@ -30,6 +31,7 @@ from jgroups_py.ports import (
     JoinGroup,
     Out,
     Received,
+    Resolve,
     SendTo,
     Write,
 )
@@ -38,10 +40,12 @@ Place = tuple["MemoryDriver", Handle]
 
 
 class MemoryNetwork:
-    """See the module's docstring. Not to be shared between two runs of trio."""
+    """See the module's docstring. Not to be shared between two runs of trio. ``resolver`` looks up the
+    names in ``initial_hosts``, at once."""
 
-    def __init__(self, limits: DriverLimits | None = None) -> None:
+    def __init__(self, limits: DriverLimits | None = None, resolver: Resolver = knows_none) -> None:
         self.limits = limits
+        self.resolver = resolver
         self.udp: dict[Endpoint, Place] = {}
         self.listeners: dict[Endpoint, Place] = {}
         self.groups: dict[Endpoint, dict[Place, None]] = {}
@@ -98,6 +102,8 @@ class MemoryDriver(Driver):
                     self._connect(out)
                 case Close(handle, abort):
                     self._close(handle, abort)
+                case Resolve():
+                    self.happened(addresses_of(network.resolver, out))
 
     def _bind(self, bind: Bind) -> None:
         taken = self.network.udp if bind.kind == "udp" else self.network.listeners

@@ -13,12 +13,15 @@ import itertools
 import logging
 import socket
 from collections.abc import Sequence
+from functools import partial
 
 import trio
 
 from jgroups_py.driver import opening, own_multicasts
 from jgroups_py.driver.base import Driver, DriverLimits
 from jgroups_py.driver.faults import Faults
+from jgroups_py.driver.interfaces import resolve_all
+from jgroups_py.driver.lookup import Resolver, addresses_of
 from jgroups_py.driver.streams import Connection, Listener
 from jgroups_py.machine import Machine
 from jgroups_py.ports import (
@@ -33,6 +36,7 @@ from jgroups_py.ports import (
     In,
     JoinGroup,
     Out,
+    Resolve,
     SendTo,
     Write,
 )
@@ -65,9 +69,12 @@ class SocketDriver(Driver):
         machine: Machine,
         limits: DriverLimits | None = None,
         faults: Faults | None = None,
+        resolver: Resolver | None = None,
     ) -> None:
         super().__init__(machine, limits)
         self.faults = faults
+        self._resolver = resolver or resolve_all
+        self._lookups = trio.CapacityLimiter(self.limits.lookups_max)
         self.datagrams_in = 0
         self.datagrams_out = 0
         self.datagrams_dropped = 0
@@ -125,6 +132,8 @@ class SocketDriver(Driver):
                 self._connect(out)
             case Close(handle, abort):
                 self._close(handle, abort)
+            case Resolve():
+                self.nursery.start_soon(self._resolve, out)
 
     def _bind(self, bind: Bind) -> None:
         if bind.kind == "udp":
@@ -174,6 +183,15 @@ class SocketDriver(Driver):
         stream = self.streams.pop(handle, None)
         if stream is not None:
             stream.close(abort)
+
+    async def _resolve(self, out: Resolve) -> None:
+        """In a thread: a name server that does not answer may take half a minute. Nobody waits for the
+        thread when the driver ends."""
+        look_up = partial(addresses_of, self._resolver, out)
+        found = await trio.to_thread.run_sync(
+            look_up, abandon_on_cancel=True, limiter=self._lookups
+        )
+        self.take([found])
 
     # --- datagrams
 
@@ -314,14 +332,21 @@ class SocketDriver(Driver):
 
 
 class SocketTransport:
-    """The transport of ``open_channel`` unless another one is given."""
+    """The transport of ``open_channel`` unless another one is given. ``resolver`` looks up the names in
+    ``initial_hosts``, in a thread; default: the system's."""
 
-    def __init__(self, limits: DriverLimits | None = None, faults: Faults | None = None) -> None:
+    def __init__(
+        self,
+        limits: DriverLimits | None = None,
+        faults: Faults | None = None,
+        resolver: Resolver | None = None,
+    ) -> None:
         self.limits = limits
         self.faults = faults
+        self.resolver = resolver
 
     def driver(self, machine: Machine) -> SocketDriver:
-        return SocketDriver(machine, self.limits, self.faults)
+        return SocketDriver(machine, self.limits, self.faults, self.resolver)
 
 
 def _where(host: str, port: int, error: OSError) -> str:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from jgroups_py.driver.lookup import addresses_of
 from jgroups_py.machine import Machine
 from jgroups_py.ports import (
     Accepted,
@@ -29,6 +30,7 @@ from jgroups_py.ports import (
     In,
     JoinGroup,
     Received,
+    Resolve,
     SendTo,
     Write,
 )
@@ -430,6 +432,9 @@ class Host:
         pipe.arrives = max(pipe.arrives, world.clock.now + delay)
         world.clock.at(pipe.arrives, pipe.dest._receive_stream, pipe, item)
 
+    def _resolve(self, out: Resolve) -> None:
+        self._soon(addresses_of(self.world.resolver, out))
+
     def _close(self, out: Close) -> None:
         endpoint = self.sockets.pop(out.handle, None)
         if endpoint is not None:
@@ -451,4 +456,5 @@ class Host:
         Connect: _connect,
         Write: _write,
         Close: _close,
+        Resolve: _resolve,
     }

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from jgroups_py.address import Address
+from jgroups_py.driver.lookup import Resolver, knows_none
 from jgroups_py.machine import Machine
 from jgroups_py.packets import Packet, decode_packet
 from jgroups_py.ports import Endpoint, Handle
@@ -72,6 +73,8 @@ class World:
         self.trace = trace
         self.on_record: list[Watch] = []
         self.after_each_step: list[Callable[[Host], None]] = []
+        self.resolver: Resolver = knows_none
+        """Looks up names in ``initial_hosts``."""
         self.oracle: RelayOracle | None = None
         """There is one as soon as a member has RELAY, unless ``check`` is off and nobody set one."""
         self._decode = functools.lru_cache(maxsize=DECODED_KEPT)(decode_packet)

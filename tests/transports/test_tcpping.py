@@ -18,6 +18,7 @@ from jgroups_py.events import (
     ViewChange,
 )
 from jgroups_py.headers import PingHeader, PingType
+from jgroups_py.ports import Resolve, Resolved
 from jgroups_py.protocols.tcp import TCP
 from jgroups_py.protocols.tcpping import TCPPING
 from jgroups_py.structures import write_ping_data_list
@@ -114,11 +115,78 @@ def test_a_coordinator_introduces_joiners_by_default() -> None:
     assert [b.dest for b in stack.take_down()] == [C, B]
 
 
-def test_a_host_without_numeric_address_is_counted() -> None:
-    stack = ready(("no-such-host", 7801), ("localhost", 7802))
-    assert stack.stack.statistics()["TCPPING"]["unknown_hosts"] == 1
+def lookups(stack: FakeStack) -> list[Resolve]:
+    return [out for out in stack.take_outgoing() if isinstance(out, Resolve)]
+
+
+def test_a_name_is_looked_up_at_searches_with_pauses_that_double() -> None:
+    stack = ready(
+        ("db", 7801), ("localhost", 7802), resolve_interval=5.0, resolve_max_interval=15.0
+    )
+    asked = []
+    for _ in range(60):
+        stack.event_down(FIND)
+        for out in lookups(stack):
+            asked.append(stack.now)
+            stack.handle(Resolved(out.handle, (), "Name or service not known"))
+        stack.advance(1)
+    assert asked == [0.0, 5.0, 15.0, 30.0, 45.0]
+    assert stack.stack.statistics()["TCPPING"]["lookups_failed"] == 5
+
+
+def test_one_lookup_of_a_name_at_a_time() -> None:
+    stack = ready(("db", 7801))
+    for _ in range(5):
+        stack.event_down(FIND)
+        stack.advance(100)
+    assert len(lookups(stack)) == 1
+
+
+def test_while_a_name_is_not_known_nobody_is_certain_to_be_alone() -> None:
+    stack = ready(("db", 7801))
     stack.event_down(FIND)
-    assert len(stack.take_down()) == 1
+    (out,) = lookups(stack)
+    stack.handle(Resolved(out.handle, (), "unknown"))
+    assert stack.take_up_events() == []
+    stack.advance(3.1)
+    assert stack.take_up_events() == [MembersFound("GMS", (), alone=False)]
+
+
+def test_all_addresses_of_a_name_are_asked_at_once_and_what_it_had_stays_when_it_fails() -> None:
+    stack = ready(("db", 7801), ("127.0.0.9", 7801), max_resolved=2)
+    stack.event_down(FIND)
+    (out,) = lookups(stack)
+    assert [str(b.dest) for b in stack.take_down()] == ["127.0.0.9:7801"]
+    stack.handle(Resolved(out.handle, ("127.0.0.2", "127.0.0.3", "127.0.0.4")))
+    both = ["127.0.0.2:7801", "127.0.0.3:7801", "127.0.0.9:7801"]
+    assert [str(b.dest) for b in stack.take_down()] == both
+    assert stack.stack.statistics()["TCPPING"]["dropped_addresses"] == 1
+    for host in ("127.0.0.2", "127.0.0.3", "127.0.0.9"):
+        stack.event_up(Unreachable(IpAddress(host, 7801)))
+    assert stack.take_up_events() == [MembersFound("GMS", (), alone=True)]
+    stack.advance(5)
+    stack.event_down(FIND)
+    (out,) = lookups(stack)
+    stack.take_down()
+    stack.handle(Resolved(out.handle, (), "unknown"))
+    stack.advance(5)
+    stack.take_down()
+    stack.event_down(FIND)
+    assert [str(b.dest) for b in stack.take_down()] == both
+
+
+def test_in_a_group_a_name_is_looked_up_less_often() -> None:
+    stack = ready(("db", 7801))
+    stack.event_down(FIND)
+    (out,) = lookups(stack)
+    stack.handle(Resolved(out.handle, ("127.0.0.2",)))
+    stack.event_down(ViewChange(view(A, B), None))
+    stack.advance(59)
+    stack.event_down(FIND)
+    assert lookups(stack) == []
+    stack.advance(1)
+    stack.event_down(FIND)
+    assert len(lookups(stack)) == 1
 
 
 def test_the_first_member_on_a_machine_is_alone_and_the_second_finds_it(network: Any) -> None:

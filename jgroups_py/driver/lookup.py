@@ -1,0 +1,28 @@
+"""Looking up a host's name: what every driver does with ``Resolve``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from jgroups_py.address import is_numeric_host
+from jgroups_py.ports import Resolve, Resolved
+
+Resolver = Callable[[str], Sequence[str]]
+"""Gives the numeric addresses of a host's name; raises OSError or gives none where it is not known."""
+
+
+def addresses_of(resolver: Resolver, out: Resolve) -> Resolved:
+    """What ``resolver`` says. It never raises: another error than OSError is a problem, too."""
+    try:
+        found = tuple(dict.fromkeys(resolver(out.host)))
+    except OSError as error:
+        return Resolved(out.handle, (), error.strerror or str(error) or type(error).__name__)
+    except Exception as error:  # a resolver of the user's, or a name that cannot be encoded
+        return Resolved(out.handle, (), f"{type(error).__name__}: {error}")
+    numeric = tuple(address for address in found if is_numeric_host(address))
+    return Resolved(out.handle, numeric, "" if numeric else "it has no address")
+
+
+def knows_none(host: str) -> Sequence[str]:
+    """A resolver that knows no names."""
+    raise OSError(-2, "Name or service not known")
