@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from jgroups_py.channel import Channel
+from jgroups_py.channel_alone import AloneWatch
 from jgroups_py.channel_values import ChannelLimits
 from jgroups_py.channel_watch import ReaderWatch
 from jgroups_py.config import StackConfig, build, load_stack, with_attributes
@@ -103,6 +104,7 @@ async def open_channel(
                 with trio.CancelScope(shield=True):  # starts at once, or is not started
                     await nursery.start(_run_to_the_end, driver)
                 await channel._join(cluster, get_state, join_timeout)
+                nursery.start_soon(AloneWatch(channel).run)
                 nursery.start_soon(ReaderWatch(channel, slow_reader_timeout).run)
                 yield channel
             finally:

@@ -412,6 +412,20 @@ class HeldSenders(Query):
 
 
 @dataclass(frozen=True, slots=True)
+class Around:
+    """Multicast ``groups`` a protocol listens to; ``strangers``: what it heard there that is not of our
+    group, in words."""
+
+    groups: tuple[tuple[str, int], ...] = ()
+    strangers: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings(Query):
+    """-> Around. Transports and MPING: ask each."""
+
+
+@dataclass(frozen=True, slots=True)
 class LacksCredit(Query):
     """-> tuple of the members whose missing credit holds up what waits for ``dest`` now, None: nothing
     waits. MFC and UFC: ask the one that said FlowBlocked."""

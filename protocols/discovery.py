@@ -344,6 +344,7 @@ class Discovery(Protocol):
 
     def _on_request(self, src: Address, header: PingHeader, members: list[PingData]) -> None:
         if header.cluster is not None and header.cluster != self.cluster:
+            self.other_cluster(header.cluster)
             return
         self.requests_received += 1
         self._remember(members)
@@ -354,6 +355,9 @@ class Discovery(Protocol):
         if self.config.return_entire_cache:
             answers += self._data_of(self.view.members if self.view else (), src)
         self.respond(src, answers[: self.config.max_members_in_discovery_request])
+
+    def other_cluster(self, cluster: str) -> None:
+        """Somebody looks for members of another cluster here."""
 
     def _on_response(self, members: list[PingData]) -> None:
         self.responses_received += 1

@@ -12,17 +12,22 @@ from __future__ import annotations
 
 import ipaddress
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar, Final
 
 from jgroups_py.address import is_numeric_host
 from jgroups_py.batch import Batch
 from jgroups_py.config import Bytes
 from jgroups_py.errors import ConfigError, RemoteProtocolError
-from jgroups_py.events import Event, Failed, TransportReady
+from jgroups_py.events import Around, Event, Failed, Query, Surroundings, TransportReady
 from jgroups_py.headers import PROTOCOL_IDS, PingHeader
 from jgroups_py.packets import decode_mping, encode_mping
 from jgroups_py.ports import Bind, BindFailed, Bound, Datagram, In, JoinGroup, SendTo
 from jgroups_py.protocols.discovery import Discovery
+
+STRANGERS_MAX: Final = 5
+"""Other clusters that are remembered, for who is alone and asks why."""
+NAME_MAX: Final = 255
+"""Characters of a cluster's name that are remembered."""
 
 
 class MPING(Discovery):
@@ -76,6 +81,7 @@ class MPING(Discovery):
         self._group = 0
         self._opening = 0
         self._ready: TransportReady | None = None
+        self._strangers: dict[str, None] = {}
 
     def event_up(self, event: Event) -> None:
         if isinstance(event, TransportReady) and not (self._sender and not self._opening):
@@ -112,6 +118,16 @@ class MPING(Discovery):
             case BindFailed(handle, problem):
                 self.forget_port(handle)
                 self.pass_event_up(Failed(f"{self.name}: cannot open its socket: {problem}"))
+
+    def answer(self, query: Query) -> Any:
+        if isinstance(query, Surroundings):
+            group = (self.config.mcast_addr, self.config.mcast_port)
+            return Around((group,), tuple(self._strangers))
+        return super().answer(query)
+
+    def other_cluster(self, cluster: str) -> None:
+        if len(self._strangers) < STRANGERS_MAX:
+            self._strangers[f'members of cluster "{cluster[:NAME_MAX]}" are heard here'] = None
 
     def send_request(self, batch: Batch) -> None:
         group = (self.config.mcast_addr, self.config.mcast_port)

@@ -34,6 +34,7 @@ from jgroups_py.batch import Batch
 from jgroups_py.config import Bytes, ConfigBase, Seconds
 from jgroups_py.errors import ConfigError, RemoteProtocolError
 from jgroups_py.events import (
+    Around,
     Attribute,
     Connect,
     Event,
@@ -43,6 +44,7 @@ from jgroups_py.events import (
     HasMulticast,
     PhysicalAddress,
     Query,
+    Surroundings,
     TransportReady,
     VersionHeard,
     ViewChange,
@@ -59,6 +61,8 @@ OLDEST, NEWEST = make_version(5, 3), make_version(5, 6)
 """Minor versions that may be adopted."""
 _DONT_BUNDLE: Final = int(Flag.DONT_BUNDLE)
 _DONT_LOOPBACK: Final = int(Transient.DONT_LOOPBACK)
+STRANGERS_MAX: Final = 5
+"""Other clusters and versions that are remembered, for who is alone and asks why."""
 NAME_MAX = 255
 """Characters of a logical name that are remembered."""
 
@@ -191,6 +195,7 @@ class TP(Protocol):
         self._expires: dict[Address, float] = {}  # who is not in the view
         self._pending: dict[Address, _Pending] = {}
         self._queues: dict[Address | None, list[Batch]] = {}
+        self._strangers: dict[str, None] = {}
         self._looped: deque[Batch] = deque()
         self._pending_timer = self.timer(self._on_pending)
         self._expiry_timer = self.timer(self._on_expiry)
@@ -270,6 +275,8 @@ class TP(Protocol):
                 return self._table.get(member)
             case HasMulticast():
                 return self.has_multicast
+            case Surroundings():
+                return Around(self.groups(), tuple(self._strangers))
             case Attribute("wire_version"):
                 return self.version
         return None
@@ -423,6 +430,10 @@ class TP(Protocol):
         other = (version ^ self._version) >> 6 != 0
         if other and not self._may_adopt(version):
             self.dropped_version += 1
+            self._note_stranger(
+                f"packets of version {format_version(version)} come here, and this member speaks "
+                f"{format_version(self._version)}"
+            )
             self.trace("other version", version=format_version(version))
             return
         try:
@@ -435,6 +446,7 @@ class TP(Protocol):
             return
         if packet.cluster is not None and packet.cluster != self.cluster:
             self.dropped_cluster += 1
+            self._note_stranger(f'members of cluster "{packet.cluster[:NAME_MAX]}" are heard here')
             self.trace("other cluster", theirs=packet.cluster)
             return
         dest = packet.dest
@@ -462,6 +474,10 @@ class TP(Protocol):
                 self.pass_up(batch)
             except RemoteProtocolError as error:
                 self._garbage(str(error))
+
+    def _note_stranger(self, words: str) -> None:
+        if len(self._strangers) < STRANGERS_MAX:
+            self._strangers[words] = None
 
     def _may_adopt(self, version: int) -> bool:
         """Packets of such a version could make us speak it."""
@@ -497,6 +513,10 @@ class TP(Protocol):
     def has_multicast(self) -> bool:
         """Can we reach members we do not know?"""
         raise NotImplementedError
+
+    def groups(self) -> tuple[tuple[str, int], ...]:
+        """Multicast groups we listen to."""
+        return ()
 
     def open_ports(self) -> None:
         """Opens the sockets; calls ``opened`` or ``failed`` when that is done."""

@@ -93,6 +93,9 @@ class UDP(TP):
     def has_multicast(self) -> bool:
         return self.config.ip_mcast
 
+    def groups(self) -> tuple[Endpoint, ...]:
+        return (self._destination,) if self.config.ip_mcast else ()
+
     def open_ports(self) -> None:
         if self._unicast:
             return

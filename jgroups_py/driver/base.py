@@ -17,7 +17,7 @@ import trio
 
 from jgroups_py.lateness import Lateness
 from jgroups_py.machine import Machine
-from jgroups_py.ports import In, Out
+from jgroups_py.ports import Endpoint, In, Out
 from jgroups_py.unwrap import reraise
 
 log = logging.getLogger("jgroups_py.driver")
@@ -189,6 +189,10 @@ class Driver:
 
     async def drained(self) -> None:
         """Returns when nothing that was written waits in this process any more."""
+
+    def neighbours(self, groups: Sequence[Endpoint]) -> list[str]:
+        """What is known of others on this machine, for a member alone in ``groups``: hints in words."""
+        return []
 
     def happened(self, item: In) -> None:
         """For ``execute``: handed in within the same turn."""

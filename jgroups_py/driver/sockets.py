@@ -17,7 +17,7 @@ from functools import partial
 
 import trio
 
-from jgroups_py.driver import opening, own_multicasts
+from jgroups_py.driver import neighbours, opening, own_multicasts
 from jgroups_py.driver.base import Driver, DriverLimits
 from jgroups_py.driver.faults import Faults
 from jgroups_py.driver.interfaces import resolve_all
@@ -300,6 +300,11 @@ class SocketDriver(Driver):
             if inputs and not (self.faults is not None and self.faults.vanished):
                 self.take(inputs)
         self._held_wake = None
+
+    # --- looking
+
+    def neighbours(self, groups: Sequence[Endpoint]) -> list[str]:
+        return neighbours.hints(groups)
 
     # --- connections
 
