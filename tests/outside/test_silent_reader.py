@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import logging
 import math
+import subprocess
+import sys
 from dataclasses import dataclass, field
+from functools import partial
 
 import pytest
 import trio
@@ -207,4 +210,58 @@ async def test_who_reads_is_not_named(
         await trio.sleep(8)
         (line,) = lines(caplog, "A", "no credit from")
         assert "no credit from B: its application does not read" in line
+        nursery.cancel_scope.cancel()
+
+
+SILENT = """
+import trio
+from jgroups_py import ChannelLimits, Expelled, open_channel
+
+async def main():
+    async with open_channel(
+        "udp.xml", cluster="silent", name="B", attributes={"UDP.mcast_port": "46633"},
+        limits=ChannelLimits(hold_senders_max=13),
+    ) as channel:
+        while True:
+            await trio.sleep(0.2)
+            try:
+                channel.send_nowait(b"", to=channel.address)
+            except Expelled as error:
+                print("expelled:", error, flush=True)
+                return
+
+trio.run(main)
+"""
+
+
+async def test_two_real_processes_without_any_logging_set_up() -> None:
+    """What an operator sees on standard error, and that the sender goes on."""
+    command = [sys.executable, "-c", SILENT]
+    port = {"UDP.mcast_port": "46633"}
+    async with (
+        open_channel("udp.xml", cluster="silent", name="A", attributes=port) as a,
+        trio.open_nursery() as nursery,
+    ):
+        nursery.start_soon(read, a)
+        run = partial(trio.run_process, command, capture_stdout=True, capture_stderr=True)
+        done: list[subprocess.CompletedProcess[bytes]] = []
+
+        async def other() -> None:
+            done.append(await run())
+
+        nursery.start_soon(other)
+        with trio.fail_after(60):
+            while len(a.view.members) < 2:  # noqa: ASYNC110 - a view, but not as an item
+                await trio.sleep(0.1)
+            sending = Sending()
+            nursery.start_soon(send, a, sending)
+            while not done:  # noqa: ASYNC110 - a process
+                await trio.sleep(0.1)
+            before = sending.sent
+            while sending.sent < before + 100:  # noqa: ASYNC110 - the sender goes on
+                await trio.sleep(0.1)
+        told = done[0].stderr.decode()
+        assert "B/silent: nobody takes items from this channel" in told
+        assert "A cannot send; this member leaves the group in" in told
+        assert "expelled: the application took nothing for 1" in done[0].stdout.decode()
         nursery.cancel_scope.cancel()
