@@ -442,3 +442,15 @@ async def test_a_batch_that_lost_on_another_node_queues_for_that_too(autojump_cl
         assert await cache.get("/all", "n") == 20
         assert runs <= 40
         assert idle(cache)
+
+
+async def test_a_batch_that_reads_two_nodes_at_once_takes_one_turn(autojump_clock: Any) -> None:
+    async def both(batch: Batch) -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(batch.get, "/a", "n")
+            nursery.start_soon(batch.get, "/b", "n")
+        batch.put("/c", "n", 1)
+
+    async with caches("local.xml") as (cache,):
+        await cache.batch(retries=1).run(both)
+        assert await cache.get("/c", "n") == 1 and idle(cache)
