@@ -15,7 +15,7 @@ opened in. See design/aio.md.
 
 from __future__ import annotations
 
-from jgroups_py.aio.cache import Batch, Changes, TreeCache, open_tree_cache
+from jgroups_py.aio.cache import Batch, Changes, Retried, TreeCache, open_tree_cache
 from jgroups_py.aio.channel import Channel, open_channel
 from jgroups_py.aio.rpc import Replies, Rpc, open_rpc
 
@@ -24,6 +24,7 @@ __all__ = [
     "Changes",
     "Channel",
     "Replies",
+    "Retried",
     "Rpc",
     "TreeCache",
     "open_channel",

@@ -14,7 +14,7 @@ Everything else is raised as by the async API. See design/blocking.md.
 
 from __future__ import annotations
 
-from jgroups_py.blocking.cache import Batch, Changes, TreeCache, open_tree_cache
+from jgroups_py.blocking.cache import Batch, Changes, Retried, TreeCache, open_tree_cache
 from jgroups_py.blocking.channel import Channel, open_channel
 from jgroups_py.blocking.export import ExportPort, open_export
 from jgroups_py.blocking.rpc import Replies, Rpc, open_rpc
@@ -25,6 +25,7 @@ __all__ = [
     "Channel",
     "ExportPort",
     "Replies",
+    "Retried",
     "Rpc",
     "TreeCache",
     "open_channel",

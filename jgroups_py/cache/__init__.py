@@ -16,6 +16,7 @@ from jgroups_py.cache.listeners import Kind, Listener, Missed, NodeChanged
 from jgroups_py.cache.opening import open_tree_cache
 from jgroups_py.cache.options import CallOptions
 from jgroups_py.cache.policies import EvictionPolicy, LeastRecentlyUsed, TimeToLive
+from jgroups_py.cache.retried import Retried
 from jgroups_py.cache.settings import (
     BuddyReplicationConfig,
     CacheSettings,
@@ -55,6 +56,7 @@ __all__ = [
     "NodeChanged",
     "NodeOwner",
     "RegionConfig",
+    "Retried",
     "Row",
     "SqliteStore",
     "Store",

@@ -44,7 +44,7 @@ class Batch:
         self._limit = limit
         self.options = options
         self.first_read: Callable[[Fqn], Awaitable[None]] | None = None
-        """Is waited for before the first node is read."""
+        """Is waited for, once, before the first node is read."""
         self._reads: dict[Fqn, Node | None] = {}
         self._modifications: list[Modification] = []
         self._by_path: dict[Fqn, list[int]] = {}
@@ -123,8 +123,9 @@ class Batch:
         if path not in self._reads:
             if len(self._reads) >= self._limit:
                 raise CacheRefused(f"a batch reads at most {self._limit} nodes (max_call_nodes)")
-            if self.first_read is not None and not self._reads:
-                await self.first_read(path)
+            first, self.first_read = self.first_read, None
+            if first is not None:
+                await first(path)
             self._reads[path] = await self._cache.read_node(path, self.options)
         read = self._reads[path]
         removed = [i for i in self._trees if path.is_within(self._modifications[i].path)]

@@ -156,8 +156,11 @@ class FullReplication(Replication):
         """For a place in the line, as if the caller had lost a race for what nothing can be."""
         self._counts["turns_asked"] += 1
         body = body_bytes((), [(scope, b"") for scope in turn.scopes], 0)
-        async with self._room:
-            await self._agreed(body, False, None, turn)
+        try:
+            async with self._room:
+                await self._agreed(body, False, None, turn)
+        except ReplicationError as error:
+            raise ReplicationError(f"{error}; nothing was changed", definite=True) from error
 
     def _pass(self, places: Sequence[Place]) -> None:
         """They have not moved: they may have reasons, but cannot keep others waiting."""

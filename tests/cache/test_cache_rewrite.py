@@ -418,3 +418,39 @@ async def test_who_is_slow_has_its_turn_too(config: str, autojump_clock: Any) ->
             over = True
         assert runs <= 20
         assert await a.get("/n", "n") > 10_000
+
+
+async def test_a_batch_that_lost_on_another_node_queues_for_that_too(autojump_clock: Any) -> None:
+    """Batches that begin with nodes of their own, and all change one more after a while."""
+    runs = 0
+
+    async def task(cache: TreeCache, number: int) -> None:
+        async def both(batch: Batch) -> None:
+            nonlocal runs
+            runs += 1
+            await batch.get(f"/own/{number}", "n")
+            n = await batch.get("/all", "n", 0)
+            await trio.sleep(0.01)
+            batch.put("/all", "n", n + 1)
+
+        await cache.batch(retries=20).run(both)
+
+    async with caches("local.xml") as (cache,):
+        async with trio.open_nursery() as nursery:
+            for number in range(20):
+                nursery.start_soon(task, cache, number)
+        assert await cache.get("/all", "n") == 20
+        assert runs <= 40
+        assert idle(cache)
+
+
+async def test_a_batch_that_reads_two_nodes_at_once_takes_one_turn(autojump_clock: Any) -> None:
+    async def both(batch: Batch) -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(batch.get, "/a", "n")
+            nursery.start_soon(batch.get, "/b", "n")
+        batch.put("/c", "n", 1)
+
+    async with caches("local.xml") as (cache,):
+        await cache.batch(retries=1).run(both)
+        assert await cache.get("/c", "n") == 1 and idle(cache)

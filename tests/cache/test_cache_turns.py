@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -9,11 +10,13 @@ import trio
 from faulty_store import FaultyStore
 
 from jgroups_py.cache import Fqn, turns
+from jgroups_py.cache.call import Call
 from jgroups_py.cache.changes import Change, Put
 from jgroups_py.cache.keeping import KEEP_TIME, Keeping
 from jgroups_py.cache.locks import Scope
 from jgroups_py.cache.node import Node
 from jgroups_py.cache.saving import Keeper
+from jgroups_py.cache.steps import Storing
 from jgroups_py.cache.turns import Line, Turn, Turns
 from jgroups_py.cache.wire import Body, body_bytes, body_from
 from jgroups_py.errors import LockTimeout
@@ -161,3 +164,31 @@ async def test_a_write_that_was_cancelled_is_not_trusted(autojump_clock: Any) ->
 
 def test_a_turn_is_told_apart_from_another_on_the_same_paths() -> None:
     assert len({Turn([], held=None): 1, Turn([], held=None): 2}) == 2  # type: ignore[arg-type]
+
+
+async def test_only_what_is_still_the_calls_own_is_stored(autojump_clock: Any) -> None:
+    """While others acknowledged, one node went away, one came back with another value, one was made anew."""
+    gone, other, anew, still, removed = map(Fqn.parse, ("/gone", "/other", "/anew", "/still", "/r"))
+    old, new = Node({"n": b"1"}), Node({"n": b"2"})
+    stored: list[Change] = []
+
+    class Container:
+        owned = {other: new, anew: new, still: old}.get
+
+    class Noting:
+        async def after(self, changes: Any) -> None:
+            stored.extend(changes)
+
+    class End:
+        async def handle(self, call: Call) -> None:
+            pass
+
+    replication = SimpleNamespace(keeps_copies=True, tree=SimpleNamespace(container=Container))
+    storing = Storing(Noting(), replication)  # type: ignore[arg-type]
+    storing.next = End()  # type: ignore[assignment]
+    changes = [Change(path, None, old) for path in (gone, other, still)]
+    changes += [Change(path, old, None) for path in (anew, removed)]
+    call = Call("batch", (), lambda _call, _container: ())
+    call.changes = tuple(changes)
+    await storing.handle(call)
+    assert [change.path for change in stored] == [still, removed]

@@ -85,21 +85,28 @@ HOW = {
 }
 
 
+QUEUED = ("update", "increment", "retried")
+"""Contention costs these at most twice the work."""
+
+
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("tasks", [1, TASKS])
 @pytest.mark.parametrize("how", HOW)
-async def test_no_increment_is_lost_in_memory(how: str, tasks: int, autojump_clock: Any) -> None:
+@pytest.mark.parametrize(("file", "times"), [("replicated.xml", TIMES), ("buddy.xml", 3)])
+async def test_no_increment_is_lost_in_memory(
+    file: str, times: int, how: str, tasks: int, autojump_clock: Any
+) -> None:
     conflicts = 0
     network = MemoryNetwork()
 
     def opened(name: str) -> Any:
         return open_tree_cache(
-            "replicated.xml", cluster="shop", name=name, transport=network, properties=IN_MEMORY
+            file, cluster="shop", name=name, transport=network, properties=IN_MEMORY
         )
 
     async def task(cache: TreeCache) -> None:
         nonlocal conflicts
-        for _ in range(TIMES):
+        for _ in range(times):
             met = await HOW[how](cache)
             conflicts += met
 
@@ -108,12 +115,9 @@ async def test_no_increment_is_lost_in_memory(how: str, tasks: int, autojump_clo
             for cache in (a, b, c):
                 for _ in range(tasks):
                     nursery.start_soon(task, cache)
-        print(
-            conflicts,
-            trio.current_time(),
-            {k: v for k, v in a.statistics().counters.items() if k.startswith("replication")},
-        )
-        assert [await cache.get(PATH, KEY) for cache in (a, b, c)] == [3 * tasks * TIMES] * 3
+        writes = 3 * tasks * times
+        assert [await cache.get(PATH, KEY) for cache in (a, b, c)] == [writes] * 3
+        assert how not in QUEUED or conflicts <= writes, conflicts
 
 
 @contextmanager
@@ -160,7 +164,9 @@ def test_no_increment_is_lost_between_processes(how: str, tasks: int, tmp_path: 
             assert said(peer) == "ready"
         for peer in found:
             told(peer)
-        print([said(peer) for peer in found])
+        conflicts = sum(int(said(peer).split()[0]) for peer in found)
         for peer in found:
             told(peer)
-        assert [said(peer) for peer in found] == [str(3 * tasks * TIMES)] * 3
+        writes = 3 * tasks * TIMES
+        assert [said(peer) for peer in found] == [str(writes)] * 3
+        assert how not in QUEUED or conflicts <= writes, conflicts
