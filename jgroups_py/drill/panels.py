@@ -69,7 +69,7 @@ def scale(values: Sequence[float], limit: float | None = None) -> Scale:
     positive = [value for value in values if value > 0]
     top = max([*positive, limit or 0.0], default=0.0)
     if not positive or top <= SPIKE * median(positive):
-        step = nice(top / 2) if top else 1.0
+        step = nice(top / 3) if top else 1.0
         high = step * max(1, math.ceil(top / step - 1e-9))
         return Scale(0.0, high, [step * n for n in range(round(high / step) + 1)])
     high = 10.0 ** math.ceil(math.log10(top) - 1e-9)
