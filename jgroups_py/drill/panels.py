@@ -81,9 +81,9 @@ def scale(values: Sequence[float], limit: float | None = None) -> Scale:
 
 
 def nice(value: float) -> float:
-    """1, 2 or 5 times a power of ten, at least ``value``."""
+    """1, 2, 2.5 or 5 times a power of ten, at least ``value``."""
     power = 10.0 ** math.floor(math.log10(value))
-    return next(n * power for n in (1, 2, 5, 10) if n * power >= value * (1 - 1e-9))
+    return next(n * power for n in (1, 2, 2.5, 5, 10) if n * power >= value * (1 - 1e-9))
 
 
 def draw(canvas: Canvas, panel: Panel, y: float, edges: Sequence[float]) -> dict[str, Any]:
