@@ -1,4 +1,5 @@
-"""Line charts as SVG, several beside each other: lines over a common x axis, from zero."""
+"""Line charts as SVG, several beside each other: lines over a common x axis, from zero; where one spike
+would flatten the rest the y axis is logarithmic, and the title says so. Values show on hover."""
 
 from __future__ import annotations
 
@@ -7,10 +8,15 @@ from dataclasses import dataclass
 from typing import Final
 from xml.sax.saxutils import escape
 
+from jgroups_py.drill.panels import scale
+
 WIDTH, HEIGHT = 360, 300
 LEFT, RIGHT, TOP, BOTTOM = 52, 14, 30, 78
-COLOURS: Final = ("#1f6f8b", "#c8553d", "#588157", "#6d597a", "#b08900", "#444444")
+COLOURS: Final = ("#0072b2", "#a8327d", "#00806a", "#7a6a00", "#332288", "#555555")
+"""Told apart by the colour-blind, too; the same as of a drill's sites."""
 STEPS = 4
+HOVERED_MAX = 200
+"""Points of a line that say their value."""
 
 Points = Sequence[tuple[float, float]]
 
@@ -40,24 +46,29 @@ def page(charts: Sequence[Chart]) -> str:
 
 def _chart(chart: Chart, at: int) -> list[str]:
     points = [point for line in chart.lines.values() for point in line]
-    most_x, most_y = max(x for x, _ in points), max(y for _, y in points) * 1.08 or 1.0
+    most_x = max(x for x, _ in points)
+    scaled = scale([y for _, y in points])
     floor = HEIGHT - BOTTOM
+    title = chart.title + (" (log scale)" if scaled.low else "")
 
     def x(value: float) -> float:
         return LEFT + (WIDTH - LEFT - RIGHT) * value / most_x
 
     def y(value: float) -> float:
-        return floor - (floor - TOP) * value / most_y
+        return floor - (floor - TOP) * scaled.part(value)
 
     out = [
         f'<g transform="translate({at} 0)">',
-        f'<text x="{LEFT}" y="16" font-size="13">{escape(chart.title)}</text>',
+        f'<text x="{LEFT}" y="16" font-size="13">{escape(title)}</text>',
     ]
-    for step in range(STEPS + 1):
-        up, along = most_y * step / STEPS, most_x * step / STEPS
+    for up in scaled.ticks:
         out.append(
             f'<path d="M{LEFT} {y(up):.1f}H{WIDTH - RIGHT}" stroke="#ddd"/>'
-            f'<text x="{LEFT - 5}" y="{y(up) + 4:.1f}" text-anchor="end">{up:.3g}</text>'
+            f'<text x="{LEFT - 5}" y="{y(up) + 4:.1f}" text-anchor="end">{up:,.6g}</text>'
+        )
+    for step in range(STEPS + 1):
+        along = most_x * step / STEPS
+        out.append(
             f'<text x="{x(along):.1f}" y="{floor + 15}" text-anchor="middle">{along:.3g}</text>'
         )
     out.append(
@@ -71,4 +82,10 @@ def _chart(chart: Chart, at: int) -> list[str]:
             f'<path d="M{across} {down - 4}h14" stroke="{colour}" stroke-width="3"/>'
             f'<text x="{across + 18}" y="{down}">{escape(name)}</text>'
         )
+        every = max(1, len(line) // HOVERED_MAX)
+        out += [
+            f'<circle cx="{x(a):.1f}" cy="{y(b):.1f}" r="4" fill="transparent">'
+            f"<title>{escape(name)}: {b:.4g} at {a:.4g} {escape(chart.unit)}</title></circle>"
+            for a, b in line[::every]
+        ]
     return [*out, "</g>"]

@@ -8,8 +8,12 @@
     log       what happened: one record a line; the payload the load generators send
     evidence  the records, sorted into who sent, delivered and saw what
     judge     the verdict, from what applications saw alone
+    flows     messages from one site to another: latency, lag, gaps
+    figures   RTO, latency, lag, buffers: what an operator asks (cache_figures: of caches)
     table     the table on the terminal
-    report    one offline HTML page
+    report    one offline HTML page of a run; seeds_report of many
+    picture   its time line: lanes, interruptions, bands; curves and panels below it
+    happenings  its list of faults, views, suspicions
     simulated, real     the two ways to run a plan
     cli       ``jgroups-py drill``
 

@@ -69,7 +69,7 @@ def scale(values: Sequence[float], limit: float | None = None) -> Scale:
     positive = [value for value in values if value > 0]
     top = max([*positive, limit or 0.0], default=0.0)
     if not positive or top <= SPIKE * median(positive):
-        step = nice(top / 2) if top else 1.0
+        step = nice(top / 3) if top else 1.0
         high = step * max(1, math.ceil(top / step - 1e-9))
         return Scale(0.0, high, [step * n for n in range(round(high / step) + 1)])
     high = 10.0 ** math.ceil(math.log10(top) - 1e-9)
@@ -81,9 +81,9 @@ def scale(values: Sequence[float], limit: float | None = None) -> Scale:
 
 
 def nice(value: float) -> float:
-    """1, 2 or 5 times a power of ten, at least ``value``."""
+    """1, 2, 2.5 or 5 times a power of ten, at least ``value``."""
     power = 10.0 ** math.floor(math.log10(value))
-    return next(n * power for n in (1, 2, 5, 10) if n * power >= value * (1 - 1e-9))
+    return next(n * power for n in (1, 2, 2.5, 5, 10) if n * power >= value * (1 - 1e-9))
 
 
 def draw(canvas: Canvas, panel: Panel, y: float, edges: Sequence[float]) -> dict[str, Any]:
