@@ -19,6 +19,7 @@ from jgroups_py.driver import SocketTransport, Transport
 from jgroups_py.driver.interfaces import with_numeric_hosts
 from jgroups_py.errors import ConfigError
 from jgroups_py.machine import Machine, Trace
+from jgroups_py.services import build_whole
 from jgroups_py.stack import Stack
 from jgroups_py.unwrap import reraise
 
@@ -126,7 +127,11 @@ def configure(
     attributes: Mapping[str, str] | None = None,
     properties: Mapping[str, str] | None = None,
 ) -> tuple[StackConfig, str]:
-    """The stack with overrides, and the address to bind to where the stack names none."""
+    """The stack with overrides, and the address to bind to where the stack names none.
+
+    Raises:
+        ConfigError: a mistake in the file or the overrides, or a stack that cannot work.
+    """
     asked = bind_addr or os.environ.get(BIND_ADDR_VARIABLE) or None
     values = dict(properties or {})
     if asked is not None:
@@ -140,6 +145,7 @@ def configure(
                 overrides.setdefault(f"{protocol.short_name}.bind_addr", asked)
     if overrides:
         config = with_attributes(config, overrides)
+    build_whole(config)
     return with_numeric_hosts(config), asked or "127.0.0.1"
 
 

@@ -52,6 +52,7 @@ from jgroups_py.message import Flag, Transient
 from jgroups_py.packet_memory import PacketReader
 from jgroups_py.packets import Packet, encode_packets
 from jgroups_py.protocol import Protocol
+from jgroups_py.services import TRANSPORT
 from jgroups_py.wire import DEFAULT_VERSION, format_version, make_version, parse_version, same_minor
 
 OLDEST, NEWEST = make_version(5, 3), make_version(5, 6)
@@ -77,6 +78,7 @@ class TP(Protocol):
     see the methods at the end of the class."""
 
     protocol_id = TP_ID
+    provides = (TRANSPORT,)
 
     @dataclass(frozen=True, kw_only=True)
     class Config(Protocol.Config):

@@ -18,18 +18,10 @@ from jgroups_py.config import (
     value_text,
 )
 from jgroups_py.errors import ConfigError
+from jgroups_py.services import build_whole, examine
 from jgroups_py.stackwrite import to_xml, to_yaml
 from jgroups_py.timing import Built, WorstCase, detection, takeover
 from jgroups_py.units import parse_seconds
-
-NEEDS = {
-    "NAKACK2": ("STABLE", "nothing frees delivered messages"),
-    "RELAY": ("GMS", "there is no coordinator to relay"),
-    "FD_ALL3": ("VERIFY_SUSPECT2", "a suspicion is final at once"),
-    "FD_SOCK2": ("VERIFY_SUSPECT2", "a suspicion is final at once"),
-    "GMS": ("MERGE3", "a group that was split stays split"),
-}
-"""Protocol -> (protocol it is not complete without, what happens then)."""
 
 
 @click.command()
@@ -70,9 +62,13 @@ def validate(
 
 
 def report(config: StackConfig) -> dict[str, Any]:
-    """Everything the command prints about one stack, as JSON values."""
+    """Everything the command prints about one stack, as JSON values.
+
+    Raises:
+        ConfigError: the stack cannot be built, or cannot work.
+    """
     ignored: list[Ignored] = []
-    built = build(config, ignored=ignored)
+    built = build_whole(config, ignored)
     return {
         "stack": config.source,
         "protocols": [
@@ -88,7 +84,7 @@ def report(config: StackConfig) -> dict[str, Any]:
             for (cls, settings), protocol in zip(built, config.protocols, strict=True)
         ],
         "ignored": [str(item) for item in ignored],
-        "warnings": warnings(built),
+        "warnings": list(examine(config, built).warnings),
         "detection_s": _times(detection(built)),
         "takeover_s": _times(_takeover(config, built)),
     }
@@ -101,28 +97,12 @@ def _takeover(config: StackConfig, built: Built) -> WorstCase | None:
     if not bridge:
         return None
     beside = Path(config.source).parent
-    return takeover(built, build(load_stack(bridge, compat=config.compat, beside=beside)))
+    stack = load_stack(bridge, compat=config.compat, beside=beside)
+    return takeover(built, build_whole(stack))
 
 
 def _times(found: WorstCase | None) -> dict[str, float | None] | None:
     return None if found is None else {"crash": found.crash, "silent": found.silent}
-
-
-def warnings(built: Built) -> list[str]:
-    """What loads but will not do what people expect."""
-    names = [cls.__name__ for cls, _ in built]
-    found = [
-        f"{name} without {needed}: {effect}"
-        for name, (needed, effect) in NEEDS.items()
-        if name in names and needed not in names
-    ]
-    order = ("NAKACK2", "GMS"), ("UNICAST3", "GMS"), ("FD_ALL3", "VERIFY_SUSPECT2")
-    found += [
-        f"{below} stands above {above}"
-        for below, above in (*order, ("FD_SOCK2", "VERIFY_SUSPECT2"), ("GMS", "RELAY"))
-        if below in names and above in names and names.index(below) > names.index(above)
-    ]
-    return found
 
 
 def text(item: dict[str, Any]) -> str:
