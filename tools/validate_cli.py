@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,48 +16,67 @@ from jgroups_py.config import (
     load_stack,
     value_text,
 )
-from jgroups_py.errors import ConfigError
 from jgroups_py.services import build_whole, examine
 from jgroups_py.stackwrite import to_xml, to_yaml
 from jgroups_py.timing import Built, WorstCase, detection, takeover
-from jgroups_py.units import parse_seconds
+from jgroups_py.tools.options import JsonCommand, Time, examples, json_option
+from jgroups_py.tools.outputs import show
+from jgroups_py.tools.stack_options import pairs
 
 
-@click.command()
+@click.command(
+    cls=JsonCommand,
+    epilog=examples(
+        "jgroups-py validate udp.xml",
+        "jgroups-py validate my-stack.xml --set FD_ALL3.timeout=4s --goal 10s",
+        "jgroups-py validate tcp.xml --json",
+        "jgroups-py validate udp.xml --as yaml",
+    ),
+)
 @click.argument("stacks", nargs=-1, required=True, metavar="STACK...")
-@click.option("--set", "settings", multiple=True, metavar="PROTOCOL.attribute=value")
+@click.option(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="PROTOCOL.attribute=value",
+    help="Override an attribute of the stack file.",
+)
 @click.option("-D", "properties", multiple=True, metavar="name=value", help="For ${name}.")
-@click.option("--goal", metavar="TIME", help="Fail when worst-case detection is longer (10s).")
+@click.option("--goal", type=Time(), help="Exit 1 when worst-case detection takes longer (10s).")
 @click.option("--compat", type=click.Choice(["jgroups-5"]), help="Read kib as JGroups 5 does.")
 @click.option("--as", "language", type=click.Choice(["xml", "yaml"]), help="Print it so instead.")
-@click.option("--json", "as_json", is_flag=True)
+@json_option
 def validate(
     stacks: tuple[str, ...],
     settings: tuple[str, ...],
     properties: tuple[str, ...],
-    goal: str | None,
+    goal: float | None,
     compat: str | None,
     language: str | None,
-    as_json: bool,
+    json_out: str | None,
 ) -> int:
     """Load stack files and print protocols, attributes, what is ignored, and detection times.
 
-    Exit 1 when --goal is not held, 2 when a file cannot be loaded.
+    Exit 1 when --goal is not held, 2 when a file cannot be loaded or no channel can work with it.
+    With --as, part of a stack is enough.
     """
-    limit = _seconds(goal)
-    reports = []
-    for name in stacks:
-        config = load_stack(name, _pairs(properties), _pairs(settings), compat=compat)
-        reports.append(report(config))
-        if language is not None:
-            click.echo(to_xml(config) if language == "xml" else to_yaml(config), nl=False)
+    if language is not None and (goal is not None or json_out is not None):
+        raise click.UsageError("--as goes without --goal and --json")
+    loaded = [
+        load_stack(name, pairs(properties), pairs(settings), compat=compat) for name in stacks
+    ]
     if language is not None:
-        pass
-    elif as_json:
-        click.echo(json.dumps(reports if len(reports) > 1 else reports[0], indent=1))
-    else:
-        click.echo("\n\n".join(text(item) for item in reports))
-    return int(any(not _holds(item["detection_s"], limit) for item in reports))
+        for config in loaded:
+            build(config)
+            click.echo(to_xml(config) if language == "xml" else to_yaml(config), nl=False)
+        return 0
+    reports = [report(config) for config in loaded]
+    show(
+        json_out,
+        lambda: json.dumps(reports if len(reports) > 1 else reports[0], indent=1),
+        lambda: "\n\n".join(text(item) for item in reports),
+    )
+    return int(any(not _holds(item["detection_s"], goal) for item in reports))
 
 
 def report(config: StackConfig) -> dict[str, Any]:
@@ -131,20 +149,3 @@ def _shown(seconds: float | None) -> str:
 
 def _holds(times: dict[str, float | None], limit: float | None) -> bool:
     return limit is None or all(time is not None and time <= limit for time in times.values())
-
-
-def _seconds(text: str | None) -> float | None:
-    try:
-        return None if text is None else parse_seconds(text)
-    except ValueError as error:
-        raise ConfigError(f"--goal: {error}") from None
-
-
-def _pairs(texts: Sequence[str]) -> dict[str, str]:
-    pairs = {}
-    for text in texts:
-        name, equals, value = text.partition("=")
-        if not equals or not name:
-            raise ConfigError(f'"{text}" is not name=value')
-        pairs[name] = value
-    return pairs
