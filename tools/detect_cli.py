@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from typing import Any
 
 import click
@@ -14,6 +13,7 @@ from jgroups_py.tools.detect import Plan, measure
 from jgroups_py.tools.mperf_ports import private_attributes
 from jgroups_py.tools.options import JsonCommand, Time, examples, json_option
 from jgroups_py.tools.outputs import show
+from jgroups_py.tools.progress import status_line
 from jgroups_py.tools.running import run_command
 from jgroups_py.tools.stack_options import pairs, stack_options
 
@@ -58,10 +58,11 @@ def detect(
     result: dict[str, Any] = {}
 
     async def command() -> int:
-        result.update(await measure(plan, _progress))
+        result.update(await measure(plan, progress))
         return int(goal is not None and result["max_s"] > goal)
 
-    code = run_command(command)
+    with status_line("detect") as progress:
+        code = run_command(command)
     if result:
         show(json_out, lambda: json.dumps(result), lambda: text(result))
     return code
@@ -77,7 +78,3 @@ def text(result: dict[str, Any]) -> str:
 
 
 _SHOWN = ("min", "median", "p90", "max")
-
-
-def _progress(what: str) -> None:
-    print(f"detect: {what}", file=sys.stderr, flush=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import sys
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,6 +16,7 @@ from jgroups_py.fuzz.guard import HANG_CPU, Guard, address_space
 from jgroups_py.fuzz.work import Attacked, Finding
 from jgroups_py.tools.options import JsonCommand, Time, examples, json_option
 from jgroups_py.tools.outputs import write
+from jgroups_py.tools.progress import status_line
 
 FOLDER: Final = Path("build/fuzz")
 INPUTS: Final = 100_000
@@ -104,7 +104,8 @@ def fuzz_command(
         raise click.UsageError("--inputs or --for, not both")
     if inputs is None and seconds is None:
         inputs = INPUTS
-    report = fuzz(Plan(targets, seed, inputs, seconds, jobs, hang_cpu), _progress)
+    with status_line("fuzz") as progress:
+        report = fuzz(Plan(targets, seed, inputs, seconds, jobs, hang_cpu), progress)
     found = [_written(finding, hang_cpu) for finding in report.findings]
     if report.rss_growth > RSS_GROWTH_MAX:
         found.append(_growth(report, names, seed))
@@ -184,7 +185,3 @@ def as_text(report: Report, found: list[dict[str, str]]) -> str:
     for one in found:
         lines += [f"{one['target']}: {one['detail']}", f"  {one['replay']}"]
     return "\n".join(lines)
-
-
-def _progress(text: str) -> None:
-    print(f"fuzz: {text}", file=sys.stderr, flush=True)

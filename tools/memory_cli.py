@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from typing import Any
 
 import click
@@ -11,6 +10,7 @@ import click
 from jgroups_py.tools.memory import FACTOR, READER, RELAY, Plan, measure, plan_for
 from jgroups_py.tools.options import JsonCommand, Time, examples, json_option
 from jgroups_py.tools.outputs import show
+from jgroups_py.tools.progress import status_line
 from jgroups_py.tools.running import run_command
 from jgroups_py.tools.stack_options import pairs
 
@@ -57,10 +57,11 @@ def memory(scenario: str, seconds: float, settings: tuple[str, ...], json_out: s
     async def command() -> int:
         for name in scenarios:
             plan: Plan = plan_for(name, seconds, pairs(settings), {})
-            results.append(await measure(plan, _progress))
+            results.append(await measure(plan, progress))
         return int(not all(result["holds"] for result in results))
 
-    code = run_command(command)
+    with status_line("memory") as progress:
+        code = run_command(command)
     if len(results) == len(scenarios):
         show(
             json_out,
@@ -97,7 +98,3 @@ def _held(row: dict[str, Any]) -> str:
             f"messages, {row['dropped']:,} dropped"
         )
     return ", ".join(parts)
-
-
-def _progress(what: str) -> None:
-    print(f"memory: {what}", file=sys.stderr, flush=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from typing import Any
 
 import click
@@ -14,6 +13,7 @@ from jgroups_py.tools.mperf import SIZE_MIN, Plan, has_fault, measure
 from jgroups_py.tools.mperf_ports import private_attributes
 from jgroups_py.tools.options import JsonCommand, Time, examples, json_option
 from jgroups_py.tools.outputs import show
+from jgroups_py.tools.progress import status_line
 from jgroups_py.tools.running import run_command
 from jgroups_py.tools.stack_options import pairs, stack_options
 from jgroups_py.units import parse_bytes
@@ -53,10 +53,11 @@ def mperf(
     result: dict[str, Any] = {}
 
     async def command() -> int:
-        result.update(await measure(plan, _progress))
+        result.update(await measure(plan, progress))
         return int(has_fault(result))
 
-    code = run_command(command)
+    with status_line("mperf") as progress:
+        code = run_command(command)
     if result:
         show(json_out, lambda: json.dumps(result), lambda: text(result))
     return code
@@ -118,7 +119,3 @@ def text(result: dict[str, Any]) -> str:
             ),
         ]
     )
-
-
-def _progress(what: str) -> None:
-    print(f"mperf: {what}", file=sys.stderr, flush=True)

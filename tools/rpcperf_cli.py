@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from typing import Any
 
 import click
@@ -13,6 +12,7 @@ from jgroups_py.channel_open import configure
 from jgroups_py.tools.mperf_ports import private_attributes
 from jgroups_py.tools.options import JsonCommand, Time, examples, json_option
 from jgroups_py.tools.outputs import show
+from jgroups_py.tools.progress import status_line
 from jgroups_py.tools.rpcperf import NAMES, Plan, measure, median_of
 from jgroups_py.tools.running import run_command
 from jgroups_py.tools.stack_options import pairs, stack_options
@@ -77,10 +77,11 @@ def rpcperf(
                 pairs(properties),
                 bind_addr,
             )
-            results.append(await measure(plan, _progress))
+            results.append(await measure(plan, progress))
         return int(any(result["wrong"] for result in results))
 
-    code = run_command(command)
+    with status_line("rpcperf") as progress:
+        code = run_command(command)
     if results:
         result = median_of(results)
         show(json_out, lambda: json.dumps(result), lambda: text(result, len(results)))
@@ -122,7 +123,3 @@ def text(result: dict[str, Any], repeat: int) -> str:
             f"gain of the last over the first: {result['gain']:.2f}; wrong values: {result['wrong']}",
         ]
     )
-
-
-def _progress(what: str) -> None:
-    print(f"rpcperf: {what}", file=sys.stderr, flush=True)

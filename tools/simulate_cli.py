@@ -12,7 +12,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from jgroups_py.explore import schedule as schedules
 from jgroups_py.explore.draw import PROFILES, Wanted, draw
@@ -111,7 +111,6 @@ def _explore(job: Job, seeds: range, stop_after: float | None) -> list[Result]:
                 _complain(console, result)
             bad = sum(1 for r in results if r.violations)
             progress.update(task, advance=1, bad=bad)
-            _say_now_and_then(console, progress, task)
     return sorted(results, key=lambda result: result.seed)
 
 
@@ -125,14 +124,6 @@ def _progress(console: Console) -> Progress:
         disable=not console.is_terminal,
         transient=True,
     )
-
-
-def _say_now_and_then(console: Console, progress: Progress, task: TaskID) -> None:
-    """Where there is no terminal: a line whenever the number of runs has doubled."""
-    state = progress.tasks[task]
-    done = int(state.completed)
-    if not console.is_terminal and done & (done - 1) == 0:
-        console.print(f"  {done} seeds, {state.fields['bad']} violated", highlight=False)
 
 
 def _complain(console: Console, result: Result) -> None:

@@ -54,22 +54,27 @@ class Person:
 
     @property
     def screen(self) -> list[str]:
-        """As a terminal shows it: carriage return, erase to the end of the line, cursor to the right."""
-        lines, column = [""], 0
+        """As a terminal shows it, with the control sequences that programs of ours use."""
+        lines, row, column = [""], 0, 0
         for token in re.findall(r"\x1b\[\??[0-9;]*[A-Za-z]|[\s\S]", self.raw):
+            number = int(re.sub(r"[^0-9]", "", token) or 1) if token.startswith("\x1b") else 0
             if token == "\n":
-                lines.append("")
-                column = 0
+                row, column = row + 1, 0
+                lines += [""] * (row + 1 - len(lines))
             elif token == "\r":
                 column = 0
             elif token == "\x1b[K":
-                lines[-1] = lines[-1][:column]
-            elif token.endswith("C") and token.startswith("\x1b["):
-                column += int(token[2:-1])
+                lines[row] = lines[row][:column]
+            elif token == "\x1b[2K":
+                lines[row] = ""
+            elif token.startswith("\x1b") and token.endswith("A"):
+                row = max(0, row - number)
+            elif token.startswith("\x1b") and token.endswith("C"):
+                column += number
             elif token == "\x08":
                 column -= 1
             elif not token.startswith("\x1b"):
-                lines[-1] = lines[-1][:column].ljust(column) + token + lines[-1][column + 1 :]
+                lines[row] = lines[row][:column].ljust(column) + token + lines[row][column + 1 :]
                 column += 1
         return [line.rstrip() for line in lines]
 
@@ -182,3 +187,23 @@ def test_the_history_is_bounded_and_for_its_owner_alone(tmp_path: Path) -> None:
     lines = file.read_text().splitlines()
     assert len(lines) <= 1001 and lines[-2:] == ["get /4999", "members"]
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["simulate", "--seeds", "1..2"], "2 runs, 0 violations"),
+        (["fuzz", "--inputs", "300", "--target", "kind:utf", "--jobs", "1"], "0 findings"),
+    ],
+)
+def test_nothing_is_left_of_the_progress_that_was_shown(words: list[str], said: str) -> None:
+    person = Person(*words)
+    try:
+        person.wait_for(said)
+        person.process.wait(PATIENCE)
+        person.read()
+        seen = "\n".join(person.screen)
+        assert "\x1b[" in person.raw, "nothing was shown meanwhile"
+        assert "seeds" not in seen and "fuzz:" not in seen and "\u2501" not in seen, seen
+    finally:
+        person.close()

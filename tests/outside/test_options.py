@@ -73,8 +73,8 @@ def test_every_command_shows_examples_whose_options_it_has(
             assert len(line) <= 120, line
             _, _, used = line.partition(f"jgroups-py {' '.join(words[:1])} ")
             assert used, line
-            mine = shlex.split(re.split(r" [|<] ?", used)[0])
-            done = run(words[0], *mine[: mine.index("--") if "--" in mine else None], "--help")
+            mine = [words[0], *shlex.split(re.split(r" [|<] ?", used)[0])]
+            done = run(*mine[: len(words)], "--help", *mine[len(words) :])
             assert done.returncode == 0, (line, done.stderr)
 
 
@@ -117,8 +117,15 @@ def test_json_never_overwrites_what_it_is_to_read(tmp_path: Path) -> None:
     assert stack.read_text() == before
 
 
-def test_nothing_is_left_of_progress_where_there_is_no_terminal() -> None:
-    done = run("simulate", "--seeds", "1..2")
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["simulate", "--seeds", "1..2"],
+        ["fuzz", "--inputs", "300", "--target", "kind:utf", "--jobs", "1"],
+    ],
+)
+def test_nothing_is_said_of_progress_where_there_is_no_terminal(words: list[str]) -> None:
+    done = run(*words)
     assert done.returncode == 0
     assert done.stderr == ""
     assert "\x1b" not in done.stdout and "\r" not in done.stdout
