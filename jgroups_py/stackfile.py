@@ -2,7 +2,8 @@
 
 ``${name:default}`` is replaced in attribute values: ``${a,b:default}`` takes the first that is set,
 looked up in the given properties, then in the environment (the name itself, then upper-case with
-``_``). Nothing set and no default is empty, and an empty attribute counts as not given.
+``_``). Nothing set and no default is empty, and an empty attribute counts as not given; it is noted as
+``ProtocolConfig.unset``, and no channel is opened with it (services.py).
 
 ``<include file="..." attribute="...">`` puts the protocols of another file in place. The file is
 looked for beside the including one, then among the shipped stacks. Attributes override those of
