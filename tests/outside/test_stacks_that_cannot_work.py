@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any, NoReturn
 
 import pytest
 import trio
@@ -103,7 +104,7 @@ def refused_by_open_channel(file: Path) -> str:
     """Virtual time: it may take none, and nothing may be started."""
 
     class Network(MemoryNetwork):
-        def driver(self, machine: object) -> object:  # type: ignore[override]
+        def driver(self, machine: Any) -> NoReturn:
             raise AssertionError("the network was asked for")
 
     async def main() -> str:
