@@ -13,6 +13,7 @@ import signal
 import stat
 import subprocess
 import sys
+import termios
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -205,5 +206,22 @@ def test_nothing_is_left_of_the_progress_that_was_shown(words: list[str], said: 
         seen = "\n".join(person.screen)
         assert "\x1b[" in person.raw, "nothing was shown meanwhile"
         assert "seeds" not in seen and "fuzz:" not in seen and "\u2501" not in seen, seen
+    finally:
+        person.close()
+
+
+@pytest.mark.sockets
+@pytest.mark.parametrize("command", ["chat", "cache"])
+def test_an_interrupt_leaves_the_terminal_as_it_was(command: str, tmp_path: Path) -> None:
+    options = {"chat": ["--cluster", f"chat-{os.getpid()}"], "cache": ["--cache", "local.xml"]}
+    person = Person(command, *options[command], XDG_STATE_HOME=str(tmp_path))
+    try:
+        before = termios.tcgetattr(person.ours)[:4]
+        person.wait_for(">")
+        person.type("half a line")
+        person.wait_for("> half a line")
+        person.process.send_signal(signal.SIGINT)
+        assert person.process.wait(PATIENCE) == 130
+        assert termios.tcgetattr(person.ours)[:4] == before
     finally:
         person.close()
