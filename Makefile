@@ -121,7 +121,7 @@ requirements: $(STAMP)
 
 bench: $(STAMP)
 	@for stack in udp.xml tcp.xml; do for members in 2 3 4; do for size in $(SIZES); do \
-	  $(BIN)/jgroups-py mperf --stack $$stack --members $$members --size $$size --time $(TIME) \
+	  $(BIN)/jgroups-py mperf --stack $$stack --members $$members --size $$size --for $(TIME) \
 	    || exit 1; \
 	done; done; done
 
@@ -135,7 +135,7 @@ fuzz: $(STAMP)
 	$(BIN)/jgroups-py fuzz --inputs 1000000 $(if $(SEED),--seed $(SEED)) --json build/fuzz/fuzz.json
 
 fuzz-short: $(STAMP)
-	$(BIN)/jgroups-py fuzz --for 40 $(if $(SEED),--seed $(SEED)) --json build/fuzz/fuzz-short.json
+	$(BIN)/jgroups-py fuzz --for 40s $(if $(SEED),--seed $(SEED)) --json build/fuzz/fuzz-short.json
 
 long-life: $(STAMP)
 	@mkdir -p build/long-life

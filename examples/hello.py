@@ -1,23 +1,25 @@
-"""Join, greet, read views and one greeting, leave.
+"""Join, greet everybody whenever the group changes, leave when somebody else has greeted.
 
-python examples/hello.py
+In two terminals: python examples/hello.py Ada, python examples/hello.py Bob
 """
+
+import sys
 
 import trio
 
 from jgroups_py import Message, View, open_channel
 
 
-async def main() -> None:
-    async with open_channel("udp.xml", cluster="demo", name="A") as channel:
-        await channel.send(b"hello everyone")
+async def main(name: str | None) -> None:
+    async with open_channel("udp.xml", cluster="hello", name=name) as channel:
         async for item in channel:
             match item:
-                case View(members=members):
-                    print("now", [channel.name_of(m) for m in members])
-                case Message(sender=sender, payload=payload):
+                case View():
+                    print("now", item)
+                    await channel.send(b"hello everyone")
+                case Message(sender=sender, payload=payload) if sender != channel.address:
                     print(channel.name_of(sender), "says", payload.decode())
                     break
 
 
-trio.run(main)
+trio.run(main, sys.argv[1] if len(sys.argv) > 1 else None)

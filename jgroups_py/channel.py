@@ -503,7 +503,8 @@ class Channel:
     def notify(self, event: Event) -> None:
         """An event from the stack."""
         match event:
-            case ViewChange(view):
+            case ViewChange(bare):
+                view = bare.named(self._stack.names)
                 self._view = view
                 self._stream.put(view)
                 self._joined.set()

@@ -22,6 +22,7 @@ from jgroups_py.driver.interfaces import with_numeric_hosts
 from jgroups_py.errors import ConfigError
 from jgroups_py.machine import Machine, Trace
 from jgroups_py.needs_trio import check_trio
+from jgroups_py.services import build_whole
 from jgroups_py.stack import Stack
 from jgroups_py.unwrap import reraise
 
@@ -132,7 +133,11 @@ def configure(
     attributes: Mapping[str, str] | None = None,
     properties: Mapping[str, str] | None = None,
 ) -> tuple[StackConfig, str]:
-    """The stack with overrides, and the address to bind to where the stack names none."""
+    """The stack with overrides, and the address to bind to where the stack names none.
+
+    Raises:
+        ConfigError: a mistake in the file or the overrides, or a stack that cannot work.
+    """
     asked = bind_addr or os.environ.get(BIND_ADDR_VARIABLE) or None
     values = dict(properties or {})
     if asked is not None:
@@ -146,6 +151,7 @@ def configure(
                 overrides.setdefault(f"{protocol.short_name}.bind_addr", asked)
     if overrides:
         config = with_attributes(config, overrides)
+    build_whole(config)
     return with_numeric_hosts(config), asked or "127.0.0.1"
 
 

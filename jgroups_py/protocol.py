@@ -60,6 +60,17 @@ class Protocol:
     protocol_id: ClassVar[int] = 0
     """Which headers are ours (jg-protocol-ids of JGroups; 1024 and above for user protocols)."""
 
+    provides: ClassVar[tuple[str, ...]] = ()
+    """Services of this protocol (services.py). One that takes the place of GMS: ``("views",)``."""
+    needs_below: ClassVar[tuple[str, ...]] = ()
+    """Services that a protocol below this one must provide, or the stack cannot work."""
+    needs_above: ClassVar[tuple[str, ...]] = ()
+    """Services that a protocol above this one must provide, or the stack cannot work."""
+    wants_below: ClassVar[tuple[str, ...]] = ()
+    """As ``needs_below``, but the stack works: ``jgroups-py validate`` warns."""
+    wants_above: ClassVar[tuple[str, ...]] = ()
+    """As ``needs_above``, but the stack works: ``jgroups-py validate`` warns."""
+
     @dataclass(frozen=True, kw_only=True)
     class Config(ConfigBase):
         """Attributes of the protocol, as written in a stack file."""

@@ -2,7 +2,8 @@
 
 ``${name:default}`` is replaced in attribute values: ``${a,b:default}`` takes the first that is set,
 looked up in the given properties, then in the environment (the name itself, then upper-case with
-``_``). Nothing set and no default is empty, and an empty attribute counts as not given.
+``_``). Nothing set and no default is empty, and an empty attribute counts as not given; it is noted as
+``ProtocolConfig.unset``, and no channel is opened with it (services.py).
 
 ``<include file="..." attribute="...">`` puts the protocols of another file in place. The file is
 looked for beside the including one, then among the shipped stacks. Attributes override those of
@@ -104,16 +105,25 @@ def shipped_stacks() -> tuple[str, ...]:
     return tuple(sorted(name for name in names if name.endswith((".xml", ".yaml"))))
 
 
-def substitute(text: str, properties: Mapping[str, str], environment: Mapping[str, str]) -> str:
-    """Replace every ``${name,other:default}``. ValueError when a ``${`` is not closed."""
+def substitute(
+    text: str,
+    properties: Mapping[str, str],
+    environment: Mapping[str, str],
+    unset: list[str] | None = None,
+) -> str:
+    """Replace every ``${name,other:default}``. ValueError when a ``${`` is not closed.
+
+    What is neither set nor has a default becomes nothing, and is appended to ``unset``."""
 
     def value(match: re.Match[str]) -> str:
-        names, _, default = match[1].partition(":")
+        names, colon, default = match[1].partition(":")
         for name in (part.strip() for part in names.split(",")):
             shout = re.sub(r"[^A-Za-z0-9]", "_", name).upper()
             for table, key in ((properties, name), (environment, name), (environment, shout)):
                 if key in table:
                     return table[key]
+        if not colon and unset is not None:
+            unset.append(match[0])
         return default
 
     replaced = _VARIABLE.sub(value, text)
@@ -167,7 +177,12 @@ class _Reader:
     def _include(
         self, node: Node, source: Source, including: tuple[str, ...]
     ) -> list[ProtocolConfig]:
-        attributes = self._attributes(node, source)
+        unset: list[Attribute] = []
+        attributes = self._attributes(node, source, unset)
+        for attribute in unset:
+            if attribute.key == "file":
+                problem = f'"{attribute.text}" has a variable that is not set and has no default'
+                raise _error(problem, source, attribute, "include")
         files = [attribute for attribute in attributes if attribute.key == "file"]
         if not files or node.children:
             raise _error("include needs file=, and nothing inside it", source, node)
@@ -190,40 +205,48 @@ class _Reader:
             )
         for attribute in overriding:
             included = [included[0].with_attribute(attribute)]
+        if unset and len(included) == 1:
+            included = [replace(included[0], unset=(*included[0].unset, *unset))]
         return included
 
     def _protocol(self, node: Node, source: Source) -> ProtocolConfig:
-        given = self._attributes(node, source)
+        unset: list[Attribute] = []
+        given = self._attributes(node, source, unset)
         keys = {attribute.key for attribute in given}
         return ProtocolConfig(
             canonical(node.name),
             tuple(given),
-            tuple(self._element(child, source) for child in node.children),
+            tuple(self._element(child, source, unset) for child in node.children),
             source.name,
             node.line,
             node.column,
             node.name,
             tuple(attribute for attribute in node.attributes if attribute.key not in keys),
+            tuple(unset),
         )
 
-    def _element(self, node: Node, source: Source) -> Element:
+    def _element(self, node: Node, source: Source, unset: list[Attribute]) -> Element:
         return Element(
             node.name,
-            tuple(self._attributes(node, source)),
-            tuple(self._element(child, source) for child in node.children),
+            tuple(self._attributes(node, source, unset)),
+            tuple(self._element(child, source, unset) for child in node.children),
             node.line,
             node.column,
         )
 
-    def _attributes(self, node: Node, source: Source) -> list[Attribute]:
+    def _attributes(self, node: Node, source: Source, unset: list[Attribute]) -> list[Attribute]:
+        """Those that have a text. ``unset`` gets those with a variable that has none."""
         result = []
         for attribute in node.attributes:
+            lacking: list[str] = []
             try:
-                text = substitute(attribute.text, self._properties, self._environment)
+                text = substitute(attribute.text, self._properties, self._environment, lacking)
             except ValueError as error:
                 raise _error(str(error), source, attribute, node.name) from None
             if text:
                 result.append(replace(attribute, text=text))
+            if lacking:
+                unset.append(attribute)
         return result
 
 

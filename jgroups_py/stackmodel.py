@@ -58,7 +58,8 @@ class Element:
 class ProtocolConfig:
     """One protocol of a stack. ``name`` is canonical, ``written`` what the file says.
 
-    ``empty`` are attributes that count as not given, with the text before variables were replaced.
+    ``empty`` are attributes that count as not given, with the text before variables were replaced;
+    ``unset`` those in which a variable has neither a value nor a default.
     """
 
     name: str
@@ -69,6 +70,7 @@ class ProtocolConfig:
     column: int | None = None
     written: str = ""
     empty: tuple[Attribute, ...] = ()
+    unset: tuple[Attribute, ...] = ()
 
     @property
     def short_name(self) -> str:
@@ -86,8 +88,9 @@ class ProtocolConfig:
         """A copy with that attribute set, replacing one of the same name. Empty text removes."""
         field = field_name(attribute.key)
         kept = tuple(a for a in self.attributes if field_name(a.key) != field)
+        unset = tuple(a for a in self.unset if field_name(a.key) != field)
         added = (attribute,) if attribute.text else ()
-        return replace(self, attributes=kept + added)
+        return replace(self, attributes=kept + added, unset=unset)
 
 
 @dataclass(frozen=True, slots=True)

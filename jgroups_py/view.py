@@ -6,7 +6,8 @@ Source: WIRE.md section 4; JGroups ViewId, View, MergeView, DeltaView, Digest.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Self
 
 from jgroups_py.address import UUID, Address
 
@@ -24,10 +25,17 @@ class ViewId:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """The members of the group, oldest first; the first one is coordinator."""
+    """The members of the group, oldest first; the first one is coordinator.
+
+    ``str`` shows it as JGroups does: ``[A|2] (3) [A, B, C]``. ``names`` are the logical names of members
+    that this member knew when the channel handed the view out; views are equal whatever is in it.
+    """
 
     view_id: ViewId
     members: tuple[Address, ...]
+    names: Mapping[Address, str] = field(
+        default_factory=dict, kw_only=True, compare=False, repr=False
+    )
 
     @property
     def coordinator(self) -> Address:
@@ -46,6 +54,19 @@ class View:
     def __len__(self) -> int:
         return len(self.members)
 
+    def __str__(self) -> str:
+        members = ", ".join(map(self._name, self.members))
+        head = f"[{self._name(self.view_id.creator)}|{self.id}]"
+        return f"{head} ({len(self.members)}) [{members}]"
+
+    def _name(self, member: Address) -> str:
+        return self.names.get(member) or str(member)
+
+    def named(self, names: Mapping[Address, str]) -> Self:
+        """The same view with the ``names`` of its members (of those that are in ``names``)."""
+        shown = (self.view_id.creator, *self.members)
+        return replace(self, names={m: names[m] for m in shown if m in names})
+
     def joined_since(self, old: View | None) -> tuple[Address, ...]:
         """Members that ``old`` did not have, in this view's order."""
         return tuple(m for m in self.members if old is None or m not in old.members)
@@ -60,6 +81,16 @@ class MergeView(View):
     """The first view after a partition healed; ``subgroups`` are the views that were merged."""
 
     subgroups: tuple[View, ...] = ()
+
+    def __str__(self) -> str:
+        # The zero-argument form of super does not know the class that slots=True makes.
+        parts = ", ".join(map(str, self.subgroups))
+        return f"MergeView::{View.__str__(self)}, {len(self.subgroups)} subgroups: {parts}"
+
+    def named(self, names: Mapping[Address, str]) -> Self:
+        """As ``View.named``; the subgroups, too."""
+        subgroups = tuple(view.named(names) for view in self.subgroups)
+        return replace(View.named(self, names), subgroups=subgroups)
 
 
 @dataclass(frozen=True, slots=True)

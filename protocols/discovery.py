@@ -47,6 +47,7 @@ from jgroups_py.headers import PingHeader, PingType
 from jgroups_py.machine import Timer
 from jgroups_py.message import Flag, MessageType, Transient
 from jgroups_py.protocol import Protocol
+from jgroups_py.services import DISCOVERY
 from jgroups_py.structures import read_ping_data_list, write_ping_data_list
 from jgroups_py.values import PingData
 from jgroups_py.view import View
@@ -71,6 +72,8 @@ class _Search:
 
 class Discovery(Protocol):
     """Base of discovery protocols. A subclass says how a request reaches everybody."""
+
+    provides = (DISCOVERY,)
 
     @dataclass(frozen=True, kw_only=True)
     class Config(Protocol.Config):

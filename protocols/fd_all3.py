@@ -28,6 +28,7 @@ from jgroups_py.errors import ConfigError
 from jgroups_py.events import Event, Lag, Silent, Suspect, Unsuspect, ViewChange
 from jgroups_py.headers import PROTOCOL_IDS, HeartbeatHeader
 from jgroups_py.protocol import Protocol
+from jgroups_py.services import DETECTION, VERIFICATION
 
 _HEARTBEAT = HeartbeatHeader()
 
@@ -36,6 +37,8 @@ class FD_ALL3(Protocol):
     """See the module's docstring."""
 
     protocol_id = PROTOCOL_IDS["FD_ALL3"]
+    provides = (DETECTION,)
+    wants_above = (VERIFICATION,)
 
     @dataclass(frozen=True, kw_only=True)
     class Config(Protocol.Config):

@@ -67,6 +67,7 @@ from jgroups_py.ports import Bind, BindFailed, Bound, Handle, In
 from jgroups_py.protocol import Protocol
 from jgroups_py.protocols.connections import Connection, Connections, Limits, State
 from jgroups_py.protocols.fd_search import Result, Search
+from jgroups_py.services import DETECTION, DISCOVERY, VERIFICATION
 from jgroups_py.wire import DEFAULT_VERSION
 
 MAX_FRAME: Final = 100_000
@@ -81,6 +82,9 @@ class FD_SOCK2(Protocol):
     """See the module's docstring."""
 
     protocol_id = PROTOCOL_IDS["FD_SOCK2"]
+    provides = (DETECTION,)
+    needs_below = (DISCOVERY,)
+    wants_above = (VERIFICATION,)
 
     @dataclass(frozen=True, kw_only=True)
     class Config(Protocol.Config):

@@ -67,6 +67,7 @@ from jgroups_py.protocols.gms_change import Changes
 from jgroups_py.protocols.gms_join import Joiner
 from jgroups_py.protocols.gms_leave import Leaver
 from jgroups_py.protocols.gms_merge import Merger
+from jgroups_py.services import DETECTION, DISCOVERY, MERGING, MULTICAST, UNICAST, VIEWS
 from jgroups_py.structures import (
     read_opt_view_id,
     read_view_digest,
@@ -95,6 +96,9 @@ class GMS(Protocol):
     """See the module's docstring."""
 
     protocol_id = PROTOCOL_IDS["GMS"]
+    provides = (VIEWS,)
+    needs_below = (DISCOVERY, MULTICAST, UNICAST)
+    wants_below = (MERGING, DETECTION)
 
     @dataclass(frozen=True, kw_only=True)
     class Config(Protocol.Config):

@@ -48,6 +48,7 @@ from jgroups_py.events import (
 from jgroups_py.headers import PROTOCOL_IDS, MergeHeader, MergeType
 from jgroups_py.message import MessageType, Transient
 from jgroups_py.protocol import Protocol
+from jgroups_py.services import DISCOVERY, MERGING, VIEWS
 from jgroups_py.structures import read_opt_view, write_opt_view
 from jgroups_py.view import View, ViewId, order_key
 from jgroups_py.wire import decode_whole, encode_whole
@@ -57,6 +58,9 @@ class MERGE3(Protocol):
     """See the module's docstring."""
 
     protocol_id = PROTOCOL_IDS["MERGE3"]
+    provides = (MERGING,)
+    needs_below = (DISCOVERY,)
+    needs_above = (VIEWS,)
 
     @dataclass(frozen=True, kw_only=True)
     class Config(Protocol.Config):

@@ -11,6 +11,7 @@ from jgroups_py.address import Address
 from jgroups_py.batch import Batch
 from jgroups_py.headers import PROTOCOL_IDS
 from jgroups_py.protocols.flow_control import NO_FC, FlowControl, Lane
+from jgroups_py.services import MULTICAST, VIEWS
 from jgroups_py.view import View
 
 _ID: Final = PROTOCOL_IDS["MFC"]
@@ -21,6 +22,7 @@ class MFC(FlowControl):
 
     protocol_id: ClassVar[int] = _ID
     multicast: ClassVar[bool] = True
+    needs_below = (MULTICAST, VIEWS)
 
     def start(self) -> None:
         super().start()

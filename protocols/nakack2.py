@@ -61,6 +61,7 @@ from jgroups_py.protocol import Protocol
 from jgroups_py.protocols.nakack2_repair import Repair
 from jgroups_py.protocols.nakack2_round import Round
 from jgroups_py.protocols.nakack2_sender import Left, Sender, cut
+from jgroups_py.services import MULTICAST, STABILITY
 from jgroups_py.view import Digest, View
 from jgroups_py.window import GapClock, ReceiveWindow, compact
 
@@ -79,6 +80,8 @@ class NAKACK2(Protocol):
     """See the module's docstring."""
 
     protocol_id: ClassVar[int] = _ID
+    provides = (MULTICAST,)
+    needs_above = (STABILITY,)
 
     @dataclass(frozen=True, kw_only=True)
     class Config(Protocol.Config):

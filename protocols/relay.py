@@ -84,6 +84,7 @@ from jgroups_py.protocols.relay_wire import (
     ViewKey,
     encode,
 )
+from jgroups_py.services import MULTICAST, UNICAST, VIEWS
 from jgroups_py.view import View
 
 
@@ -91,6 +92,7 @@ class RELAY(Protocol):
     """See the module's docstring."""
 
     protocol_id = ID
+    needs_below = (MULTICAST, UNICAST, VIEWS)
 
     @dataclass(frozen=True, kw_only=True)
     class Config(RelayConfig):

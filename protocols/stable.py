@@ -29,6 +29,7 @@ from jgroups_py.events import Event, GetDigest, HoldStability, Stable, ViewChang
 from jgroups_py.headers import PROTOCOL_IDS, StableHeader, StableType
 from jgroups_py.message import Flag, MessageType
 from jgroups_py.protocol import Protocol
+from jgroups_py.services import MULTICAST, STABILITY, VIEWS
 from jgroups_py.values import Streamable
 from jgroups_py.view import Digest, View
 
@@ -46,6 +47,9 @@ class STABLE(Protocol):
     """See the module's docstring."""
 
     protocol_id: ClassVar[int] = _ID
+    provides = (STABILITY,)
+    needs_below = (MULTICAST,)
+    needs_above = (VIEWS,)
 
     @dataclass(frozen=True, kw_only=True)
     class Config(Protocol.Config):

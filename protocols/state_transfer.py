@@ -69,6 +69,7 @@ from jgroups_py.headers import PROTOCOL_IDS, NakAckHeader2, StateHeader, StateTy
 from jgroups_py.message import Flag, MessageType
 from jgroups_py.objects import RemoteException, read_exception, write_exception
 from jgroups_py.protocol import Protocol
+from jgroups_py.services import MULTICAST, UNICAST, VIEWS
 from jgroups_py.view import Digest, View
 from jgroups_py.wire import decode_whole, encode_whole
 
@@ -117,6 +118,7 @@ class STATE_TRANSFER(Protocol):
     """See the module's docstring."""
 
     protocol_id = PROTOCOL_IDS["STATE_TRANSFER"]
+    needs_below = (MULTICAST, UNICAST, VIEWS)
 
     @dataclass(frozen=True, kw_only=True)
     class Config(Protocol.Config):

@@ -55,6 +55,7 @@ from jgroups_py.packet_memory import PacketReader
 from jgroups_py.packets import Packet, encode_packets
 from jgroups_py.protocol import Protocol
 from jgroups_py.protocols.transport_namesakes import Namesakes
+from jgroups_py.services import TRANSPORT
 from jgroups_py.wire import DEFAULT_VERSION, format_version, make_version, parse_version, same_minor
 
 OLDEST, NEWEST = make_version(5, 3), make_version(5, 6)
@@ -82,6 +83,7 @@ class TP(Protocol):
     see the methods at the end of the class."""
 
     protocol_id = TP_ID
+    provides = (TRANSPORT,)
 
     @dataclass(frozen=True, kw_only=True)
     class Config(Protocol.Config):

@@ -12,6 +12,7 @@ from jgroups_py.batch import Batch
 from jgroups_py.events import FlowOpened
 from jgroups_py.headers import PROTOCOL_IDS
 from jgroups_py.protocols.flow_control import NO_FC, FlowControl, Lane
+from jgroups_py.services import UNICAST, VIEWS
 from jgroups_py.view import View
 
 _ID: Final = PROTOCOL_IDS["UFC"]
@@ -22,6 +23,7 @@ class UFC(FlowControl):
 
     protocol_id: ClassVar[int] = _ID
     multicast: ClassVar[bool] = False
+    needs_below = (UNICAST, VIEWS)
 
     def down(self, batch: Batch) -> None:
         lane = None

@@ -36,6 +36,7 @@ from jgroups_py.events import Event, FlowBlocked, FlowOpened, ViewChange
 from jgroups_py.headers import PROTOCOL_IDS, UnicastHeader3, UnicastType
 from jgroups_py.message import Flag, MessageType
 from jgroups_py.protocol import Protocol
+from jgroups_py.services import UNICAST
 from jgroups_py.values import SeqnoList, Streamable
 from jgroups_py.view import View
 from jgroups_py.window import GapClock, ReceiveWindow, RunStore, compact, spans_of
@@ -102,6 +103,7 @@ class UNICAST3(Protocol):
     """See the module's docstring."""
 
     protocol_id: ClassVar[int] = _ID
+    provides = (UNICAST,)
 
     @dataclass(frozen=True, kw_only=True)
     class Config(Protocol.Config):

@@ -36,12 +36,15 @@ from jgroups_py.events import Event, Lag, Suspect, Unsuspect, ViewChange
 from jgroups_py.headers import PROTOCOL_IDS, VerifyHeader2, VerifyType
 from jgroups_py.machine import Timer
 from jgroups_py.protocol import Protocol
+from jgroups_py.services import VERIFICATION, VIEWS
 
 
 class VERIFY_SUSPECT2(Protocol):
     """See the module's docstring."""
 
     protocol_id = PROTOCOL_IDS["VERIFY_SUSPECT2"]
+    provides = (VERIFICATION,)
+    wants_above = (VIEWS,)
 
     @dataclass(frozen=True, kw_only=True)
     class Config(Protocol.Config):

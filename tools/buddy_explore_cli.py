@@ -22,7 +22,8 @@ from jgroups_py.buddy.explore_sites import Sites
 from jgroups_py.buddy.explore_world import Step, World
 from jgroups_py.explore.buddy_clusters import explore_cluster
 from jgroups_py.explore.many import cores
-from jgroups_py.tools.outputs import OutFile, write
+from jgroups_py.tools.options import JsonCommand, examples, json_option
+from jgroups_py.tools.outputs import write
 
 FOLDER: Final = Path("build", "buddy-explore")
 SEEDS_MAX: Final = 100_000_000
@@ -49,7 +50,15 @@ class _Seeds(click.ParamType[range]):
         return seeds
 
 
-@click.command("buddy-explore")
+@click.command(
+    "buddy-explore",
+    cls=JsonCommand,
+    epilog=examples(
+        "jgroups-py buddy-explore --seeds 1..10000",
+        "jgroups-py buddy-explore --profile cluster --seeds 1..20 --json",
+        "jgroups-py buddy-explore --replay build/buddy-explore/merge-17.json",
+    ),
+)
 @click.option("--seeds", type=_Seeds(), help="A and B included. [default: 1..1000]")
 @click.option(
     "--profile",
@@ -58,7 +67,7 @@ class _Seeds(click.ParamType[range]):
     show_default=True,
     help="What is tried; ``all`` takes the profiles in turn. ``cluster``: whole simulated stacks.",
 )
-@click.option("--json", "json_out", type=OutFile(), help="The result; - is standard output.")
+@json_option
 @click.option("--replay", "again", metavar="SEED|FILE", help="Play one again, and tell it.")
 def buddy_explore(
     seeds: range | None, profile: str, json_out: str | None, again: str | None

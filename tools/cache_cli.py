@@ -3,36 +3,42 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from typing import Any, TextIO
 
 import click
 import trio
 
-from jgroups_py.cache import TreeCache, open_tree_cache
+from jgroups_py.cache import TreeCache
 from jgroups_py.errors import CacheError
+from jgroups_py.tools.cache_options import cache_options, open_cache
 from jgroups_py.tools.cache_shell import HELP, Result, checked, execute, json_of, text_of, words_of
+from jgroups_py.tools.options import JsonCommand, examples, json_option
 from jgroups_py.tools.running import run_command
-from jgroups_py.tools.stack_options import pairs
+from jgroups_py.tools.shell_history import LINES_MAX, ShellHistory
 
 NOT_THERE = 1
 FAILED = 2
 
 
-@click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
-@click.option("--file", default="replicated.xml", show_default=True, help="Cache file.")
-@click.option("--cluster", help="Default: ClusterName of the file.")
-@click.option("--name", help="Default: made from the host's name.")
-@click.option("-D", "properties", multiple=True, metavar="name=value", help="For ${name}.")
-@click.option("--bind-addr", metavar="ADDRESS", help="Default: the stack's, or 127.0.0.1.")
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON object for each command.")
+@click.command(
+    cls=JsonCommand,
+    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+    epilog=examples(
+        "jgroups-py cache --cluster shop put /users/7 name Ada",
+        "jgroups-py cache --cluster shop --json get /users/7",
+        "jgroups-py cache --cache passivation.xml -D cache.file=store.db tree",
+        "jgroups-py cache --cluster shop < commands.txt",
+    ),
+)
+@cache_options
+@json_option
 @click.argument("words", nargs=-1, metavar="[COMMAND...]", type=click.UNPROCESSED)
 def cache(
-    file: str,
-    cluster: str | None,
-    name: str | None,
-    properties: tuple[str, ...],
-    bind_addr: str | None,
-    as_json: bool,
+    json_out: str | None,
     words: tuple[str, ...],
+    **where: Any,
 ) -> int:
     """Join a cache, run one command, leave; without a command, those of standard input line by line.
 
@@ -54,45 +60,106 @@ def cache(
         checked(list(words))  # before joining anything
 
     async def command() -> int:
-        async with open_tree_cache(
-            file,
-            cluster=cluster,
-            name=name,
-            properties=pairs(properties),
-            bind_addr=bind_addr,
-        ) as opened:
-            if words:
-                return _show(await execute(opened, list(words)), as_json)
-            return await _shell(opened, as_json)
+        with _json_lines(json_out) as out:
+            async with open_cache(where) as opened:
+                if words:
+                    code = _show(await execute(opened, list(words)), out)
+                    _Alone(opened).after(words)
+                    return code
+                return await _shell(opened, out)
 
     return run_command(command)
 
 
-async def _shell(cache: TreeCache, as_json: bool) -> int:
+class _Alone:
+    """Says, once, that what is put here is gone with this member."""
+
+    def __init__(self, cache: TreeCache) -> None:
+        self._cache = cache
+        self._said = False
+
+    def after(self, words: Sequence[str]) -> None:
+        """A command has ended well."""
+        cache = self._cache
+        if self._said or list(words[:1]) != ["put"] or cache.has_store or len(cache.members) > 1:
+            return
+        self._said = True
+        who = f"{cache.name} is alone" if cache.members else "this cache is local"
+        print(
+            f"jgroups-py: {who} and has no store: what was put is gone when it leaves",
+            file=sys.stderr,
+            flush=True,
+        )
+
+
+async def _shell(cache: TreeCache, out: TextIO | None) -> int:
     """Lines until the end of the input; the worst code of all, of a person's always 0."""
-    interactive = sys.stdin.isatty()
+    interactive = sys.stdin.isatty() and sys.stdout.isatty()
     worst = 0
-    while True:
-        if interactive:
-            print("cache> ", end="", flush=True)
-        # A thread, because standard input may be a terminal, a pipe or a file.
-        line = await trio.to_thread.run_sync(sys.stdin.readline, abandon_on_cancel=True)
+    alone = _Alone(cache)
+    with _person() if interactive else nullcontext(sys.stdin.readline) as read:
+        while True:
+            # A thread, because standard input may be a terminal, a pipe or a file.
+            line = await trio.to_thread.run_sync(read, abandon_on_cancel=True)
+            try:
+                words = words_of(line)
+                if not line or words in (["quit"], ["exit"]):
+                    return 0 if interactive else worst
+                if words == ["help"]:
+                    print(HELP, flush=True)
+                elif words:
+                    worst = max(worst, _show(await execute(cache, words), out))
+                    alone.after(words)
+            except CacheError as error:  # of this command; the cache goes on
+                print(f"jgroups-py: {' '.join(str(error).split())}", file=sys.stderr, flush=True)
+                worst = FAILED
+
+
+@contextmanager
+def _person() -> Iterator[Callable[[], str]]:
+    """Reads lines of a terminal, with keys to edit them and a history; empty at the end of the input.
+
+    Afterwards the terminal is as it was, also when a line was being typed."""
+    import readline
+    import termios
+
+    before = termios.tcgetattr(sys.stdin.fileno())
+    history = ShellHistory("cache")
+    readline.set_history_length(LINES_MAX)
+    for line in history.lines:
+        readline.add_history(line)
+    if history.problem is not None:
+        print(f"jgroups-py: no history: {history.problem}", file=sys.stderr, flush=True)
+
+    def read() -> str:
         try:
-            words = words_of(line)
-            if not line or words in (["quit"], ["exit"]):
-                return 0 if interactive else worst
-            if words == ["help"]:
-                print(HELP, flush=True)
-            elif words:
-                worst = max(worst, _show(await execute(cache, words), as_json))
-        except CacheError as error:  # of this command; the cache goes on
-            print(f"jgroups-py: {' '.join(str(error).split())}", file=sys.stderr, flush=True)
-            worst = FAILED
+            line = input("cache> ")
+        except EOFError:
+            return ""
+        history.add(line)
+        return f"{line}\n"
+
+    try:
+        yield read
+    finally:
+        termios.tcsetattr(sys.stdin.fileno(), termios.TCSADRAIN, before)
 
 
-def _show(result: Result, as_json: bool) -> int:
-    if as_json:
-        print(json_of(result.value), flush=True)
+@contextmanager
+def _json_lines(json_out: str | None) -> Iterator[TextIO | None]:
+    """Where the JSON of each command goes, a line each."""
+    if json_out is None or json_out == "-":
+        yield None if json_out is None else sys.stdout
+        return
+    with open(json_out, "w", encoding="utf-8") as out:
+        yield out
+
+
+def _show(result: Result, out: TextIO | None) -> int:
+    if out is not None:
+        print(json_of(result.value), file=out, flush=True)
+    if out is sys.stdout:
+        pass
     elif result.found:
         for line in result.lines:
             print(text_of(line), flush=True)

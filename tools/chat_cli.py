@@ -3,19 +3,29 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import AsyncIterator, Callable
 
 import click
 import trio
 
 from jgroups_py import Channel, Message, View, open_channel
+from jgroups_py.tools.options import examples
 from jgroups_py.tools.running import run_command
 from jgroups_py.tools.stack_options import pairs, stack_options
+from jgroups_py.tools.terminal import open_terminal
 
+Say = Callable[[str], None]
+PROMPT = "> "
 HELP = "/view shows who is here, /quit leaves"
 
 
-@click.command()
-@click.option("--stack", default="udp.xml", show_default=True, help="Stack file.")
+@click.command(
+    epilog=examples(
+        "jgroups-py chat --name Ada",
+        "jgroups-py chat --stack tcp.xml --cluster team --set TCP.bind_port=7900",
+        "echo 'backup done' | jgroups-py chat --name cron",
+    )
+)
 @click.option("--cluster", default="chat", show_default=True)
 @click.option("--name", help="Default: made from the host's name.")
 @stack_options
@@ -48,40 +58,65 @@ def chat(
 
 
 async def _chat(channel: Channel) -> None:
-    interactive = sys.stdin.isatty()
-    if interactive:
-        print(f"you are {channel.name} in {channel.cluster}; {HELP}", flush=True)
+    if sys.stdin.isatty() and sys.stdout.isatty():
+        with open_terminal(PROMPT) as terminal:
+            terminal.say(f"you are {channel.name} in {channel.cluster}; {HELP}")
+            await _talk(channel, terminal.lines(), terminal.say, terminal.say, own_too=False)
+        return
+    own_too = not sys.stdin.isatty()
+    await _talk(channel, _plain_lines(), _plain_say, _plain_complain, own_too=own_too)
+
+
+async def _talk(
+    channel: Channel, lines: AsyncIterator[str], say: Say, complain: Say, *, own_too: bool
+) -> None:
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(_show, channel, not interactive)
-        await _speak(channel)
-        if not interactive:
+        nursery.start_soon(_show, channel, say, own_too)
+        await _speak(channel, lines, say, complain)
+        if own_too:
             await _hear_ourselves(channel)
         nursery.cancel_scope.cancel()
 
 
-async def _show(channel: Channel, own_too: bool) -> None:
+async def _show(channel: Channel, say: Say, own_too: bool) -> None:
+    known: View | None = None
     async for item in channel:
         match item:
             case View():
-                print(_view_text(channel, item), flush=True)
+                say(_change_text(known, item))
+                known = item
             case Message(sender, payload) if own_too or sender != channel.address:
                 text = payload.decode("utf-8", "replace")
-                print(f"{channel.name_of(sender)}: {_printable(text)}", flush=True)
+                say(f"{_printable(channel.name_of(sender))}: {_printable(text)}")
 
 
-async def _speak(channel: Channel) -> None:
-    while True:
-        # A thread, because standard input may be a terminal, a pipe or a file.
-        line = await trio.to_thread.run_sync(sys.stdin.readline, abandon_on_cancel=True)
-        text = line.rstrip("\r\n")
-        if not line or text == "/quit":
+async def _speak(channel: Channel, lines: AsyncIterator[str], say: Say, complain: Say) -> None:
+    async for text in lines:
+        if text == "/quit":
             return
         if text == "/view":
-            print(_view_text(channel, channel.view), flush=True)
+            say(f"** {_printable(str(channel.view))}")
         elif text.startswith("/"):
-            print(f"unknown command {text.split()[0]}; {HELP}", file=sys.stderr, flush=True)
+            complain(f"unknown command {text.split()[0]}; {HELP}")
         elif text:
             await channel.send(text.encode())
+
+
+async def _plain_lines() -> AsyncIterator[str]:
+    while True:
+        # A thread, because standard input may be a pipe or a file.
+        line = await trio.to_thread.run_sync(sys.stdin.readline, abandon_on_cancel=True)
+        if not line:
+            return
+        yield line.rstrip("\r\n")
+
+
+def _plain_say(text: str) -> None:
+    print(text, flush=True)
+
+
+def _plain_complain(text: str) -> None:
+    print(f"jgroups-py: {text}", file=sys.stderr, flush=True)
 
 
 async def _hear_ourselves(channel: Channel) -> None:
@@ -92,9 +127,15 @@ async def _hear_ourselves(channel: Channel) -> None:
         await trio.sleep(0.1)
 
 
-def _view_text(channel: Channel, view: View) -> str:
-    names = ", ".join(channel.name_of(member) for member in view.members)
-    return f"** view {view.id}: {names}"
+def _change_text(old: View | None, new: View) -> str:
+    """Who came and who left, and the view."""
+    names = {**(old.names if old else {}), **new.names}
+    changes = [
+        f"{', '.join(names.get(member, str(member)) for member in members)} {what}"
+        for members, what in ((new.joined_since(old), "came"), (new.left_since(old), "left"))
+        if members and old is not None
+    ]
+    return _printable(f"** {'; '.join([*changes, str(new)])}")
 
 
 def _printable(text: str) -> str:

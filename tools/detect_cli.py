@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from typing import Any
 
 import click
@@ -12,24 +11,31 @@ import click
 from jgroups_py.channel_open import configure
 from jgroups_py.tools.detect import Plan, measure
 from jgroups_py.tools.mperf_ports import private_attributes
+from jgroups_py.tools.options import JsonCommand, Time, examples, json_option
+from jgroups_py.tools.outputs import show
+from jgroups_py.tools.progress import status_line
 from jgroups_py.tools.running import run_command
 from jgroups_py.tools.stack_options import pairs, stack_options
-from jgroups_py.units import parse_seconds
 
 
-@click.command()
-@click.option("--stack", default="udp.xml", show_default=True, help="Stack file.")
+@click.command(
+    cls=JsonCommand,
+    epilog=examples(
+        "jgroups-py detect --kills 5",
+        "jgroups-py detect --stack relay-udp.xml --goal 200ms --json",
+    ),
+)
 @click.option("--members", type=click.IntRange(2, 64), default=3, show_default=True)
 @click.option("--kills", type=click.IntRange(1, 1000), default=20, show_default=True)
-@click.option("--goal", metavar="TIME", help="Exit 1 when one took longer (200ms).")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@click.option("--goal", type=Time(), help="Exit 1 when one took longer (200ms).")
+@json_option
 @stack_options
 def detect(
     stack: str,
     members: int,
     kills: int,
-    goal: str | None,
-    as_json: bool,
+    goal: float | None,
+    json_out: str | None,
     settings: tuple[str, ...],
     properties: tuple[str, ...],
     bind_addr: str | None,
@@ -38,10 +44,6 @@ def detect(
     measure the time until all others have a view without the killed one. Another one takes its place
     each time.
     """
-    try:
-        limit = None if goal is None else parse_seconds(goal)
-    except ValueError as error:
-        raise click.BadParameter(f"--goal: {error}") from None
     config, host = configure(stack, bind_addr, pairs(settings), pairs(properties))
     attributes = {**private_attributes(config, members + 1, host), **pairs(settings)}
     plan = Plan(
@@ -56,12 +58,13 @@ def detect(
     result: dict[str, Any] = {}
 
     async def command() -> int:
-        result.update(await measure(plan, _progress))
-        return int(limit is not None and result["max_s"] > limit)
+        result.update(await measure(plan, progress))
+        return int(goal is not None and result["max_s"] > goal)
 
-    code = run_command(command)
+    with status_line("detect") as progress:
+        code = run_command(command)
     if result:
-        click.echo(json.dumps(result) if as_json else text(result))
+        show(json_out, lambda: json.dumps(result), lambda: text(result))
     return code
 
 
@@ -75,7 +78,3 @@ def text(result: dict[str, Any]) -> str:
 
 
 _SHOWN = ("min", "median", "p90", "max")
-
-
-def _progress(what: str) -> None:
-    print(f"detect: {what}", file=sys.stderr, flush=True)

@@ -5,23 +5,25 @@ from __future__ import annotations
 import os
 import secrets
 from pathlib import Path
+from typing import Any
 
 import click
 import trio
 
-from jgroups_py.cache import open_tree_cache
 from jgroups_py.errors import ConfigError
 from jgroups_py.export import open_export, read_token
+from jgroups_py.tools.cache_options import cache_options, open_cache
+from jgroups_py.tools.options import examples
 from jgroups_py.tools.running import run_command
-from jgroups_py.tools.stack_options import pairs
 
 
-@click.command()
-@click.option("--file", default="replicated.xml", show_default=True, help="Cache file.")
-@click.option("--cluster", help="Default: ClusterName of the file.")
-@click.option("--name", help="Default: made from the host's name.")
-@click.option("-D", "properties", multiple=True, metavar="name=value", help="For ${name}.")
-@click.option("--bind-addr", metavar="ADDRESS", help="Default: the stack's, or 127.0.0.1.")
+@click.command(
+    epilog=examples(
+        "jgroups-py export --cluster shop --token-file token",
+        "jgroups-py export --cache buddy.xml --cluster shop --port 7700 --token-file token",
+    )
+)
+@cache_options
 @click.option("--host", default="127.0.0.1", show_default=True, help="Where the port listens.")
 @click.option("--port", default=0, show_default=True, help="0: a free one, which is printed.")
 @click.option("--map", "map_name", default="cache", show_default=True, help="The cache's name.")
@@ -30,16 +32,12 @@ from jgroups_py.tools.stack_options import pairs
 )
 @click.option("--allow-remote", is_flag=True, help="Other hosts than loopback: not encrypted.")
 def export(
-    file: str,
-    cluster: str | None,
-    name: str | None,
-    properties: tuple[str, ...],
-    bind_addr: str | None,
     host: str,
     port: int,
     map_name: str,
     token_file: str,
     allow_remote: bool,
+    **where: Any,
 ) -> int:
     """Join a cache and export it, until interrupted: snapshots, changes, bulk writes.
 
@@ -49,13 +47,7 @@ def export(
 
     async def command() -> None:
         async with (
-            open_tree_cache(
-                file,
-                cluster=cluster,
-                name=name,
-                properties=pairs(properties),
-                bind_addr=bind_addr,
-            ) as cache,
+            open_cache(where) as cache,
             open_export(
                 {map_name: cache}, token=token, host=host, port=port, allow_remote=allow_remote
             ) as opened,

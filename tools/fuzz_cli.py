@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import sys
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,7 +14,9 @@ from jgroups_py.errors import LocalProtocolError
 from jgroups_py.fuzz.engine import RSS_GROWTH_MAX, Plan, Report, catalogue, fuzz, shrunk
 from jgroups_py.fuzz.guard import HANG_CPU, Guard, address_space
 from jgroups_py.fuzz.work import Attacked, Finding
-from jgroups_py.tools.outputs import Finite, OutFile, write
+from jgroups_py.tools.options import JsonCommand, Time, examples, json_option
+from jgroups_py.tools.outputs import write
+from jgroups_py.tools.progress import status_line
 
 FOLDER: Final = Path("build/fuzz")
 INPUTS: Final = 100_000
@@ -32,7 +33,15 @@ def _chosen(context: click.Context, option: click.Parameter, names: tuple[str, .
     return found
 
 
-@click.command(name="fuzz")
+@click.command(
+    name="fuzz",
+    cls=JsonCommand,
+    epilog=examples(
+        "jgroups-py fuzz --for 1m",
+        "jgroups-py fuzz --target wire --inputs 100000 --seed 5 --json",
+        "jgroups-py fuzz --target kind:view --replay build/fuzz/kind-view-0a1b2c3d.bin",
+    ),
+)
 @click.option("--inputs", type=click.IntRange(min=1), help=f"How many.  [{INPUTS:,}]")
 @click.option(
     "--target",
@@ -46,8 +55,7 @@ def _chosen(context: click.Context, option: click.Parameter, names: tuple[str, .
 @click.option(
     "--for",
     "seconds",
-    type=Finite(min=1),
-    metavar="SECONDS",
+    type=Time(1),
     help="As many inputs as come within this time.",
 )
 @click.option(
@@ -56,9 +64,7 @@ def _chosen(context: click.Context, option: click.Parameter, names: tuple[str, .
     default=os.cpu_count() or 1,
     help="Processes.  [one per core]",
 )
-@click.option(
-    "--json", "json_file", type=OutFile(), help="Write the result as JSON; - is standard output."
-)
+@json_option
 @click.option(
     "--replay",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
@@ -79,7 +85,7 @@ def fuzz_command(
     seed: str,
     seconds: float | None,
     jobs: int,
-    json_file: str | None,
+    json_out: str | None,
     replay: Path | None,
     hang_cpu: int,
 ) -> int:
@@ -98,15 +104,16 @@ def fuzz_command(
         raise click.UsageError("--inputs or --for, not both")
     if inputs is None and seconds is None:
         inputs = INPUTS
-    report = fuzz(Plan(targets, seed, inputs, seconds, jobs, hang_cpu), _progress)
+    with status_line("fuzz") as progress:
+        report = fuzz(Plan(targets, seed, inputs, seconds, jobs, hang_cpu), progress)
     found = [_written(finding, hang_cpu) for finding in report.findings]
     if report.rss_growth > RSS_GROWTH_MAX:
         found.append(_growth(report, names, seed))
     result = as_json(report, found)
-    if json_file != "-":
+    if json_out != "-":
         click.echo(as_text(report, found))
-    if json_file is not None:
-        write(json_file, json.dumps(result, indent=1) + "\n")
+    if json_out is not None:
+        write(json_out, json.dumps(result, indent=1) + "\n")
     return 1 if found else 0
 
 
@@ -178,7 +185,3 @@ def as_text(report: Report, found: list[dict[str, str]]) -> str:
     for one in found:
         lines += [f"{one['target']}: {one['detail']}", f"  {one['replay']}"]
     return "\n".join(lines)
-
-
-def _progress(text: str) -> None:
-    print(f"fuzz: {text}", file=sys.stderr, flush=True)

@@ -14,27 +14,34 @@ from jgroups_py.longlife import plan as plans
 from jgroups_py.longlife.plan import HOURS_MAX, Pace, Plan
 from jgroups_py.longlife.plot import curves
 from jgroups_py.longlife.samples import TOLERANCE, Compared, Run, Sample, compare
-from jgroups_py.tools.outputs import Finite, OutFile, write
+from jgroups_py.tools.options import JsonCommand, Time, examples, json_option
+from jgroups_py.tools.outputs import OutFile, write
 
 SHOWN_MAX = 20
 """Lines of what has grown, and of problems."""
 
 
-@click.command()
+@click.command(
+    cls=JsonCommand,
+    epilog=examples(
+        "jgroups-py longlife --for 2h",
+        "jgroups-py longlife --real --for 1h --plot build/long-life/hour.svg",
+    ),
+)
 @click.option("--simulated/--real", default=True, help="Virtual time (default), or processes.")
 @click.option(
-    "--hours",
-    type=Finite(0, HOURS_MAX, min_open=True),
-    help="How long [24 simulated, 1 real].",
+    "--for",
+    "seconds",
+    type=Time(most=HOURS_MAX * 3600),
+    help="How long [24h simulated, 1h real].",
 )
 @click.option("--seed", type=click.IntRange(0), default=1, show_default=True)
 @click.option("--sites", type=int, help="[3 simulated, 2 real]")
 @click.option("--members", type=int, default=5, show_default=True, help="Of each site.")
 @click.option(
     "--cycle",
-    type=Finite(10),
-    metavar="SECONDS",
-    help="Between two calm moments [600 simulated, 150 real]; everything else in proportion.",
+    type=Time(10),
+    help="Between two calm moments [10m simulated, 150s real]; everything else in proportion.",
 )
 @click.option(
     "--memory",
@@ -43,13 +50,11 @@ SHOWN_MAX = 20
     show_default=True,
     help="Simulated: by tracemalloc (three times as long), or by adding up all objects.",
 )
-@click.option(
-    "--json", "json_out", type=OutFile(), help="Everything measured; - is standard output."
-)
+@json_option
 @click.option("--plot", "plot_out", type=OutFile(), metavar="OUT.svg", help="The curves.")
 def longlife(
     simulated: bool,
-    hours: float | None,
+    seconds: float | None,
     seed: int,
     sites: int | None,
     members: int,
@@ -66,6 +71,7 @@ def longlife(
     out of order, or members did not come back into one view.
     """
     people = sys.stderr if json_out == "-" else sys.stdout
+    hours = None if seconds is None else seconds / 3600
     plan = _plan(simulated, hours, seed, sites, members, cycle)
     kind = "simulated" if simulated else "real"
     people.write(

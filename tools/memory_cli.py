@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import json
-import sys
 from typing import Any
 
 import click
 
 from jgroups_py.tools.memory import FACTOR, READER, RELAY, Plan, measure, plan_for
-from jgroups_py.tools.outputs import Finite
+from jgroups_py.tools.options import JsonCommand, Time, examples, json_option
+from jgroups_py.tools.outputs import show
+from jgroups_py.tools.progress import status_line
 from jgroups_py.tools.running import run_command
 from jgroups_py.tools.stack_options import pairs
 
 
-@click.command()
+@click.command(
+    cls=JsonCommand,
+    epilog=examples(
+        "jgroups-py memory --for 1m",
+        "jgroups-py memory --scenario relay --set RELAY.max_bytes=10M --json",
+    ),
+)
 @click.option(
     "--scenario",
     type=click.Choice([READER, RELAY, "all"]),
@@ -22,7 +29,9 @@ from jgroups_py.tools.stack_options import pairs
     show_default=True,
     help="A reader that never reads; a relay whose other site never returns.",
 )
-@click.option("--seconds", type=Finite(min=1), default=300, show_default=True, help="Of traffic.")
+@click.option(
+    "--for", "seconds", type=Time(1), default="5m", show_default=True, help="Of traffic, each."
+)
 @click.option(
     "--set",
     "settings",
@@ -30,8 +39,8 @@ from jgroups_py.tools.stack_options import pairs
     metavar="PROTOCOL.attribute=value",
     help="Override an attribute of the stack (with one --scenario).",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def memory(scenario: str, seconds: float, settings: tuple[str, ...], as_json: bool) -> int:
+@json_option
+def memory(scenario: str, seconds: float, settings: tuple[str, ...], json_out: str | None) -> int:
     """Start members as processes of their own, and watch their resident memory.
 
     Scenario "reader": udp.xml, two members send as fast as they may, 1 KB and 100 B, to everybody and
@@ -48,15 +57,17 @@ def memory(scenario: str, seconds: float, settings: tuple[str, ...], as_json: bo
     async def command() -> int:
         for name in scenarios:
             plan: Plan = plan_for(name, seconds, pairs(settings), {})
-            results.append(await measure(plan, _progress))
+            results.append(await measure(plan, progress))
         return int(not all(result["holds"] for result in results))
 
-    code = run_command(command)
+    with status_line("memory") as progress:
+        code = run_command(command)
     if len(results) == len(scenarios):
-        if as_json:
-            click.echo(json.dumps({"scenarios": results, "holds": code == 0}))
-        else:
-            click.echo("\n\n".join(text(result) for result in results))
+        show(
+            json_out,
+            lambda: json.dumps({"scenarios": results, "holds": code == 0}),
+            lambda: "\n\n".join(text(result) for result in results),
+        )
     return code
 
 
@@ -87,7 +98,3 @@ def _held(row: dict[str, Any]) -> str:
             f"messages, {row['dropped']:,} dropped"
         )
     return ", ".join(parts)
-
-
-def _progress(what: str) -> None:
-    print(f"memory: {what}", file=sys.stderr, flush=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from typing import Any
 
 import click
@@ -12,28 +11,34 @@ import click
 from jgroups_py.channel_open import configure
 from jgroups_py.tools.mperf import SIZE_MIN, Plan, has_fault, measure
 from jgroups_py.tools.mperf_ports import private_attributes
+from jgroups_py.tools.options import JsonCommand, Time, examples, json_option
+from jgroups_py.tools.outputs import show
+from jgroups_py.tools.progress import status_line
 from jgroups_py.tools.running import run_command
 from jgroups_py.tools.stack_options import pairs, stack_options
-from jgroups_py.units import parse_bytes, parse_seconds
+from jgroups_py.units import parse_bytes
 
 
-@click.command()
-@click.option("--stack", default="udp.xml", show_default=True, help="Stack file.")
+@click.command(
+    cls=JsonCommand,
+    epilog=examples(
+        "jgroups-py mperf --members 3 --size 1KB --for 10s",
+        "jgroups-py mperf --stack tcp.xml --senders 1 --json",
+    ),
+)
 @click.option("--members", type=click.IntRange(1, 64), default=2, show_default=True)
 @click.option("--senders", type=click.IntRange(1, 64), help="Default: every member sends.")
 @click.option("--size", default="1000", show_default=True, help="Bytes of payload: 100, 1KB, 10K.")
-@click.option(
-    "--time", "seconds", default="10", show_default=True, help="Seconds measured: 10, 5s."
-)
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@click.option("--for", "seconds", type=Time(), default="10s", show_default=True, help="Measured.")
+@json_option
 @stack_options
 def mperf(
     stack: str,
     members: int,
     senders: int | None,
     size: str,
-    seconds: str,
-    as_json: bool,
+    seconds: float,
+    json_out: str | None,
     settings: tuple[str, ...],
     properties: tuple[str, ...],
     bind_addr: str | None,
@@ -48,12 +53,13 @@ def mperf(
     result: dict[str, Any] = {}
 
     async def command() -> int:
-        result.update(await measure(plan, _progress))
+        result.update(await measure(plan, progress))
         return int(has_fault(result))
 
-    code = run_command(command)
+    with status_line("mperf") as progress:
+        code = run_command(command)
     if result:
-        click.echo(json.dumps(result) if as_json else text(result))
+        show(json_out, lambda: json.dumps(result), lambda: text(result))
     return code
 
 
@@ -62,7 +68,7 @@ def _plan(
     members: int,
     senders: int,
     size: str,
-    seconds: str,
+    seconds: float,
     settings: tuple[str, ...],
     properties: tuple[str, ...],
     bind_addr: str | None,
@@ -77,14 +83,6 @@ def _plan(
         raise click.BadParameter(
             f"--size must be at least {SIZE_MIN} (a number is in each message)"
         )
-    try:
-        duration = (
-            float(seconds) if seconds.replace(".", "", 1).isdigit() else parse_seconds(seconds)
-        )
-    except ValueError as error:
-        raise click.BadParameter(f"--time: {error}") from None
-    if duration <= 0:
-        raise click.BadParameter("--time must be more than 0")
     config, host = configure(stack, bind_addr, pairs(settings), pairs(properties))
     attributes = {**private_attributes(config, members, host), **pairs(settings)}
     return Plan(
@@ -92,7 +90,7 @@ def _plan(
         members,
         senders,
         length,
-        duration,
+        seconds,
         f"mperf-{os.getpid()}",
         attributes,
         pairs(properties),
@@ -121,7 +119,3 @@ def text(result: dict[str, Any]) -> str:
             ),
         ]
     )
-
-
-def _progress(what: str) -> None:
-    print(f"mperf: {what}", file=sys.stderr, flush=True)

@@ -1,26 +1,14 @@
-"""Options of commands that take long: values that are finite, files that can be written at the end."""
+"""What commands print and write: files are tried before anything begins."""
 
 from __future__ import annotations
 
-import math
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import click
-
-
-class Finite(click.FloatRange):
-    """A range that nan, which is in none, does not pass."""
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> float:
-        number: float = super().convert(value, param, ctx)
-        if not math.isfinite(number):
-            self.fail(f"{value!r} is not a finite number ({self._describe_range()})", param, ctx)
-        return number
 
 
 class OutFile(click.ParamType[str]):
@@ -46,6 +34,14 @@ def write(name: str, text: str) -> None:
     except OSError:
         sys.stdout.write(text)
         raise
+
+
+def show(json_out: str | None, json_text: Callable[[], str], text: Callable[[], str]) -> None:
+    """Prints a result for people, unless its JSON takes standard output; writes the JSON if asked to."""
+    if json_out != "-":
+        sys.stdout.write(f"{text()}\n")
+    if json_out is not None:
+        write(json_out, f"{json_text()}\n")
 
 
 def _problem(name: str) -> str | None:

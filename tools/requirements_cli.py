@@ -15,23 +15,32 @@ from typing import Final
 import click
 
 from jgroups_py.errors import ConfigError
+from jgroups_py.tools.options import JsonCommand, examples, json_option
+from jgroups_py.tools.outputs import write
 
 _LINE: Final = re.compile(r"^- \*\*([A-Z]\d+)\*\* (.+)$", re.MULTILINE)
 
 
-@click.command()
-@click.option("--json", "as_json", is_flag=True, help='Print {"R12": ["tests/..."], ...} only.')
+@click.command(
+    cls=JsonCommand,
+    epilog=examples("jgroups-py requirements --open", "jgroups-py requirements --json"),
+)
+@json_option
 @click.option("--open", "only_open", is_flag=True, help="Only what no test shows.")
-def requirements(as_json: bool, only_open: bool) -> None:
-    """Print each requirement's number with the tests that showed it in the last `make test`."""
+def requirements(json_out: str | None, only_open: bool) -> None:
+    """Print each requirement's number with the tests that showed it in the last `make test`.
+
+    JSON: {"R12": ["tests/..."], ...}
+    """
     root = _checkout()
     lines = read_lines(root / "design" / "requirements.md")
     shown = read_shown(root / "build" / "requirements.json")
     table = {number: shown.get(number, []) for number in lines}
     if only_open:
         table = {number: tests for number, tests in table.items() if not tests}
-    if as_json:
-        click.echo(json.dumps(table, indent=1))
+    if json_out is not None:
+        write(json_out, json.dumps(table, indent=1) + "\n")
+    if json_out == "-":
         return
     for number, tests in table.items():
         click.echo(f"{number:4} {lines[number]}")

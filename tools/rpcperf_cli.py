@@ -4,38 +4,52 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from typing import Any
 
 import click
 
 from jgroups_py.channel_open import configure
 from jgroups_py.tools.mperf_ports import private_attributes
+from jgroups_py.tools.options import JsonCommand, Time, examples, json_option
+from jgroups_py.tools.outputs import show
+from jgroups_py.tools.progress import status_line
 from jgroups_py.tools.rpcperf import NAMES, Plan, measure, median_of
 from jgroups_py.tools.running import run_command
 from jgroups_py.tools.stack_options import pairs, stack_options
-from jgroups_py.units import parse_bytes, parse_seconds
+from jgroups_py.units import parse_bytes
 
 CALLERS_MAX = 10_000
 
 
-@click.command()
-@click.option("--stack", default="udp.xml", show_default=True, help="Stack file.")
+@click.command(
+    cls=JsonCommand,
+    epilog=examples(
+        "jgroups-py rpcperf --callers 1,8,64 --for 3s",
+        "jgroups-py rpcperf --stack tcp.xml --size 100 --repeat 3 --json",
+    ),
+)
 @click.option("--callers", default="1,8", show_default=True, help="Tasks that call, one after one.")
 @click.option("--size", default="1000", show_default=True, help="Bytes there and back: 100, 1KB.")
-@click.option("--time", "seconds", default="3s", show_default=True, help="For each of the callers.")
+@click.option(
+    "--for",
+    "seconds",
+    type=Time(),
+    default="3s",
+    show_default=True,
+    help="For each of the callers.",
+)
 @click.option("--repeat", type=click.IntRange(1, 99), default=1, show_default=True, help="Runs.")
 @click.option("--async", "slow", is_flag=True, help="Call an async method (a task for each call).")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@json_option
 @stack_options
 def rpcperf(
     stack: str,
     callers: str,
     size: str,
-    seconds: str,
+    seconds: float,
     repeat: int,
     slow: bool,
-    as_json: bool,
+    json_out: str | None,
     settings: tuple[str, ...],
     properties: tuple[str, ...],
     bind_addr: str | None,
@@ -46,7 +60,7 @@ def rpcperf(
     the median of runs. Exit 1 when a call gave another value than it was called with.
     """
     chosen = _callers(callers)
-    length, duration = _bytes(size), _seconds(seconds)
+    length = _bytes(size)
     results: list[dict[str, Any]] = []
 
     async def command() -> int:
@@ -56,20 +70,21 @@ def rpcperf(
                 stack,
                 chosen,
                 length,
-                duration,
+                seconds,
                 slow,
                 f"rpcperf-{os.getpid()}-{run}",
                 {**private_attributes(config, len(NAMES), host), **pairs(settings)},
                 pairs(properties),
                 bind_addr,
             )
-            results.append(await measure(plan, _progress))
+            results.append(await measure(plan, progress))
         return int(any(result["wrong"] for result in results))
 
-    code = run_command(command)
+    with status_line("rpcperf") as progress:
+        code = run_command(command)
     if results:
         result = median_of(results)
-        click.echo(json.dumps(result) if as_json else text(result, len(results)))
+        show(json_out, lambda: json.dumps(result), lambda: text(result, len(results)))
     return code
 
 
@@ -90,16 +105,6 @@ def _bytes(text: str) -> int:
         raise click.BadParameter(f"--size: {error}") from None
 
 
-def _seconds(text: str) -> float:
-    try:
-        duration = float(text) if text.replace(".", "", 1).isdigit() else parse_seconds(text)
-    except ValueError as error:
-        raise click.BadParameter(f"--time: {error}") from None
-    if duration <= 0:
-        raise click.BadParameter("--time must be more than 0")
-    return duration
-
-
 def text(result: dict[str, Any], repeat: int) -> str:
     """The result for people."""
     rows = [
@@ -118,7 +123,3 @@ def text(result: dict[str, Any], repeat: int) -> str:
             f"gain of the last over the first: {result['gain']:.2f}; wrong values: {result['wrong']}",
         ]
     )
-
-
-def _progress(what: str) -> None:
-    print(f"rpcperf: {what}", file=sys.stderr, flush=True)

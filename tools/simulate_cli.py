@@ -12,15 +12,14 @@ from typing import Any
 import click
 from click.core import ParameterSource
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from jgroups_py.errors import ConfigError
 from jgroups_py.explore import schedule as schedules
 from jgroups_py.explore.draw import PROFILES, Wanted, draw
 from jgroups_py.explore.many import Job, Result, cores, result_of, run_seeds
 from jgroups_py.explore.play import play, try_stack
-from jgroups_py.tools.outputs import OutFile, write
-from jgroups_py.units import parse_seconds
+from jgroups_py.tools.options import JsonCommand, Time, examples, json_option
+from jgroups_py.tools.outputs import write
 
 SEEDS_MAX = 10_000_000
 DIGITS_MAX = 18
@@ -43,22 +42,14 @@ class _Span(click.ParamType[tuple[int, int]]):
         return low, high
 
 
-class _Seconds(click.ParamType[float]):
-    name = "TIME"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> float:
-        try:
-            seconds = parse_seconds(str(value))
-        except (ValueError, ConfigError) as error:
-            self.fail(str(error), param, ctx)
-        if seconds <= 0:
-            self.fail("must be > 0", param, ctx)
-        return seconds
-
-
-@click.command()
+@click.command(
+    cls=JsonCommand,
+    epilog=examples(
+        "jgroups-py simulate --seeds 1..500",
+        "jgroups-py simulate --profile all --seeds 1..100000 --for 10m --json build/simulate/all.json",
+        "jgroups-py simulate --replay 4711",
+    ),
+)
 @click.option("--seeds", type=_Span("A..B", SEEDS_MAX), help="A and B included. [default: 1..100]")
 @click.option("--sites", type=click.IntRange(1, 9), help="Default: drawn from the seed.")
 @click.option("--members", type=_Span("N..M", 1000), help="Per site. Default: drawn from the seed.")
@@ -69,11 +60,11 @@ class _Seconds(click.ParamType[float]):
     show_default=True,
     help="What is tried above all; ``all`` is a mix of its own.",
 )
-@click.option("--json", "json_out", type=OutFile(), help="The result; - is standard output.")
+@json_option
 @click.option(
     "--replay", metavar="SEED|FILE", help="Play one seed, or a schedule that was written; tell it."
 )
-@click.option("--for", "stop_after", type=_Seconds(), help="Begin no further seed after this time.")
+@click.option("--for", "stop_after", type=Time(), help="Begin no further seed after this time.")
 def simulate(
     seeds: tuple[int, int] | None,
     sites: int | None,
@@ -120,7 +111,6 @@ def _explore(job: Job, seeds: range, stop_after: float | None) -> list[Result]:
                 _complain(console, result)
             bad = sum(1 for r in results if r.violations)
             progress.update(task, advance=1, bad=bad)
-            _say_now_and_then(console, progress, task)
     return sorted(results, key=lambda result: result.seed)
 
 
@@ -132,15 +122,8 @@ def _progress(console: Console) -> Progress:
         TimeElapsedColumn(),
         console=console,
         disable=not console.is_terminal,
+        transient=True,
     )
-
-
-def _say_now_and_then(console: Console, progress: Progress, task: TaskID) -> None:
-    """Where there is no terminal: a line whenever the number of runs has doubled."""
-    state = progress.tasks[task]
-    done = int(state.completed)
-    if not console.is_terminal and done & (done - 1) == 0:
-        console.print(f"  {done} seeds, {state.fields['bad']} violated", highlight=False)
 
 
 def _complain(console: Console, result: Result) -> None:

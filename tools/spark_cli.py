@@ -13,6 +13,7 @@ import click
 
 from jgroups_py.drill import loader
 from jgroups_py.errors import ConfigError, JGroupsError
+from jgroups_py.tools.options import examples
 from jgroups_py.tools.stack_options import pairs
 from jgroups_py.tools.stoppable import asked, stoppable
 
@@ -30,7 +31,11 @@ def _cancel() -> None:
         context.cancelAllJobs()
 
 
-@click.group()
+@click.group(
+    epilog=examples(
+        "jgroups-py spark snapshot users --path /users --members HOST:PORT --token-file token"
+    )
+)
 def spark() -> None:
     """Load, snapshot, follow, reconcile: Spark reads and writes at export ports (jgroups-py export).
     Explore: simulated drills, one for each seed. Drill-report: what their logs say.
@@ -68,7 +73,11 @@ def cluster_options(function: F) -> F:
     return function
 
 
-@spark.command()
+@spark.command(
+    epilog=examples(
+        "jgroups-py spark load users.parquet --path '/users/{id}' --members HOST:PORT --token-file token"
+    )
+)
 @cluster_options
 @click.argument("source")
 @click.option("--path", required=True, help='Of each row\'s node: "/users/{id}".')
@@ -85,7 +94,11 @@ def load(source: str, path: str, form: str | None, replace: bool, **where: Any) 
     click.echo(json.dumps({"rows": rows}))
 
 
-@spark.command()
+@spark.command(
+    epilog=examples(
+        "jgroups-py spark snapshot users --path /users --members HOST:PORT --token-file token"
+    )
+)
 @cluster_options
 @click.argument("target")
 @click.option("--path", default="/", show_default=True, help="Nodes at and below it.")
@@ -102,7 +115,11 @@ def snapshot(target: str, path: str, schema: str | None, **where: Any) -> None:
     click.echo(json.dumps({"rows": taken.rows, "offset": jobs.json_of(taken.offset)}))
 
 
-@spark.command()
+@spark.command(
+    epilog=examples(
+        "jgroups-py spark follow changes --after users --members HOST:PORT --token-file token"
+    )
+)
 @cluster_options
 @click.argument("table")
 @click.option("--after", metavar="SNAPSHOT", help="Begin where this snapshot was taken.")
@@ -147,7 +164,11 @@ def follow(
     click.echo(json.dumps({"rows": rows}))
 
 
-@spark.command()
+@spark.command(
+    epilog=examples(
+        "jgroups-py spark reconcile --other-members HOST:PORT --repair --members HOST:PORT --token-file token"
+    )
+)
 @cluster_options
 @click.option("--other-members", required=True, help="The cluster that is compared, and repaired.")
 @click.option("--other-token-file", help="Default: the same token.")
@@ -189,7 +210,7 @@ def reconcile(
     return DIFFERENT if found.left + found.right + found.both and not repair else 0
 
 
-@spark.command()
+@spark.command(epilog=examples("jgroups-py spark explore stacks/drills/short.yaml --seeds 1..500"))
 @click.argument("drill")
 @click.option("--seeds", required=True, metavar="A..B", help="Both included.")
 @click.option("--to", "target", help="Write all rows to this Parquet folder, the worst first.")
@@ -223,7 +244,10 @@ def explore(
     return 2 if found.broken else 1 if found.failed else 0
 
 
-@spark.command("drill-report")
+@spark.command(
+    "drill-report",
+    epilog=examples("jgroups-py spark drill-report stacks/drills/short.yaml run.jsonl --to report"),
+)
 @click.argument("drill")
 @click.argument("logs", nargs=-1, required=True)
 @click.option(

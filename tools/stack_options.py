@@ -11,6 +11,16 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def stack_options(command: F) -> F:
+    """Adds --stack, --set, -D and --bind-addr."""
+    return click.option(
+        "--stack",
+        default="udp.xml",
+        show_default=True,
+        help="Stack file, or a shipped stack's name.",
+    )(override_options(command))
+
+
+def override_options(command: F) -> F:
     """Adds --set, -D and --bind-addr."""
     for option in (
         click.option(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,62 +16,77 @@ from jgroups_py.config import (
     load_stack,
     value_text,
 )
-from jgroups_py.errors import ConfigError
+from jgroups_py.services import build_whole, examine
 from jgroups_py.stackwrite import to_xml, to_yaml
 from jgroups_py.timing import Built, WorstCase, detection, takeover
-from jgroups_py.units import parse_seconds
-
-NEEDS = {
-    "NAKACK2": ("STABLE", "nothing frees delivered messages"),
-    "RELAY": ("GMS", "there is no coordinator to relay"),
-    "FD_ALL3": ("VERIFY_SUSPECT2", "a suspicion is final at once"),
-    "FD_SOCK2": ("VERIFY_SUSPECT2", "a suspicion is final at once"),
-    "GMS": ("MERGE3", "a group that was split stays split"),
-}
-"""Protocol -> (protocol it is not complete without, what happens then)."""
+from jgroups_py.tools.options import JsonCommand, Time, examples, json_option
+from jgroups_py.tools.outputs import show
+from jgroups_py.tools.stack_options import pairs
 
 
-@click.command()
+@click.command(
+    cls=JsonCommand,
+    epilog=examples(
+        "jgroups-py validate udp.xml",
+        "jgroups-py validate my-stack.xml --set FD_ALL3.timeout=4s --goal 10s",
+        "jgroups-py validate tcp.xml --json",
+        "jgroups-py validate udp.xml --as yaml",
+    ),
+)
 @click.argument("stacks", nargs=-1, required=True, metavar="STACK...")
-@click.option("--set", "settings", multiple=True, metavar="PROTOCOL.attribute=value")
+@click.option(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="PROTOCOL.attribute=value",
+    help="Override an attribute of the stack file.",
+)
 @click.option("-D", "properties", multiple=True, metavar="name=value", help="For ${name}.")
-@click.option("--goal", metavar="TIME", help="Fail when worst-case detection is longer (10s).")
+@click.option("--goal", type=Time(), help="Exit 1 when worst-case detection takes longer (10s).")
 @click.option("--compat", type=click.Choice(["jgroups-5"]), help="Read kib as JGroups 5 does.")
 @click.option("--as", "language", type=click.Choice(["xml", "yaml"]), help="Print it so instead.")
-@click.option("--json", "as_json", is_flag=True)
+@json_option
 def validate(
     stacks: tuple[str, ...],
     settings: tuple[str, ...],
     properties: tuple[str, ...],
-    goal: str | None,
+    goal: float | None,
     compat: str | None,
     language: str | None,
-    as_json: bool,
+    json_out: str | None,
 ) -> int:
     """Load stack files and print protocols, attributes, what is ignored, and detection times.
 
-    Exit 1 when --goal is not held, 2 when a file cannot be loaded.
+    Exit 1 when --goal is not held, 2 when a file cannot be loaded or no channel can work with it.
+    With --as, part of a stack is enough.
     """
-    limit = _seconds(goal)
-    reports = []
-    for name in stacks:
-        config = load_stack(name, _pairs(properties), _pairs(settings), compat=compat)
-        reports.append(report(config))
-        if language is not None:
-            click.echo(to_xml(config) if language == "xml" else to_yaml(config), nl=False)
+    if language is not None and (goal is not None or json_out is not None):
+        raise click.UsageError("--as goes without --goal and --json")
+    loaded = [
+        load_stack(name, pairs(properties), pairs(settings), compat=compat) for name in stacks
+    ]
     if language is not None:
-        pass
-    elif as_json:
-        click.echo(json.dumps(reports if len(reports) > 1 else reports[0], indent=1))
-    else:
-        click.echo("\n\n".join(text(item) for item in reports))
-    return int(any(not _holds(item["detection_s"], limit) for item in reports))
+        for config in loaded:
+            build(config)
+            click.echo(to_xml(config) if language == "xml" else to_yaml(config), nl=False)
+        return 0
+    reports = [report(config) for config in loaded]
+    show(
+        json_out,
+        lambda: json.dumps(reports if len(reports) > 1 else reports[0], indent=1),
+        lambda: "\n\n".join(text(item) for item in reports),
+    )
+    return int(any(not _holds(item["detection_s"], goal) for item in reports))
 
 
 def report(config: StackConfig) -> dict[str, Any]:
-    """Everything the command prints about one stack, as JSON values."""
+    """Everything the command prints about one stack, as JSON values.
+
+    Raises:
+        ConfigError: the stack cannot be built, or cannot work.
+    """
     ignored: list[Ignored] = []
-    built = build(config, ignored=ignored)
+    built = build_whole(config, ignored)
     return {
         "stack": config.source,
         "protocols": [
@@ -88,7 +102,7 @@ def report(config: StackConfig) -> dict[str, Any]:
             for (cls, settings), protocol in zip(built, config.protocols, strict=True)
         ],
         "ignored": [str(item) for item in ignored],
-        "warnings": warnings(built),
+        "warnings": list(examine(config, built).warnings),
         "detection_s": _times(detection(built)),
         "takeover_s": _times(_takeover(config, built)),
     }
@@ -101,28 +115,12 @@ def _takeover(config: StackConfig, built: Built) -> WorstCase | None:
     if not bridge:
         return None
     beside = Path(config.source).parent
-    return takeover(built, build(load_stack(bridge, compat=config.compat, beside=beside)))
+    stack = load_stack(bridge, compat=config.compat, beside=beside)
+    return takeover(built, build_whole(stack))
 
 
 def _times(found: WorstCase | None) -> dict[str, float | None] | None:
     return None if found is None else {"crash": found.crash, "silent": found.silent}
-
-
-def warnings(built: Built) -> list[str]:
-    """What loads but will not do what people expect."""
-    names = [cls.__name__ for cls, _ in built]
-    found = [
-        f"{name} without {needed}: {effect}"
-        for name, (needed, effect) in NEEDS.items()
-        if name in names and needed not in names
-    ]
-    order = ("NAKACK2", "GMS"), ("UNICAST3", "GMS"), ("FD_ALL3", "VERIFY_SUSPECT2")
-    found += [
-        f"{below} stands above {above}"
-        for below, above in (*order, ("FD_SOCK2", "VERIFY_SUSPECT2"), ("GMS", "RELAY"))
-        if below in names and above in names and names.index(below) > names.index(above)
-    ]
-    return found
 
 
 def text(item: dict[str, Any]) -> str:
@@ -151,20 +149,3 @@ def _shown(seconds: float | None) -> str:
 
 def _holds(times: dict[str, float | None], limit: float | None) -> bool:
     return limit is None or all(time is not None and time <= limit for time in times.values())
-
-
-def _seconds(text: str | None) -> float | None:
-    try:
-        return None if text is None else parse_seconds(text)
-    except ValueError as error:
-        raise ConfigError(f"--goal: {error}") from None
-
-
-def _pairs(texts: Sequence[str]) -> dict[str, str]:
-    pairs = {}
-    for text in texts:
-        name, equals, value = text.partition("=")
-        if not equals or not name:
-            raise ConfigError(f'"{text}" is not name=value')
-        pairs[name] = value
-    return pairs

@@ -15,6 +15,8 @@ from jgroups_py.errors import LocalProtocolError, RemoteProtocolError
 from jgroups_py.kinds import KINDS, decode_event, interpret_fields
 from jgroups_py.kinds import decode as decode_kind
 from jgroups_py.kinds import encode as encode_kind
+from jgroups_py.tools.options import JsonCommand, examples, json_option
+from jgroups_py.tools.outputs import write
 from jgroups_py.tools.wire_text import render
 from jgroups_py.wire import DEFAULT_VERSION, format_version, make_version, parse_version
 
@@ -55,13 +57,20 @@ def _check_kind(kind: str) -> None:
         raise RemoteProtocolError(f"unknown kind {kind!r}; {hint}", 0)
 
 
-@click.command()
+@click.command(
+    cls=JsonCommand,
+    epilog=examples(
+        "jgroups-py decode 0a1b2c",
+        "jgroups-py decode packet.bin --raw --json",
+        "jgroups-py decode --kind view < view.hex -",
+    ),
+)
 @click.argument("source", metavar="HEX|FILE|-")
 @click.option("--kind", default=None, metavar="KIND", help="What the bytes are.  [packet]")
-@click.option("--json", "as_json", is_flag=True, help="Print the fields as JSON.")
+@json_option
 @click.option("--raw", is_flag=True, help="The file holds bytes, not hex digits.")
 @_wire_version
-def decode(source: str, kind: str | None, as_json: bool, raw: bool, version: int) -> None:
+def decode(source: str, kind: str | None, json_out: str | None, raw: bool, version: int) -> None:
     """Show what wire bytes say.
 
     They come as hex digits, from a file of that name (hex text, raw bytes with --raw, or a recorded
@@ -75,20 +84,26 @@ def decode(source: str, kind: str | None, as_json: bool, raw: bool, version: int
     elif raw:
         data = content
     elif content.lstrip()[:1] == b"{":
-        _decode_conversation(_parse(content), as_json)
+        _decode_conversation(_parse(content), json_out)
         return
     else:
         data = _from_hex(content.decode("latin-1"))
     fields = decode_kind(kind or "packet", data, version)
-    if as_json:
-        print(json.dumps(fields))
+    if json_out is not None:
+        write(json_out, json.dumps(fields) + "\n")
+    if json_out == "-":
         return
     print(render(fields))
     if (kind or "packet") in _WITH_MESSAGES:
         _print_payloads(fields, version)
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        "jgroups-py encode view.json --kind view",
+        "jgroups-py decode 0a1b2c --json | jgroups-py encode - --kind packet",
+    )
+)
 @click.argument("source", metavar="FIELDS.json|-")
 @click.option("--kind", required=True, metavar="KIND", help="What the fields describe.")
 @_wire_version
@@ -152,7 +167,7 @@ def _payload_lines(payloads: list[Json]) -> Iterator[str]:
             yield "  " + render(payload["value"]).replace("\n", "\n  ")
 
 
-def _decode_conversation(conversation: Json, as_json: bool) -> None:
+def _decode_conversation(conversation: Json, json_out: str | None) -> None:
     """All events, each as it was recorded with its fields; the first fault ends it."""
     events: list[Json] = []
     if not isinstance(conversation, dict) or not isinstance(conversation.get("events"), list):
@@ -164,10 +179,10 @@ def _decode_conversation(conversation: Json, as_json: bool) -> None:
             raise RemoteProtocolError(f"event {number}: {error.problem}", error.offset) from None
         except (KeyError, TypeError, ValueError) as error:
             raise LocalProtocolError(f"event {number} is not one: {error!r}") from None
-        if not as_json:
+        if json_out != "-":
             _print_event(events[-1])
-    if as_json:
-        print(json.dumps(events))
+    if json_out is not None:
+        write(json_out, json.dumps(events) + "\n")
 
 
 def _decode_one(event: Json) -> Json:

@@ -63,6 +63,7 @@ class CacheOptions(TypedDict, total=False):
     codec: Codec | None
     store: Store | None
     properties: Mapping[str, str] | None
+    attributes: Mapping[str, str] | None
     transport: Transport | None
     bind_addr: str | None
 

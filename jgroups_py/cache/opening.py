@@ -42,6 +42,7 @@ async def open_tree_cache(
     codec: Codec | None = None,
     store: Store | None = None,
     properties: Mapping[str, str] | None = None,
+    attributes: Mapping[str, str] | None = None,
     transport: Transport | None = None,
     bind_addr: str | None = None,
 ) -> AsyncIterator[TreeCache]:
@@ -51,7 +52,7 @@ async def open_tree_cache(
     Args:
         config: a cache file, the name of a shipped one ("local.xml"), or settings made in Python.
         cluster: the group's name; else ClusterName of the file. Of replicated modes, as are ``name``,
-            ``transport`` and ``bind_addr``: see ``open_channel``.
+            ``attributes``, ``transport`` and ``bind_addr``: see ``open_channel``.
         codec: how values become bytes; msgpack when not given.
         store: takes the place of the store the file names.
         properties: values for ``${name:default}`` in the file.
@@ -81,18 +82,19 @@ async def open_tree_cache(
     group = cluster or settings.cluster_name
     if group is None:
         raise ConfigError("needs ClusterName, or cluster= when it is opened", file=settings.source)
+    channel_of = partial(
+        open_channel,
+        settings.stack,
+        cluster=group,
+        name=name,
+        bind_addr=bind_addr,
+        attributes=attributes,
+        properties=properties,
+        transport=transport,
+    )
     if settings.buddies is not None:
         hosts = host_addresses(settings.buddies) if transport is None else ()
         buddy = BuddyReplication(settings, hosts)
-        channel_of = partial(
-            open_channel,
-            settings.stack,
-            cluster=group,
-            name=name,
-            bind_addr=bind_addr,
-            properties=properties,
-            transport=transport,
-        )
         async with _open_with_buddies(settings, buddy, codec, store, channel_of) as cache:
             yield cache
         return
@@ -101,16 +103,7 @@ async def open_tree_cache(
     )
     async with (
         _open(settings, full, codec, None) as cache,
-        open_channel(
-            settings.stack,
-            cluster=group,
-            name=name,
-            bind_addr=bind_addr,
-            state=full.state,
-            get_state=True,
-            properties=properties,
-            transport=transport,
-        ) as channel,
+        channel_of(state=full.state, get_state=True) as channel,
     ):
         full.connect(channel.address)
         try:

@@ -34,6 +34,7 @@ from jgroups_py.drill.model import CACHE_COUNTS, COUNTS, Drill
 from jgroups_py.drill.plan import Plan, Setting
 from jgroups_py.drill.runner import Progress, RunLog, Runner, Silent
 from jgroups_py.errors import ConfigError, JGroupsError
+from jgroups_py.tools.options import JsonCommand, examples, json_option
 from jgroups_py.tools.outputs import OutFile
 
 SEEDS_MAX = 1_000_000
@@ -176,7 +177,14 @@ class _Seeds(click.ParamType[range]):
         return seeds
 
 
-@click.command()
+@click.command(
+    cls=JsonCommand,
+    epilog=examples(
+        "jgroups-py drill stacks/drills/nyc-sfo.yaml --report build/nyc-sfo.html",
+        "jgroups-py drill stacks/drills/short.yaml --real --json",
+        "jgroups-py drill stacks/drills/site-split.yaml --seeds 1..8 --set FD_ALL3.timeout=4s",
+    ),
+)
 @click.argument("file", type=click.Path())
 @click.option("--simulated/--real", default=True, help="Virtual time (default), or processes.")
 @click.option("--seed", type=click.IntRange(0), help="Instead of the one in the file.")
@@ -188,7 +196,7 @@ class _Seeds(click.ParamType[range]):
     metavar="[SITE:|bridge:]PROTOCOL.attribute=value",
     help="Override a stack attribute.",
 )
-@click.option("--json", "json_out", type=OutFile(), help="The result; - is standard output.")
+@json_option
 @click.option(
     "--report",
     "report_out",

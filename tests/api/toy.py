@@ -36,6 +36,8 @@ GROUP = ("239.255.99.1", 45123)
 class TOY(Protocol):
     """Hello (h), bye (b), data (d), state request (r), state (s): one letter, 16 bytes, rest."""
 
+    provides = ("transport", "views")
+
     @dataclass(frozen=True, kw_only=True)
     class Config(Protocol.Config):
         bind_addr: str | None = None

@@ -14,7 +14,6 @@ EXPECTED = {
     "asgi_cache.py": "put: (204, None)\nget: (200, {'name': 'Ada', 'visits': 20})\ngone: (404, None)",
     "buddy_cache.py": "A is gone: B owns 10, keeps 0, C owns 0, keeps 10\nC is asked: user 7",
     "blocking.py": "eight threads called: 380\nthe cache has 1000 squares, 30 is 900",
-    "hello.py": "A says hello everyone",
     "http_sessions.py": "'tea': '1', 'bread': '3'} at another server: True",
     "own_protocol.py": "C received [b'hi']",
     "own_protocol_property.py": "replayed, it is the same: True\nwith MENDED it holds: True",
@@ -46,12 +45,29 @@ def test_the_example_runs(name: str) -> None:
 
 
 def test_every_example_is_run() -> None:
-    assert sorted(EXPECTED) == sorted(p.name for p in (ROOT / "examples").glob("*.py"))
+    there = sorted(p.name for p in (ROOT / "examples").glob("*.py"))
+    assert sorted([*EXPECTED, "hello.py"]) == there
 
 
 @pytest.mark.sockets
-def test_the_example_of_the_readme_has_ten_lines_and_runs() -> None:
+def test_two_of_hello_greet_each_other() -> None:
+    command = [sys.executable, str(ROOT / "examples" / "hello.py")]
+    members = {
+        name: subprocess.Popen([*command, name], stdout=subprocess.PIPE, text=True)
+        for name in ("Ada", "Bob")
+    }
+    said = {name: member.communicate(timeout=60)[0] for name, member in members.items()}
+    assert "Bob says hello everyone" in said["Ada"]
+    assert "Ada says hello everyone" in said["Bob"]
+    assert any(
+        f"now [{one}|1] (2) [{one}, {two}]" in text
+        for text in said.values()
+        for one, two in (("Ada", "Bob"), ("Bob", "Ada"))
+    )
+
+
+def test_the_example_of_the_readme_has_ten_lines() -> None:
+    """tests/outside/test_readme_chats.py runs two of it."""
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
     example = next(b for b in blocks if "open_channel" in b)
     assert len([line for line in example.splitlines() if line]) == 10
-    assert "A says hello everyone" in run(example)

@@ -18,7 +18,7 @@ from jgroups_py.export import ExportClient, read_token
 @pytest.mark.sockets
 def test_it_makes_a_token_says_where_it_listens_and_ends_when_told(tmp_path: Path) -> None:
     file = tmp_path / "token"
-    words = ["export", "--file", "local.xml", "--token-file", str(file), "--map", "users"]
+    words = ["export", "--cache", "local.xml", "--token-file", str(file), "--map", "users"]
     with subprocess.Popen(
         [sys.executable, "-m", "jgroups_py.tools", *words], stdout=subprocess.PIPE, text=True
     ) as process:

@@ -13,7 +13,7 @@ from jgroups_py.longlife import plan as plans
 from jgroups_py.protocols.fd_all3 import FD_ALL3
 from jgroups_py.tools.cli import run
 
-SHORT = ["longlife", "--hours", "0.0334", "--cycle", "30", "--sites", "2", "--members", "3"]
+SHORT = ["longlife", "--for", "120.24s", "--cycle", "30s", "--sites", "2", "--members", "3"]
 """Four cycles."""
 
 
@@ -81,7 +81,7 @@ def test_no_fault_ends_an_elder_and_each_is_over_before_the_calm() -> None:
 
 @pytest.mark.parametrize(
     "arguments",
-    [["--sites", "1"], ["--members", "2"], ["--hours", "0.01"], ["--hours", "0"], ["--cycle", "1"]],
+    [["--sites", "1"], ["--members", "2"], ["--for", "36s"], ["--for", "0s"], ["--cycle", "1s"]],
 )
 def test_figures_that_make_no_run_are_refused(
     arguments: list[str], capsys: pytest.CaptureFixture[str]

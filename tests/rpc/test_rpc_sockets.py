@@ -71,7 +71,7 @@ def rpcperf(*options: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_rpcperf_measures_calls() -> None:
-    options = ["--stack", "tcp.xml", "--callers", "1,4", "--time", "0.3", "--size", "100"]
+    options = ["--stack", "tcp.xml", "--callers", "1,4", "--for", "300ms", "--size", "100"]
     done = rpcperf(*options, "--async", "--json")
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout)
@@ -100,7 +100,7 @@ def test_the_median_of_runs_names_each() -> None:
         ["--callers", "0"],
         ["--callers", "one"],
         ["--size", "x"],
-        ["--time", "0"],
+        ["--for", "0s"],
         ["--stack", "no-such.xml"],
     ],
 )

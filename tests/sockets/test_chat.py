@@ -94,9 +94,10 @@ def test_three_processes_chat(chat: Start, stack: str, port: int, multicast: obj
     members = []
     for name in ("Ann", "Bob", "Cid"):
         members.append(chat(name, *options(stack, port)))
-        members[-1].wait_for(f", {name}" if name != "Ann" else ": Ann")
+        members[-1].wait_for(f", {name}]" if name != "Ann" else "[Ann|0] (1) [Ann]")
     ann, bob, cid = members
-    ann.wait_for("Ann, Bob, Cid")
+    ann.wait_for("** Bob came; [Ann|1] (2) [Ann, Bob]")
+    ann.wait_for("** Cid came; [Ann|2] (3) [Ann, Bob, Cid]")
     ann.say("hello")
     bob.say("héllo \x1b[2J")
     for one in members:
@@ -104,10 +105,10 @@ def test_three_processes_chat(chat: Start, stack: str, port: int, multicast: obj
         one.wait_for("Bob: héllo �[2J")
     cid.say("/quit")
     assert cid.ended() == 0
-    bob.wait_for("** view 3: Ann, Bob")
+    bob.wait_for("** Cid left; [Ann|3] (2) [Ann, Bob]")
     bob.process.send_signal(signal.SIGTERM)
     assert bob.ended() == 128 + signal.SIGTERM
-    ann.wait_for("** view 4: Ann")
+    ann.wait_for("** Bob left; [Ann|4] (1) [Ann]")
     ann.process.send_signal(signal.SIGINT)
     assert ann.ended() == 128 + signal.SIGINT
     assert ann.error() == ""
@@ -124,11 +125,11 @@ def test_input_from_a_pipe_is_sent_and_printed(port: int, multicast: object) -> 
         check=False,
     )
     assert done.stderr == ""
-    assert [line for line in done.stdout.splitlines() if "view" not in line] == [
+    assert [line for line in done.stdout.splitlines() if "**" not in line] == [
         "Ann: one",
         "Ann: two",
     ]
-    assert "** view 0: Ann" in done.stdout
+    assert "** [Ann|0] (1) [Ann]" in done.stdout
     assert done.returncode == 0
 
 

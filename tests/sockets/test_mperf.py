@@ -41,7 +41,7 @@ def start(*options: str) -> subprocess.Popen[str]:
 
 @pytest.mark.parametrize("stack", ["udp.xml", "tcp.xml"])
 def test_two_runs_at_once_count_every_message(stack: str, multicast: object) -> None:
-    options = ["--stack", stack, "--members", "2", "--size", "200", "--time", "0.6", "--json"]
+    options = ["--stack", stack, "--members", "2", "--size", "200", "--for", "600ms", "--json"]
     runs = [start(*options), start(*options, "--senders", "1")]
     for run, senders in zip(runs, (2, 1), strict=True):
         out, err = run.communicate(timeout=60)
@@ -58,7 +58,7 @@ def test_two_runs_at_once_count_every_message(stack: str, multicast: object) -> 
 
 
 def test_it_leaves_when_interrupted(multicast: object) -> None:
-    run = start("--members", "2", "--time", "60")
+    run = start("--members", "2", "--for", "60s")
     assert run.stderr is not None
     for line in run.stderr:
         if "window 1" in line:
@@ -75,9 +75,11 @@ def test_it_leaves_when_interrupted(multicast: object) -> None:
 
 def test_a_member_that_dies_is_named(tmp_path: Path) -> None:
     stack = tmp_path / "bad.xml"
-    stack.write_text('<config><UDP bind_addr="192.0.2.1"/><PING/><pbcast.GMS/></config>')
+    stack.write_text(
+        '<config><UDP bind_addr="192.0.2.1"/><PING/><NAKACK2/><UNICAST3/><STABLE/><GMS/></config>'
+    )
     began = time.monotonic()
-    run = start("--stack", str(stack), "--members", "2", "--time", "1")
+    run = start("--stack", str(stack), "--members", "2", "--for", "1s")
     _, err = run.communicate(timeout=60)
     assert run.returncode == 2
     last = err.strip().splitlines()[-1]
@@ -91,7 +93,8 @@ def test_a_member_that_dies_is_named(tmp_path: Path) -> None:
     [
         (["--members", "2", "--senders", "3"], "3 senders, but 2 members"),
         (["--size", "4"], "--size must be at least 8"),
-        (["--time", "0"], "--time must be more than 0"),
+        (["--for", "0s"], "more than 0"),
+        (["--for", "10"], "has no unit"),
         (["--size", "big"], "big"),
     ],
 )

@@ -41,6 +41,7 @@ WHERE = {
     "stackwrite": "config",
     "markup": "config",
     "timing": "config",
+    "services": "config",
     "limits": "channel",
     "lateness": "values",
     "machine": "stack",

@@ -209,13 +209,13 @@ def test_a_run_without_findings(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_run_by_time(capsys: pytest.CaptureFixture[str]) -> None:
-    code, result = fuzz("--target", "kind:utf", "--for", "1", capsys=capsys)
+    code, result = fuzz("--target", "kind:utf", "--for", "1s", capsys=capsys)
     assert code == 0 and result["wall_s"] < 30 and result["inputs"] > 100
 
 
 @pytest.mark.slow
 def test_in_a_run_by_time_every_target_has_its_turn(capsys: pytest.CaptureFixture[str]) -> None:
-    code, result = fuzz("--target", "kind", "--target", "control", "--for", "10", capsys=capsys)
+    code, result = fuzz("--target", "kind", "--target", "control", "--for", "10s", capsys=capsys)
     assert code == 0 and min(t["inputs"] for t in result["targets"].values()) > 0
 
 
@@ -241,7 +241,7 @@ def test_the_same_seed_makes_the_same_inputs(name: str) -> None:
     [
         ["--target", "nothing"],
         ["--inputs", "0"],
-        ["--inputs", "5", "--for", "5"],
+        ["--inputs", "5", "--for", "5s"],
         ["--for", "x"],
         ["--replay", "no-such-file"],
     ],

@@ -48,7 +48,7 @@ def test_a_reader_that_never_reads() -> None:
     small = ("--set", "MFC.max_credits=2M", "--set", "UFC.max_credits=2M")
     unread = {"1000": 2 * 2_000_000 // 1000, "100": 2 * 2_000_000 // 100}
     for seconds in ("6", "30"):  # a busy machine needs longer until all credits are used up
-        code, result, err = run("--scenario", "reader", "--seconds", seconds, *small)
+        code, result, err = run("--scenario", "reader", "--for", f"{seconds}s", *small)
         assert code == 0, err
         first, second, silent = rows(result, "reader")
         if silent["waiting"] == sum(unread.values()):
@@ -63,7 +63,7 @@ def test_a_reader_that_never_reads() -> None:
 
 def test_a_relay_whose_other_site_never_comes() -> None:
     small = ("--set", "RELAY.max_bytes=3M")
-    code, result, err = run("--scenario", "relay", "--seconds", "6", *small)
+    code, result, err = run("--scenario", "relay", "--for", "6s", *small)
     assert code == 0, err
     for row in rows(result, "relay"):
         assert row["dropped"] > 0, "the buffer was never full"
@@ -78,7 +78,7 @@ def test_it_fails_when_the_limits_do_not_hold(monkeypatch: pytest.MonkeyPatch) -
     code = (
         "import jgroups_py.tools.memory as m, jgroups_py.tools.cli as c;"
         "m.FACTOR = 0;"
-        "c.main(['memory', '--scenario', 'reader', '--seconds', '3', '--json'])"
+        "c.main(['memory', '--scenario', 'reader', '--for', '3s', '--json'])"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False

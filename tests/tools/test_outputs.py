@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 import pytest
 
 from jgroups_py.tools.cli import run
-from jgroups_py.tools.outputs import Finite, OutFile, write
+from jgroups_py.tools.options import JsonCommand, Time, json_option
+from jgroups_py.tools.outputs import OutFile, write
 
 LONG = {
     "simulate": ["simulate", "--seeds", "1..100000"],
     "fuzz": ["fuzz", "--inputs", "1000000000"],
-    "longlife": ["longlife", "--hours", "1000"],
+    "longlife": ["longlife", "--for", "1000h"],
     "drill": ["drill", "no-such-drill.yaml"],
     "buddy-explore": ["buddy-explore", "--seeds", "1..100000"],
 }
@@ -53,21 +55,76 @@ def test_what_cannot_be_written_after_all_is_printed(
     assert capsys.readouterr().out == "result"
 
 
-@pytest.mark.parametrize("value", ["nan", "inf", "-inf", "0", "x"])
-def test_a_number_is_finite_and_within_its_range(value: str) -> None:
+@pytest.mark.parametrize("value", ["nan", "inf", "-1s", "0s", "x", "1", "0.9s", "999ms", "2h", ""])
+def test_a_time_has_a_unit_and_is_within_its_range(value: str) -> None:
     with pytest.raises(click.BadParameter):
-        Finite(min=1).convert(value, None, None)
-    assert Finite(min=1).convert("1.5", None, None) == 1.5
+        Time(1, 3600).convert(value, None, None)
+    assert Time(1, 3600).convert("1.5s", None, None) == 1.5
+    assert Time(1, 3600).convert("1h", None, None) == 3600
+    assert Time().convert("500ms", None, None) == 0.5
+
+
+@pytest.mark.parametrize(
+    ("words", "arguments", "out"),
+    [
+        ("--json a.xml", ["a.xml"], "-"),
+        ("a.xml --json", ["a.xml"], "-"),
+        ("a.xml --json -", ["a.xml"], "-"),
+        ("--json a.xml b.xml", ["a.xml", "b.xml"], "-"),
+        ("--json o.json a.xml", ["a.xml"], "o.json"),
+        ("--json=o a.xml", ["a.xml"], "o"),
+        ("--json o.json", ["o.json"], "-"),
+        ("--json --name n a.xml", ["a.xml"], "-"),
+        ("--name --json a.xml", ["a.xml"], None),
+        ("--json -- a.json b.json", ["a.json", "b.json"], "-"),
+    ],
+)
+def test_json_takes_the_word_behind_it_only_where_that_is_no_argument(
+    words: str, arguments: list[str], out: str | None, tmp_path: Path, monkeypatch: Any
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    @click.command(cls=JsonCommand)
+    @click.argument("files", nargs=-1, required=True)
+    @click.option("--name")
+    @json_option
+    def command(files: tuple[str, ...], name: str | None, json_out: str | None) -> object:
+        return [*files], json_out
+
+    assert command.main(words.split(), standalone_mode=False) == (arguments, out)
+
+
+@pytest.mark.parametrize(
+    ("words", "file", "out"),
+    [
+        ("--json f", "f", "-"),
+        ("f --json o", "f", "o"),
+        ("--json o f", "f", "o"),
+        ("--json -", "-", "-"),
+    ],
+)
+def test_json_of_a_command_with_one_argument(
+    words: str, file: str, out: str, tmp_path: Path, monkeypatch: Any
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    @click.command(cls=JsonCommand)
+    @click.argument("file")
+    @json_option
+    def command(file: str, json_out: str | None) -> object:
+        return file, json_out
+
+    assert command.main(words.split(), standalone_mode=False) == (file, out)
 
 
 @pytest.mark.parametrize(
     "arguments",
     [
         ["fuzz", "--for", "nan"],
-        ["longlife", "--hours", "nan"],
+        ["longlife", "--for", "nan"],
         ["longlife", "--cycle", "nan"],
         ["longlife", "--sites", "0"],
-        ["memory", "--seconds", "inf"],
+        ["memory", "--for", "inf"],
     ],
 )
 def test_what_is_no_number_of_its_kind_is_wrong_usage(

@@ -29,8 +29,13 @@ class VERIFY_SUSPECT2(Protocol):
     class Config(Protocol.Config):
         timeout: Seconds = 1.0
         window: Seconds = 0.1
+
+class REST(Protocol):
+    protocol_id = 3003
+    provides = ("transport", "views")
 """
 STACK = """<config>
+  <seen_by_validate.REST/>
   <seen_by_validate.FD_ALL3 timeout="${t:5s}" interval="1s" thread_pool.x="3"/>
   <seen_by_validate.VERIFY_SUSPECT2 timeout="500"/>
 </config>
@@ -50,7 +55,7 @@ def test_it_prints_protocols_attributes_and_detection(
 ) -> None:
     assert cli.run(["validate", "--json", stack]) == 0
     report = json.loads(capsys.readouterr().out)
-    assert report["protocols"][0] == {
+    assert report["protocols"][1] == {
         "name": "FD_ALL3",
         "attributes": {"timeout": "5s", "interval": "1s"},
         "given": ["timeout", "interval", "thread_pool.x"],
@@ -87,16 +92,21 @@ def test_it_writes_the_stack_in_the_other_language(
 ) -> None:
     assert cli.run(["validate", "--as", "yaml", stack]) == 0
     out = capsys.readouterr().out
-    assert out.startswith("protocols:\n- seen_by_validate.FD_ALL3:\n    timeout: 5s\n")
+    assert out.startswith(
+        "protocols:\n- seen_by_validate.REST\n- seen_by_validate.FD_ALL3:\n    timeout: 5s\n"
+    )
 
 
-def test_what_is_not_complete_is_said() -> None:
+def test_what_a_stack_will_not_do_is_said() -> None:
     path = Path(__file__).resolve().parents[2] / "stacks" / "udp.xml"
 
     whole = load_stack(path, environment={})
-    kept = tuple(p for p in whole if p.name not in ("STABLE", "MERGE3"))
-    found = report(StackConfig(kept[::-1], "upside down"))["warnings"]
-    assert "NAKACK2 without STABLE: nothing frees delivered messages" in found
-    assert "GMS without MERGE3: a group that was split stays split" in found
-    assert "NAKACK2 stands above GMS" in found
+    kept = [p for p in whole if p.name not in ("VERIFY_SUSPECT2", "MERGE3")]
+    found = report(StackConfig(tuple(kept), "thin"))["warnings"]
+    assert found == [
+        "FD_SOCK2: no verification of suspicions in the stack (VERIFY_SUSPECT2), asked for by "
+        "FD_SOCK2, FD_ALL3: a suspicion is final at once",
+        "pbcast.GMS: no merging in the stack (MERGE3), asked for by GMS: a group that was split "
+        "stays split",
+    ]
     assert report(whole)["warnings"] == []

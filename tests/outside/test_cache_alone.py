@@ -1,0 +1,45 @@
+"""`jgroups-py cache put` says so when nobody keeps the value: no other member, no store."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+
+def put(cache: str, *more: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "jgroups_py", "cache", "--cache", cache, *more]
+    return subprocess.run(
+        [*command, "put", "/users/7", "name", "Ada"], capture_output=True, text=True, timeout=60
+    )
+
+
+@pytest.mark.sockets
+def test_who_puts_alone_is_told_that_the_value_dies_with_the_member() -> None:
+    done = put("replicated.xml", "--cluster", f"alone-{os.getpid()}", "--name", "Ada")
+    assert done.returncode == 0 and done.stdout == ""
+    (line,) = done.stderr.splitlines()
+    assert "Ada is alone" in line and "gone when it leaves" in line
+
+
+def test_who_has_a_store_is_not_told(tmp_path: Path) -> None:
+    done = put("passivation.xml", "-D", f"cache.file={tmp_path / 'store.db'}")
+    assert done.returncode == 0 and done.stderr == ""
+
+
+@pytest.mark.sockets
+def test_who_is_not_alone_is_not_told() -> None:
+    cluster = f"two-{os.getpid()}"
+    command = [sys.executable, "-m", "jgroups_py", "cache", "--cluster", cluster, "--json"]
+    other = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert other.stdin is not None and other.stdout is not None
+    try:
+        print("members", file=other.stdin, flush=True)
+        assert "members" in other.stdout.readline()
+        done = put("replicated.xml", "--cluster", cluster)
+        assert done.returncode == 0 and done.stderr == ""
+    finally:
+        other.communicate(timeout=30)

@@ -1,0 +1,131 @@
+"""The same thing is called the same in every command, and every command shows how it is used."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+LIKE_A_STACK = {"--stack", "--set", "-D", "--bind-addr"}
+OTHER_WORDS_FOR_IT = {"--file", "--time", "--seconds", "--hours", "--output", "--attribute"}
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "jgroups_py", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60)
+
+
+def commands_in(text: str) -> list[str]:
+    listed = text.partition("Commands:\n")[2].partition("\nExamples:")[0]
+    return re.findall(r"^  ([a-z][a-z-]+)", listed, re.MULTILINE)
+
+
+def options_in(text: str) -> dict[str, str]:
+    """Option -> what its line says behind it."""
+    listed = text.partition("Options:\n")[2].partition("\nExamples:")[0]
+    return dict(re.findall(r"^  (--?[A-Za-z-]+)(?:, --?[A-Za-z-]+)*(.*)$", listed, re.MULTILINE))
+
+
+def all_commands() -> dict[tuple[str, ...], str]:
+    """Words of a command -> its --help."""
+    found: dict[tuple[str, ...], str] = {}
+    for name in commands_in(run("--help").stdout):
+        found[name,] = run(name, "--help").stdout
+        for below in commands_in(found[name,]):
+            found[name, below] = run(name, below, "--help").stdout
+    return found
+
+
+@pytest.fixture(scope="module")
+def helps() -> dict[tuple[str, ...], str]:
+    found = all_commands()
+    assert len(found) > 20
+    return found
+
+
+def test_options_have_one_spelling(helps: dict[tuple[str, ...], str]) -> None:
+    for words, text in helps.items():
+        options = options_in(text)
+        assert not OTHER_WORDS_FOR_IT & set(options), words
+        if "--json" in options:
+            assert options["--json"].startswith(" [OUT] "), words
+        for option in ("--for", "--goal", "--cycle"):
+            if option in options:
+                assert options[option].startswith(" TIME "), (words, option)
+        if "--stack" in options:
+            assert set(options) >= LIKE_A_STACK, words
+        if "--cluster" in options:
+            assert "--name" in options, words
+
+
+def test_every_command_shows_examples_whose_options_it_has(
+    helps: dict[tuple[str, ...], str],
+) -> None:
+    for words, text in helps.items():
+        shown = text.partition("Examples:\n")[2].splitlines()
+        assert shown, words
+        for line in shown:
+            assert len(line) <= 120, line
+            _, _, used = line.partition(f"jgroups-py {' '.join(words[:1])} ")
+            assert used, line
+            mine = [words[0], *shlex.split(re.split(r" [|<] ?", used)[0])]
+            done = run(*mine[: len(words)], "--help", *mine[len(words) :])
+            assert done.returncode == 0, (line, done.stderr)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["mperf", "--for", "10"],
+        ["rpcperf", "--for", "3"],
+        ["fuzz", "--for", "40"],
+        ["memory", "--for", "300"],
+        ["longlife", "--cycle", "600"],
+        ["simulate", "--for", "60"],
+        ["detect", "--goal", "200"],
+        ["validate", "udp.xml", "--goal", "10"],
+    ],
+)
+def test_a_time_without_its_unit_is_refused_in_one_line(words: list[str]) -> None:
+    done = run(*words)
+    assert done.returncode == 2 and done.stdout == ""
+    (line,) = done.stderr.splitlines()
+    assert "no unit" in line and "500ms" in line and "5s" in line
+
+
+def test_json_goes_to_standard_output_or_to_a_file(tmp_path: Path) -> None:
+    printed = run("validate", "--json", "udp.xml")
+    assert json.loads(printed.stdout)["stack"] == "udp.xml"
+    file = tmp_path / "out.json"
+    done = run("validate", "udp.xml", "--json", str(file))
+    assert json.loads(file.read_text()) == json.loads(printed.stdout)
+    assert done.stdout.startswith("udp.xml (")
+
+
+def test_json_never_overwrites_what_it_is_to_read(tmp_path: Path) -> None:
+    stack = tmp_path / "stack.xml"
+    stack.write_text('<config><include file="udp.xml"/></config>')
+    before = stack.read_text()
+    done = run("validate", "--json", str(stack))
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["stack"] == str(stack)
+    assert stack.read_text() == before
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["simulate", "--seeds", "1..2"],
+        ["fuzz", "--inputs", "300", "--target", "kind:utf", "--jobs", "1"],
+    ],
+)
+def test_nothing_is_said_of_progress_where_there_is_no_terminal(words: list[str]) -> None:
+    done = run(*words)
+    assert done.returncode == 0
+    assert done.stderr == ""
+    assert "\x1b" not in done.stdout and "\r" not in done.stdout

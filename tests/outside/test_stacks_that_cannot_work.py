@@ -1,0 +1,198 @@
+"""A stack that cannot work is refused by `validate` and by `open_channel`, before any socket is opened."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, NoReturn
+
+import pytest
+import trio
+
+from jgroups_py import MemoryNetwork, open_channel
+from jgroups_py.errors import ConfigError
+
+WHOLE = """<config>
+    <UDP/>
+    <PING/>
+    <MERGE3/>
+    <FD_SOCK2/>
+    <FD_ALL3/>
+    <VERIFY_SUSPECT2/>
+    <pbcast.NAKACK2/>
+    <UNICAST3/>
+    <pbcast.STABLE/>
+    <pbcast.GMS/>
+    <MFC/>
+    <UFC/>
+    <FRAG2/>
+    <pbcast.STATE_TRANSFER/>
+</config>
+"""
+
+WITHOUT = [
+    ("UDP", ["no transport", "UDP", "TCP"]),
+    ("PING", ["discovery", "PING", "GMS"]),
+    ("pbcast.NAKACK2", ["NAKACK2", "GMS", "messages"]),
+    ("UNICAST3", ["UNICAST3", "GMS", "join"]),
+    ("pbcast.STABLE", ["STABLE", "NAKACK2", "delivered messages"]),
+    ("pbcast.GMS", ["GMS", "views"]),
+]
+"""What is left out, and what the one line must name."""
+
+STILL_WORKS = [
+    "MERGE3",
+    "FD_SOCK2",
+    "FD_ALL3",
+    "VERIFY_SUSPECT2",
+    "MFC",
+    "UFC",
+    "FRAG2",
+    "pbcast.STATE_TRANSFER",
+]
+
+
+def without(name: str) -> str:
+    changed = WHOLE.replace(f"    <{name}/>\n", "")
+    assert changed != WHOLE
+    return changed
+
+
+def moved(name: str, behind: str) -> str:
+    """The stack with ``name`` moved behind ``behind``, that is above it."""
+    line = f"    <{name}/>\n"
+    return WHOLE.replace(line, "").replace(f"    <{behind}/>\n", f"    <{behind}/>\n{line}")
+
+
+WRONG = [
+    (moved("pbcast.GMS", "VERIFY_SUSPECT2"), ["pbcast.GMS", "NAKACK2", "below"], 8),
+    (moved("UDP", "PING"), ["transport", "bottom"], 3),
+    (WHOLE.replace("<UDP/>", "<UDP/>\n    <TCP/>"), ["UDP", "TCP", "two transports"], 3),
+    (WHOLE.replace("<MFC/>", "<MFC/>\n    <MFC/>"), ["MFC", "twice"], 13),
+    (moved("pbcast.STABLE", "pbcast.GMS"), ["STABLE", "GMS", "above"], 11),
+    (moved("MFC", "VERIFY_SUSPECT2"), ["MFC", "NAKACK2", "below"], 8),
+    (
+        WHOLE.replace("<UDP/>", '<UDP\n  mcast_port="${nosuch}"/>'),
+        ["UDP.mcast_port", "${nosuch}"],
+        3,
+    ),
+    (
+        WHOLE.replace("<UDP/>", '<UDP mcast_addr="239.${nosuch}.1.1"/>'),
+        ["${nosuch}", "mcast_addr"],
+        2,
+    ),
+    (WHOLE.replace("<UDP/>", '<include file="${nosuch}"/>'), ["${nosuch}", "include.file"], 2),
+]
+
+
+def validate(file: Path, *more: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "jgroups_py", "validate", str(file), *more]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60)
+
+
+def refused_by_validate(file: Path) -> str:
+    done = validate(file)
+    assert done.returncode == 2, done.stdout
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("jgroups-py: ")
+    return line
+
+
+def refused_by_open_channel(file: Path) -> str:
+    """Virtual time: it may take none, and nothing may be started."""
+
+    class Network(MemoryNetwork):
+        def driver(self, machine: Any) -> NoReturn:
+            raise AssertionError("the network was asked for")
+
+    async def main() -> str:
+        with pytest.raises(ConfigError) as caught:
+            async with open_channel(str(file), cluster="test", transport=Network()):
+                pytest.fail("it opened")
+        return str(caught.value)
+
+    return trio.run(main)
+
+
+@pytest.mark.parametrize(("name", "words"), WITHOUT)
+def test_a_layer_that_is_missing_is_named_with_what_breaks(
+    tmp_path: Path, name: str, words: list[str]
+) -> None:
+    file = tmp_path / "stack.xml"
+    file.write_text(without(name))
+    for said in (refused_by_validate(file), refused_by_open_channel(file)):
+        assert str(file) in said
+        for word in words:
+            assert word in said, said
+
+
+@pytest.mark.parametrize(("text", "words", "line"), WRONG)
+def test_a_wrong_order_a_second_one_and_a_variable_that_is_not_set_are_named_with_their_line(
+    tmp_path: Path, text: str, words: list[str], line: int
+) -> None:
+    file = tmp_path / "stack.xml"
+    file.write_text(text)
+    for said in (refused_by_validate(file), refused_by_open_channel(file)):
+        assert f"{file}:{line}:" in said, said
+        for word in words:
+            assert word in said, said
+
+
+@pytest.mark.parametrize("name", STILL_WORKS)
+def test_a_stack_that_works_without_a_layer_opens(tmp_path: Path, name: str) -> None:
+    file = tmp_path / "stack.xml"
+    file.write_text(without(name))
+    done = validate(file)
+    assert done.returncode == 0, done.stderr
+
+    async def main() -> None:
+        with trio.fail_after(30):
+            async with open_channel(
+                str(file), cluster="test", transport=MemoryNetwork()
+            ) as channel:
+                assert len(channel.view) == 1
+
+    trio.run(main)
+
+
+def test_a_variable_is_given_by_option_and_by_default(tmp_path: Path) -> None:
+    file = tmp_path / "stack.xml"
+    file.write_text(WHOLE.replace("<UDP/>", '<UDP mcast_port="${nosuch}"/>'))
+    assert validate(file, "-D", "nosuch=45600").returncode == 0
+    assert validate(file, "--set", "UDP.mcast_port=45600").returncode == 0
+    file.write_text(
+        WHOLE.replace("<UDP/>", '<UDP mcast_port="${nosuch:45600}" bind_addr="${none:}"/>')
+    )
+    assert validate(file).returncode == 0
+
+
+OWN = """
+from dataclasses import dataclass
+from jgroups_py.protocol import Protocol
+
+class COUNTER(Protocol):
+    protocol_id = 3001
+
+class MEMBERS(Protocol):
+    protocol_id = 3002
+    provides = ("views", "transport")
+"""
+
+
+def test_protocols_of_ones_own_stand_where_they_like_and_take_the_place_of_ours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "own_layers.py").write_text(OWN)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    file = tmp_path / "stack.xml"
+    counter = "    <own_layers.COUNTER/>\n"
+    for place in [m.end() for m in re.finditer(r"/>\n", WHOLE)]:
+        file.write_text(WHOLE[:place] + counter + WHOLE[place:])
+        if place > WHOLE.index("<pbcast.GMS/>"):
+            done = validate(file)
+            assert done.returncode == 0, done.stderr
+    file.write_text("<config><own_layers.MEMBERS/></config>")
+    done = validate(file)
+    assert done.returncode == 0, done.stderr
