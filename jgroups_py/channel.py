@@ -24,6 +24,7 @@ import trio
 
 from jgroups_py.address import UUID, Address, IpAddress
 from jgroups_py.batch import Batch, Credit
+from jgroups_py.callbacks import said
 from jgroups_py.channel_values import ChannelLimits, ChannelStatistics, State
 from jgroups_py.errors import (
     ChannelClosed,
@@ -102,6 +103,8 @@ class Channel:
         self._credits: list[Credit] = []
         self._received = 0
         self._tap: Tap | None = None
+        self._log_limit = LogLimit(driver.clock)
+        self._state_failures = 0
         # State asked for: answered by an event.
         self._state_wanted = False
         self._state_first = False
@@ -177,6 +180,7 @@ class Channel:
             self._stream.merged_views,
             MappingProxyType(protocols),
             MappingProxyType(self._driver.statistics()),
+            self._state_failures,
         )
 
     def __repr__(self) -> str:
@@ -472,14 +476,31 @@ class Channel:
         self._state_event.set()
 
     async def _provide_state(self, request: StateRequested) -> None:
-        from jgroups_py.channel_state import make_state
+        from jgroups_py.channel_state import NO_PROVIDER, BadState, make_state
 
+        if self._provider is None:
+            self._answer_state(StateReady(request.token, None, NO_PROVIDER))
+            return
+        limits = self._limits
+        state, problem = None, None
         try:
-            state, problem = await make_state(self._provider, self._limits.state_max)
-        except Exception as error:
-            self._answer_state(StateReady(request.token, None, f"{type(error).__name__}: {error}"))
+            state = await make_state(self._provider, limits.state_max, limits.state_timeout)
+        except BadState as error:
+            problem = str(error)
+            self._warn_state(problem, None)
+        except Exception as error:  # the user's: the joiner hears of it, and this member goes on
+            problem = said(error)
+            self._warn_state(f"the state provider raised {problem}", error)
+        except BaseException:  # cancelled: who reads next makes it
+            self._stream.put_back(request)
             raise
         self._answer_state(StateReady(request.token, state, problem))
+
+    def _warn_state(self, problem: str, error: Exception | None) -> None:
+        self._state_failures += 1
+        if (left_out := self._log_limit.admit(("state", type(error)))) is not None:
+            text = "%s; the member that asked is told, this one goes on%s"
+            self.warn(text, problem, left_out, error=error)
 
     def _answer_state(self, answer: StateReady) -> None:
         if not self._stack.closed:
@@ -619,10 +640,12 @@ class Channel:
         if not self._stack.closed:
             self._stack.close()
 
-    def warn(self, text: str, *values: object) -> None:
-        """A line in the log, under this member's name."""
+    def warn(self, text: str, *values: object, error: Exception | None = None) -> None:
+        """A line in the log, under this member's name. ``error``: with its traceback."""
         extra = {"member": self.name, "cluster": self.cluster}
-        _log.warning(f"%s/%s: {text}", self.name, self.cluster, *values, extra=extra)
+        _log.warning(
+            f"%s/%s: {text}", self.name, self.cluster, *values, extra=extra, exc_info=error
+        )
 
 
 class _Batches:

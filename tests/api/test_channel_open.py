@@ -290,27 +290,6 @@ async def test_asking_oneself_for_the_state_is_refused(open_toy: Any, autojump_c
                 pass
 
 
-async def test_an_error_of_the_state_function_reaches_the_reader(
-    open_toy: Any, autojump_clock: Any
-) -> None:
-    async def broken() -> AsyncIterator[bytes]:
-        yield b"half"
-        raise ValueError("no disk")
-
-    async with open_toy(name="A", state=broken) as a, open_toy(name="B") as b:
-        await trio.sleep(0.1)
-
-        async def fetch() -> None:
-            with trio.move_on_after(10):
-                async for _ in b.fetch_state():
-                    pass
-
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(fetch)
-            with pytest.raises(ValueError, match="no disk"):
-                await read_all(a)
-
-
 # --- what stays behind
 
 
