@@ -16,7 +16,7 @@ joiner is made where the reader reaches the request, by the task that reads.
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -428,8 +428,7 @@ class Channel:
             raise LocalProtocolError("there is nobody else to ask for the state")
         self._want_state()
         try:
-            self._stack.event_down(GetState(frm, timeout))
-            self._driver.wake()
+            self._step(lambda: self._stack.event_down(GetState(frm, timeout)))
             received = await self._wait_state(frm, timeout)
         finally:
             self._state_wanted = False
@@ -502,10 +501,15 @@ class Channel:
             text = "%s; the member that asked is told, this one goes on%s"
             self.warn(text, problem, left_out, error=error)
 
+    def _step(self, step: Callable[[], None]) -> None:
+        """Into the stack, from a task that is not the driver's. Where a protocol raises, the driver ends with that, and
+        the block of ``open_channel`` with it."""
+        self._driver.guarded(step)
+        self._driver.wake()
+
     def _answer_state(self, answer: StateReady) -> None:
         if not self._stack.closed:
-            self._stack.event_down(answer)
-            self._driver.wake()
+            self._step(lambda: self._stack.event_down(answer))
 
     # --- what the stack hands up (StackOwner)
 
@@ -590,16 +594,14 @@ class Channel:
     def _disconnect(self) -> None:
         if not self._disconnecting and not self._stack.closed:
             self._disconnecting = True
-            self._stack.disconnect()
-            self._driver.wake()
+            self._step(self._stack.disconnect)
 
     async def _join(self, cluster: str, get_state: bool, timeout: float) -> None:
         """Returns with the first view (and the state, if one was asked for and there is one)."""
         if get_state:
             self._want_state()
             self._state_first = True
-        self._stack.connect(cluster, with_state=get_state)
-        self._driver.wake()
+        self._step(lambda: self._stack.connect(cluster, with_state=get_state))
         with trio.move_on_after(timeout):
             await self._joined.wait()
         if self._error is not None:
@@ -616,13 +618,14 @@ class Channel:
         with trio.move_on_after(self._limits.leave_timeout) as scope:
             if not was_expelled:
                 self._discard()
-                self._driver.turn()
-                while self._outbox and self._error is None:
+                self._step(self._driver.turn)
+                while self._outbox and self._error is None and not self._driver.failed:
                     await self._outbox.wait_turn()
             self._end(ChannelClosed("the channel is closed"))
             if not was_expelled:
                 self._disconnect()
-                await self._disconnected.wait()
+                if not self._driver.failed:
+                    await self._disconnected.wait()
         if scope.cancelled_caught:
             self.warn("the group did not let us go within %.1f s", self._limits.leave_timeout)
         if self._outbox.buffered:
@@ -638,7 +641,11 @@ class Channel:
         self._rest = None
         self._outbox.clear()
         if not self._stack.closed:
-            self._stack.close()
+            self._driver.guarded(self._stack.close)
+
+    def driver_ended(self) -> None:
+        """For who runs the driver: nobody need wait for the stack any more."""
+        self._disconnected.set()
 
     def warn(self, text: str, *values: object, error: Exception | None = None) -> None:
         """A line in the log, under this member's name. ``error``: with its traceback."""
