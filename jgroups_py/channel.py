@@ -18,7 +18,7 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator, Callable, Iterable
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import trio
 
@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from jgroups_py.channel_state import StateProvider
     from jgroups_py.channel_tap import Tap
     from jgroups_py.driver import Driver
+    from jgroups_py.machine import Trace
     from jgroups_py.stack import Stack
 
 _log = logging.getLogger("jgroups_py.channel")
@@ -105,6 +106,7 @@ class Channel:
         self._tap: Tap | None = None
         self._log_limit = LogLimit(driver.clock)
         self._state_failures = 0
+        self._trace_failures = 0
         # State asked for: answered by an event.
         self._state_wanted = False
         self._state_first = False
@@ -181,6 +183,7 @@ class Channel:
             MappingProxyType(protocols),
             MappingProxyType(self._driver.statistics()),
             self._state_failures,
+            self._trace_failures,
         )
 
     def __repr__(self) -> str:
@@ -553,6 +556,19 @@ class Channel:
             case Failed(problem):
                 joined = self._joined.is_set()
                 self._end(Expelled(problem) if joined else JoinError(problem))
+
+    def guarded_trace(self, trace: Trace) -> Trace:
+        """``trace``, which is only told: what it raises ends nothing."""
+
+        def told(at: float, member: str, protocol: str, what: str, details: dict[str, Any]) -> None:
+            try:
+                trace(at, member, protocol, what, details)
+            except Exception as error:
+                self._trace_failures += 1
+                if (left_out := self._log_limit.admit(("trace", type(error)))) is not None:
+                    self.warn("trace= raised %s%s", said(error), left_out, error=error)
+
+        return told
 
     # --- the end
 

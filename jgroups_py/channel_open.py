@@ -73,7 +73,7 @@ async def open_channel(
         slow_reader_timeout: seconds a reader may leave the stream untouched before this member
             leaves with Expelled, whether that holds anybody up or not. Default: as long as it holds
             nobody up, and then ``limits.hold_senders_max``.
-        trace: is called with what happens in the stack.
+        trace: is called with what happens in the stack. It must not wait; what it raises is counted and logged.
         tap: for blocks on top that must see every view: makes what ``Channel.attach`` is given, before
             the channel joins.
 
@@ -92,7 +92,7 @@ async def open_channel(
     chance = random.Random(seed)
     if name is None:
         name = f"{socket.gethostname().partition('.')[0]}-{chance.randrange(65536)}"
-    machine = Machine(name, random=chance, now=trio.current_time(), host=host, trace=trace)
+    machine = Machine(name, random=chance, now=trio.current_time(), host=host)
     machine.prepare = with_numeric_hosts
     driver = (transport or SocketTransport()).driver(machine)
     channel = Channel(driver, limits, state=state)
@@ -101,6 +101,8 @@ async def open_channel(
     except Exception as error:  # a protocol's ``start``
         raise blamed(error, cluster)  # noqa: B904 - it has its cause
     driver.before_flush.append(channel._before_flush)
+    if trace is not None:
+        machine.trace = channel.guarded_trace(trace)
     if tap is not None:
         channel.attach(tap(channel))
     try:

@@ -61,3 +61,5 @@ class ChannelStatistics:
     driver: Mapping[str, int] = field(default_factory=dict)
     state_failures: int = 0
     """Times that the state provider raised, or what it gave was no state."""
+    trace_failures: int = 0
+    """Times that ``trace`` raised."""

@@ -290,6 +290,22 @@ async def test_asking_oneself_for_the_state_is_refused(open_toy: Any, autojump_c
                 pass
 
 
+async def test_a_trace_that_raises_ends_nothing(
+    open_toy: Any, autojump_clock: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    def trace(*args: Any) -> None:
+        raise ValueError("boom")
+
+    async with open_toy(name="A", trace=trace) as a:
+        for _ in range(5):
+            a.stack.protocols[0].trace("something")
+        assert a.statistics().trace_failures == 5
+        await a.send(b"still here")
+    lines = [r for r in caplog.records if "trace= raised" in r.message]
+    assert len(lines) == 1
+    assert "ValueError: boom" in lines[0].message
+
+
 # --- what stays behind
 
 
