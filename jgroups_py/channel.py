@@ -495,6 +495,9 @@ class Channel:
             self._warn_state(f"the state provider raised {problem}", error)
         except BaseException:  # cancelled: who reads next makes it
             self._stream.put_back(request)
+            if (left_out := self._log_limit.admit("state again")) is not None:
+                text = "the reader was ended while it made the state; who reads next begins again%s"
+                self._warn(text, left_out)
             raise
         self._answer_state(StateReady(request.token, state, problem))
 

@@ -125,7 +125,7 @@ async def test_what_repeats_is_logged_once_in_an_interval(
 
 
 async def test_who_reads_after_a_cancelled_reader_makes_the_state(
-    open_sim: Any, autojump_clock: Any
+    open_sim: Any, autojump_clock: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     provider = Provider(partial(trio.sleep, 1.0))
     got: list[Any] = []
@@ -145,6 +145,7 @@ async def test_who_reads_after_a_cancelled_reader_makes_the_state(
             await read(a)
         assert provider.begun == provider.closed == 2
     assert got[0].payload == b"one two"
+    assert "A/test: the reader was ended while it made the state" in caplog.text
 
 
 async def test_a_request_that_no_reader_takes_again_is_refused_at_the_end(
