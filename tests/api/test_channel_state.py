@@ -45,9 +45,11 @@ class Odd(Exception):
         raise RuntimeError("no text either")
 
 
-def raises(error: BaseException) -> Callable[[], Any]:
+def raises(make: Callable[[], BaseException]) -> Callable[[], Any]:
+    """A new one each time: a traceback keeps the channels that it passed through."""
+
     def raise_it() -> None:
-        raise error
+        raise make()
 
     return raise_it
 
@@ -72,10 +74,10 @@ async def read(channel: Channel) -> None:
 @pytest.mark.parametrize(
     ("how", "told"),
     [
-        (raises(ValueError("boom")), "ValueError: boom"),
-        (raises(ExceptionGroup("two", [OSError(), OSError()])), "ExceptionGroup: two"),
-        (raises(ValueError("file \udcff")), "ValueError: file \\udcff"),
-        (raises(Odd()), "Odd: (its text cannot be made)"),
+        (raises(lambda: ValueError("boom")), "ValueError: boom"),
+        (raises(lambda: ExceptionGroup("two", [OSError(), OSError()])), "ExceptionGroup: two"),
+        (raises(lambda: ValueError("file \udcff")), "ValueError: file \\udcff"),
+        (raises(lambda: Odd()), "Odd: (its text cannot be made)"),
         (lambda: 7, "yielded int"),
         (lambda: "text", "yielded str"),
         (lambda: bytes(2000), "larger than 1000 bytes (state_max)"),
@@ -107,7 +109,7 @@ async def test_what_repeats_is_logged_once_in_an_interval(
     open_sim: Any, autojump_clock: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with (
-        open_sim(name="A", state=Provider(raises(ValueError("boom")))) as a,
+        open_sim(name="A", state=Provider(raises(lambda: ValueError("boom")))) as a,
         trio.open_nursery() as nursery,
         open_sim(name="B") as b,
     ):
@@ -172,7 +174,7 @@ async def test_an_exception_that_is_no_error_ends_the_block_of_the_reader(
 
     async def serve_badly(a: Channel) -> None:
         async with (
-            open_sim(name="B", state=Provider(raises(SystemExit(3)))) as b,
+            open_sim(name="B", state=Provider(raises(lambda: SystemExit(3)))) as b,
             trio.open_nursery() as inner,
         ):
             inner.start_soon(read, b)
