@@ -497,7 +497,7 @@ class Channel:
             self._stream.put_back(request)
             if (left_out := self._log_limit.admit("state again")) is not None:
                 text = "the reader was ended while it made the state; who reads next begins again%s"
-                self._warn(text, left_out)
+                self.warn(text, left_out)
             raise
         self._answer_state(StateReady(request.token, state, problem))
 
