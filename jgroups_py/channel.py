@@ -16,14 +16,15 @@ joiner is made where the reader reaches the request, by the task that reads.
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import trio
 
 from jgroups_py.address import UUID, Address, IpAddress
 from jgroups_py.batch import Batch, Credit
+from jgroups_py.callbacks import said
 from jgroups_py.channel_values import ChannelLimits, ChannelStatistics, State
 from jgroups_py.errors import (
     ChannelClosed,
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
     from jgroups_py.channel_state import StateProvider
     from jgroups_py.channel_tap import Tap
     from jgroups_py.driver import Driver
+    from jgroups_py.machine import Trace
     from jgroups_py.stack import Stack
 
 _log = logging.getLogger("jgroups_py.channel")
@@ -102,6 +104,9 @@ class Channel:
         self._credits: list[Credit] = []
         self._received = 0
         self._tap: Tap | None = None
+        self._log_limit = LogLimit(driver.clock)
+        self._state_failures = 0
+        self._trace_failures = 0
         # State asked for: answered by an event.
         self._state_wanted = False
         self._state_first = False
@@ -177,6 +182,8 @@ class Channel:
             self._stream.merged_views,
             MappingProxyType(protocols),
             MappingProxyType(self._driver.statistics()),
+            self._state_failures,
+            self._trace_failures,
         )
 
     def __repr__(self) -> str:
@@ -424,8 +431,7 @@ class Channel:
             raise LocalProtocolError("there is nobody else to ask for the state")
         self._want_state()
         try:
-            self._stack.event_down(GetState(frm, timeout))
-            self._driver.wake()
+            self._step(lambda: self._stack.event_down(GetState(frm, timeout)))
             received = await self._wait_state(frm, timeout)
         finally:
             self._state_wanted = False
@@ -472,19 +478,44 @@ class Channel:
         self._state_event.set()
 
     async def _provide_state(self, request: StateRequested) -> None:
-        from jgroups_py.channel_state import make_state
+        from jgroups_py.channel_state import NO_PROVIDER, BadState, make_state
 
+        if self._provider is None:
+            self._answer_state(StateReady(request.token, None, NO_PROVIDER))
+            return
+        limits = self._limits
+        state, problem = None, None
         try:
-            state, problem = await make_state(self._provider, self._limits.state_max)
-        except Exception as error:
-            self._answer_state(StateReady(request.token, None, f"{type(error).__name__}: {error}"))
+            state = await make_state(self._provider, limits.state_max, limits.state_timeout)
+        except BadState as error:
+            problem = str(error)
+            self._warn_state(problem, None)
+        except Exception as error:  # the user's: the joiner hears of it, and this member goes on
+            problem = said(error)
+            self._warn_state(f"the state provider raised {problem}", error)
+        except BaseException:  # cancelled: who reads next makes it
+            self._stream.put_back(request)
+            if (left_out := self._log_limit.admit("state again")) is not None:
+                text = "the reader was ended while it made the state; who reads next begins again%s"
+                self.warn(text, left_out)
             raise
         self._answer_state(StateReady(request.token, state, problem))
 
+    def _warn_state(self, problem: str, error: Exception | None) -> None:
+        self._state_failures += 1
+        if (left_out := self._log_limit.admit(("state", type(error)))) is not None:
+            text = "%s; the member that asked is told, this one goes on%s"
+            self.warn(text, problem, left_out, error=error)
+
+    def _step(self, step: Callable[[], None]) -> None:
+        """Into the stack, from a task that is not the driver's. Where a protocol raises, the driver ends with that, and
+        the block of ``open_channel`` with it."""
+        self._driver.guarded(step)
+        self._driver.wake()
+
     def _answer_state(self, answer: StateReady) -> None:
         if not self._stack.closed:
-            self._stack.event_down(answer)
-            self._driver.wake()
+            self._step(lambda: self._stack.event_down(answer))
 
     # --- what the stack hands up (StackOwner)
 
@@ -530,6 +561,19 @@ class Channel:
                 joined = self._joined.is_set()
                 self._end(Expelled(problem) if joined else JoinError(problem))
 
+    def guarded_trace(self, trace: Trace) -> Trace:
+        """``trace``, which is only told: what it raises ends nothing."""
+
+        def told(at: float, member: str, protocol: str, what: str, details: dict[str, Any]) -> None:
+            try:
+                trace(at, member, protocol, what, details)
+            except Exception as error:
+                self._trace_failures += 1
+                if (left_out := self._log_limit.admit(("trace", type(error)))) is not None:
+                    self.warn("trace= raised %s%s", said(error), left_out, error=error)
+
+        return told
+
     # --- the end
 
     def _end(self, error: Exception) -> None:
@@ -570,16 +614,14 @@ class Channel:
     def _disconnect(self) -> None:
         if not self._disconnecting and not self._stack.closed:
             self._disconnecting = True
-            self._stack.disconnect()
-            self._driver.wake()
+            self._step(self._stack.disconnect)
 
     async def _join(self, cluster: str, get_state: bool, timeout: float) -> None:
         """Returns with the first view (and the state, if one was asked for and there is one)."""
         if get_state:
             self._want_state()
             self._state_first = True
-        self._stack.connect(cluster, with_state=get_state)
-        self._driver.wake()
+        self._step(lambda: self._stack.connect(cluster, with_state=get_state))
         with trio.move_on_after(timeout):
             await self._joined.wait()
         if self._error is not None:
@@ -596,13 +638,14 @@ class Channel:
         with trio.move_on_after(self._limits.leave_timeout) as scope:
             if not was_expelled:
                 self._discard()
-                self._driver.turn()
-                while self._outbox and self._error is None:
+                self._step(self._driver.turn)
+                while self._outbox and self._error is None and not self._driver.failed:
                     await self._outbox.wait_turn()
             self._end(ChannelClosed("the channel is closed"))
             if not was_expelled:
                 self._disconnect()
-                await self._disconnected.wait()
+                if not self._driver.failed:
+                    await self._disconnected.wait()
         if scope.cancelled_caught:
             self.warn("the group did not let us go within %.1f s", self._limits.leave_timeout)
         if self._outbox.buffered:
@@ -618,12 +661,18 @@ class Channel:
         self._rest = None
         self._outbox.clear()
         if not self._stack.closed:
-            self._stack.close()
+            self._driver.guarded(self._stack.close)
 
-    def warn(self, text: str, *values: object) -> None:
-        """A line in the log, under this member's name."""
+    def driver_ended(self) -> None:
+        """For who runs the driver: nobody need wait for the stack any more."""
+        self._disconnected.set()
+
+    def warn(self, text: str, *values: object, error: Exception | None = None) -> None:
+        """A line in the log, under this member's name. ``error``: with its traceback."""
         extra = {"member": self.name, "cluster": self.cluster}
-        _log.warning(f"%s/%s: {text}", self.name, self.cluster, *values, extra=extra)
+        _log.warning(
+            f"%s/%s: {text}", self.name, self.cluster, *values, extra=extra, exc_info=error
+        )
 
 
 class _Batches:

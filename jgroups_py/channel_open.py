@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from jgroups_py.blame import blamed
 from jgroups_py.channel import Channel
 from jgroups_py.channel_alone import AloneWatch
 from jgroups_py.channel_values import ChannelLimits
@@ -73,7 +74,7 @@ async def open_channel(
         slow_reader_timeout: seconds a reader may leave the stream untouched before this member
             leaves with Expelled, whether that holds anybody up or not. Default: as long as it holds
             nobody up, and then ``limits.hold_senders_max``.
-        trace: is called with what happens in the stack.
+        trace: is called with what happens in the stack. It must not wait; what it raises is counted and logged.
         tap: for blocks on top that must see every view: makes what ``Channel.attach`` is given, before
             the channel joins.
 
@@ -81,6 +82,7 @@ async def open_channel(
         ConfigError: nothing was started.
         LocalProtocolError: there is no trio loop here; nothing was started.
         JoinError, StateTransferError: nothing is left behind.
+        ProtocolFailed: at any time, a protocol of the stack raised something; the block is cancelled.
 
     What the block raises comes out as it is; only several errors at once make an ExceptionGroup.
     """
@@ -91,19 +93,24 @@ async def open_channel(
     chance = random.Random(seed)
     if name is None:
         name = f"{socket.gethostname().partition('.')[0]}-{chance.randrange(65536)}"
-    machine = Machine(name, random=chance, now=trio.current_time(), host=host, trace=trace)
+    machine = Machine(name, random=chance, now=trio.current_time(), host=host)
     machine.prepare = with_numeric_hosts
     driver = (transport or SocketTransport()).driver(machine)
     channel = Channel(driver, limits, state=state)
-    channel._stack = Stack(machine, protocols, channel, name=name, properties=properties)
+    try:
+        channel._stack = Stack(machine, protocols, channel, name=name, properties=properties)
+    except Exception as error:  # a protocol's ``start``
+        raise blamed(error, cluster)  # noqa: B904 - it has its cause
     driver.before_flush.append(channel._before_flush)
+    if trace is not None:
+        machine.trace = channel.guarded_trace(trace)
     if tap is not None:
         channel.attach(tap(channel))
     try:
         async with trio.open_nursery() as nursery:
             try:
                 with trio.CancelScope(shield=True):  # starts at once, or is not started
-                    await nursery.start(_run_to_the_end, driver)
+                    await nursery.start(_run_to_the_end, channel, driver)
                 await channel._join(cluster, get_state, join_timeout)
                 nursery.start_soon(AloneWatch(channel).run)
                 nursery.start_soon(ReaderWatch(channel, slow_reader_timeout).run)
@@ -111,8 +118,10 @@ async def open_channel(
             finally:
                 with trio.CancelScope(shield=True):
                     if driver.running:
-                        await channel._leave()
-                        await driver.stop()
+                        try:
+                            await channel._leave()
+                        finally:
+                            await driver.stop()
             nursery.cancel_scope.cancel()
     except BaseExceptionGroup as group:
         reraise(group)
@@ -120,11 +129,18 @@ async def open_channel(
         channel._close()
 
 
-async def _run_to_the_end(driver: Driver, task_status: trio.TaskStatus[None]) -> None:
+async def _run_to_the_end(
+    channel: Channel, driver: Driver, task_status: trio.TaskStatus[None]
+) -> None:
     """Cancelling the block must not silence the member before it has said goodbye; the block
     always ends with ``driver.stop``."""
     with trio.CancelScope(shield=True):
-        await driver.run(task_status)
+        try:
+            await driver.run(task_status)
+        except Exception as error:
+            raise blamed(error, channel.cluster)  # noqa: B904 - it has its cause
+        finally:
+            channel.driver_ended()
 
 
 def configure(

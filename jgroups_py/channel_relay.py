@@ -81,5 +81,5 @@ class RelayControl:
         try:
             yield
         finally:
-            machine.leave()
+            self._driver.guarded(machine.leave)
             self._driver.wake()

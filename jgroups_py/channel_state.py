@@ -3,22 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, aclosing
+
+import trio
 
 StateProvider = Callable[[], AsyncIterator[bytes]]
 """An async generator function that yields the state in chunks."""
 
+NO_PROVIDER = "the provider has no state to give (open_channel(state=...))"
 
-async def make_state(
-    provider: StateProvider | None, size_max: int
-) -> tuple[bytes | None, str | None]:
-    """The state, or None and the problem. What the provider raises goes on to the reader."""
-    if provider is None:
-        return None, "the provider has no state to give (open_channel(state=...))"
+
+class BadState(Exception):
+    """What the provider gave is no state: no bytes, too large, too late."""
+
+
+async def make_state(provider: StateProvider, size_max: int, timeout: float) -> bytes:
+    """The state. Whatever happens, the provider's generator is closed.
+
+    Raises:
+        BadState: it is no state.
+        Exception: what the provider raised.
+    """
     chunks: list[bytes] = []
     size = 0
-    async for chunk in provider():
-        size += len(chunk)
-        if size > size_max:
-            return None, f"the state is larger than {size_max} bytes (state_max)"
-        chunks.append(bytes(chunk))
-    return b"".join(chunks), None
+    with trio.move_on_after(timeout) as limit:
+        async with AsyncExitStack() as cleanup:
+            given = provider()
+            if hasattr(given, "aclose"):
+                await cleanup.enter_async_context(aclosing(given))  # type: ignore[type-var]
+            async for chunk in given:
+                if not isinstance(chunk, bytes | bytearray | memoryview):
+                    kind = type(chunk).__name__
+                    raise BadState(f"the state provider yielded {kind}, a state is made of bytes")
+                part = bytes(chunk)
+                size += len(part)
+                if size > size_max:
+                    raise BadState(f"the state is larger than {size_max} bytes (state_max)")
+                chunks.append(part)
+    if limit.cancelled_caught:
+        raise BadState(f"the state provider took longer than {timeout:g} s (state_timeout)")
+    return b"".join(chunks)

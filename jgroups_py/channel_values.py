@@ -22,7 +22,9 @@ class ChannelLimits:
     turn_messages: int = 2_000
     """After so many messages ``send`` lets other tasks run."""
     state_max: int = 256_000_000
-    """The state a provider may make."""
+    """The state a provider may make; at more the member that asked is refused."""
+    state_timeout: float = 60.0
+    """So long a provider may take; then the member that asked is refused. Meanwhile nothing is read."""
     leave_timeout: float = 5.0
     """How long leaving the block may take."""
     warn_after: float = 5.0
@@ -57,3 +59,7 @@ class ChannelStatistics:
     merged_views: int
     protocols: Mapping[str, Mapping[str, int | float]] = field(default_factory=dict)
     driver: Mapping[str, int] = field(default_factory=dict)
+    state_failures: int = 0
+    """Times that the state provider raised, or what it gave was no state."""
+    trace_failures: int = 0
+    """Times that ``trace`` raised."""

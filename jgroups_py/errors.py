@@ -7,6 +7,7 @@ JGroupsError
   ChannelClosed             also trio.ClosedResourceError: you closed it
   Expelled                  also trio.BrokenResourceError: the group went on without you
   JoinError                 the group could not be joined
+  ProtocolFailed            a protocol of this member's stack raised; .protocol: which
   CallError                 .definite tells whether the call certainly did not run; .member: where
     Unreachable, Refused    definite
     Suspected, ReplyLost    not definite: it may have run
@@ -87,6 +88,18 @@ class Expelled(JGroupsError, trio.BrokenResourceError):
 
 class JoinError(JGroupsError):
     """The group could not be joined. Nothing is left behind: no socket, no task."""
+
+
+class ProtocolFailed(JGroupsError):
+    """A protocol of this member's stack raised something, which is the cause (``__cause__``). The stack is not used any
+    more: this member went without a goodbye, and the others take it for crashed. Nothing is left behind here.
+
+    ``protocol`` is its name, as in the stack file.
+    """
+
+    def __init__(self, problem: str, protocol: str) -> None:
+        self.protocol = protocol
+        super().__init__(problem)
 
 
 class CallError(JGroupsError):

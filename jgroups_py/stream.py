@@ -94,6 +94,12 @@ class ItemStream:
         if self._reader is not None:
             self._wake()
 
+    def put_back(self, item: Any) -> None:
+        """``item``, which ``take`` has just given and is no batch, comes first again."""
+        self._items.appendleft(item)
+        if self._reader is not None:
+            self._wake()
+
     def end(self, error: Exception) -> None:
         """Nothing more comes; the first error stays."""
         if self._error is None:

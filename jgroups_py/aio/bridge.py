@@ -105,8 +105,9 @@ def state_at(home: Home, provider: StateProvider) -> StateProvider:
 
     async def provide() -> AsyncIterator[bytes]:
         chunks = await home.run(provider)
-        step = partial(anext, chunks, None)
-        while (chunk := await home.run(step)) is not None:
+        end = object()
+        step = partial(anext, chunks, end)
+        while (chunk := await home.run(step)) is not end:
             yield chunk
 
     return provide

@@ -26,6 +26,7 @@ from jgroups_py.buddy.messages import (
     groups_of,
 )
 from jgroups_py.buddy.values import BuddyGroup, Node, Path, weight
+from jgroups_py.callbacks import said
 
 if TYPE_CHECKING:
     from jgroups_py.buddy.machine import BuddyMachine
@@ -115,8 +116,8 @@ class Buddies:
             told = machine.locator.get_buddies([self._told(m) for m in turned])
             answer = list(islice(told, 2 * BUDDIES_MAX))  # it might never end
         except Exception as error:  # a locator of the user's: whatever it raises
-            what = f"{type(error).__name__}: {error}"
-            machine.complain("locator_raised", f"the locator raised {what}; next in line it is")
+            what = f"the locator raised {said(error)}; next in line it is"
+            machine.complain("locator_raised", what)
             answer, raised = [], True
         self.wanted, wrong = checked(answer, turned, machine.num_buddies, self.last_first())
         if wrong and not raised:

@@ -35,6 +35,7 @@ from jgroups_py.cache.buddy_wire import message_of, payload_of
 from jgroups_py.cache.fqn import Fqn
 from jgroups_py.cache.owned_tree import Entries
 from jgroups_py.cache.sparing import Sparing
+from jgroups_py.callbacks import said
 from jgroups_py.channel import Channel
 from jgroups_py.errors import CacheRefused, ConfigError, JGroupsError, RemoteProtocolError
 from jgroups_py.message import Flag
@@ -172,8 +173,7 @@ class BuddyManager:
             raise ConfigError(error.problem, file=self._source, where=where) from error
         except Exception as error:  # a locator of the user's
             raise ConfigError(
-                f"init() raised {type(error).__name__}: {error} (it is given"
-                " buddyLocatorProperties, texts by name)",
+                f"init() raised {said(error)} (it is given buddyLocatorProperties, texts by name)",
                 file=self._source,
                 where="buddyLocatorClass",
             ) from error

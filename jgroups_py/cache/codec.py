@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from jgroups_py.callbacks import text_of
 from jgroups_py.errors import CacheRefused
 
 
@@ -44,7 +45,7 @@ def encoded(codec: Codec, value: Any, limit: int) -> bytes:
         data = codec.encode(value)
     except Exception as error:
         kind = type(value).__name__
-        raise CacheRefused(f"a value of type {kind} cannot be stored: {error}") from error
+        raise CacheRefused(f"a value of type {kind} cannot be stored: {text_of(error)}") from error
     if not isinstance(data, bytes):
         raise CacheRefused(f"the codec made {type(data).__name__} of a value, not bytes")
     if len(data) > limit:

@@ -18,6 +18,7 @@ import trio
 
 from jgroups_py.cache.container import Container
 from jgroups_py.cache.fqn import BACKUP_ROOT, Fqn
+from jgroups_py.cache.guarded_policy import guarded
 from jgroups_py.cache.listeners import Kind, Listeners
 from jgroups_py.cache.locks import Held, PathLocks, Scope
 from jgroups_py.cache.node import Node
@@ -62,7 +63,8 @@ class Evictor:
         clock: Callable[[], float] = trio.current_time,
     ) -> None:
         self._container = container
-        self._regions = sorted(regions, key=lambda region: -len(region.root))
+        asked = [Region(region.root, guarded(region.policy, clock)) for region in regions]
+        self._regions = sorted(asked, key=lambda region: -len(region.root))
         self._locks = locks
         self._listeners = listeners
         self._keeper = keeper
@@ -86,6 +88,7 @@ class Evictor:
             "evicted": self.evicted,
             "eviction_failures": self.failures,
             "regions_over_limit": over,
+            "policy_failures": sum(getattr(r.policy, "failures", 0) for r in self._regions),
         }
 
     # --- what policies and the store are told
@@ -216,8 +219,8 @@ class Evictor:
                 held[path] = lock
             return lock is not None
 
-        victims = policy.victims(now, can_take)
         try:
+            victims = [path for path in policy.victims(now, can_take) if path in held]
             try:
                 await self._save(victims)
             except StoreError:

@@ -74,7 +74,7 @@ class OldRows:
             for root in roots:
                 after: Fqn | None = None
                 while len(found) < FOUND_MAX:
-                    page = await asked(picture.page(root, after, PAGE, values=False))
+                    page = await asked(picture.page, root, after, PAGE, values=False)
                     known = self._known()
                     rows = [p for p, _ in page if p not in known and p not in gone]
                     rows = [p for p in rows if not p.is_within(but)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from functools import partial
 
 import trio
@@ -213,15 +213,15 @@ async def _open_keeper(settings: CacheSettings, store: Store | None) -> Keeper |
         if loader is None:
             return None
         store = make_store(loader.cacheloader)
-    await asked(store.open())
+    await asked(store.open)
     if loader is None:
         return Keeper(store, passivation=False)
     try:
         if loader.purge_on_startup:
-            await asked(store.purge())
+            await asked(store.purge)
     except BaseException:
-        with trio.CancelScope(shield=True):
-            await store.aclose()
+        with trio.CancelScope(shield=True), suppress(StoreError):  # what it was closed for counts
+            await asked(store.aclose)
         raise
     return Keeper(
         store,

@@ -14,16 +14,19 @@ should be gone are remembered and not read; both are counted, and made good late
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Collection, Iterable, Iterator, Sequence
-from typing import TypeVar
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
+from typing import Any, TypeVar
+
+import trio
 
 from jgroups_py.cache.changes import Change, Changes
 from jgroups_py.cache.container import Container
 from jgroups_py.cache.fqn import Fqn
 from jgroups_py.cache.locks import PathLocks, Scope
 from jgroups_py.cache.node import Node
-from jgroups_py.cache.store import Row, Store, StorePicture, asked
+from jgroups_py.cache.store import Row, Store, StorePicture, asked, checked_rows
 from jgroups_py.errors import StoreError
+from jgroups_py.log_limit import LogLimit
 
 _log = logging.getLogger("jgroups_py.cache")
 R = TypeVar("R")
@@ -61,6 +64,7 @@ class Keeper:
         self._late: dict[Fqn, None] = {}  # unsaved because the store failed
         self._writing: list[dict[Fqn, None]] = []  # what moved, for each ``after`` under way
         self.failing = False
+        self._log_limit = LogLimit(trio.current_time)
         self.failures = 0
         self.loaded = 0
         self.saved = 0
@@ -81,29 +85,34 @@ class Keeper:
         """The stored node; None when there is none. StoreError."""
         if path in self._ghosts:
             return None
-        node = await self._ask(self.store.load(path))
+        node = await self._ask(self.store.load, path)
+        if node is not None and not isinstance(node, Node):
+            raise StoreError(f"the store's load() gave {type(node).__name__}, not Node or None")
         return node
 
     async def load_many(self, paths: Sequence[Fqn]) -> list[tuple[Fqn, Node]]:
         """Those of the paths that are stored. StoreError."""
         wanted = [path for path in paths if path not in self._ghosts]
-        return [*await self._ask(self.store.load_many(wanted))] if wanted else []
+        if not wanted:
+            return []
+        return checked_rows(await self._ask(self.store.load_many, wanted), "load_many")
 
     async def picture(self) -> tuple[StorePicture, Collection[Fqn]]:
         """The rows now, and those of them that do not count. StoreError."""
-        return await self._ask(self.store.picture()), frozenset(self._ghosts)
+        return await self._ask(self.store.picture), frozenset(self._ghosts)
 
     async def load_within(self, path: Fqn, limit: int) -> list[tuple[Fqn, Node]]:
         """Stored nodes at and below a path. StoreError."""
-        rows = await self._ask(self.store.load_within(path, limit + len(self._ghosts)))
-        return [(p, node) for p, node in rows if p not in self._ghosts]
+        rows = await self._ask(self.store.load_within, path, limit + len(self._ghosts))
+        found = checked_rows(rows, "load_within")
+        return [(p, node) for p, node in found if p not in self._ghosts]
 
     async def names(self, path: Fqn, limit: int) -> Sequence[str]:
         """Names below a path. StoreError."""
         if any(ghost.is_within(path) for ghost in self._ghosts):
             rows = await self.load_within(path, limit)
             return list(dict.fromkeys(p[len(path)] for p, _ in rows if len(p) > len(path)))
-        return await self._ask(self.store.names(path))
+        return await self._ask(self.store.names, path)
 
     def was_loaded(self, path: Fqn) -> None:
         """The node is in memory now, as the store has it."""
@@ -273,19 +282,24 @@ class Keeper:
 
     async def _write(self, rows: Sequence[Row]) -> None:
         if rows:
-            await self._ask(self.store.apply(rows))
+            await self._ask(self.store.apply, rows)
             self.saved += len(rows)
 
-    async def _ask(self, call: Awaitable[R]) -> R:
+    def _warn(self, what: str, text: str, cause: BaseException | None = None) -> None:
+        """A store may fail for one path only, and then works and fails by turns."""
+        if (left_out := self._log_limit.admit(what)) is not None:
+            _log.warning("%s%s", text, left_out, exc_info=cause)
+
+    async def _ask(self, call: Callable[..., Awaitable[R]], *args: Any) -> R:
         try:
-            answer = await asked(call)
+            answer = await asked(call, *args)
         except StoreError as error:
             self.failures += 1
             if not self.failing:
-                _log.warning("the store fails: %s", error)
+                self._warn("fails", f"the store fails: {error}", error.__cause__)
             self.failing = True
             raise
         if self.failing:
-            _log.warning("the store works again")
+            self._warn("works", "the store works again")
         self.failing = False
         return answer

@@ -7,11 +7,12 @@ do it says with StoreError, and then it has done nothing (or it may have: then n
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Sequence
-from typing import TypeVar
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, TypeVar
 
 from jgroups_py.cache.fqn import Fqn
 from jgroups_py.cache.node import Node
+from jgroups_py.callbacks import said
 from jgroups_py.errors import StoreError
 
 R = TypeVar("R")
@@ -19,14 +20,27 @@ Row = tuple[Fqn, Node | None]
 """A node to write, or None: to delete."""
 
 
-async def asked(call: Awaitable[R]) -> R:
+async def asked(call: Callable[..., Awaitable[R]], *args: Any, **options: Any) -> R:
     """What a store answers. StoreError, also where a store of the user's raises something else."""
     try:
-        return await call
+        return await call(*args, **options)
     except StoreError:
         raise
     except Exception as error:
-        raise StoreError(f"the store raised {type(error).__name__}: {error}") from error
+        raise StoreError(f"the store raised {said(error)}") from error
+
+
+def checked_rows(rows: Any, what: str) -> list[tuple[Fqn, Node]]:
+    """A store's answer. StoreError: it is none."""
+    try:
+        found = [(path, node) for path, node in rows]
+    except Exception as error:
+        raise StoreError(f"the store's {what}() gave no pairs: {said(error)}") from error
+    for path, node in found:
+        if not (isinstance(path, Fqn) and isinstance(node, Node)):
+            kinds = f"({type(path).__name__}, {type(node).__name__})"
+            raise StoreError(f"the store's {what}() gave {kinds}, not (Fqn, Node)")
+    return found
 
 
 class StorePicture(ABC):

@@ -60,6 +60,7 @@ from jgroups_py.cache.steps import (
 from jgroups_py.cache.store import asked
 from jgroups_py.cache.tree import Tree
 from jgroups_py.cache.turns import Turn, Turns
+from jgroups_py.callbacks import text_of
 from jgroups_py.errors import BatchConflict, CacheError, CacheRefused
 
 REWRITES_MAX = 100
@@ -723,7 +724,9 @@ class TreeCache:
         try:
             return self._codec.decode(data)
         except Exception as error:
-            raise CacheError(f"a stored value cannot be read by this codec: {error}") from error
+            raise CacheError(
+                f"a stored value cannot be read by this codec: {text_of(error)}"
+            ) from error
 
     async def _modify(
         self, name: str, modification: Modification, options: Options, *, deep: bool = False
@@ -757,7 +760,7 @@ class TreeCache:
                 try:
                     await self._keeper.flush(self._container)
                 finally:
-                    await asked(self._keeper.store.aclose())
+                    await asked(self._keeper.store.aclose)
 
 
 def _is_number(value: Any) -> bool:

@@ -88,6 +88,7 @@ class Driver:
         self._fired = -math.inf
         self._timer_scope: trio.CancelScope | None = None
         self._nursery: trio.Nursery | None = None
+        self._failure: Exception | None = None
 
     # --- what the owner calls
 
@@ -107,6 +108,8 @@ class Driver:
         finally:
             self._nursery = None
             self.close_all()
+        if self._failure is not None:
+            raise self._failure
 
     def wake(self) -> None:
         """A turn is wanted soon. Cheap; any number of calls before the turn make one turn."""
@@ -114,6 +117,26 @@ class Driver:
         if self._parked is not None and not self._in_turn:  # else: looked at when that ends
             task, self._parked = self._parked, None
             trio.lowlevel.reschedule(task)
+
+    def fail(self, error: Exception) -> None:
+        """A step of the machine raised ``error`` in a task of its owner: it cannot be used any more, and ``run`` raises
+        it, so that it ends the same way wherever it happened."""
+        if self._failure is None:
+            self._failure = error
+        self.wake()
+
+    @property
+    def failed(self) -> bool:
+        """Did a step of the machine raise?"""
+        return self._failure is not None
+
+    def guarded(self, step: Callable[[], None]) -> None:
+        """Runs ``step``, which touches the machine, in a task of the owner. What it raises, ``run`` raises."""
+        if self._failure is None:
+            try:
+                step()
+            except Exception as error:
+                self.fail(error)
 
     def at_once(self, step: Callable[[], None]) -> None:
         """Runs ``step``, and a turn in the same breath, not when the loop comes round to it: for who waits
@@ -126,13 +149,14 @@ class Driver:
             step()
         finally:
             self._in_turn = False
-            self.turn()
+            self.guarded(self.turn)
 
     async def stop(self) -> None:
         """Sends what is left, waits for it (bounded by ``linger``), and ends ``run``."""
-        self.turn()
-        with trio.move_on_after(self.limits.linger):
-            await self.drained()
+        self.guarded(self.turn)
+        if self._failure is None:
+            with trio.move_on_after(self.limits.linger):
+                await self.drained()
         if self._nursery is not None:
             self._nursery.cancel_scope.cancel()
 
@@ -222,6 +246,8 @@ class Driver:
     async def _run_turns(self) -> None:
         task = trio.lowlevel.current_task()
         while True:
+            if self._failure is not None:
+                raise self._failure
             if self._woken:
                 self.turn()
                 if self._woken:

@@ -10,6 +10,7 @@ from typing import Any
 
 import trio
 
+from jgroups_py import callbacks
 from jgroups_py.cache import TreeCache
 from jgroups_py.errors import ConfigError, JGroupsError
 from jgroups_py.export.auth import checked_token, nonce, proof, proved
@@ -62,6 +63,7 @@ from jgroups_py.export.snapshots import Kept, Snapshots
 from jgroups_py.export.source import Source
 from jgroups_py.export.staging import Staging
 from jgroups_py.export.tree import TreeSource
+from jgroups_py.log_limit import LogLimit
 from jgroups_py.needs_trio import check_trio
 from jgroups_py.unwrap import reraise
 
@@ -90,7 +92,8 @@ class ExportPort:
         self._nursery: trio.Nursery
         self.address: tuple[str, int]
         """Where it listens."""
-        self.counters = dict.fromkeys(("clients", "refused", "rows_out", "rows_in"), 0)
+        self._log_limit = LogLimit(trio.current_time)
+        self.counters = dict.fromkeys(("clients", "refused", "failed", "rows_out", "rows_in"), 0)
 
     async def run(self, listeners: list[trio.SocketListener]) -> None:
         """Serves until cancelled."""
@@ -128,8 +131,12 @@ class ExportPort:
                 await client.complain(_problem(error))
         except (trio.BrokenResourceError, trio.ClosedResourceError, trio.TooSlowError):
             pass  # it is gone, or takes nothing
-        except Exception:
-            _log.exception("a client of the export port")  # the member must not suffer for it
+        except Exception as error:
+            self.counters["failed"] += 1  # the member must not suffer for it
+            if (left_out := self._log_limit.admit(type(error).__name__)) is not None:
+                _log.exception(
+                    "the export port drops a client: %s%s", callbacks.said(error), left_out
+                )
         finally:
             self._connections -= 1
             await trio.aclose_forcefully(stream)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from jgroups_py.errors import StoreError
 from jgroups_py.export.errors import Busy, UnknownSnapshot
 from jgroups_py.export.limits import ExportLimits
 from jgroups_py.export.source import Frozen, Source
+
+_log = logging.getLogger("jgroups_py.export")
 
 
 @dataclass(slots=True)
@@ -63,7 +67,10 @@ class Snapshots:
     async def close(self, id: str) -> None:
         kept = self._kept.pop(id, None)
         if kept is not None:
-            await kept.frozen.aclose()
+            try:
+                await kept.frozen.aclose()
+            except StoreError as error:  # it is closed for us; the port serves others
+                _log.warning("closing a snapshot: %s", error)
 
     async def expire(self, now: float) -> None:
         for id in [i for i, k in self._kept.items() if now - k.used > self._limits.snapshot_ttl]:

@@ -11,7 +11,7 @@ import trio
 from jgroups_py.buddy.values import Path
 from jgroups_py.cache.fqn import ROOT, Fqn
 from jgroups_py.cache.node import Node, node_from_bytes
-from jgroups_py.cache.store import StorePicture
+from jgroups_py.cache.store import StorePicture, asked
 from jgroups_py.errors import StoreError
 from jgroups_py.export.errors import UnknownSnapshot
 
@@ -119,7 +119,7 @@ class StoredRows:
 
     async def aclose(self) -> None:
         self._closed = True
-        await self._picture.aclose()
+        await asked(self._picture.aclose)
 
     def _counts(self, path: Fqn) -> bool:
         if self._only is not None:
@@ -133,7 +133,7 @@ class StoredRows:
         if self._closed:
             raise UnknownSnapshot("the snapshot was closed while it was read")
         number, after = place
-        page = await self._picture.page(self._roots[number], after, STEP, values=values)
+        page = await asked(self._picture.page, self._roots[number], after, STEP, values=values)
         if len(page) == STEP:
             return page, (number, page[-1][0])
         return page, (number + 1, None) if number + 1 < len(self._roots) else None

@@ -16,6 +16,7 @@ from typing import Protocol as Interface
 import msgspec
 
 from jgroups_py.address import Address
+from jgroups_py.callbacks import text_of
 from jgroups_py.errors import CallError, LocalProtocolError, Refused, RemoteError
 from jgroups_py.message import MessageType
 from jgroups_py.rpc.form import TEXT_MAX, Encoded, Unreadable
@@ -77,9 +78,14 @@ class OurForm:
 
     def _write(self, what: str, value: Any) -> bytes:
         try:
-            return self._encode(value)
+            data = self._encode(value)
         except Exception as error:
-            raise LocalProtocolError(f"{what} cannot be encoded: {error}") from error
+            problem = f"{what} cannot be encoded: {text_of(error)}"
+            raise LocalProtocolError(problem) from error
+        if not isinstance(data, bytes):
+            kind = type(data).__name__
+            raise LocalProtocolError(f"the codec made {kind} of {what}, not bytes")
+        return data
 
     def read_request(self, payload: Any) -> tuple[str, Sequence[Any]]:
         if not payload:
@@ -90,7 +96,7 @@ class OurForm:
         try:
             args = self._decode(payload[end:])
         except Exception as error:
-            raise Unreadable(f"the arguments: {error}") from error
+            raise Unreadable(f"the arguments: {text_of(error)}") from error
         if type(args) is not list and not isinstance(args, tuple):
             raise Unreadable("the arguments are not a sequence")
         return name, args
@@ -115,7 +121,7 @@ class OurForm:
         try:
             return self._decode(payload)
         except Exception as error:
-            raise Unreadable(f"the value: {error}") from error
+            raise Unreadable(f"the value: {text_of(error)}") from error
 
     def write_error(self, type: str, text: str, *, refused: bool) -> Encoded:
         payload = msgspec.msgpack.encode((refused, type[:TEXT_MAX], text[:TEXT_MAX]))

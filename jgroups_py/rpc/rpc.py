@@ -33,6 +33,7 @@ from jgroups_py.errors import (
     Unreachable,
 )
 from jgroups_py.headers import CorrelatorHeader, CorrelatorType, MultiDestinationHeader
+from jgroups_py.log_limit import LogLimit
 from jgroups_py.message import Flag, MessageType
 from jgroups_py.rpc import other_sites
 from jgroups_py.rpc.correlator import Correlator, Kind, Outcome, Pending
@@ -75,7 +76,15 @@ class Rpc:
             MessageType.BYTES: OurForm(codec),
             MessageType.OBJECT: JavaForm(),
         }
-        self._server = Server(methods, self._forms, channel.address, self._counters, self._trace)
+        self._server = Server(
+            methods,
+            self._forms,
+            channel.address,
+            self._counters,
+            self._trace,
+            LogLimit(channel.driver.clock),
+            channel.name_of,
+        )
         self._items = Items(channel.limits.receive_buffer_max, channel.give_back)
         self._view = channel.view
         self._target_view = channel.view  # the one _all_ours is about

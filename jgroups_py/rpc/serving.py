@@ -4,6 +4,9 @@
     run(invocation)  calls a method that is not async; the Reply, None where no answer is wanted
     value, raised    the Reply for what an async method returned or raised
 
+A method that raises is logged here, with its traceback, at most once in ``LogLimit``'s interval for each method and
+class of exception; its caller gets the exception's class and text.
+
 Requests of members of ours and of Java members may be in one group: the type of the message tells
 the form of a request, the address of the caller that of the reply.
 """
@@ -17,13 +20,14 @@ from typing import Any, Final, NamedTuple
 
 from jgroups_py.address import UUID, Address
 from jgroups_py.batch import Batch
-from jgroups_py.errors import LocalProtocolError
+from jgroups_py.callbacks import plain, said, text_of
 from jgroups_py.headers import (
     PROTOCOL_IDS,
     CorrelatorHeader,
     CorrelatorType,
     MultiDestinationHeader,
 )
+from jgroups_py.log_limit import LogLimit
 from jgroups_py.message import Flag, MessageType
 from jgroups_py.rpc.form import Encoded, Form, Unreadable
 from jgroups_py.rpc.limits import RpcCounters
@@ -74,13 +78,16 @@ class Server:
         local: Address,
         counters: RpcCounters,
         trace: Callable[[str, dict[str, Any]], None],
+        log_limit: LogLimit,
+        name_of: Callable[[Address], str] = str,
     ) -> None:
         self._methods = methods
         self._forms = forms
         self._local = local
         self._counters = counters
         self._trace = trace
-        self._told: dict[tuple[str, str], None] = {}
+        self._log_limit = log_limit
+        self._name_of = name_of
 
     def read(self, batch: Batch) -> Iterator[Invocation | Reply]:
         header, src, counters = batch.headers[ID], batch.src, self._counters
@@ -136,28 +143,35 @@ class Server:
         form = self._form_for(invocation.caller)
         try:
             encoded = form.write_value(value)
-        except LocalProtocolError as error:
+        except Exception as error:  # a codec of the user's, a value that is odd: whatever it raises
             return self.raised(invocation, error)
         header = CorrelatorHeader(CorrelatorType.RSP, invocation.id)
         return Reply(invocation.caller, header, encoded, invocation.flags | encoded.flags)
 
     def raised(self, invocation: Invocation, error: Exception) -> Reply | None:
         self._counters.raised += 1
-        kind = type(error).__name__
+        kind, text = type(error).__name__, text_of(error)
+        self._log(invocation, kind, error)
         if not invocation.id:
-            self._tell(invocation, kind, error)
             return None
-        _log.debug("%s raised %s", invocation.name, kind, exc_info=error)
         return self._error(
-            invocation.caller, invocation.id, invocation.flags, kind, str(error), refused=False
+            invocation.caller, invocation.id, invocation.flags, plain(kind), text, refused=False
         )
 
-    def _tell(self, invocation: Invocation, kind: str, error: Exception) -> None:
-        """A cast raised, of which nobody would hear: logged once for each method and kind."""
-        key = (invocation.name, kind)
-        if key not in self._told and len(self._told) < 1000:
-            self._told[key] = None
-            _log.warning("the cast %s raised %s: %s", invocation.name, kind, error, exc_info=error)
+    def _log(self, invocation: Invocation, kind: str, error: Exception) -> None:
+        """Here, too: the caller may be on another machine, or not have waited for an answer."""
+        left_out = self._log_limit.admit((invocation.name, kind))
+        if left_out is not None:
+            _log.warning(
+                "%s: the method %s, %s by %s, raised %s%s",
+                self._name_of(self._local),
+                plain(invocation.name),
+                "called" if invocation.id else "cast",
+                self._name_of(invocation.caller),
+                said(error),
+                left_out,
+                exc_info=error,
+            )
 
     def _refusal(self, dest: Address, number: int, flags: int, why: str) -> Reply:
         return self._error(dest, number, flags, "Refused", why, refused=True)

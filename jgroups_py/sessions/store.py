@@ -78,7 +78,10 @@ class SessionStore:
         """The same of the round before: who is not among them now has come back, or is gone."""
         self._counts: Counter[str] = Counter(
             dict.fromkeys(
-                ("loaded", "unknown", "created", "saved", "renewed", "removed", "expired", "gone"),
+                (
+                    *("loaded", "unknown", "created", "saved", "renewed", "removed", "expired"),
+                    *("gone", "unreadable"),
+                ),
                 0,
             )
         )
@@ -198,7 +201,11 @@ class SessionStore:
         looked, over = 0, []
         for path, node in islice(self._sweeping, SWEEP_NODES):
             looked += 1
-            session = Session(cache.decode, None, node)
+            try:
+                session = Session(cache.decode, None, node)
+            except CacheError:  # of another codec: it is not this request's, nor ours to remove
+                self._counts["unreadable"] += 1
+                continue
             if session.used and self._is_over(session.created, session.used):
                 over.append(path)
         now = self._clock()

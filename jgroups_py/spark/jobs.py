@@ -250,8 +250,10 @@ def _run_to_end(writer: Any, counted: _Counted, until: Callable[[], bool]) -> No
                 break  # what is broken off is done again the next time
             time.sleep(0.02)
     finally:
-        counted.look(query)
-        query.stop()
+        try:
+            counted.look(query)
+        finally:
+            query.stop()
 
 
 def reconcile(

@@ -23,6 +23,7 @@ from jgroups_py import (
     Message,
     Raised,
     RemoteError,
+    StateTransferError,
     View,
     aio,
     blocking,
@@ -312,6 +313,28 @@ def test_state_is_made_in_the_asyncio_loop(open_sim: Open) -> None:
         async with open_sim(name="A", state=state) as a, open_sim(name="B") as b:
             serving = asyncio.create_task(next_message(a))
             assert await b.fetch_state(timeout=10) == b"all of it"
+            await b.send(b"end", a.address)
+            await serving
+
+    run(main())
+
+
+@pytest.mark.parametrize(
+    ("chunk", "told"),
+    [(ValueError("boom"), "ValueError: boom"), ("text", "yielded str"), (None, "yielded NoneType")],
+)
+def test_a_state_that_cannot_be_made_is_refused(open_sim: Open, chunk: Any, told: str) -> None:
+    async def main() -> None:
+        async def state() -> AsyncIterator[Any]:
+            yield b"all"
+            if isinstance(chunk, Exception):
+                raise chunk
+            yield chunk
+
+        async with open_sim(name="A", state=state) as a, open_sim(name="B") as b:
+            serving = asyncio.create_task(next_message(a))
+            with pytest.raises(StateTransferError, match=told):
+                await b.fetch_state(timeout=10)
             await b.send(b"end", a.address)
             await serving
 

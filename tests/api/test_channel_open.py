@@ -290,25 +290,20 @@ async def test_asking_oneself_for_the_state_is_refused(open_toy: Any, autojump_c
                 pass
 
 
-async def test_an_error_of_the_state_function_reaches_the_reader(
-    open_toy: Any, autojump_clock: Any
+async def test_a_trace_that_raises_ends_nothing(
+    open_toy: Any, autojump_clock: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def broken() -> AsyncIterator[bytes]:
-        yield b"half"
-        raise ValueError("no disk")
+    def trace(*args: Any) -> None:
+        raise ValueError("boom")
 
-    async with open_toy(name="A", state=broken) as a, open_toy(name="B") as b:
-        await trio.sleep(0.1)
-
-        async def fetch() -> None:
-            with trio.move_on_after(10):
-                async for _ in b.fetch_state():
-                    pass
-
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(fetch)
-            with pytest.raises(ValueError, match="no disk"):
-                await read_all(a)
+    async with open_toy(name="A", trace=trace) as a:
+        for _ in range(5):
+            a.stack.protocols[0].trace("something")
+        assert a.statistics().trace_failures == 5
+        await a.send(b"still here")
+    lines = [r for r in caplog.records if "trace= raised" in r.message]
+    assert len(lines) == 1
+    assert "ValueError: boom" in lines[0].message
 
 
 # --- what stays behind

@@ -111,3 +111,34 @@ async def test_at_once_within_a_turn_is_part_of_it() -> None:
         driver.before_flush.append(lambda: driver.at_once(lambda: done.append(driver.turns)))
         driver.turn()
         assert (done, driver.turns) == ([1], 1)
+
+
+@pytest.mark.parametrize("busy", [False, True])
+async def test_what_a_step_of_the_owner_s_raised_is_raised_by_run_even_if_it_is_stopped(
+    busy: bool,
+) -> None:
+    async def run(driver: Idle) -> None:
+        with pytest.raises(ValueError, match="boom"):
+            await driver.run()
+        ended.set()
+
+    def boom() -> None:
+        raise ValueError("boom")
+
+    driver, ended = Idle(), trio.Event()
+    if busy:
+        driver.before_flush.append(driver.wake)  # there is always another turn
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(run, driver)
+        while not driver.running:
+            await trio.lowlevel.checkpoint()
+        driver.wake()
+        await trio.sleep(0.01)
+        driver.guarded(boom)
+        assert driver.failed
+        with trio.fail_after(5):
+            await driver.stop()
+            await ended.wait()
+        turns = driver.turns
+        driver.guarded(driver.turn)
+        assert driver.turns == turns  # it is not used any more

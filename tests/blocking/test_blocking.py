@@ -208,6 +208,18 @@ def test_an_opening_that_takes_too_long_leaves_nothing() -> None:
     assert not loops()
 
 
+def fetch(channel: blocking.Channel, read: blocking.Channel) -> bytes:
+    """A state is made by who reads, where its reader reaches the request."""
+    with ThreadPoolExecutor(1) as pool:
+        fetching = pool.submit(channel.fetch_state, timeout=10)
+        while not fetching.done():
+            try:
+                read.receive(timeout=0.05)
+            except TimeoutError:
+                pass
+        return fetching.result()
+
+
 def test_a_state_is_made_in_a_thread_and_fetched(open_sim: Open) -> None:
     made_in: list[str] = []
 
@@ -216,23 +228,33 @@ def test_a_state_is_made_in_a_thread_and_fetched(open_sim: Open) -> None:
             made_in.append(threading.current_thread().name)
             yield chunk
 
-    def fetch(channel: blocking.Channel, read: blocking.Channel) -> bytes:
-        """A state is made by who reads, where its reader reaches the request."""
-        with ThreadPoolExecutor(1) as pool:
-            fetching = pool.submit(channel.fetch_state, timeout=10)
-            while not fetching.done():
-                try:
-                    read.receive(timeout=0.05)
-                except TimeoutError:
-                    pass
-            return fetching.result()
-
     with open_sim(state=state) as a, open_sim() as b:
         until(lambda: len(a.view) == len(b.view) == 2)
         assert fetch(b, a) == b"abc"
         assert len(made_in) == 2 and THREAD_NAME not in made_in
         with pytest.raises(StateTransferError, match="no state to give"):
             fetch(a, b)
+
+
+@pytest.mark.parametrize(
+    ("chunk", "told"),
+    [(ValueError("boom"), "ValueError: boom"), ("text", "yielded str"), (None, "yielded NoneType")],
+)
+def test_a_state_that_cannot_be_made_is_refused_and_its_member_goes_on(
+    open_sim: Open, chunk: Any, told: str
+) -> None:
+    def state() -> Iterator[Any]:
+        yield b"ab"
+        if isinstance(chunk, Exception):
+            raise chunk
+        yield chunk
+
+    with open_sim(state=state) as a, open_sim() as b:
+        until(lambda: len(a.view) == len(b.view) == 2)
+        with pytest.raises(StateTransferError, match=told):
+            fetch(b, a)
+        a.send(b"still here")
+        assert a.statistics().state_failures == 1
 
 
 # --- calls

@@ -15,6 +15,7 @@ from jgroups_py import UUID, LocalProtocolError, Refused, RemoteError
 from jgroups_py.batch import Batch
 from jgroups_py.headers import CorrelatorHeader, CorrelatorType
 from jgroups_py.java_stream import read_throwable, write_class, write_runtime_exception
+from jgroups_py.log_limit import LogLimit
 from jgroups_py.message import Flag, MessageType
 from jgroups_py.objects import read_streamable, write_streamable
 from jgroups_py.packets import decode_packet, encode_packets
@@ -248,7 +249,8 @@ def test_a_caller_is_answered_in_the_form_it_knows() -> None:
     """Whatever form a request came in: in a mixed group ours multicast in Java's."""
     counters = RpcCounters()
     forms: dict[int, Form] = {MessageType.BYTES: OURS, MessageType.OBJECT: JAVA}
-    server = Server(methods_of({"one": lambda: 1}), forms, A, counters, lambda what, details: None)
+    methods = methods_of({"one": lambda: 1})
+    server = Server(methods, forms, A, counters, lambda what, details: None, LogLimit(lambda: 0.0))
     stranger = UUID(bytes(range(16)))
     for caller, expected in ((A, MessageType.BYTES), (stranger, MessageType.OBJECT)):
         for method in ("one", "missing"):

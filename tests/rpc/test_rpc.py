@@ -308,7 +308,9 @@ async def test_a_cast_that_raises_is_logged_once(
                 await a.rpc.cast("fail", "x", dests=b.address)
                 await a.rpc.cast("missing", dests=b.address)
             await trio.sleep(1)
-        assert [r.message for r in caplog.records] == ["the cast fail raised ValueError: x"]
+        assert [r.message for r in caplog.records] == [
+            "B: the method fail, cast by A, raised ValueError: x"
+        ]
         assert (b.counters.raised, b.counters.refused) == (3, 3)
         assert (a.counters.late, a.counters.malformed) == (0, 0)  # no answers came
 

@@ -15,6 +15,7 @@ import pytest
 from jgroups_py import UUID, View
 from jgroups_py.batch import Batch
 from jgroups_py.headers import CorrelatorHeader, CorrelatorType
+from jgroups_py.log_limit import LogLimit
 from jgroups_py.message import Flag, MessageType
 from jgroups_py.rpc.correlator import Correlator, Kind, Pending
 from jgroups_py.rpc.form import Form
@@ -43,7 +44,8 @@ class Peer:
         forms: dict[int, Form] = {MessageType.BYTES: self.form, MessageType.OBJECT: JavaForm()}
         local = self.member.address
         methods = methods_of({"run": self.run})
-        self.server = Server(methods, forms, local, self.counters, lambda what, details: None)
+        limit = LogLimit(lambda: self.member.world.now)
+        self.server = Server(methods, forms, local, self.counters, lambda what, _: None, limit)
         self.member.on_batch = self.on_batch
         self.member.on_view = self.on_view
 

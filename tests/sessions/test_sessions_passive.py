@@ -13,6 +13,7 @@ from jgroups_py.cache import (
     CacheSettings,
     EvictionConfig,
     LoaderConfig,
+    MsgpackCodec,
     RegionConfig,
     StoreConfig,
     open_tree_cache,
@@ -64,3 +65,33 @@ async def test_who_has_slept_for_as_long_as_a_session_may_is_removed_and_nobody_
                 await visit(cookies[0])
         assert store.statistics()["expired"] == 9
         assert await cache.children("/sessions") == (store._path(cookies[0].partition(".")[0])[-1],)
+
+
+async def test_a_session_that_nobody_can_read_is_not_the_request_s_problem(
+    autojump_clock: Any,
+) -> None:
+    """Its codec may raise: it was written by another one."""
+
+    class Picky(MsgpackCodec):
+        def __init__(self) -> None:
+            super().__init__()
+            decode = self.decode
+
+            def picky(data: bytes) -> Any:
+                if decode(data) == 13.0:
+                    raise ValueError("boom")
+                return decode(data)
+
+            self.decode = picky  # type: ignore[assignment]
+
+    now = 1000.0
+    store = SessionStore(SessionSettings(max_idle=100.0), clock=lambda: now)
+    async with open_tree_cache("local.xml", codec=Picky()) as cache:
+        await cache.put("/sessions/odd", "@used", 13.0)
+        for _ in range(6):
+            now += SWEEP_INTERVAL + 1
+            loaded = await store.load(cache, "")
+            loaded.session["seen"] = now
+            assert await store.save(cache, loaded)
+        assert store.statistics()["unreadable"] > 0
+        assert await cache.exists("/sessions/odd")

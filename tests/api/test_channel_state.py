@@ -1,0 +1,190 @@
+"""A state provider that misbehaves: the joiner is refused, the provider's member goes on."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Callable
+from functools import partial
+from typing import Any
+
+import pytest
+import trio
+
+from jgroups_py import (
+    Channel,
+    ChannelLimits,
+    MemoryNetwork,
+    StateTransferError,
+    open_channel,
+)
+
+LIMITS = ChannelLimits(state_max=1000, state_timeout=3.0)
+
+
+class Provider:
+    """Does what ``how`` says, and tells whether its generator was closed."""
+
+    def __init__(self, how: Callable[[], Any]) -> None:
+        self.how = how
+        self.begun = self.closed = 0
+
+    async def __call__(self) -> AsyncIterator[Any]:
+        self.begun += 1
+        try:
+            yield b"one "
+            what = self.how()
+            if what is not None:
+                await what if hasattr(what, "__await__") else None
+            yield b"two" if what is None or hasattr(what, "__await__") else what
+        finally:
+            self.closed += 1
+
+
+class Odd(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no text either")
+
+
+def raises(make: Callable[[], BaseException]) -> Callable[[], Any]:
+    """A new one each time: a traceback keeps the channels that it passed through."""
+
+    def raise_it() -> None:
+        raise make()
+
+    return raise_it
+
+
+@pytest.fixture
+def open_sim() -> Any:
+    return partial(
+        open_channel, "sim.xml", cluster="test", transport=MemoryNetwork(), limits=LIMITS
+    )
+
+
+async def fetched(joiner: Channel, provider: Channel) -> None:
+    async for _ in joiner.fetch_state(provider.address, timeout=1.0):
+        pass
+
+
+async def read(channel: Channel) -> None:
+    async for _ in channel:
+        pass
+
+
+@pytest.mark.parametrize(
+    ("how", "told"),
+    [
+        (raises(lambda: ValueError("boom")), "ValueError: boom"),
+        (raises(lambda: ExceptionGroup("two", [OSError(), OSError()])), "ExceptionGroup: two"),
+        (raises(lambda: ValueError("file \udcff")), "ValueError: file \\udcff"),
+        (raises(lambda: Odd()), "Odd: (its text cannot be made)"),
+        (lambda: 7, "yielded int"),
+        (lambda: "text", "yielded str"),
+        (lambda: bytes(2000), "larger than 1000 bytes (state_max)"),
+        (trio.sleep_forever, "longer than 3 s (state_timeout)"),
+    ],
+)
+async def test_the_joiner_is_told_and_the_member_goes_on(
+    open_sim: Any, how: Any, told: str, autojump_clock: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    provider = Provider(how)
+    async with open_sim(name="A", state=provider) as a, trio.open_nursery() as nursery:
+        nursery.start_soon(read, a)
+        with pytest.raises(StateTransferError) as caught:
+            async with open_sim(name="B", get_state=True):
+                raise AssertionError("it has no state")
+        assert told in str(caught.value)
+        assert "provider A" in str(caught.value)
+        assert provider.begun == provider.closed == 1
+        assert a.statistics().state_failures == 1
+        (line,) = [r for r in caplog.records if "state provider" in r.message or told in r.message]
+        assert line.levelno == logging.WARNING
+        provider.how = lambda: None
+        async with open_sim(name="C", get_state=True) as c:
+            assert (await anext(c)).payload == b"one two"
+        nursery.cancel_scope.cancel()
+
+
+async def test_what_repeats_is_logged_once_in_an_interval(
+    open_sim: Any, autojump_clock: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with (
+        open_sim(name="A", state=Provider(raises(lambda: ValueError("boom")))) as a,
+        trio.open_nursery() as nursery,
+        open_sim(name="B") as b,
+    ):
+        nursery.start_soon(read, a)
+        for wanted in (1, 1, 1, 2):
+            for _ in range(3):
+                with pytest.raises(StateTransferError, match="ValueError: boom"):
+                    await fetched(b, a)
+            lines = [r.message for r in caplog.records if "boom" in r.message]
+            assert len(lines) == wanted
+            await trio.sleep(4)
+        assert "8 more like this left out" in lines[-1]
+        assert a.statistics().state_failures == 12
+        nursery.cancel_scope.cancel()
+
+
+async def test_who_reads_after_a_cancelled_reader_makes_the_state(
+    open_sim: Any, autojump_clock: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    provider = Provider(partial(trio.sleep, 1.0))
+    got: list[Any] = []
+
+    async def join() -> None:
+        async with open_sim(name="B", get_state=True) as b:
+            got.append(await anext(b))
+
+    async with open_sim(name="A", state=provider) as a, trio.open_nursery() as nursery:
+        nursery.start_soon(join)
+        while provider.begun == 0:
+            with trio.move_on_after(0.5):
+                await anext(a)
+        assert provider.closed == 1
+        assert got == []
+        with trio.move_on_after(5):
+            await read(a)
+        assert provider.begun == provider.closed == 2
+    assert got[0].payload == b"one two"
+    assert "A/test: the reader was ended while it made the state" in caplog.text
+
+
+async def test_a_request_that_no_reader_takes_again_is_refused_at_the_end(
+    open_sim: Any, autojump_clock: Any
+) -> None:
+    provider = Provider(trio.sleep_forever)
+
+    async def join() -> None:
+        with pytest.raises(StateTransferError, match="the provider is leaving"):
+            async with open_sim(name="B", get_state=True):
+                pass
+
+    async with trio.open_nursery() as nursery, open_sim(name="A", state=provider) as a:
+        nursery.start_soon(join)
+        while provider.begun == 0:
+            with trio.move_on_after(0.5):
+                await anext(a)
+
+
+async def test_an_exception_that_is_no_error_ends_the_block_of_the_reader(
+    open_sim: Any, autojump_clock: Any
+) -> None:
+    """KeyboardInterrupt, SystemExit: they end the program, as everywhere; the joiner is refused."""
+
+    async def serve_badly(a: Channel) -> None:
+        async with (
+            open_sim(name="B", state=Provider(raises(lambda: SystemExit(3)))) as b,
+            trio.open_nursery() as inner,
+        ):
+            inner.start_soon(read, b)
+            await fetched(a, b)
+
+    async with open_sim(name="A") as a, trio.open_nursery() as nursery:
+        nursery.start_soon(read, a)
+        with pytest.raises(BaseExceptionGroup) as caught:
+            await serve_badly(a)
+        assert caught.group_contains(SystemExit)
+        await trio.sleep(2)
+        assert len(a.view) == 1
+        nursery.cancel_scope.cancel()

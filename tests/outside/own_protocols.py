@@ -1,0 +1,68 @@
+"""A protocol of a user's that has a bug: it raises where ``at`` says, once it is armed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from jgroups_py.batch import Batch
+from jgroups_py.events import Disconnect, GetDigest, ViewChange
+from jgroups_py.protocol import Event, Protocol, Query
+
+POISON = b"poison"
+
+
+class BOOM(Protocol):
+    """Raises ValueError."""
+
+    @dataclass(frozen=True, kw_only=True)
+    class Config(Protocol.Config):
+        at: str = ""
+
+    def start(self) -> None:
+        self._armed = False
+        if self.config.at == "start":
+            raise ValueError("boom at start")
+        self.timer(self._on_tick).start(1.0)
+
+    def stop(self) -> None:
+        self._boom("stop")
+
+    def _boom(self, where: str) -> None:
+        if self.config.at == where:
+            raise ValueError(f"boom at {where}")
+
+    def _on_tick(self) -> None:
+        if self._armed:
+            self._boom("timer")
+        self.timer(self._on_tick).start(1.0)
+
+    def up(self, batch: Batch) -> None:
+        if POISON in batch.payloads:
+            self._armed = True
+            self._boom("up")
+            if self.config.at == "junk":
+                self.pass_up(None)  # type: ignore[arg-type]
+        self.pass_up(batch)
+
+    def down(self, batch: Batch) -> None:
+        if self._armed:
+            self._boom("down")
+        self.pass_down(batch)
+
+    def event_up(self, event: Event) -> None:
+        if isinstance(event, ViewChange) and len(event.view) == 3:
+            self._boom("view")
+        self.pass_event_up(event)
+
+    def event_down(self, event: Event) -> None:
+        if isinstance(event, Disconnect):
+            self._boom("leave")
+        elif self._armed:
+            self._boom("event_down")
+        self.pass_event_down(event)
+
+    def answer(self, query: Query) -> Any:
+        if self._armed and isinstance(query, GetDigest):
+            self._boom("answer")
+        return None
