@@ -10,13 +10,20 @@ After a change that is meant: ``REWRITE=1 pytest tests/accounts``, then read the
 from __future__ import annotations
 
 import os
+from collections import deque
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from jgroups_py.machine import Machine
+from jgroups_py.protocol import Protocol
+
 ACCOUNTS: Final = Path(__file__).parent.parent / "traces" / "accounts"
 
 
+OURS: Final = ("jgroups_py.protocols.", "jgroups_py.window")
+PARTS_DEEP: Final = 2
+"""Parts of parts of a protocol are looked at, no further ones."""
 AGAIN: Final = "if that is meant: REWRITE=1 pytest tests/accounts"
 
 
@@ -52,6 +59,29 @@ class Account:
             else:
                 timeless.append(f"{name} {times}")
         return ([f"{kind}: {', '.join(timeless)}"] if timeless else []) + timed
+
+
+def kept(machine: Machine) -> dict[str, int]:
+    """Entries in the tables of a machine's protocols and of their parts, by protocol."""
+    entries: dict[str, int] = {}
+    for stack in machine.stacks:
+        for protocol in stack.protocols:
+            if type(protocol).__module__.startswith("jgroups_py.protocols."):
+                name = protocol.name
+                entries[name] = entries.get(name, 0) + _entries_in(protocol, PARTS_DEEP)
+    return entries
+
+
+def _entries_in(thing: object, deep: int) -> int:
+    count = 0
+    for value in list(getattr(thing, "__dict__", {}).values()):
+        if isinstance(value, dict | list | set | deque):
+            count += len(value)
+            if isinstance(value, dict) and deep:
+                count += sum(_entries_in(inner, 0) for inner in value.values())
+        elif deep and type(value).__module__.startswith(OURS) and not isinstance(value, Protocol):
+            count += _entries_in(value, deep - 1)
+    return count
 
 
 def check(name: str, accounts: dict[str, Account]) -> None:

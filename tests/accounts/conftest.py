@@ -4,5 +4,6 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).parent
-for folder in (HERE, HERE.parent / "buddy", HERE.parent / "relay"):
+NEAR = ("buddy", "relay", "protocols", "protocols/gms", "protocols/nakack2", "transports")
+for folder in (*(HERE.parent / name for name in NEAR), HERE):
     sys.path.insert(0, str(folder))

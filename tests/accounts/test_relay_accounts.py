@@ -18,7 +18,7 @@ import test_relay_rules
 import test_relay_schedules
 import test_relay_snapshots
 import test_relay_state
-from account import Account, check
+from account import Account, check, kept
 from relay_explorer import ANYBODY, CRASHES, EVERYTHING, SPLITS, explore
 from relay_harness import Member, Net
 
@@ -110,6 +110,7 @@ class Watched:
         play()
         for member in [m for net in self._nets for m in net.everybody]:
             self.account.add_all("counted", member.relay.statistics())
+            self.account.add_all("kept", kept(member.machine))
             self.account.add("delivered", "messages", times=sum(map(len, member.got.values())))
         return self.account
 

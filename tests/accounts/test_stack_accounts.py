@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 import pytest
-from account import Account, check
+from account import Account, check, kept
 
 from jgroups_py.headers import PROTOCOL_IDS
 from jgroups_py.packets import Packet, decode_packet
@@ -99,6 +99,7 @@ class Group:
         for member in self.world.everybody:
             for protocol, counters in member.statistics().items():
                 self.account.add_all(protocol, counters)
+            self.account.add_all("kept", kept(member.host.machine))
             self.account.add("applications", "messages", times=len(member.payloads))
             self.account.add("applications", "views", times=len(member.views))
         self.world.close()

@@ -41,28 +41,40 @@ _WARNS: Final = re.compile(r"(\w+\.)*_?log(ger)?\.(warning|error|exception|log)\
 """Of these: whether something is said counts, a limit that is reached is to be seen; its words do not."""
 _COUNTS: Final = re.compile(r"(\w+\.)+(bad|dropped|num_\w+|\w*_(sent|received|dropped))\b")
 _STACKS: Final = "tests/accounts/test_stack_accounts.py"
+_ALONE: Final = "tests/accounts/test_protocol_accounts.py"
+_BUDDIES: Final = "tests/accounts/test_buddy_accounts.py"
 _AFTER_THEM: Final[dict[str, tuple[str, ...]]] = {
     "bytes": (_STACKS, "tests/wire", "tests/hostile", "tests/api"),
-    "machine and stack": (_STACKS, "tests/accounts/test_relay_accounts.py"),
+    "machine and stack": (_STACKS, "tests/accounts/test_relay_accounts.py", _ALONE),
     "sessions": (
-        "tests/accounts/test_buddy_accounts.py",
+        _BUDDIES,
         "tests/buddy tests/sessions",
         "tests/cache",
         "tests/explore/test_buddy_clusters.py tests/export",
     ),
-    "cache": ("tests/accounts/test_buddy_accounts.py", "tests/cache"),
+    "cache": ("tests/cache",),
     "channel": ("tests/api", "tests/blocking tests/aio tests/rpc"),
     "driver": ("tests/sockets",),
-    "export": ("tests/accounts/test_buddy_accounts.py", "tests/export"),
+    "export": (_BUDDIES, "tests/export"),
     "calls": ("tests/rpc",),
     "relay": (
         "tests/accounts/test_relay_accounts.py",
         f"{_STACKS} -k sites",
         "tests/relay tests/sim/test_relay_sites.py tests/api/test_channel_relay.py",
     ),
+    "failure detection": (f"{_ALONE} -k 'fd_ or verify'", _STACKS),
+    "reliable multicast": (f"{_ALONE} -k nakack2", _STACKS),
+    "transports and discovery": (f"{_ALONE} -k 'tcp or udp or ping or fd_sock2'", _STACKS),
+    "flow control": (f"{_ALONE} -k 'mfc or ufc'", _STACKS),
+    "fragmentation": (f"{_ALONE} -k frag2", _STACKS),
+    "membership": (f"{_ALONE} -k 'gms or merge3'", _STACKS),
+    "stability": (f"{_ALONE} -k stable", _STACKS),
+    "state transfer": (f"{_ALONE} -k state_transfer", _STACKS),
+    "reliable unicast": (f"{_ALONE} -k unicast3", _STACKS),
+    "commands": ("tests/tools",),
 }
 """What is asked after the catalogue's checks of an area: a random change is looked for by all tests that are
-near it, the quick and exact ones first. Areas that are not named: the accounts of whole stacks."""
+near it, the quick and exact ones first."""
 _LEFT_OUT: Final = ("check", "statistics", "start", "__init__", "__repr__", "__str__")
 """Functions: what they do is said elsewhere, or they only prepare tables."""
 Change = tuple[int, int, str, str]
@@ -108,8 +120,8 @@ def _checks_of(catalogue: Sequence[Mutant]) -> dict[str, tuple[str, tuple[str, .
 
 def _all_of(checks: Sequence[str], area: str) -> tuple[str, ...]:
     """The checks of an area: its commonest one, then the accounts, which are quick and see most, then the rest."""
-    after = _AFTER_THEM.get(area, (_STACKS,))
-    return tuple(dict.fromkeys([*checks[:1], *after[:1], *checks[1:], *after[1:]]))
+    after = _AFTER_THEM.get(area, (_ALONE, _STACKS))
+    return tuple(dict.fromkeys([*checks[:1], *after[:2], *checks[1:], *after[2:]]))
 
 
 def _mutant_of(
