@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import pytest
 from account import Account, check, kept
+from gms_slow import Slow
 
 from jgroups_py.batch import Batch
 from jgroups_py.headers import PROTOCOL_IDS
@@ -147,3 +148,13 @@ def test_protocols_do_what_they_did(module: str, monkeypatch: pytest.MonkeyPatch
     watched = Watched(monkeypatch)
     accounts = {name: watched.played(play) for name, play in scenes(module)}
     check(module.removeprefix("test_"), accounts)
+
+
+def test_rounds_on_a_slow_network_cost_what_they_cost(monkeypatch: pytest.MonkeyPatch) -> None:
+    watched = Watched(monkeypatch)
+    network = _class_of(*NETS["net"])
+
+    def play(seed: int) -> None:
+        Slow(network(), seed).play()
+
+    check("gms_slow", {f"seed {n}": watched.played(lambda n=n: play(n)) for n in range(24)})  # type: ignore[misc]
