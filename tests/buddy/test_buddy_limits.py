@@ -232,6 +232,7 @@ def test_who_leaves_hands_on_what_arrives_and_owns_nothing_new() -> None:
     t.s.free_all()
     t.run()
     assert t.s.owner(path) not in ("", "T") and t.value(t.s, path) == 1
+    assert "claims" not in t.s.machine("T").statistics, "it did not even ask for it"
     t.rest()
 
 

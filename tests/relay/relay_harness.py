@@ -16,12 +16,14 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from jgroups_py.address import Address
-from jgroups_py.batch import Batch
+from jgroups_py.batch import Batch, Credit
 from jgroups_py.events import (
     Connect,
+    Consumed,
     Disconnect,
     Disconnected,
     Event,
@@ -58,6 +60,8 @@ class Bottom(Protocol):
     def event_down(self, event: Event) -> None:
         if isinstance(event, Disconnect):
             self.member.wants_to_leave = True
+        elif isinstance(event, Consumed):
+            self.member.paid(event)
 
     def answer(self, query: Query) -> Any:
         if isinstance(query, GetDigest):
@@ -92,6 +96,8 @@ class BridgeBottom(Protocol):
         elif isinstance(event, Disconnect):
             net.leave_bridge(self.stack)
             self.pass_event_up(Disconnected())
+        elif isinstance(event, Consumed):
+            self.member.paid(event)
 
 
 class Member:
@@ -120,6 +126,8 @@ class Member:
         self.obliged_from: dict[str, int] = {}
         """Origin -> what was sent before this member had its first view."""
         self.digests_at: dict[int, dict[Member, int]] = {}
+        self.owed: dict[int, Batch] = {}
+        """What was handed up here and has not given its credit back, by number."""
         self.machine = Machine(
             name, random=random.Random(f"{net.seed}/{name}"), now=net.now, trace=self._on_trace
         )
@@ -146,6 +154,21 @@ class Member:
 
     def __repr__(self) -> str:
         return self.name
+
+    # flow control
+
+    def owing(self, batch: Batch) -> Batch:
+        """The batch as it is handed up, with a credit of its own."""
+        assert batch.src is not None
+        self.net.credits += 1
+        self.owed[self.net.credits] = batch
+        credit = Credit(batch.src, batch.dest is None, self.net.credits)
+        return replace(batch, credits=(credit,))
+
+    def paid(self, event: Consumed) -> None:
+        for credit in event.credits:
+            if self.owed.pop(credit.amount, None) is None:
+                raise Violation(f"{self} gives a credit back twice")
 
     # the application
 
@@ -180,6 +203,7 @@ class Net:
         self.relay_class = relay_class
         self.now = 0.0
         self.steps = 0
+        self.credits = 0
         self.members: dict[str, Member] = {}
         self.everybody: list[Member] = []
         self.by_address: dict[Address, Member] = {}
@@ -418,7 +442,7 @@ class Net:
         fresh = Batch(
             batch.dest, batch.payloads, batch.headers, batch.src, batch.flags, 0, batch.type
         )
-        self._step_in(member, lambda: member.bottom.pass_up(fresh))
+        self._step_in(member, lambda: member.bottom.pass_up(member.owing(fresh)))
 
     def _step_in(self, member: Member, action: Callable[[], None]) -> None:
         self.touched[member] = None
@@ -547,7 +571,7 @@ class Net:
             dst = self.members[name]
             src = next(s for s, d in self.unicasts if d is dst and s.name == step[2])
             batch = self.unicasts[src, dst].pop(0)
-            self._step_in(dst, lambda: dst.bottom.pass_up(batch))
+            self._step_in(dst, lambda: dst.bottom.pass_up(dst.owing(batch)))
         elif kind == "bview":
             self._install_bridge(self._bridge_stack(name))
         elif kind == "bridge":
@@ -560,7 +584,7 @@ class Net:
             batch = self.bridge_queues[pair].pop(0)
             stack = pair[1]
             member = self.bridge_of[stack]
-            self._step_in(member, lambda: stack.protocols[0].pass_up(batch))
+            self._step_in(member, lambda: stack.protocols[0].pass_up(member.owing(batch)))
         elif kind == "time":
             self._advance(step[1])
         else:
@@ -811,6 +835,8 @@ class Net:
                 if not all(s.ready for s in sessions):
                     problems.append(f"{relay} has open sessions")
         for member in self.alive():
+            if member.owed:
+                problems.append(f"{member} keeps the credits of {[*member.owed.values()][:3]}")
             if len(member.relay.buffer):
                 held = {
                     self.by_raw[o].name: member.relay.buffer.ranges(o)
