@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from faulty_store import FaultyStore
 
-from jgroups_py.cache import Fqn
+from jgroups_py.cache import Fqn, total_order
 from jgroups_py.cache.changes import Change
 from jgroups_py.cache.container import MemoryTree
 from jgroups_py.cache.eviction import Evictor
@@ -15,14 +15,17 @@ from jgroups_py.cache.listeners import Listeners
 from jgroups_py.cache.locks import PathLocks, Scope
 from jgroups_py.cache.node import Node
 from jgroups_py.cache.saving import Keeper
-from jgroups_py.cache.total_order import KEEP_VIEWS, Done, Ordered, Propose, TotalOrder
+from jgroups_py.cache.total_order import Done, Ordered, Propose, TotalOrder
 from jgroups_py.errors import StoreError
 
 A, B = Fqn.parse("/a"), Fqn.parse("/b")
 OLD, NEW = Node({"x": b"\x01"}), Node({"x": b"\x02"})
 
 
-def test_an_order_remembers_members_of_the_last_views_only() -> None:
+def test_an_order_remembers_members_of_the_last_views_only(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(total_order, "KEEP_VIEWS", 5)
     me = b"me"
     order = TotalOrder(me)
     order.install(1, [me], ready=True)
@@ -35,7 +38,7 @@ def test_an_order_remembers_members_of_the_last_views_only() -> None:
         order.receive(guest, Done(view, order._last))
         order.to_send.clear()
     remembered = {name: len(v) for name, v in vars(order).items() if isinstance(v, dict)}
-    assert max(remembered.values()) <= KEEP_VIEWS + 1, remembered
+    assert max(remembered.values()) <= 5 + 1, remembered
     assert remembered["applied"] > 1
 
 
