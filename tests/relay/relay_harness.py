@@ -59,6 +59,8 @@ class Bottom(Protocol):
 
     def event_down(self, event: Event) -> None:
         if isinstance(event, Disconnect):
+            if not self.member.asked_to_leave:
+                raise Violation(f"{self.member} leaves and nobody has told it to")
             self.member.wants_to_leave = True
         elif isinstance(event, Consumed):
             self.member.paid(event)
@@ -116,6 +118,7 @@ class Member:
         self.frozen: list[Member] = []
         self.log: list[Batch] = []
         self.sent = 0
+        self.asked_to_leave = False
         self.wants_to_leave = False
         self.got: dict[str, list[int]] = {}
         self.batches: list[Batch] = []
@@ -135,8 +138,13 @@ class Member:
         self.bottom = Bottom(self)
         self.stack = Stack(self.machine, [self.bottom, self.relay], self)
         self.stack.open_child = self._open_child  # type: ignore[method-assign]
+        self._disconnect, self.stack.disconnect = self.stack.disconnect, self._leave  # type: ignore[method-assign]
         self.stack.cluster = site
         self.id = self.stack.address
+
+    def _leave(self) -> None:
+        self.asked_to_leave = True
+        self._disconnect()
 
     def _open_child(self, stack: str, cluster: str, owner: Any, **options: Any) -> Stack:
         child = Stack(

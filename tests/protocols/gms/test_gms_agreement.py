@@ -501,3 +501,30 @@ def test_a_view_of_a_creator_that_is_no_uuid_does_not_wait(net: Any) -> None:
     _, b, c, d = net.group("ABCD")
     view = View(ViewId(IpAddress("10.0.0.9", 7800), b.gms.view.id + 5), (b.address, c.address))
     assert not b.gms.agreement.puts_off(d.address, view, None)
+
+
+def test_of_two_views_with_one_number_the_later_one_waits(net: Any) -> None:
+    """The one that decides is told last."""
+    a, b, c, _ = net.group("ABCD")
+    frozen_for(net, a, b, c)
+    number = b.gms.view.id + 1
+    _view(net, b, c, number, c, b)
+    _view(net, b, a, number, a, b, c)
+    staying = (a.address, b.address, c.address)
+    _say(b, a, Kind.DECIDED, 7, encode_goals(number, staying, {}))
+    net.pump()
+    assert b.view == ("A", "B", "C")
+
+
+def test_what_a_round_decided_that_was_given_up_is_no_longer_followed(net: Any) -> None:
+    a, b, c, _ = net.group("ABCD")
+    frozen_for(net, a, b, c)
+    number = b.gms.view.id + 1
+    staying = (a.address, b.address, c.address)
+    _say(b, a, Kind.DECIDED, 7, encode_goals(number, staying, {}))
+    _say(b, a, Kind.THAW, 7, b"")
+    _view(net, b, a, number, a, b, c)
+    view = View(ViewId(a.address, number), staying)
+    b.gms.view_received(a.address, ViewDigest(view, None))
+    net.pump()
+    assert b.view == ("A", "B", "C", "D"), "nobody knows whether all have the same of D"
