@@ -134,11 +134,12 @@ class Watched:
 def _named(batch: Batch) -> list[str]:
     """By protocol and type of each header; the protocol's own kinds where it has them in a number."""
     names = []
+    header: Any
     for number, header in batch.headers.items():
         kind = getattr(header, "type", None)
-        shown = kind.name if kind is not None else type(header).__name__
+        shown: str = kind.name if kind is not None else type(header).__name__
         if type(header).__name__ == "FragHeader":
-            shown += f" {header.index}"  # type: ignore[attr-defined]
+            shown += f" {header.index}"
         names.append(f"{PROTOCOLS.get(number, number)} {shown}")
     return names or ["plain"]
 

@@ -207,9 +207,14 @@ async def test_a_member_that_is_given_up_twice_leaves_once(
     open_toy: Any, autojump_clock: Any
 ) -> None:
     async with open_toy(name="A") as a:
-        down: list[Any] = []
+        down: list[int] = []
         disconnect = a.stack.disconnect
-        a.stack.disconnect = lambda: (down.append(1), disconnect())
+
+        def noted() -> None:
+            down.append(1)
+            disconnect()
+
+        a.stack.disconnect = noted
         a.abandon("the reader is slow")
         a._disconnect()
         await trio.sleep(1)

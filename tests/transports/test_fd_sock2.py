@@ -617,10 +617,10 @@ def test_of_two_that_are_suspected_the_other_one_is_still_told_of() -> None:
     assert told and set(told) == {C, D}
 
 
-def suspects_in(batch: Batch) -> tuple[Address, ...]:
+def suspects_in(batch: Batch) -> tuple[Address | None, ...]:
     header = batch.header(71, FdHeader)
     assert header is not None
-    return header.members or () if header.type == FdType.SUSPECT else ()
+    return header.members if header.type == FdType.SUSPECT else ()
 
 
 def test_an_unsuspect_nobody_has_heard_a_suspicion_for_is_not_multicast() -> None:
