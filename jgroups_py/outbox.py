@@ -130,6 +130,7 @@ class Outbox:
             or to != self._run_to
             or flags != run.flags
             or type != MessageType.BYTES
+            or run.type != type
             or not run.headers[protocol_id].is_followed_by(header, len(run.payloads))
         ):
             run = self._run_for(to, flags, True, {protocol_id: header}, type)

@@ -123,7 +123,7 @@ class Calls:
 
     def _try(self, call: Call) -> None:
         machine = self.machine
-        if machine.frozen or machine.minority or machine.log.open > machine.config.log_max:
+        if machine.frozen or machine.minority or machine.log.open >= machine.config.log_max:
             self.waiting[call.id] = call
         elif self._all_owned(call, fair=True) or (call.new and self._all_absent(call)):
             self._run(call)

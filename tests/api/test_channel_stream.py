@@ -201,3 +201,21 @@ async def test_reading_after_the_end_says_so(
         await read()
     with pytest.raises(trio.ClosedResourceError):
         await a.send(b"x")
+
+
+async def test_a_member_that_is_given_up_twice_leaves_once(
+    open_toy: Any, autojump_clock: Any
+) -> None:
+    async with open_toy(name="A") as a:
+        down: list[int] = []
+        disconnect = a.stack.disconnect
+
+        def noted() -> None:
+            down.append(1)
+            disconnect()
+
+        a.stack.disconnect = noted
+        a.abandon("the reader is slow")
+        a._disconnect()
+        await trio.sleep(1)
+        assert down == [1]

@@ -29,10 +29,48 @@ _OTHER: Final[dict[type[ast.cmpop], tuple[str, str]]] = {
     ast.Is: ("is", "is not"),
     ast.IsNot: ("is not", "is"),
 }
-_ONLY_TOLD: Final = re.compile(
-    r"trace\(|log\.|self\.(bad|dropped|num_|\w*_(sent|received|dropped))"
+_TELLS: Final = re.compile(
+    r"(\w+\.)*_?log(ger)?\.(debug|info|warning|error|exception|log)\(|(\w+\.)*_?trace\("
 )
-"""What goes to logs and counters alone; tests of messages need not see it."""
+"""Calls that only write to the log or to traces (not those of a log that is replicated)."""
+_WARNS: Final = re.compile(r"(\w+\.)*_?log(ger)?\.(warning|error|exception|log)\(")
+"""Of these: whether something is said counts, a limit that is reached is to be seen; its words do not."""
+_COUNTS: Final = re.compile(r"(\w+\.)+(bad|dropped|num_\w+|\w*_(sent|received|dropped))\b")
+_STACKS: Final = "tests/accounts/test_stack_accounts.py"
+_ALONE: Final = "tests/accounts/test_protocol_accounts.py"
+_BUDDIES: Final = "tests/accounts/test_buddy_accounts.py"
+_AFTER_THEM: Final[dict[str, tuple[str, ...]]] = {
+    "bytes": (_STACKS, "tests/wire", "tests/hostile", "tests/api"),
+    "machine and stack": (_STACKS, "tests/accounts/test_relay_accounts.py", _ALONE),
+    "sessions": (
+        _BUDDIES,
+        "tests/buddy tests/sessions",
+        "tests/cache",
+        "tests/explore/test_buddy_clusters.py tests/export",
+    ),
+    "cache": ("tests/cache",),
+    "channel": ("tests/api", "tests/blocking tests/aio tests/rpc"),
+    "driver": ("tests/sockets",),
+    "export": (_BUDDIES, "tests/export"),
+    "calls": ("tests/rpc",),
+    "relay": (
+        "tests/accounts/test_relay_accounts.py",
+        f"{_STACKS} -k sites",
+        "tests/relay tests/sim/test_relay_sites.py tests/api/test_channel_relay.py",
+    ),
+    "failure detection": (f"{_ALONE} -k 'fd_ or verify'", _STACKS),
+    "reliable multicast": (f"{_ALONE} -k nakack2", _STACKS),
+    "transports and discovery": (f"{_ALONE} -k 'tcp or udp or ping or fd_sock2'", _STACKS),
+    "flow control": (f"{_ALONE} -k 'mfc or ufc'", _STACKS),
+    "fragmentation": (f"{_ALONE} -k frag2", _STACKS),
+    "membership": (f"{_ALONE} -k 'gms or merge3'", _STACKS),
+    "stability": (f"{_ALONE} -k stable", _STACKS),
+    "state transfer": (f"{_ALONE} -k state_transfer", _STACKS),
+    "reliable unicast": (f"{_ALONE} -k unicast3", _STACKS),
+    "commands": ("tests/tools",),
+}
+"""What is asked after the catalogue's checks of an area: a random change is looked for by all tests that are
+near it, the quick and exact ones first."""
 _LEFT_OUT: Final = ("check", "statistics", "start", "__init__", "__repr__", "__str__")
 """Functions: what they do is said elsewhere, or they only prepare tables."""
 Change = tuple[int, int, str, str]
@@ -42,8 +80,8 @@ Change = tuple[int, int, str, str]
 def drawn(catalogue: Sequence[Mutant], areas: Sequence[str], count: int, seed: int) -> list[Mutant]:
     """``count`` changes, each place equally likely; the same for the same seed and sources.
 
-    A change is looked for by the checks that the catalogue names for most faults of its file. ``areas``: only
-    of these; empty: of all.
+    A change is looked for by the checks that the catalogue names for most faults of its area, and by those
+    of ``_AFTER_THEM``. ``areas``: only of these; empty: of all.
     """
     checks = _checks_of(catalogue)
     every = [
@@ -71,17 +109,25 @@ def _checks_of(catalogue: Sequence[Mutant]) -> dict[str, tuple[str, tuple[str, .
             tests.setdefault(mutant.area, Counter()).update(mutant.found_by)
     most = {file: counted.most_common(1)[0][0] for file, counted in areas.items()}
     return {
-        file: (area, tuple(c for c, n in tests[area].most_common() if n > 1))
+        file: (area, _all_of([c for c, n in tests[area].most_common() if n > 1], area))
         for file, area in most.items()
     }
+
+
+def _all_of(checks: Sequence[str], area: str) -> tuple[str, ...]:
+    """The checks of an area: its commonest one, then the accounts, which are quick and see most, then the rest."""
+    after = _AFTER_THEM.get(area, (_ALONE, _STACKS))
+    return tuple(dict.fromkeys([*checks[:1], *after[:2], *checks[1:], *after[2:]]))
 
 
 def _mutant_of(
     file: str, inside: str, change: Change, area: str, found_by: tuple[str, ...]
 ) -> Mutant | None:
-    """None: the line stands there more than once, or it does not compile so."""
+    """None: only what is told would change, the line stands there more than once, or it does not compile so."""
     text = _text_of(file)
     start, end, new, what = change
+    if any(low <= start and end <= high for low, high in told(text)):
+        return None
     low, high = text.rfind("\n", 0, start) + 1, text.find("\n", end)
     line = text.count("\n", 0, low) + 1
     indent = " " * (len(text[low:]) - len(text[low:].lstrip(" ")))
@@ -102,16 +148,21 @@ def places(text: str) -> list[tuple[str, Change]]:
     return _Places(text).found if text.isascii() else []  # columns of a syntax tree are bytes
 
 
-class _Places(ast.NodeVisitor):
+@lru_cache(maxsize=256)
+def told(text: str) -> list[tuple[int, int]]:
+    """From, to of what decides nothing but what the log, traces and counters say: the arguments of calls that tell,
+    the condition of an ``if`` in which everything tells."""
+    return _Told(text).found if text.isascii() else []
+
+
+class _Spans(ast.NodeVisitor):
+    """Where the nodes of a source stand in its text."""
+
     def __init__(self, text: str) -> None:
-        self.found: list[tuple[str, Change]] = []
         self._text = text
-        self._inside: list[str] = []
-        self._within = 0
         self._lines = [0]
         for line in text.splitlines(keepends=True):
             self._lines.append(self._lines[-1] + len(line))
-        self.visit(ast.parse(text))
 
     def _span(self, node: ast.expr | ast.stmt) -> tuple[int, int]:
         assert node.end_lineno is not None and node.end_col_offset is not None
@@ -123,6 +174,38 @@ class _Places(ast.NodeVisitor):
     def _part(self, node: ast.expr | ast.stmt) -> str:
         start, end = self._span(node)
         return " ".join(self._text[start:end].split())[:60]
+
+
+class _Told(_Spans):
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.found: list[tuple[int, int]] = []
+        self.visit(ast.parse(text))
+
+    def visit_Call(self, node: ast.Call) -> None:
+        if _TELLS.match(self._part(node)):
+            self.found.append(self._span(node))
+        self.generic_visit(node)
+
+    def visit_If(self, node: ast.If) -> None:
+        if not node.orelse and all(self._tells(statement) for statement in node.body):
+            self.found.append(self._span(node.test))
+        self.generic_visit(node)
+
+    def _tells(self, node: ast.stmt) -> bool:
+        part = self._part(node)
+        if isinstance(node, ast.Expr):
+            return bool(_TELLS.match(part)) and not _WARNS.match(part)
+        return isinstance(node, ast.AugAssign) and bool(_COUNTS.match(part))
+
+
+class _Places(_Spans):
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.found: list[tuple[str, Change]] = []
+        self._inside: list[str] = []
+        self._within = 0
+        self.visit(ast.parse(text))
 
     def _note(self, start: int, end: int, new: str, what: str) -> None:
         if self._within:
@@ -194,7 +277,8 @@ class _Places(ast.NodeVisitor):
         self.generic_visit(node)
 
     def _drop(self, node: ast.stmt) -> None:
-        if not _ONLY_TOLD.search(self._part(node)):
+        part = self._part(node)
+        if not (_TELLS.match(part) or _COUNTS.match(part)):
             self._note(*self._span(node), "pass", f"{self._part(node)}: left out")
         self.generic_visit(node)
 

@@ -38,6 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         catalogue = load()
         if options.random:
             chosen = drawn(catalogue, options.area, options.random, options.seed)
+            chosen = [m for m in chosen if not options.only or m.name in options.only]
         else:
             chosen = choose(catalogue, options.area, options.only, options.pick)
     except BadCatalogue as problem:

@@ -12,7 +12,7 @@ import pytest
 from mutant import ROOT, BadCatalogue, Mutant, load
 from mutant_bench import Bench, Known, NotGreen, Result
 from mutant_report import as_json, problems_of, rows_of, write_table
-from random_mutants import drawn, places
+from random_mutants import drawn, places, told
 from run_mutants import choose, line_of, main
 
 CATALOGUE = load()
@@ -86,6 +86,31 @@ class A:
         "self.g(a)": "pass",
     }
     assert {inside for inside, _ in places(text)} == {"A.f"}
+
+
+def test_what_only_traces_would_show_is_not_changed() -> None:
+    text = """
+class A:
+    def f(self, a):
+        if self.watched:
+            self.trace("seen", a or "nothing")
+            self.bad += 1
+        if a:
+            self.log.warning("full: %d", a + 1)
+        if a > 1:
+            self.log.append(a)
+"""
+    kept = {
+        text[start:end]
+        for _, (start, end, _, _) in places(text)
+        if not any(low <= start and end <= high for low, high in told(text))
+    }
+    assert kept == {"a", " > ", "a > 1", "self.log.append(a)"}
+    assert {text[start:end] for start, end in told(text)} == {
+        "self.watched",
+        'self.trace("seen", a or "nothing")',
+        'self.log.warning("full: %d", a + 1)',
+    }
 
 
 def test_there_are_mutants_of_every_protocol_with_behaviour() -> None:

@@ -385,3 +385,16 @@ def test_announcements_that_go_on_do_not_put_the_look_at_them_off() -> None:
         fake.up(info(C, OTHER))
         fake.advance(1.0)
     assert C in sent(fake, MergeType.VIEW_REQ)
+
+
+def test_a_check_ends_with_the_view_it_began_in() -> None:
+    """Its answers are about a group that is another one by now."""
+    fake = stack(check_interval=2.0)
+    fake.up(info(C, OTHER))
+    while not sent(fake, MergeType.VIEW_REQ):
+        fake.advance(0.1)
+    fake.event_down(ViewChange(view(5, A, B), OWN))
+    fake.up(answer(C, OTHER))
+    fake.advance(20.0)
+    assert fake.take_up_events() == [], "nobody has announced another view since"
+    assert sent(fake, MergeType.VIEW_REQ) == []

@@ -554,3 +554,13 @@ def test_it_is_held_by_itself_where_only_its_own_application_does_not_read() -> 
     stack.event_down(Consumed((Credit(A, True, 60),)))
     assert stack.stack.ask(HeldSenders()) == {}
     assert stack.stack.ask(LacksCredit(None)) is None
+
+
+@pytest.mark.parametrize(("first", "asked"), [(59, [B, C]), (60, [])])
+def test_who_owes_as_much_as_it_gives_back_by_itself_is_not_asked(
+    first: int, asked: list[Address]
+) -> None:
+    stack = fake()
+    send(stack, first)
+    send(stack, 101 - first)
+    assert [dest for dest, kind, _, _ in said(stack) if kind == "CREDIT_REQUEST"] == asked

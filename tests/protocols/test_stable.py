@@ -261,3 +261,15 @@ def test_before_the_first_view_nothing_is_told() -> None:
 def test_values_out_of_range_are_refused(bad: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match=next(iter(bad))):
         STABLE(**{"desired_avg_gossip": 0, **bad})
+
+
+def test_without_numbers_of_its_own_the_coordinator_declares_nothing() -> None:
+    stack = fake()
+    stack.answers[GetDigest] = None
+    for member in (B, C):
+        stack.up(gossip(member, 1, 2, 3))
+    assert sent(stack) == []
+    stack.answers[GetDigest] = digest(5, 6, 7)
+    for member in (B, C):
+        stack.up(gossip(member, 1, 2, 3))
+    assert [(dest, kind) for dest, kind, _, _ in sent(stack)] == [(None, "STABILITY")]

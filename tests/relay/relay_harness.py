@@ -16,12 +16,14 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from jgroups_py.address import Address
-from jgroups_py.batch import Batch
+from jgroups_py.batch import Batch, Credit
 from jgroups_py.events import (
     Connect,
+    Consumed,
     Disconnect,
     Disconnected,
     Event,
@@ -57,7 +59,11 @@ class Bottom(Protocol):
 
     def event_down(self, event: Event) -> None:
         if isinstance(event, Disconnect):
+            if not self.member.asked_to_leave:
+                raise Violation(f"{self.member} leaves and nobody has told it to")
             self.member.wants_to_leave = True
+        elif isinstance(event, Consumed):
+            self.member.paid(event)
 
     def answer(self, query: Query) -> Any:
         if isinstance(query, GetDigest):
@@ -92,6 +98,8 @@ class BridgeBottom(Protocol):
         elif isinstance(event, Disconnect):
             net.leave_bridge(self.stack)
             self.pass_event_up(Disconnected())
+        elif isinstance(event, Consumed):
+            self.member.paid(event)
 
 
 class Member:
@@ -110,6 +118,7 @@ class Member:
         self.frozen: list[Member] = []
         self.log: list[Batch] = []
         self.sent = 0
+        self.asked_to_leave = False
         self.wants_to_leave = False
         self.got: dict[str, list[int]] = {}
         self.batches: list[Batch] = []
@@ -120,6 +129,8 @@ class Member:
         self.obliged_from: dict[str, int] = {}
         """Origin -> what was sent before this member had its first view."""
         self.digests_at: dict[int, dict[Member, int]] = {}
+        self.owed: dict[int, Batch] = {}
+        """What was handed up here and has not given its credit back, by number."""
         self.machine = Machine(
             name, random=random.Random(f"{net.seed}/{name}"), now=net.now, trace=self._on_trace
         )
@@ -127,8 +138,13 @@ class Member:
         self.bottom = Bottom(self)
         self.stack = Stack(self.machine, [self.bottom, self.relay], self)
         self.stack.open_child = self._open_child  # type: ignore[method-assign]
+        self._disconnect, self.stack.disconnect = self.stack.disconnect, self._leave  # type: ignore[method-assign]
         self.stack.cluster = site
         self.id = self.stack.address
+
+    def _leave(self) -> None:
+        self.asked_to_leave = True
+        self._disconnect()
 
     def _open_child(self, stack: str, cluster: str, owner: Any, **options: Any) -> Stack:
         child = Stack(
@@ -146,6 +162,21 @@ class Member:
 
     def __repr__(self) -> str:
         return self.name
+
+    # flow control
+
+    def owing(self, batch: Batch) -> Batch:
+        """The batch as it is handed up, with a credit of its own."""
+        assert batch.src is not None
+        self.net.credits += 1
+        self.owed[self.net.credits] = batch
+        credit = Credit(batch.src, batch.dest is None, self.net.credits)
+        return replace(batch, credits=(credit,))
+
+    def paid(self, event: Consumed) -> None:
+        for credit in event.credits:
+            if self.owed.pop(credit.amount, None) is None:
+                raise Violation(f"{self} gives a credit back twice")
 
     # the application
 
@@ -180,6 +211,7 @@ class Net:
         self.relay_class = relay_class
         self.now = 0.0
         self.steps = 0
+        self.credits = 0
         self.members: dict[str, Member] = {}
         self.everybody: list[Member] = []
         self.by_address: dict[Address, Member] = {}
@@ -418,7 +450,7 @@ class Net:
         fresh = Batch(
             batch.dest, batch.payloads, batch.headers, batch.src, batch.flags, 0, batch.type
         )
-        self._step_in(member, lambda: member.bottom.pass_up(fresh))
+        self._step_in(member, lambda: member.bottom.pass_up(member.owing(fresh)))
 
     def _step_in(self, member: Member, action: Callable[[], None]) -> None:
         self.touched[member] = None
@@ -547,7 +579,7 @@ class Net:
             dst = self.members[name]
             src = next(s for s, d in self.unicasts if d is dst and s.name == step[2])
             batch = self.unicasts[src, dst].pop(0)
-            self._step_in(dst, lambda: dst.bottom.pass_up(batch))
+            self._step_in(dst, lambda: dst.bottom.pass_up(dst.owing(batch)))
         elif kind == "bview":
             self._install_bridge(self._bridge_stack(name))
         elif kind == "bridge":
@@ -560,7 +592,7 @@ class Net:
             batch = self.bridge_queues[pair].pop(0)
             stack = pair[1]
             member = self.bridge_of[stack]
-            self._step_in(member, lambda: stack.protocols[0].pass_up(batch))
+            self._step_in(member, lambda: stack.protocols[0].pass_up(member.owing(batch)))
         elif kind == "time":
             self._advance(step[1])
         else:
@@ -811,6 +843,8 @@ class Net:
                 if not all(s.ready for s in sessions):
                     problems.append(f"{relay} has open sessions")
         for member in self.alive():
+            if member.owed:
+                problems.append(f"{member} keeps the credits of {[*member.owed.values()][:3]}")
             if len(member.relay.buffer):
                 held = {
                     self.by_raw[o].name: member.relay.buffer.ranges(o)

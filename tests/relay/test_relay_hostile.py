@@ -178,3 +178,21 @@ def test_numbers_do_not_wrap() -> None:
     net.members["E"].stack.send(Batch(None, [b"E#1"], {}))
     with pytest.raises(LocalProtocolError):
         net.members["E"].stack.send(Batch(None, [b"E#2"], {}))
+
+
+def test_a_run_of_no_site_is_refused_from_a_peer_that_has_not_said_its_site() -> None:
+    net = Net(NYC="ED", SFO="TS")
+    net.settle(3)
+    relay = net.members["E"]
+    stack = next(s for s in relay.machine.stacks if s.parent is relay.stack)
+    (session,) = relay.relay.bridge.sessions.values()
+    session.site = ""
+    source = RelayHeader(RelayType.DATA, original_sender=SiteUUID(ORIGIN, "", "T"))
+    headers: dict[int, Header] = {ID: FragHeader(1, wire.Kind.RELAYED, 0), SOURCE_ID: source}
+    before = relay.relay.malformed
+    relay.machine.enter(net.now)
+    stack.protocols[0].pass_up(Batch(relay.id, [b"x"], headers, session.peer))
+    relay.machine.leave()
+    net.settle(2)
+    assert relay.relay.malformed == before + 1
+    assert all(m.batches == [] for m in net.everybody)

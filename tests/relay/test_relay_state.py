@@ -17,6 +17,7 @@ from jgroups_py.events import (
     StateFailed,
     StateReceived,
     StateRequested,
+    ViewChange,
 )
 from jgroups_py.protocols.relay_wire import (
     CONTROL_FLAGS,
@@ -26,6 +27,7 @@ from jgroups_py.protocols.relay_wire import (
     StateMark,
     encode,
 )
+from jgroups_py.view import View, ViewId
 
 
 def test_a_state_that_is_older_than_what_was_delivered_sets_the_digests_back() -> None:
@@ -232,3 +234,41 @@ def test_who_was_to_wait_goes_on_when_that_was_said_while_a_state_was_awaited() 
     assert member.keeping.blocked and not net.members["D"].relay.keeping.blocked
     given_a_state(net, "B", "D")
     assert not member.keeping.blocked
+
+
+def test_who_joins_while_the_wan_is_cut_keeps_what_the_other_site_lacks() -> None:
+    net = started(nyc="ED", sfo="TS", buffering_members=2)
+    net.cut_wan("SFO")
+    net.settle(5)
+    net.hold("mc", dst="J")  # it hears of what it joined only what it is told itself
+    net.join("J", "NYC")
+    net.settle(2)
+    for name in "ED":
+        net.crash(name, reach={"J": 0})
+        net.settle(2)
+    net.release()
+    net.send("J", 3)
+    net.settle(2)
+    joiner = net.members["J"]
+    assert joiner.relay.is_relay and len(joiner.relay.buffer) == 3
+    assert joiner.relay.state.sites, "it was told of the site by those who knew it"
+    net.heal_wan("SFO")
+    net.settle(20)
+    assert [net.members[name].got["J"] for name in "TS"] == [[1, 2, 3]] * 2
+    net.at_rest()
+
+
+def test_a_member_that_has_no_relay_is_never_the_relay() -> None:
+    """A Java member is in the view, even first; it takes part in nothing of RELAY."""
+    net = started(nyc="ED", sfo="TS")
+    java = UUID(bytes(range(16)))
+    first, second = net.members["E"], net.members["D"]
+    for number, order in ((91, (java, first.id, second.id)), (92, (first.id, java, second.id))):
+        for member in (first, second):
+            view = View(ViewId(order[0], number), order)
+            net._step_in(
+                member,
+                lambda m=member, v=view: m.bottom.pass_event_up(ViewChange(v, m.relay.view)),  # type: ignore[misc]
+            )
+        assert first.relay.is_relay and not second.relay.is_relay
+        assert first.relay.line == second.relay.line == (first.id, second.id)

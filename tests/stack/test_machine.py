@@ -207,3 +207,20 @@ def test_a_machine_that_stood_still_tells_every_stack() -> None:
     assert [bottom.seen for bottom in bottoms] == [[], []]
     assert a.woke(20.0, 12.0, 11.0)
     assert [bottom.seen for bottom in bottoms] == [[Lag(9.0)], [Lag(9.0)]]
+
+
+def test_a_stack_that_is_closed_by_the_one_before_it_is_not_told_that_time_was_lost() -> None:
+    a = machine()
+    seen: list[str] = []
+
+    class Closes(Protocol):
+        def event_down(self, event: Event) -> None:
+            seen.append(self.stack.name)
+            for stack in list(a.stacks):
+                if stack is not self.stack:
+                    stack.close()
+
+    for name in "XY":
+        Stack(a, [Closes()], Owner(), name=name)
+    a.woke(9.0, 0.0, 0.0)
+    assert seen == ["X"]

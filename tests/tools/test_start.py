@@ -61,3 +61,11 @@ def test_an_unknown_command_is_answered_with_the_nearest_one() -> None:
     )
     assert done.returncode == 2
     assert 'no command "valdate"' in done.stderr and "validate" in done.stderr
+
+
+def test_an_unknown_command_that_is_near_to_none_is_told_where_they_are_listed() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "jgroups_py", "qqqqqq"], capture_output=True, text=True
+    )
+    assert done.returncode == 2
+    assert 'no command "qqqqqq" (--help lists them)' in done.stderr

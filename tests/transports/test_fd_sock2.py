@@ -603,6 +603,26 @@ def test_an_unsuspected_member_is_told_of_and_watched_again_after_a_while() -> N
     assert stack.take_up_events() == []
 
 
+def test_of_two_that_are_suspected_the_other_one_is_still_told_of() -> None:
+    stack = opened()
+    install(stack, A, B, C, D)
+    stack.handle(Closed(watching(stack, B), False))
+    refuse_all(stack)
+    stack.advance(2)
+    stack.take_down(), stack.take_up_events()
+    stack.event_down(Unsuspect((B,)))
+    stack.take_down()
+    stack.advance(4)
+    told = [m for b in stack.take_down() if 71 in b.headers for m in suspects_in(b)]
+    assert told and set(told) == {C, D}
+
+
+def suspects_in(batch: Batch) -> tuple[Address | None, ...]:
+    header = batch.header(71, FdHeader)
+    assert header is not None
+    return header.members if header.type == FdType.SUSPECT else ()
+
+
 def test_an_unsuspect_nobody_has_heard_a_suspicion_for_is_not_multicast() -> None:
     stack = opened()
     install(stack, A, B, C)

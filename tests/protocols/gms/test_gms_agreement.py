@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from gms_rounds import cannot_fetch, rounds
 
-from jgroups_py.address import UUID
+from jgroups_py.address import UUID, IpAddress
 from jgroups_py.batch import Batch
 from jgroups_py.errors import RemoteProtocolError
 from jgroups_py.events import Fetched, Freeze, GetDigest
@@ -18,13 +18,16 @@ from jgroups_py.protocols.gms_agree_wire import (
     MAX_VIEW_ID,
     Goals,
     Kind,
+    encode_freeze,
     encode_goals,
     encode_report,
     read_fetch,
     read_report,
 )
-from jgroups_py.view import Digest
-from jgroups_py.wire import decode_whole
+from jgroups_py.structures import write_view_digest
+from jgroups_py.values import ViewDigest
+from jgroups_py.view import Digest, View, ViewId
+from jgroups_py.wire import decode_whole, encode_whole
 
 
 def test_everybody_has_the_departed_members_messages_before_the_view(net: Any) -> None:
@@ -429,3 +432,99 @@ def test_goals_are_read_as_they_were_written() -> None:
         make_address(3): (2**40, make_address(1)),
     }
     assert decode_whole(read_goals, encode_whole(write_goals, goals)) == goals
+
+
+def frozen_for(net: Any, *staying: Any) -> Any:
+    """A survivor that holds for a round of A; who is asked next decides nothing."""
+    a, b = net.nodes["A"], net.nodes["B"]
+    payload = encode_freeze(b.gms.view.id + 1, tuple(n.address for n in staying))
+    _say(b, a, Kind.FREEZE, 7, payload)
+    return b
+
+
+def _say(to: Any, src: Any, kind: Kind, number: int, payload: bytes) -> None:
+    batch = Batch.of(to.address, AGREE_ID, FragHeader(number, int(kind), 0), payload=payload)
+    batch.src = src.address
+    to.fake.up(batch)
+
+
+def _view(net: Any, to: Any, src: Any, number: int, *members: Any) -> None:
+    view = View(ViewId(src.address, number), tuple(n.address for n in members))
+    payload = encode_whole(write_view_digest, ViewDigest(view, None))
+    _say(to, src, Kind.VIEW, 0, payload)
+
+
+def test_an_older_view_that_comes_late_does_not_replace_the_one_that_waits(net: Any) -> None:
+    a, b, c, d = net.group("ABCD")
+    frozen_for(net, a, b, c)
+    now = b.gms.view.id
+    _view(net, b, a, now + 2, a, b)
+    _view(net, b, a, now + 1, a, b, c)
+    decided = encode_goals(now + 1, (a.address, b.address, c.address), {})
+    _say(b, a, Kind.DECIDED, 7, decided)
+    net.pump()
+    assert b.gms.view.id == now, "a newer one is here"
+    _view(net, b, a, now + 2, a, b, c)
+    assert b.gms.view.id == now + 2 and b.view == ("A", "B", "C")
+    assert d.view == ("A", "B", "C", "D")
+
+
+def test_the_end_of_an_earlier_round_does_not_end_the_one_after_it(net: Any) -> None:
+    a, b, c, _ = net.group("ABCD")
+    frozen_for(net, a, b, c)
+    _say(b, a, Kind.THAW, 6, b"")
+    _say(b, c, Kind.FREEZE, 3, encode_freeze(b.gms.view.id + 1, (b.address, c.address)))
+    _say(b, c, Kind.THAW, 3, b"")
+    net.pump()
+    assert b.held is not None and b.frozen, "back to A's round 7"
+    _say(b, a, Kind.THAW, 7, b"")
+    net.pump()
+    assert b.held is None and not b.frozen
+
+
+def test_a_report_of_who_was_not_asked_is_not_counted(net: Any) -> None:
+    """It departs: what it says of itself nobody can fetch from it."""
+    a, _, c, d = net.group("ABCD")
+    net.lose = lambda src, dest, batch: dest is c or src is c
+    net.suspect("A", "D")
+    net.pump()
+    number = a.gms.agreement._number
+    report = encode_report(a.gms.view.id, Digest({d.address: (99, 99)}))
+    _say(a, d, Kind.REPORT, number, report)
+    net.lose = lambda src, dest, batch: False
+    net.run(5)
+    assert a.view == ("A", "B", "C")
+    assert all(d.address not in f.goals or f.goals[d.address][0] < 99 for f in a.fetches)
+
+
+def test_a_view_of_a_creator_that_is_no_uuid_does_not_wait(net: Any) -> None:
+    _, b, c, d = net.group("ABCD")
+    view = View(ViewId(IpAddress("10.0.0.9", 7800), b.gms.view.id + 5), (b.address, c.address))
+    assert not b.gms.agreement.puts_off(d.address, view, None)
+
+
+def test_of_two_views_with_one_number_the_later_one_waits(net: Any) -> None:
+    """The one that decides is told last."""
+    a, b, c, _ = net.group("ABCD")
+    frozen_for(net, a, b, c)
+    number = b.gms.view.id + 1
+    _view(net, b, c, number, c, b)
+    _view(net, b, a, number, a, b, c)
+    staying = (a.address, b.address, c.address)
+    _say(b, a, Kind.DECIDED, 7, encode_goals(number, staying, {}))
+    net.pump()
+    assert b.view == ("A", "B", "C")
+
+
+def test_what_a_round_decided_that_was_given_up_is_no_longer_followed(net: Any) -> None:
+    a, b, c, _ = net.group("ABCD")
+    frozen_for(net, a, b, c)
+    number = b.gms.view.id + 1
+    staying = (a.address, b.address, c.address)
+    _say(b, a, Kind.DECIDED, 7, encode_goals(number, staying, {}))
+    _say(b, a, Kind.THAW, 7, b"")
+    _view(net, b, a, number, a, b, c)
+    view = View(ViewId(a.address, number), staying)
+    b.gms.view_received(a.address, ViewDigest(view, None))
+    net.pump()
+    assert b.view == ("A", "B", "C", "D"), "nobody knows whether all have the same of D"

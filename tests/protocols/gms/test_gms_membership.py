@@ -810,3 +810,12 @@ def test_messages_of_others_pass_through() -> None:
     batch = Batch(None, (b"x",), {}, B)
     fake.up(batch)
     assert fake.take_up() == [batch]
+
+
+def test_a_transport_that_is_ready_again_begins_no_second_search() -> None:
+    fake = FakeStack(GMS(), address=A)
+    fake.event_down(Connect("test"))
+    fake.event_up(READY)
+    fake.event_up(READY)
+    fake.event_down(Connect("test"))
+    assert len(fake.take_down_events(FindMembers)) == 1

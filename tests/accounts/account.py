@@ -1,0 +1,119 @@
+"""Accounts: what a scene made the machines send, count and tell, as lines of text that people read.
+
+A scene has no chance in it, so its account is the same every time. The accounts that were seen last are in
+``tests/traces/accounts``; a change of code that changes nothing leaves them as they are. They find what no
+invariant forbids: a message that is sent twice, a repetition that comes late, a table that is not cleared.
+
+After a change that is meant: ``REWRITE=1 pytest tests/accounts``, then read the diff.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from jgroups_py.machine import Machine
+from jgroups_py.protocol import Protocol
+
+ACCOUNTS: Final = Path(__file__).parent.parent / "traces" / "accounts"
+
+
+OURS: Final = ("jgroups_py.protocols.", "jgroups_py.window")
+PARTS_DEEP: Final = 2
+"""Parts of parts of a protocol are looked at, no further ones."""
+AGAIN: Final = "if that is meant: REWRITE=1 pytest tests/accounts"
+
+
+class Account:
+    """Entries by kind and name: how often, and at which times first and last, if time passed at all."""
+
+    def __init__(self) -> None:
+        self._times: dict[str, dict[str, int]] = {}
+        self._span: dict[tuple[str, str], tuple[float, float]] = {}
+
+    def add(self, kind: str, name: str, at: float = 0.0, times: int = 1) -> None:
+        entries = self._times.setdefault(kind, {})
+        entries[name] = entries.get(name, 0) + times
+        first, _ = self._span.get((kind, name), (at, at))
+        self._span[kind, name] = (first, at)
+
+    def add_all(self, kind: str, counters: Mapping[str, float]) -> None:
+        """Adds counters that a machine keeps itself; those at zero are left out."""
+        for name, value in counters.items():
+            if value:
+                self.add(kind, name, times=round(value))
+
+    def lines(self) -> list[str]:
+        return [line for kind in sorted(self._times) for line in self._lines(kind)]
+
+    def _lines(self, kind: str) -> list[str]:
+        """Entries without times in one line, each other one in its own."""
+        timeless, timed = [], []
+        for name, times in sorted(self._times[kind].items()):
+            first, last = self._span[kind, name]
+            if last:
+                timed.append(f"{kind}: {name} {times}, {first:.4f} to {last:.4f}")
+            else:
+                timeless.append(f"{name} {times}")
+        return ([f"{kind}: {', '.join(timeless)}"] if timeless else []) + timed
+
+
+def kept(machine: Machine) -> dict[str, int]:
+    """Entries in the tables of a machine's protocols and of their parts, by protocol."""
+    entries: dict[str, int] = {}
+    for stack in machine.stacks:
+        for protocol in stack.protocols:
+            if type(protocol).__module__.startswith("jgroups_py.protocols."):
+                name = protocol.name
+                entries[name] = entries.get(name, 0) + _entries_in(protocol, PARTS_DEEP)
+    return entries
+
+
+def _entries_in(thing: object, deep: int) -> int:
+    count = 0
+    for value in list(getattr(thing, "__dict__", {}).values()):
+        if isinstance(value, dict | list | set | deque):
+            count += len(value)
+            if isinstance(value, dict) and deep:
+                count += sum(_entries_in(inner, 0) for inner in value.values())
+        elif deep and type(value).__module__.startswith(OURS) and not isinstance(value, Protocol):
+            count += _entries_in(value, deep - 1)
+    return count
+
+
+def check(name: str, accounts: dict[str, Account]) -> None:
+    """Compares with the accounts in the file ``name``.txt, scene by scene.
+
+    With REWRITE in the environment the file is written instead. A scene that is not in the file yet is passed
+    over: who adds a test need not write accounts. Raises AssertionError: the first scenes that differ or are
+    gone, with the lines that are gone (-) and new (+).
+    """
+    text = "".join(
+        f"{scene}\n" + "".join(f"    {line}\n" for line in account.lines())
+        for scene, account in accounts.items()
+    )
+    file = ACCOUNTS / f"{name}.txt"
+    if "REWRITE" in os.environ:
+        file.write_text(text, "utf-8")
+    before, now = scenes(file.read_text("utf-8")), scenes(text)
+    told = []
+    for scene, old in before.items():
+        new = now.get(scene, [])
+        told += [f"{scene}: - {line}" for line in old if line not in new]
+        told += [f"{scene}: + {line}" for line in new if line not in old]
+    assert not told, "\n".join([f"{name}: {len(told)} lines differ ({AGAIN})", *told[:40]])
+
+
+def scenes(text: str) -> dict[str, list[str]]:
+    """The lines of each scene of a file of accounts."""
+    found: dict[str, list[str]] = {}
+    lines: list[str] = []
+    for line in text.splitlines():
+        if line.startswith(" "):
+            lines.append(line.strip())
+        else:
+            lines = found[line] = []
+    return found

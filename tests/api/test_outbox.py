@@ -1,0 +1,117 @@
+"""The outbox alone: what becomes one run, what is refused, what is counted, when others should run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from jgroups_py import ChannelLimits, LocalProtocolError
+from jgroups_py.batch import Batch
+from jgroups_py.headers import FragHeader
+from jgroups_py.message import Flag, MessageType
+from jgroups_py.outbox import Outbox
+from jgroups_py.testing import make_address
+
+A, B = make_address(1), make_address(2)
+ID = 9
+
+
+def outbox(**limits: Any) -> Outbox:
+    return Outbox(ChannelLimits(**limits), lambda: None, lambda to, seconds: None)
+
+
+def handed(box: Outbox) -> list[Batch]:
+    batches: list[Batch] = []
+    box.hand_down(batches.append)
+    return batches
+
+
+def numbered(box: Outbox, number: int, to: Any = A, **more: Any) -> bool:
+    return box.put_headed(b"%d" % number, 1, to, ID, FragHeader(number, 0, 0), **more)
+
+
+def test_numbers_that_follow_each_other_become_one_run() -> None:
+    box = outbox()
+    assert all([numbered(box, n) for n in (1, 2, 3, 7, 8)])
+    batches = handed(box)
+    assert [list(b.payloads) for b in batches] == [[b"1", b"2", b"3"], [b"7", b"8"]]
+    assert [b.headers[ID].id for b in batches] == [1, 7]  # type: ignore[attr-defined]
+    assert box.buffered == 0 and (box.sent, box.sent_bytes) == (5, 5)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ({}, {"flags": Flag.OOB}),
+        ({"flags": Flag.OOB}, {}),
+        ({}, {"type": MessageType.OBJECT}),
+        ({"type": MessageType.OBJECT}, {}),
+        ({"type": MessageType.OBJECT}, {"type": MessageType.OBJECT}),
+        ({}, {"to": B}),
+        ({}, {"to": None}),
+    ],
+)
+def test_what_differs_from_the_run_before_goes_in_a_run_of_its_own(
+    first: dict[str, Any], second: dict[str, Any]
+) -> None:
+    box = outbox()
+    numbered(box, 1, **first)
+    numbered(box, 2, **second)
+    batches = handed(box)
+    assert [list(b.payloads) for b in batches] == [[b"1"], [b"2"]]
+    for batch, wanted in zip(batches, (first, second), strict=True):
+        assert batch.flags == int(wanted.get("flags", 0))
+        assert batch.type == wanted.get("type", MessageType.BYTES)
+        assert batch.dest == wanted.get("to", A)
+
+
+def test_plain_and_numbered_messages_do_not_mix() -> None:
+    box = outbox()
+    box.put(b"plain", A, 0, True)
+    numbered(box, 1)
+    box.put(b"plain again", A, 0, True)
+    assert [(list(b.payloads), bool(b.headers)) for b in handed(box)] == [
+        ([b"plain"], False),
+        ([b"1"], True),
+        ([b"plain again"], False),
+    ]
+
+
+def test_the_buffer_takes_as_much_as_it_may_and_the_first_message_of_any_size() -> None:
+    box = outbox(send_buffer_max=10)
+    assert box.put(bytes(50), A, 0, True), "else it could never be sent"
+    assert not box.put(b"x", A, 0, True)
+    handed(box)
+    assert box.put(bytes(9), A, 0, True) and box.put(b"x", A, 0, True)
+    assert not box.put(b"x", A, 0, True) and not numbered(box, 1)
+    assert not numbered(box, 1, beyond=0) and numbered(box, 1, beyond=1)
+    assert box.buffered == 11
+
+
+@pytest.mark.parametrize(("count", "size"), [(4, 0), (3, 4), (1, 10)])
+def test_a_turn_is_over_after_so_many_messages_or_bytes(count: int, size: int) -> None:
+    box = outbox(turn_messages=4, turn_bytes=10)
+    for n in range(count):
+        assert not box.is_turn_over
+        if n % 2:
+            box.put(bytes(size), A, 0, True)
+        else:
+            box.put_headed(bytes(size), size, A, ID, FragHeader(n, 0, 0))
+    assert box.is_turn_over
+
+
+def test_flags_that_nobody_knows_are_refused() -> None:
+    with pytest.raises(LocalProtocolError, match="unknown flags 0x8000"):
+        outbox().put(b"", A, 0x8000, True)
+
+
+def test_after_the_end_nothing_is_taken() -> None:
+    box = outbox(send_buffer_max=1)
+    box.put(b"x", A, 0, True)
+    box.end(ZeroDivisionError("the end"))
+    for _ in range(2):
+        with pytest.raises(ZeroDivisionError):
+            numbered(box, 1)
+        with pytest.raises(ZeroDivisionError):
+            box.put(b"y", A, 0, True)

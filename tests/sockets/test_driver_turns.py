@@ -1,0 +1,103 @@
+"""Turns of a driver, without sockets: how many there are, what is done in which, and what may not be nested."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import Any
+
+import trio
+import trio.testing
+
+from jgroups_py.driver import DriverLimits, SocketDriver
+from jgroups_py.driver.base import Driver
+from jgroups_py.driver.streams import Connection
+from jgroups_py.machine import Machine
+from jgroups_py.ports import In, Out, SendTo, Writable
+from jgroups_py.protocol import Protocol
+from jgroups_py.stack import Stack
+
+
+class Quiet(Driver):
+    """Notes what it is told to do."""
+
+    def __init__(self, **limits: Any) -> None:
+        super().__init__(Machine("A", random=random.Random(0)), DriverLimits(**limits))
+        self.done: list[Out] = []
+        self.again = False
+        self.before_flush.append(lambda: self.happening.append(f"turn {self.turns}"))
+        self.happening: list[str] = []
+
+    def execute(self, outs: Sequence[Out]) -> None:
+        self.done += outs
+        if self.again:
+            self.happened(Writable(0, 0))
+
+    def close_all(self) -> None:
+        self.happening.append("closed")
+
+
+class Handles(Protocol):
+    """``then`` runs when something comes."""
+
+    def on_input(self, item: In) -> None:
+        self.then()
+
+    then: Any = None
+
+
+async def test_what_is_done_at_once_while_something_is_handed_in_is_part_of_its_turn() -> None:
+    driver = Quiet()
+    protocol = Handles()
+    Stack(driver.machine, [protocol], None)  # type: ignore[arg-type]
+    driver.machine._handles[0] = protocol
+    async with trio.open_nursery() as nursery:
+        await nursery.start(driver.run)
+        await trio.testing.wait_all_tasks_blocked()
+        before = driver.turns
+
+        def step() -> None:
+            driver.happening.append("handed in")
+            driver.at_once(lambda: driver.happening.append("step"))
+            driver.happening.append("handled")
+
+        protocol.then = step
+        driver.happening.clear()
+        driver.take([Writable(0, 0)])
+        assert driver.happening == ["handed in", "step", "handled", f"turn {before + 1}"]
+        driver.happening.clear()
+        driver.at_once(lambda: driver.happening.append("step"))
+        assert driver.happening == ["step", f"turn {before + 2}"]
+        for _ in range(5):
+            driver.wake()
+        await trio.testing.wait_all_tasks_blocked()
+        assert driver.turns == before + 3
+        await driver.stop()
+    assert driver.happening[-1] == "closed"
+
+
+async def test_a_turn_that_does_not_end_lets_others_run() -> None:
+    driver = Quiet(rounds_max=3)
+    protocol = Handles()
+    Stack(driver.machine, [protocol], None)  # type: ignore[arg-type]
+    driver.machine._handles[0] = protocol
+    protocol.then = lambda: driver.machine.put(SendTo(0, b"x", ("127.0.0.1", 1)))
+    async with trio.open_nursery() as nursery:
+        await nursery.start(driver.run)
+        await trio.testing.wait_all_tasks_blocked()
+        driver.again = True
+        driver.take([Writable(0, 0)])
+        assert len(driver.done) == 3
+        driver.again = False
+        await trio.testing.wait_all_tasks_blocked()
+        assert len(driver.done) == 4
+        await driver.stop()
+
+
+async def test_a_connection_that_is_reset_before_it_has_a_socket_is_simply_gone() -> None:
+    driver = SocketDriver(Machine("A", random=random.Random(0)))
+    connection = Connection(driver, 1, None, ("127.0.0.1", 1))
+    driver.streams[1] = connection
+    connection.close(abort=True)
+    assert 1 not in driver.streams
+    connection.close(abort=True)

@@ -1,0 +1,48 @@
+"""What no member sends is refused with its place, whatever stands there; what cannot be sent is refused before it goes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from jgroups_py.batch import Batch
+from jgroups_py.errors import LocalProtocolError, RemoteProtocolError
+from jgroups_py.message import MessageType
+from jgroups_py.packets import encode_packets
+from jgroups_py.testing import make_address
+from jgroups_py.wire import Reader
+
+A, B = make_address(1), make_address(2)
+FLAGS = (0, 1, 2, 4, 8, 16)
+MAGIC = (1, 11, 12, 13, 14, 19, 22)
+
+
+def test_a_flag_of_an_address_that_nobody_knows_is_named() -> None:
+    for flag in (flag for flag in range(256) if flag not in FLAGS):
+        for rest in (b"", bytes(60), b"\x00\x0b" + bytes(58)):
+            with pytest.raises(RemoteProtocolError, match=f"address flag {flag:#04x}"):
+                Reader(bytes([flag]) + rest).addr()
+
+
+def test_an_address_of_a_class_that_nobody_knows_is_named() -> None:
+    for magic in (magic for magic in range(64) if magic not in MAGIC):
+        with pytest.raises(RemoteProtocolError, match=f"the magic number {magic}"):
+            Reader(magic.to_bytes(2, "big") + bytes(60)).addr_body(
+                int.from_bytes(magic.to_bytes(2, "big"), "big")
+            )
+
+
+def one(payload: Any = b"x", **more: Any) -> Batch:
+    return Batch(None, (payload,), {}, A, **more)
+
+
+@pytest.mark.parametrize("parts", [(b"x", b"y"), ()])
+@pytest.mark.parametrize("type", [MessageType.COMPOSITE, MessageType.BATCH])
+def test_what_is_inside_a_message_is_one_message_each(parts: tuple[bytes, ...], type: int) -> None:
+    inner = (one(), Batch(None, parts, {}, A))
+    payload: Any = inner if type == MessageType.COMPOSITE else (B, inner)
+    with pytest.raises(LocalProtocolError, match=f"the batch holds {len(parts)}"):
+        list(encode_packets([one(payload, type=type)], "cluster"))
+    good: Any = inner[:1] if type == MessageType.COMPOSITE else (B, inner[:1])
+    assert list(encode_packets([one(good, type=type)], "cluster"))
