@@ -108,4 +108,5 @@ async def main(file: str, name: str, how: str, members: int, tasks: int, times: 
 
 if __name__ == "__main__":
     file, name, how, *numbers = sys.argv[1:]
-    trio.run(main, file, name, how, *map(int, numbers))
+    members, tasks, times = map(int, numbers)
+    trio.run(main, file, name, how, members, tasks, times)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
 
 import pytest
 import trio
@@ -28,8 +29,10 @@ class Names:
         return self.known[host]
 
 
-def member(network: MemoryNetwork, name: str, host: str, hosts: str = "db[7800]") -> Channel:
-    return open_channel(  # type: ignore[return-value]
+def member(
+    network: MemoryNetwork, name: str, host: str, hosts: str = "db[7800]"
+) -> AbstractAsyncContextManager[Channel]:
+    return open_channel(
         "tcp.xml",
         cluster="demo",
         name=name,
@@ -107,8 +110,8 @@ async def test_real_sockets_and_a_name_that_comes_later(
             raise OSError(-2, "Name or service not known")
         return known[host]
 
-    def real(name: str, port: int) -> Channel:
-        return open_channel(  # type: ignore[return-value]
+    def real(name: str, port: int) -> AbstractAsyncContextManager[Channel]:
+        return open_channel(
             "tcp.xml",
             cluster="names",
             name=name,
