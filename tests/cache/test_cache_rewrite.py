@@ -165,7 +165,7 @@ async def test_a_block_is_refused_with_what_to_do(autojump_clock: Any) -> None:
                 pass
         for retries in (-1, 1.5, True):
             with pytest.raises(CacheRefused, match="retries is a number >= 0"):
-                cache.batch(retries=retries)  # type: ignore[call-overload]
+                cache.batch(retries=retries)  # type: ignore[arg-type]
         with pytest.raises(CacheRefused, match="options are"):
             cache.batch(retries=1, colour="red")  # type: ignore[call-overload]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -54,7 +55,12 @@ def test_a_line_is_in_order_and_only_those_who_meet_wait() -> None:
 async def test_who_waits_hears_of_each_move() -> None:
     line = Line()
     line.join((A, 1), (scope("/x"),))
-    for move in (lambda: line.leave((A, 1)), line.clear, lambda: line.keep([])):
+    moves: list[Callable[[], None]] = [
+        lambda: line.leave((A, 1)),
+        line.clear,
+        lambda: line.keep([]),
+    ]
+    for move in moves:
         line.join((A, 1), (scope("/x"),))
         moved = line.moved
         move()
