@@ -107,5 +107,6 @@ async def main(file: str, name: str, how: str, members: int, tasks: int, times: 
 
 
 if __name__ == "__main__":
-    file, name, how, *numbers = sys.argv[1:]
-    trio.run(main, file, name, how, *map(int, numbers))
+    file, name, how, *rest = sys.argv[1:]
+    members, tasks, times = map(int, rest)
+    trio.run(main, file, name, how, members, tasks, times)
