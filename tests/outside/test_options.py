@@ -15,9 +15,33 @@ LIKE_A_STACK = {"--stack", "--set", "-D", "--bind-addr"}
 OTHER_WORDS_FOR_IT = {"--file", "--time", "--seconds", "--hours", "--output", "--attribute"}
 
 
+MANY = """
+import contextlib, io, json, sys
+from jgroups_py.tools.cli import run
+for words in json.load(sys.stdin):
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = run(words)
+    print(json.dumps([code, out.getvalue(), err.getvalue()]))
+"""
+
+
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "jgroups_py", *arguments]
     return subprocess.run(command, capture_output=True, text=True, timeout=60)
+
+
+def run_each(lines: list[list[str]]) -> list[tuple[int, str, str]]:
+    """Code, standard output and standard error of command lines, one after the other in one process."""
+    done = subprocess.run(
+        [sys.executable, "-c", MANY],
+        input=json.dumps(lines),
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    return [tuple(json.loads(line)) for line in done.stdout.splitlines()]
 
 
 def commands_in(text: str) -> list[str]:
@@ -33,11 +57,13 @@ def options_in(text: str) -> dict[str, str]:
 
 def all_commands() -> dict[tuple[str, ...], str]:
     """Words of a command -> its --help."""
+    names = [[name] for name in commands_in(run("--help").stdout)]
     found: dict[tuple[str, ...], str] = {}
-    for name in commands_in(run("--help").stdout):
-        found[name,] = run(name, "--help").stdout
-        for below in commands_in(found[name,]):
-            found[name, below] = run(name, below, "--help").stdout
+    while names:
+        shown = run_each([[*words, "--help"] for words in names])
+        texts = {tuple(words): text for words, (_, text, _) in zip(names, shown, strict=True)}
+        found |= texts
+        names = [[*words, below] for words, text in texts.items() for below in commands_in(text)]
     return found
 
 
@@ -66,36 +92,37 @@ def test_options_have_one_spelling(helps: dict[tuple[str, ...], str]) -> None:
 def test_every_command_shows_examples_whose_options_it_has(
     helps: dict[tuple[str, ...], str],
 ) -> None:
+    lines = []
     for words, text in helps.items():
         shown = text.partition("Examples:\n")[2].splitlines()
         assert shown, words
         for line in shown:
             assert len(line) <= 120, line
-            _, _, used = line.partition(f"jgroups-py {' '.join(words[:1])} ")
+            _, _, used = line.partition(f"jgroups-py {words[0]} ")
             assert used, line
             mine = [words[0], *shlex.split(re.split(r" [|<] ?", used)[0])]
-            done = run(*mine[: len(words)], "--help", *mine[len(words) :])
-            assert done.returncode == 0, (line, done.stderr)
+            lines.append([*mine[: len(words)], "--help", *mine[len(words) :]])
+    for line, (code, _, err) in zip(lines, run_each(lines), strict=True):
+        assert code == 0, (line, err)
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ["mperf", "--for", "10"],
-        ["rpcperf", "--for", "3"],
-        ["fuzz", "--for", "40"],
-        ["memory", "--for", "300"],
-        ["longlife", "--cycle", "600"],
-        ["simulate", "--for", "60"],
-        ["detect", "--goal", "200"],
-        ["validate", "udp.xml", "--goal", "10"],
-    ],
-)
-def test_a_time_without_its_unit_is_refused_in_one_line(words: list[str]) -> None:
-    done = run(*words)
-    assert done.returncode == 2 and done.stdout == ""
-    (line,) = done.stderr.splitlines()
-    assert "no unit" in line and "500ms" in line and "5s" in line
+WITHOUT_UNIT = [
+    ["mperf", "--for", "10"],
+    ["rpcperf", "--for", "3"],
+    ["fuzz", "--for", "40"],
+    ["memory", "--for", "300"],
+    ["longlife", "--cycle", "600"],
+    ["simulate", "--for", "60"],
+    ["detect", "--goal", "200"],
+    ["validate", "udp.xml", "--goal", "10"],
+]
+
+
+def test_a_time_without_its_unit_is_refused_in_one_line() -> None:
+    for words, (code, out, err) in zip(WITHOUT_UNIT, run_each(WITHOUT_UNIT), strict=True):
+        assert code == 2 and out == "", words
+        (line,) = err.splitlines()
+        assert "no unit" in line and "500ms" in line and "5s" in line
 
 
 def test_json_goes_to_standard_output_or_to_a_file(tmp_path: Path) -> None:
