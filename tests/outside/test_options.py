@@ -102,8 +102,8 @@ def test_every_command_shows_examples_whose_options_it_has(
             assert used, line
             mine = [words[0], *shlex.split(re.split(r" [|<] ?", used)[0])]
             lines.append([*mine[: len(words)], "--help", *mine[len(words) :]])
-    for line, (code, _, err) in zip(lines, run_each(lines), strict=True):
-        assert code == 0, (line, err)
+    for typed, (code, _, err) in zip(lines, run_each(lines), strict=True):
+        assert code == 0, (typed, err)
 
 
 WITHOUT_UNIT = [
