@@ -14,7 +14,7 @@ from jgroups_py.buddy.config import BuddyConfig
 from jgroups_py.buddy.machine import BuddyMachine
 from jgroups_py.buddy.messages import Answer, FromSite, Op, Settle, ToSite
 from jgroups_py.buddy.outputs import Dropped, SendSite
-from jgroups_py.buddy.site_messages import EventAck, Sent, SiteEvent
+from jgroups_py.buddy.site_messages import EventAck, Sent, SiteEvent, Sums
 from jgroups_py.buddy.values import Stamp
 from jgroups_py.view import View, ViewId
 
@@ -268,3 +268,12 @@ def test_a_settled_view_says_which_adoptions_their_holders_have() -> None:
     settles = [m for _, m in s.world.channels[A, address("D")] if isinstance(m, Settle)]
     assert [settle.safe for settle in settles] == [(B,)]
     s.rest()
+
+
+def test_sums_of_another_number_of_buckets_are_counted_and_not_compared() -> None:
+    machine = relay()
+    machine.take()
+    for count in (0, 1, 10_000):
+        machine.receive_site("N", Sums(1, (0,) * count), 0.0)
+    assert machine.statistics["bad_messages"] == 3
+    assert [out for out in machine.take() if isinstance(out, SendSite)] == []

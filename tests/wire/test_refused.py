@@ -9,9 +9,10 @@ import pytest
 from jgroups_py.batch import Batch
 from jgroups_py.errors import LocalProtocolError, RemoteProtocolError
 from jgroups_py.message import MessageType
-from jgroups_py.packets import encode_packets
+from jgroups_py.message_codec import WireMessage, write_typed_message
+from jgroups_py.packets import decode_packet, encode_packets
 from jgroups_py.testing import make_address
-from jgroups_py.wire import Reader
+from jgroups_py.wire import DEFAULT_VERSION, Reader, Writer
 
 A, B = make_address(1), make_address(2)
 FLAGS = (0, 1, 2, 4, 8, 16)
@@ -46,3 +47,16 @@ def test_what_is_inside_a_message_is_one_message_each(parts: tuple[bytes, ...], 
         list(encode_packets([one(payload, type=type)], "cluster"))
     good: Any = inner[:1] if type == MessageType.COMPOSITE else (B, inner[:1])
     assert list(encode_packets([one(good, type=type)], "cluster"))
+
+
+def test_a_message_that_goes_alone_and_names_no_sender_is_refused() -> None:
+    for src, wanted in ((A, A), (None, None)):
+        writer = Writer()
+        writer.u16(DEFAULT_VERSION)
+        writer.u8(0)
+        write_typed_message(writer, WireMessage(MessageType.BYTES, 0, None, src, (), b"x"))
+        if wanted is not None:
+            assert decode_packet(writer.done()).src == wanted
+            continue
+        with pytest.raises(RemoteProtocolError, match="a message without sender"):
+            decode_packet(writer.done())
