@@ -1,0 +1,277 @@
+"""Callers: each call is one operation of the history, with the times of its call and its return.
+
+Every value written is another one, so that a read says which write it saw.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import trio
+
+from jgroups_py.cache import TreeCache
+from jgroups_py.cache.fqn import Fqn
+from jgroups_py.errors import BatchConflict, CacheError, JGroupsError
+from jgroups_py.explore.caches.schedule import Do
+from jgroups_py.histories.nodes import Call, attributes_of
+from jgroups_py.histories.operation import NEVER, UNKNOWN
+from jgroups_py.sessions import SessionGone, SessionStore
+from jgroups_py.sessions.ids import cookie_value
+from jgroups_py.sessions.session import RESERVED
+
+RETRIES: Final = 5
+"""Times that a batch is tried when others were first."""
+TICK: Final = 1e-9
+"""Between two events of one instant: their order is known. Seconds."""
+
+
+@dataclass(eq=False)
+class Entry:
+    """One call while it is recorded. ``reads_only``: it waited for nobody and changed nothing. ``member``:
+    the incarnation it was called at, ``at_call`` and ``at_return``: what the stage noted of it then."""
+
+    caller: str
+    member: str
+    what: Call
+    call: float
+    at_call: Any = None
+    returned: float = NEVER
+    at_return: Any = None
+    result: Any = UNKNOWN
+    reads_only: bool = False
+    failed: str = ""
+    """Why nobody knows whether it happened."""
+
+
+@dataclass(eq=False)
+class History:
+    """All calls, in the order in which they were called. ``definite``: calls that certainly did not
+    happen, by kind of error; they are not among ``entries``."""
+
+    note: Callable[[str], Any]
+    """What the stage wants to know of a member now."""
+    entries: list[Entry] = field(default_factory=list)
+    definite: dict[str, int] = field(default_factory=dict)
+    errors: list[str] = field(default_factory=list)
+    """What callers must never see."""
+    _events: int = 0
+
+    def now(self) -> float:
+        self._events += 1
+        return trio.current_time() + self._events * TICK
+
+    async def one(
+        self,
+        caller: str,
+        member: str,
+        what: Call,
+        action: Callable[[Entry], Awaitable[Any]],
+    ) -> Entry | None:
+        """Calls ``action``, which answers the result. None: it certainly did not happen."""
+        entry = Entry(caller, member, what, self.now(), self.note(member))
+        self.entries.append(entry)
+        try:
+            result = await action(entry)
+        except JGroupsError as error:
+            if isinstance(error, CacheError) and error.definite:
+                kind = type(error).__name__
+                self.definite[kind] = self.definite.get(kind, 0) + 1
+                self.entries.remove(entry)
+                if isinstance(error, BatchConflict):
+                    raise
+                return None
+            entry.failed = f"{type(error).__name__}: {error}"
+            return entry
+        except trio.Cancelled:
+            entry.failed = "its process ended"
+            raise
+        except Exception as error:
+            entry.failed = f"{type(error).__name__}: {error}"
+            self.errors.append(f"{caller}: {entry.what.do}: {entry.failed}")
+            return entry
+        entry.result = result
+        entry.at_return = self.note(member)
+        entry.returned = self.now()
+        return entry
+
+
+class NodeCaller:
+    """Calls of nodes at one cache. ``name``: the caller's; ``member``: the incarnation's."""
+
+    def __init__(self, history: History, name: str, member: str, cache: TreeCache) -> None:
+        self.history = history
+        self.name = name
+        self.member = member
+        self.cache = cache
+
+    async def do(self, step: Do, number: int) -> None:
+        """One step of a schedule; its value is made of ``number``."""
+        value = f"{self.name}.{number}"
+        if step.do in ("rmw", "pair", "update", "move"):
+            for _ in range(RETRIES):
+                try:
+                    await self._one(step, value)
+                    return
+                except BatchConflict:
+                    continue
+        else:
+            await self._one(step, value)
+
+    async def _one(self, step: Do, value: str) -> None:
+        cache, path, key = self.cache, step.path, step.key
+        at = _path(path)
+        values = ((key, value),)
+
+        async def node(_: Entry) -> Any:
+            return _attributes(await cache.get_node(path))
+
+        async def update(entry: Entry) -> bool:
+            there = await cache.update_node(path, {key: value})
+            entry.reads_only = not there
+            return there
+
+        async def move(entry: Entry) -> int:
+            moved = await cache.move(path, step.other)
+            entry.reads_only = not moved
+            return moved
+
+        async def put(_: Entry) -> None:
+            await cache.put(path, key, value)
+
+        async def batch(entry: Entry) -> None:
+            paths = (path, step.other) if step.do == "pair" else (path,)
+            changes = tuple(Call("put", _path(p), values) for p in paths)
+            async with cache.batch() as batch:
+                seen = []
+                for p in paths:
+                    seen.append((_path(p), _attributes(await batch.get_node(p))))
+                for p in paths:
+                    batch.put(p, key, value)
+                entry.what = Call("batch", seen=tuple(seen), changes=changes)
+
+        match step.do:
+            case "node":
+                await self._read(Call("node", at), node)
+            case "exists":
+                await self._read(Call("exists", at), lambda _: cache.exists(path))
+            case "children":
+                await self._read(Call("children", at), lambda _: cache.children(path))
+            case "put":
+                await self._call(Call("put", at, values), put)
+            case "update":
+                await self._call(Call("update", at, values), update)
+            case "remove":
+                await self._call(Call("remove", at, key=key), lambda _: cache.remove(path, key))
+            case "remove_node":
+                await self._call(Call("remove_node", at), lambda _: cache.remove_node(path))
+            case "remove_tree":
+                await self._call(Call("remove_tree", at), lambda _: cache.remove_tree(path))
+            case "move":
+                await self._call(Call("move", at, to=_path(step.other)), move)
+            case "rmw" | "pair":
+                paths = (at, _path(step.other)) if step.do == "pair" else (at,)
+                changes = tuple(Call("put", p, values) for p in paths)
+                await self._call(Call("batch", changes=changes), batch)
+            case _:
+                raise AssertionError(step.do)
+
+    async def _read(self, what: Call, action: Callable[[Entry], Awaitable[Any]]) -> None:
+        entry = await self._call(what, action)
+        if entry is not None:
+            entry.reads_only = True
+
+    async def _call(
+        self, what: Call, action: Callable[[Entry], Awaitable[Any]]
+    ) -> Entry | None:
+        return await self.history.one(self.name, self.member, what, action)
+
+
+class Visitors:
+    """The sessions there are: the name in the schedule, and the id."""
+
+    def __init__(self) -> None:
+        self.ids: dict[str, str] = {}
+
+
+class SessionCaller:
+    """Requests of visitors at one member: loads a session, sees all of it, changes one attribute, saves it."""
+
+    def __init__(
+        self,
+        history: History,
+        name: str,
+        member: str,
+        cache: TreeCache,
+        store: SessionStore,
+        visitors: Visitors,
+    ) -> None:
+        self.history = history
+        self.name = name
+        self.member = member
+        self.cache = cache
+        self.store = store
+        self.visitors = visitors
+
+    async def create(self, visitor: str) -> None:
+        """The visitor's first request."""
+        loaded = await self.store.load(self.cache, "")
+        loaded.session["v"] = visitor
+        at = _path(visitor)
+
+        async def save(_: Entry) -> None:
+            await self.store.save(self.cache, loaded)
+
+        await self.history.one(self.name, self.member, Call("put", at, (("v", visitor),)), save)
+        if loaded.session.id is not None:
+            self.visitors.ids[visitor] = loaded.session.id
+
+    async def do(self, step: Do, number: int) -> None:
+        """A request: ``load`` reads only, ``save`` changes ``key``, ``logout`` ends the session."""
+        id = self.visitors.ids.get(step.path)
+        if id is None:
+            return
+        at, value = _path(step.path), f"{self.name}.{number}"
+        header = f"{self.store.settings.cookie}={cookie_value(id, '')}"
+        loaded: Any = None
+
+        async def load(entry: Entry) -> Any:
+            nonlocal loaded
+            entry.reads_only = True
+            loaded = await self.store.load(self.cache, header)
+            session = loaded.session
+            if session.id is None:
+                return None
+            return attributes_of({k: session[k] for k in session if not k.startswith(RESERVED)})
+
+        entry = await self.history.one(self.name, self.member, Call("node", at), load)
+        if entry is None or loaded is None or loaded.session.id is None or step.do == "load":
+            return
+
+        async def save(entry: Entry) -> Any:
+            try:
+                await self.store.save(self.cache, loaded)
+            except SessionGone:
+                entry.reads_only = True
+                return False
+            return UNKNOWN if step.do == "logout" else True
+
+        if step.do == "logout":
+            loaded.session.invalidate()
+            what = Call("remove_node", at)
+        else:
+            loaded.session[step.key] = value
+            what = Call("update", at, ((step.key, value),))
+        try:
+            await self.history.one(self.name, self.member, what, save)
+        except BatchConflict:
+            return
+
+
+def _path(path: str) -> tuple[str, ...]:
+    return tuple(Fqn.parse(path))
+
+
+def _attributes(node: dict[str, Any] | None) -> Any:
+    return None if node is None else attributes_of(node)
