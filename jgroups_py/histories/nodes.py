@@ -91,6 +91,28 @@ class Nodes(Model[Tree]):
     def only_reads(self, what: Call) -> bool:
         return what.do in READS or (what.do == "batch" and not what.changes)
 
+    def facts(self, state: Tree) -> frozenset[Hashable]:
+        return frozenset((path, *item) for path, attributes in state for item in attributes)
+
+    def wants(self, what: Call, result: Any) -> Sequence[Hashable]:
+        if what.do == "node" and isinstance(result, tuple):
+            return [(what.path, *item) for item in result]
+        if what.do == "batch":
+            return [(path, *item) for path, node in what.seen for item in node or ()]
+        if what.do == "cas" and result is True and what.expected is not None:
+            return [(what.path, what.values[0][0], what.expected)]
+        return ()
+
+    def gives(self, what: Call) -> Sequence[Hashable] | None:
+        if what.do in ("move", "add"):
+            return None
+        if what.do == "batch":
+            given = [self.gives(change) for change in what.changes]
+            if None in given:
+                return None
+            return [fact for facts in given for fact in facts or ()]
+        return [(what.path, *item) for item in what.values]
+
     def text(self, what: Call, result: Any) -> str:
         said = _said(what)
         return said if what.do in ("put", "batch") else f"{said} -> {_shown(result)}"

@@ -81,6 +81,20 @@ class Model(ABC, Generic[State]):
         """It changes nothing in any state."""
         return False
 
+    # Three that make the search quick where values are written once. Without them it is as exact.
+
+    def facts(self, state: State) -> frozenset[Hashable]:
+        """What is so in a state, as far as ``wants`` may name it."""
+        return frozenset()
+
+    def wants(self, what: Any, result: Any) -> Sequence[Hashable]:
+        """Facts without which the operation cannot have had this result."""
+        return ()
+
+    def gives(self, what: Any) -> Sequence[Hashable] | None:
+        """Facts that the operation may make so. None: any."""
+        return None
+
     def text(self, what: Any, result: Any) -> str:
         """For the time line."""
         return f"{what} -> {result}"

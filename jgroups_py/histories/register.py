@@ -58,6 +58,21 @@ class Registers(Model[tuple[tuple[str, Any], ...]]):
     def keys(self, what: Use) -> Sequence[Hashable]:
         return (what.name,)
 
+    def facts(self, state: tuple[tuple[str, Any], ...]) -> frozenset[Hashable]:
+        return frozenset(state)
+
+    def wants(self, what: Use, result: Any) -> Sequence[Hashable]:
+        if what.do == "read" and result is not None and result is not UNKNOWN:
+            return ((what.name, result),)
+        if what.do == "cas" and result is True and what.expected is not None:
+            return ((what.name, what.expected),)
+        return ()
+
+    def gives(self, what: Use) -> Sequence[Hashable] | None:
+        if what.do == "add":
+            return None
+        return () if what.do == "read" else ((what.name, what.value),)
+
     def only_reads(self, what: Use) -> bool:
         return what.do == "read"
 

@@ -2,7 +2,8 @@
 
 An operation may come next if no other that must come before it is left. What was tried without success
 is remembered as the set of operations done and the state then: another way to the same two need not be
-tried. An operation that may come next, has the right result and changes nothing is taken at once:
+tried. Nor is what cannot end well: an operation that is left wants a value which is gone, and nobody who is left
+writes it (``Model.wants``, ``gives``). An operation that may come next, has the right result and changes nothing is taken at once:
 whatever order there is, there is one in which it comes now.
 
 Source:  Wing, Gong: Testing and Verifying Concurrent Objects (1993), the search. Lowe: Testing for
@@ -14,7 +15,7 @@ Differs: an operation may be a read of a copy (``Operation.copy``), so what must
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,6 +52,35 @@ class _Search:
         self.before = [self._before(op) for op in self.ops]
         self.wanted = sum(1 << i for i, op in enumerate(self.ops) if op.known)
         self.tried: set[tuple[int, Any]] = set()
+        self.wanted_facts = self._wanted_facts()
+
+    def _wanted_facts(self) -> list[tuple[Hashable, int, int]]:
+        """Each fact with those that want it and those that may give it."""
+        wanting: dict[Hashable, int] = {}
+        giving: dict[Hashable, int] = {}
+        anything = 0
+        for i, op in enumerate(self.ops):
+            if op.known:
+                for fact in self.model.wants(op.what, op.result):
+                    wanting[fact] = wanting.get(fact, 0) | 1 << i
+            given = self.model.gives(op.what)
+            if given is None:
+                anything |= 1 << i
+                continue
+            for fact in given:
+                giving[fact] = giving.get(fact, 0) | 1 << i
+        return [(f, mask, giving.get(f, 0) | anything) for f, mask in wanting.items()]
+
+    def _hopeless(self, done: int, state: Any) -> bool:
+        """Somebody who is left wants what is gone for good."""
+        if not self.wanted_facts:
+            return False
+        so = self.model.facts(state)
+        left = ~done
+        return any(
+            wanting & left and not giving & left and fact not in so
+            for fact, wanting, giving in self.wanted_facts
+        )
 
     def _before(self, op: Operation) -> int:
         mask = 0
@@ -76,7 +106,8 @@ class _Search:
                 return Found(True, True, self._named(order), self.steps)
             if (done, state) not in self.tried:
                 self.tried.add((done, state))
-                stack.append((done, state, len(order), self._next(done, state)))
+                if not self._hopeless(done, state):
+                    stack.append((done, state, len(order), self._next(done, state)))
             while stack:
                 done, state, length, choices = stack[-1]
                 del order[length:]

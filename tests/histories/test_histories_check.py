@@ -137,14 +137,28 @@ def test_a_return_before_the_call_is_refused() -> None:
         check_history([op("A", "read", 2, 1)], Registers())
 
 
+class Slow(Registers):
+    """It does not say who may give what."""
+
+    def gives(self, what: Use) -> None:
+        return None
+
+
 def test_the_limit_is_said_and_is_no_pass() -> None:
     """20 writes nobody knows of and a read of what none of them wrote: too many orders to try all."""
     history = [op(f"W{i}", "write", 0, NEVER, i, result=UNKNOWN) for i in range(20)]
     history += [op("R", "read", 5, 6, 3), op("R", "read", 7, 8, 99)]
-    verdict = check_history(history, Registers(), steps_max=500)
+    verdict = check_history(history, Slow(), steps_max=500)
     assert verdict.linearizable is None
     assert "not decided: " in str(verdict) and "steps_max" in str(verdict)
     assert 500 <= verdict.steps < 600
+
+
+def test_what_nobody_will_write_any_more_ends_a_search() -> None:
+    """12 writes side by side, and a read of what none of them wrote: known at once, not after 12! orders."""
+    history = [op(f"W{i}", "write", 0, 9, i) for i in range(12)]
+    verdict = check_history([*history, op("R", "read", 10, 11, 99)], Registers(), steps_max=500)
+    assert verdict.linearizable is False
 
 
 def test_registers_are_searched_apart() -> None:

@@ -60,10 +60,11 @@ class _Draw:
     def schedule(self, back_end: Any, *, sessions: bool = False) -> CacheSchedule:
         pick, chance = self.random.choice, self.random
         members = self.members()
-        majority = back_end == "buddy" and pick((False, True))
+        # Who is left of two would wait for the other one for good, also where that one was killed.
+        majority = back_end == "buddy" and len(members) > 2 and pick((False, True))
         late: tuple[str, ...] = ()
         if back_end != "local" and not self.calm and len(members) > 2 and chance.random() < 0.3:
-            late = members[-1:]
+            late = () if majority else members[-1:]
         stores: tuple[Store, ...] = ("none", "through", "passivation")
         store: Store = pick(stores) if back_end == "local" else "none"
         return CacheSchedule(
@@ -191,23 +192,24 @@ class _Draw:
             elif do == "pause":
                 seconds = chance.choice((0.3, 1.0, 4.0))
             found.append(Fault(at=round(at, 3), do=do, who=who, seconds=seconds))
+            back = at + seconds
             if do in ("crash", "leave"):
                 back = at + chance.choice((0.5, 2.0, 5.0))
                 found.append(Fault(at=round(back, 3), do="start", who=who))
-                if back_end == "buddy":
-                    at = back + PROTECTED_SECONDS
+            if back_end == "buddy":
+                at = back + PROTECTED_SECONDS
         return tuple(sorted(found, key=lambda fault: fault.at))
 
     def kinds(self, back_end: str, majority: bool) -> list[FaultKind]:
         if back_end == "replicated":
             return ["crash", "crash", "leave", "cut", "cut", "pause"]
-        if majority and self.random.random() < 0.5:
-            return ["cut", "pause", "leave"]
-        return ["crash", "crash", "leave"]
+        if majority:
+            return ["crash", "cut", "cut", "pause", "leave"]
+        return ["crash", "crash", "leave", "cut"] if self.random.random() < 0.3 else ["crash", "leave"]
 
 
 PROTECTED_SECONDS: Final = 3.0
-"""After a crash, and a start, all buddies are there again: so much may be lost as there are buddies."""
+"""After a fault all are in one view and all buddies are there again, so that the next may cost one member."""
 
 
 def _nested(one: str, other: str) -> bool:

@@ -19,10 +19,12 @@ View = tuple[int, tuple[bytes, ...]]
 
 
 class Place(NamedTuple):
-    """Where a member was at a moment. ``waiting``: for the other side's tree, after a merge."""
+    """Where a member was at a moment. ``waiting``: for the other side's tree, after a merge. ``apart``: it is on
+    the smaller side of a split, or the others went on without it."""
 
     view: View | None
     waiting: bool = False
+    apart: bool = False
 
 
 @dataclass(eq=False)

@@ -96,7 +96,12 @@ def _history(stage: Stage) -> list[Operation]:
         went = stage.places.went_on(stage.last)
     addresses = {name: j.address for name, j in stage.places.journeys.items()}
     return operations(
-        stage.history.entries, stage.schedule.back_end, stage.lost, went, addresses
+        stage.history.entries,
+        stage.schedule.back_end,
+        stage.lost,
+        went,
+        addresses,
+        stage.split_at,
     )
 
 

@@ -9,11 +9,15 @@ design/linearizability.md says why; here is each rule once.
                 read is not judged; nor is a read at a member that the others went on without
     replicated, a read at a member that was lost in that view is not judged if it may have seen a change
     buddy       that nobody was ever told of
+    buddy       nor is a read at a member on the smaller side of a split, or that others went on without
+    buddy       once two groups go on side by side (no ``partition=majority``, or a member that found nobody when
+                it started) a merge chooses node by node: judged is what was before
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from jgroups_py.explore.caches.callers import Entry
@@ -31,9 +35,12 @@ def operations(
     lost: dict[str, float],
     went: Went | None,
     addresses: dict[str, bytes],
+    split_at: float | None,
 ) -> list[Operation]:
     """The history to be checked. ``lost``: incarnations that were killed or expelled, and when; ``went``: of
-    ``replicated``; ``addresses``: of incarnations."""
+    ``replicated``; ``addresses``: of incarnations; ``split_at``: of ``buddy``."""
+    if split_at is not None:
+        entries = _until(entries, split_at)
     changes, reads = [], []
     for entry in entries:
         if entry.reads_only or _MODEL.only_reads(entry.what):
@@ -51,6 +58,8 @@ def operations(
             if left is not None and entry.at_return.view == left[0]:
                 if entry.returned >= left[1] or _may_have_seen(entry, unsure):
                     continue
+        elif entry.at_return.apart or entry.at_call.apart:
+            continue
         elif entry.member in lost and _may_have_seen(entry, unsure):
             continue
         copy = entry.member if back_end == "replicated" else ""
@@ -60,6 +69,15 @@ def operations(
             )
         )
     return made
+
+
+def _until(entries: Sequence[Entry], end: float) -> list[Entry]:
+    """As one saw it then."""
+    return [
+        e if e.returned <= end else replace(e, returned=NEVER, result=UNKNOWN)
+        for e in entries
+        if e.call <= end
+    ]
 
 
 def _change(entry: Entry, went: Went | None) -> Operation:

@@ -29,6 +29,7 @@ from jgroups_py.cache import (
     TreeCache,
     open_tree_cache,
 )
+from jgroups_py.cache.buddy_replication import BuddyReplication
 from jgroups_py.cache.full_replication import FullReplication
 from jgroups_py.cache.node import Node
 from jgroups_py.drill.faulty_network import FaultyDriver, FaultyNetwork, MemberNetwork
@@ -149,6 +150,8 @@ class Stage:
         """Incarnations that were killed or expelled, and when."""
         self.last: list[str] = []
         """Incarnations that are there at the end."""
+        self.split_at: float | None = None
+        """When two groups of owners and buddies went on side by side for the first time."""
         self.problem = ""
         """Of the stage: who never came, or never ended."""
         self._stack = folder / "stack.xml"
@@ -203,14 +206,17 @@ class Stage:
 
     async def _all_done(self) -> None:
         last = max((fault.at + fault.seconds for fault in self.schedule.faults), default=0.0)
-        await trio.sleep_until(self._zero + last)
+        await trio.sleep_until(self._zero + last + LOOK_SECONDS)
         self._ending = True
         self._cuts.clear()
         self._network.healed()
         for member in list(self._members.values()):
             self._resume(member)
-        if not self._here():
-            await self._start(self._names[0])
+        if not await self._until(lambda: bool(self._here()), START_SECONDS):
+            await self._restart(self._names[0])
+        if self.schedule.majority:  # who is left of two waits for the other one, for good
+            for name in self.schedule.members:
+                await self._restart(name)
         if not await self._until(self._callers_done, END_SECONDS):
             self.problem = f"not every call had ended {END_SECONDS:g} s after the faults"
         elif not await self._until(self._at_rest, END_SECONDS):
@@ -277,8 +283,39 @@ class Stage:
     # --- members
 
     def _place(self, origin: str) -> Place:
+        if self.schedule.back_end == "buddy":
+            return Place(None, apart=self._is_apart(origin))
         journey = self.places.journeys.get(origin)
         return Place(None) if journey is None else journey.place
+
+    def _is_apart(self, origin: str) -> bool:
+        """Of owners and buddies: is it the smaller side of a split, or did others go on without it?"""
+        found = [m for m in self._members.values() if m.cache is not None and not m.gone]
+        me = next((m for m in found if m.origin == origin), None)
+        if me is None or me.cache is None:
+            return False
+        manager = me.cache.buddies
+        if manager.machine.minority:
+            return True
+        return any(
+            manager.machine.me not in other.cache.buddies.members
+            and not other.cache.buddies.machine.minority
+            for other in found
+            if other is not me and other.cache is not None
+        )
+
+    def _look_for_split(self) -> None:
+        """Two groups that both go on: what each writes, the merge may drop (``discarded``)."""
+        if self.split_at is not None:
+            return
+        views = [
+            m.cache.buddies.members
+            for m in self._members.values()
+            if m.cache is not None and not m.gone and not m.cache.buddies.machine.minority
+        ]
+        if any(not set(a) & set(b) for a in views for b in views):
+            self.split_at = self.history.now()
+            self._say("two groups go on, each by itself")
 
     async def _start(self, name: str) -> Member:
         former = self._members.get(name)
@@ -337,6 +374,9 @@ class Stage:
     def _watch(self, member: Member, cache: TreeCache) -> None:
         """Follows the views of a member to whom everything is replicated."""
         replication = cache._replication
+        if isinstance(replication, BuddyReplication):
+            replication.manager.on_view = lambda _view: self._look_for_split()
+            self._look_for_split()
         if not isinstance(replication, FullReplication):
             return
         order, places = replication._order, self.places
