@@ -23,6 +23,9 @@ from jgroups_py.sessions.session import RESERVED
 
 RETRIES: Final = 5
 """Times that a batch is tried when others were first."""
+RETRIED: Final = ("rmw", "pair", "update", "move", "change", "add", "cas")
+NUMBER: Final = "n"
+"""The attribute that is incremented."""
 TICK: Final = 1e-9
 """Between two events of one instant: their order is known. Seconds."""
 
@@ -56,11 +59,13 @@ class History:
     definite: dict[str, int] = field(default_factory=dict)
     errors: list[str] = field(default_factory=list)
     """What callers must never see."""
-    _events: int = 0
+    events: int = 0
+    """Calls and returns so far."""
 
     def now(self) -> float:
-        self._events += 1
-        return trio.current_time() + self._events * TICK
+        """Later than all that was noted before."""
+        self.events += 1
+        return trio.current_time() + self.events * TICK
 
     async def one(
         self,
@@ -109,7 +114,7 @@ class NodeCaller:
     async def do(self, step: Do, number: int) -> None:
         """One step of a schedule; its value is made of ``number``."""
         value = f"{self.name}.{number}"
-        if step.do in ("rmw", "pair", "update", "move"):
+        if step.do in RETRIED:
             for _ in range(RETRIES):
                 try:
                     await self._one(step, value)
@@ -151,7 +156,30 @@ class NodeCaller:
                     batch.put(p, key, value)
                 entry.what = Call("batch", seen=tuple(seen), changes=changes)
 
+        async def change(entry: Entry) -> bool:
+            def function(old: Any) -> str:
+                entry.what = Call("cas", at, values, expected=old)
+                return value
+
+            await cache.update(path, key, function)
+            return True
+
+        async def cas(entry: Entry) -> bool:
+            done = await cache.compare_and_set(path, key, entry.what.expected, value)
+            entry.reads_only = not done
+            return done
+
         match step.do:
+            case "change":
+                await self._call(Call("put", at, values), change)
+            case "add":
+                what = Call("add", at, ((NUMBER, 1),))
+                await self._call(what, lambda _: cache.increment(path, NUMBER))
+            case "cas":
+                seen = await self._read(Call("node", at), node)
+                if seen is not None and seen.at_return is not None:
+                    expected = dict(seen.result or ()).get(key)
+                    await self._call(Call("cas", at, values, expected=expected), cas)
             case "node":
                 await self._read(Call("node", at), node)
             case "exists":
@@ -177,14 +205,13 @@ class NodeCaller:
             case _:
                 raise AssertionError(step.do)
 
-    async def _read(self, what: Call, action: Callable[[Entry], Awaitable[Any]]) -> None:
+    async def _read(self, what: Call, action: Callable[[Entry], Awaitable[Any]]) -> Entry | None:
         entry = await self._call(what, action)
         if entry is not None:
             entry.reads_only = True
+        return entry
 
-    async def _call(
-        self, what: Call, action: Callable[[Entry], Awaitable[Any]]
-    ) -> Entry | None:
+    async def _call(self, what: Call, action: Callable[[Entry], Awaitable[Any]]) -> Entry | None:
         return await self.history.one(self.name, self.member, what, action)
 
 

@@ -31,13 +31,14 @@ from jgroups_py.explore.schedule import Link
 
 NAMES: Final = "ABCDEFGH"
 PATHS: Final = ("/a", "/a/x", "/b", "/b/y", "/c")
+ANYTHING: Final = Wanted()
 OPERATIONS: Final = 70
 """Of one history, about."""
 CALM: Final = 0.35
 """The part of the seeds without faults."""
 
 
-def draw_caches(seed: int, profile: str, wanted: Wanted = Wanted()) -> CacheSchedule:
+def draw_caches(seed: int, profile: str, wanted: Wanted = ANYTHING) -> CacheSchedule:
     """Raises ``ConfigError`` for an unknown profile, or what a group of caches cannot be."""
     drawing = _PROFILES.get(profile)
     if drawing is None:
@@ -122,7 +123,7 @@ class _Draw:
 
     def mix(self, back_end: str, sessions: bool) -> dict[Doing, int]:
         if sessions:
-            return {"load": 4, "save": 8, "logout": 1 if self.random.random() < 0.3 else 0}
+            return {"load": 4, "save": 8, "logout": self.random.choice((0, 1, 3))}
         mix: dict[Doing, int] = {
             "node": 5,
             "exists": 1,
@@ -136,6 +137,9 @@ class _Draw:
             "move": 1,
             "rmw": 8,
             "pair": 3,
+            "change": 2,
+            "add": 2,
+            "cas": 2,
         }
         bent = {do: weight * self.random.choice((0, 1, 1, 2)) for do, weight in mix.items()}
         return bent if any(bent.values()) else mix
@@ -172,7 +176,9 @@ class _Draw:
     ) -> tuple[Fault, ...]:
         chance = self.random
         if back_end == "local":
-            if store != "through":  # what is only in memory is gone with the process, and that is said
+            if (
+                store != "through"
+            ):  # what is only in memory is gone with the process, and that is said
                 return ()
             return tuple(
                 Fault(at=round(chance.uniform(0, 2), 3), do="crash", who=members[:1])
@@ -205,7 +211,9 @@ class _Draw:
             return ["crash", "crash", "leave", "cut", "cut", "pause"]
         if majority:
             return ["crash", "cut", "cut", "pause", "leave"]
-        return ["crash", "crash", "leave", "cut"] if self.random.random() < 0.3 else ["crash", "leave"]
+        return (
+            ["crash", "crash", "leave", "cut"] if self.random.random() < 0.3 else ["crash", "leave"]
+        )
 
 
 PROTECTED_SECONDS: Final = 3.0

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import NamedTuple
 
 import trio
@@ -91,7 +92,7 @@ class Places:
         lines = [self.journeys[name].line for name in last]
         line = max(lines, key=len)
         left: dict[bytes, tuple[View, float]] = {}
-        for before, after in zip(line, line[1:], strict=False):
+        for before, after in pairwise(line):
             for member in before[1]:
                 if member not in after[1]:
                     left[member] = before, self.installed[after]

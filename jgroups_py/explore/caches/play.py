@@ -60,7 +60,7 @@ def play_history(schedule: CacheSchedule) -> tuple[Outcome, list[Operation]]:
             sent=len(calls),
             delivered=done,
             faults=stage.faults,
-            events=stage.packets,
+            events=stage.history.events,
             virtual_s=clock.current_time(),
         ),
         history,

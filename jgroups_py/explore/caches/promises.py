@@ -58,15 +58,15 @@ def operations(
             if left is not None and entry.at_return.view == left[0]:
                 if entry.returned >= left[1] or _may_have_seen(entry, unsure):
                     continue
-        elif entry.at_return.apart or entry.at_call.apart:
-            continue
-        elif entry.member in lost and _may_have_seen(entry, unsure):
+        elif (
+            entry.at_return.apart
+            or entry.at_call.apart
+            or (entry.member in lost and _may_have_seen(entry, unsure))
+        ):
             continue
         copy = entry.member if back_end == "replicated" else ""
         made.append(
-            Operation(
-                entry.caller, entry.what, entry.call, entry.returned, entry.result, copy
-            )
+            Operation(entry.caller, entry.what, entry.call, entry.returned, entry.result, copy)
         )
     return made
 

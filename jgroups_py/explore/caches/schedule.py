@@ -23,6 +23,9 @@ Doing = Literal[
     "move",
     "rmw",
     "pair",
+    "change",
+    "add",
+    "cas",
     "load",
     "save",
     "logout",
@@ -39,7 +42,8 @@ FAULTS_MAX = 200
 
 class Do(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One call, ``wait`` after the one before. ``rmw``: a batch that reads ``path`` and writes it; ``pair``:
-    one that reads and writes ``path`` and ``other``. ``load``, ``save``, ``logout``: of session ``path``."""
+    one that reads and writes ``path`` and ``other``; ``change``, ``add``, ``cas``: the cache's update, increment,
+    compare_and_set (of what a read before it has seen). ``load``, ``save``, ``logout``: of session ``path``."""
 
     do: Doing
     path: str

@@ -10,7 +10,6 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -144,7 +143,6 @@ class Stage:
         self.history = History(self._place)
         self.places = Places()
         self.story: list[str] = []
-        self.packets = 0
         self.faults = 0
         self.lost: dict[str, float] = {}
         """Incarnations that were killed or expelled, and when."""
@@ -380,9 +378,7 @@ class Stage:
         if not isinstance(replication, FullReplication):
             return
         order, places = replication._order, self.places
-        member.journey = journey = places.join(
-            member.origin, order.me, order.view, order.members
-        )
+        member.journey = journey = places.join(member.origin, order.me, order.view, order.members)
         install, begin = order.install, order.begin
 
         def installs(view: int, members: Sequence[bytes], *, ready: bool) -> None:
@@ -454,9 +450,7 @@ class Stage:
         if not self.schedule.sessions:
             return NodeCaller(self.history, name, member.origin, member.cache)
         store = SessionStore(SessionSettings(secure=False), clock=trio.current_time)
-        return SessionCaller(
-            self.history, name, member.origin, member.cache, store, self._visitors
-        )
+        return SessionCaller(self.history, name, member.origin, member.cache, store, self._visitors)
 
     async def _create_sessions(self) -> None:
         here = self._here()
@@ -474,8 +468,7 @@ class Stage:
             while self._next[index] < len(plan.steps):
                 number = self._next[index]
                 await trio.sleep(plan.steps[number].wait)
-                while member.paused:
-                    await trio.sleep(LOOK_SECONDS)
+                await self._until(lambda: not member.paused, END_SECONDS)
                 if member.closing.is_set() or member.gone:
                     break
                 self._next[index] += 1
