@@ -104,6 +104,7 @@ def _plainer(schedule: Schedule) -> Iterator[dict[str, Any]]:
     yield {"inside": Link()}
     yield {"between": Link(latency=0.03)}
     yield {"with_state": False}
+    yield {"shared": 0}
     yield {"reopen": 0.0}
     yield {"healing": Healing(within=schedule.healing.within)}
     last = max((step.at for step in schedule.steps), default=0.0)

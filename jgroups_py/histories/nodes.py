@@ -92,30 +92,41 @@ class Nodes(Model[Tree]):
         return what.do in READS or (what.do == "batch" and not what.changes)
 
     def facts(self, state: Tree) -> frozenset[Hashable]:
-        return frozenset((path, *item) for path, attributes in state for item in attributes)
+        return frozenset(f for path, attributes in state for f in _facts(path, attributes))
 
     def wants(self, what: Call, result: Any) -> Sequence[Hashable]:
-        if what.do == "node" and isinstance(result, tuple):
-            return [(what.path, *item) for item in result]
+        if what.do == "node" and isinstance(result, tuple) and all(map(_is_item, result)):
+            return _facts(what.path, result)
         if what.do == "batch":
-            return [(path, *item) for path, node in what.seen for item in node or ()]
-        if what.do == "cas" and result is True and what.expected is not None:
-            return [(what.path, what.values[0][0], what.expected)]
+            return [fact for path, node in what.seen for fact in _facts(path, node or ())]
+        if what.do == "cas" and result is True:
+            return _facts(what.path, ((what.values[0][0], what.expected),))
         return ()
 
     def gives(self, what: Call) -> Sequence[Hashable] | None:
-        if what.do in ("move", "add"):
+        if what.do == "move":
             return None
         if what.do == "batch":
             given = [self.gives(change) for change in what.changes]
-            if None in given:
-                return None
-            return [fact for facts in given for fact in facts or ()]
-        return [(what.path, *item) for item in what.values]
+            return None if None in given else [f for facts in given for f in facts or ()]
+        return _facts(what.path, what.values)
 
     def text(self, what: Call, result: Any) -> str:
         said = _said(what)
         return said if what.do in ("put", "batch") else f"{said} -> {_shown(result)}"
+
+
+def _is_item(item: object) -> bool:
+    return isinstance(item, tuple) and len(item) == 2
+
+
+def _facts(path: Path, attributes: Attributes) -> list[Hashable]:
+    """Of values that are no numbers: a number may come of adding."""
+    return [
+        (path, key, value)
+        for key, value in attributes
+        if value is not None and not isinstance(value, int | float)
+    ]
 
 
 def attributes_of(node: dict[str, Any]) -> Attributes:
@@ -214,6 +225,6 @@ def _path(path: Path) -> str:
 
 def _shown(value: Any) -> str:
     """Attributes as {a=1}, anything else as it is."""
-    if isinstance(value, tuple) and all(isinstance(v, tuple) and len(v) == 2 for v in value):
+    if isinstance(value, tuple) and all(map(_is_item, value)):
         return "{" + " ".join(f"{key}={data}" for key, data in value) + "}"
     return str(value)

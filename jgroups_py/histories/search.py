@@ -52,24 +52,22 @@ class _Search:
         self.before = [self._before(op) for op in self.ops]
         self.wanted = sum(1 << i for i, op in enumerate(self.ops) if op.known)
         self.tried: set[tuple[int, Any]] = set()
+        self.wants = [model.wants(op.what, op.result) if op.known else () for op in self.ops]
+        given = [model.gives(op.what) for op in self.ops]
+        self.gives = [() if g is None else g for g in given]
+        self.anything = sum(1 << i for i, g in enumerate(given) if g is None)
         self.wanted_facts = self._wanted_facts()
 
     def _wanted_facts(self) -> list[tuple[Hashable, int, int]]:
         """Each fact with those that want it and those that may give it."""
         wanting: dict[Hashable, int] = {}
         giving: dict[Hashable, int] = {}
-        anything = 0
-        for i, op in enumerate(self.ops):
-            if op.known:
-                for fact in self.model.wants(op.what, op.result):
-                    wanting[fact] = wanting.get(fact, 0) | 1 << i
-            given = self.model.gives(op.what)
-            if given is None:
-                anything |= 1 << i
-                continue
-            for fact in given:
+        for i in range(len(self.ops)):
+            for fact in self.wants[i]:
+                wanting[fact] = wanting.get(fact, 0) | 1 << i
+            for fact in self.gives[i]:
                 giving[fact] = giving.get(fact, 0) | 1 << i
-        return [(f, mask, giving.get(f, 0) | anything) for f, mask in wanting.items()]
+        return [(f, mask, giving.get(f, 0) | self.anything) for f, mask in wanting.items()]
 
     def _hopeless(self, done: int, state: Any) -> bool:
         """Somebody who is left wants what is gone for good."""
@@ -160,10 +158,19 @@ class _Search:
         return done, state
 
     def _next(self, done: int, state: Any) -> Iterator[tuple[int, Any]]:
-        for i in self._may_be_next(done):
+        """Whoever writes what somebody waits for now is tried before the others."""
+        choices = self._may_be_next(done)
+        if len(choices) > 1 and self.wanted_facts:
+            choices = self._by_need(choices, state)
+        for i in choices:
             op = self.ops[i]
             self.steps += 1
             allowed, after = self.model.step(state, op.what, op.result)
             # What changes nothing was taken before; what is not known and changes nothing is of no use.
             if allowed and after != state:
                 yield i, after
+
+    def _by_need(self, choices: Sequence[int], state: Any) -> list[int]:
+        so = self.model.facts(state)
+        missing = {f for i in choices for f in self.wants[i] if f not in so}
+        return sorted(choices, key=lambda i: missing.isdisjoint(self.gives[i]))

@@ -8,12 +8,10 @@ everybody has in the end is the one whose promises were kept; what was done on o
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import NamedTuple
-
-import trio
 
 View = tuple[int, tuple[bytes, ...]]
 """Number and members. Two sides may have the same number, not the same members."""
@@ -45,18 +43,29 @@ class Journey:
 
 @dataclass(eq=False)
 class Places:
-    """``installed``: each view, and when who had it first."""
+    """``now``: the time. ``installed``: each view, and when who had it first."""
 
+    now: Callable[[], float]
     journeys: dict[str, Journey] = field(default_factory=dict)
     installed: dict[View, float] = field(default_factory=dict)
 
-    def join(self, name: str, address: bytes, number: int, members: Sequence[bytes]) -> Journey:
-        """A member has begun, with the state of the view it is in."""
+    def join(
+        self,
+        name: str,
+        address: bytes,
+        number: int,
+        members: Sequence[bytes],
+        *,
+        ready: bool = True,
+    ) -> Journey:
+        """A member has begun, with the state of the view it is in; not ``ready``: that is to come."""
         view = (number, tuple(members))
-        journey = Journey(address)
-        journey.line = (*self._line_to(view), view)
-        self.journeys[name] = journey
-        self._note(view)
+        journey = self.journeys[name] = Journey(address)
+        if ready:
+            journey.line = (*self._line_to(view), view)
+            self._note(view)
+        else:
+            journey.pending, journey.waiting = view, True
         return journey
 
     def install(
@@ -85,7 +94,7 @@ class Places:
         return ()
 
     def _note(self, view: View) -> None:
-        self.installed.setdefault(view, trio.current_time())
+        self.installed.setdefault(view, self.now())
 
     def went_on(self, last: Sequence[str]) -> Went:
         """Seen from the end: ``last`` are the members that are there then, in one view."""

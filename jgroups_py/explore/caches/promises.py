@@ -5,8 +5,9 @@ design/linearizability.md says why; here is each rule once.
     all         an operation with a result is exact: it has its place between its call and its return
     replicated  what waited for nobody (a read, an update or move that found nothing) was read from the
                 member's own copy: exact for that copy (``Operation.copy``)
-    replicated  what was done on a line of views that did not go on may be gone: a change may have happened, a
-                read is not judged; nor is a read at a member that the others went on without
+    replicated  what was begun and done on a line of views that did not go on is gone with it. What was begun before
+                or not acknowledged may have happened. A read there is not judged, nor one at a member that the
+                others went on without
     replicated, a read at a member that was lost in that view is not judged if it may have seen a change
     buddy       that nobody was ever told of
     buddy       nor is a read at a member on the smaller side of a split, or that others went on without
@@ -48,7 +49,7 @@ def operations(
                 reads.append(entry)
         else:
             changes.append(entry)
-    made = [_change(entry, went) for entry in changes]
+    made = [_change(entry, went) for entry in changes if not _is_gone(entry, went)]
     unsure = [op for op in made if not op.known]
     for entry in reads:
         if went is not None:
@@ -78,6 +79,14 @@ def _until(entries: Sequence[Entry], end: float) -> list[Entry]:
         for e in entries
         if e.call <= end
     ]
+
+
+def _is_gone(entry: Entry, went: Went | None) -> bool:
+    """Called and acknowledged on a line that has ended: no merge brings it back."""
+    if went is None or entry.returned == NEVER:
+        return False
+    began = entry.at_call
+    return not began.waiting and began.view not in went.line and not went.has(entry.at_return)
 
 
 def _change(entry: Entry, went: Went | None) -> Operation:

@@ -141,7 +141,7 @@ class Stage:
     def __init__(self, schedule: CacheSchedule, folder: Path) -> None:
         self.schedule = schedule
         self.history = History(self._place)
-        self.places = Places()
+        self.places = Places(trio.current_time)
         self.story: list[str] = []
         self.faults = 0
         self.lost: dict[str, float] = {}
