@@ -230,11 +230,12 @@ class _Peer:
     def _view(self, view: View) -> None:
         order, me = self.order, self.order.me
         members = [bytes(member) for member in view]
-        ready, providers = True, [m for m in members if m != me]
+        ready, anew, providers = True, False, [m for m in members if m != me]
         if isinstance(view, MergeView) and view.subgroups:
             winner = max(view.subgroups, key=len)
             there = [bytes(m) for m in winner.members if m in view.members]
             ready, providers = me in map(bytes, winner.members), there
+            anew = view.members[0] not in winner.members
         elif self.journey is None or not order.ready:
             ready = not providers
         if self.journey is None:
@@ -243,7 +244,7 @@ class _Peer:
             self._places.install(self.journey, view.id, members, ready=ready)
         self._held.clear()
         self._providers = [] if ready else providers
-        order.install(view.id, members, ready=ready)
+        order.install(view.id, members, ready=ready, anew=anew)
         self._after()
         if not ready:
             self._ask(view.id, 0)

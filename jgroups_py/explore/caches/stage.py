@@ -381,9 +381,11 @@ class Stage:
         member.journey = journey = places.join(member.origin, order.me, order.view, order.members)
         install, begin = order.install, order.begin
 
-        def installs(view: int, members: Sequence[bytes], *, ready: bool) -> None:
+        def installs(
+            view: int, members: Sequence[bytes], *, ready: bool, anew: bool = False
+        ) -> None:
             places.install(journey, view, members, ready=ready)
-            install(view, members, ready=ready)
+            install(view, members, ready=ready, anew=anew)
 
         def begins(applied: Any) -> None:
             places.begin(journey)
