@@ -161,7 +161,7 @@ class Stage:
         self._stores: dict[str, MemoryStore] = {}
         self._cuts: list[frozenset[str]] = []
         self._zero = 0.0
-        self._ending = False
+        self._begun = self._ending = False
         self._nursery: trio.Nursery
         self._network: FaultyNetwork
 
@@ -191,6 +191,7 @@ class Stage:
         if self.schedule.sessions:
             await self._create_sessions()
         self._zero = trio.current_time()
+        self._begun = True
         for name in self._names:
             self._start_callers(self._members[name])
         return True
@@ -304,7 +305,7 @@ class Stage:
 
     def _look_for_split(self) -> None:
         """Two groups that both go on: what each writes, the merge may drop (``discarded``)."""
-        if self.split_at is not None:
+        if self.split_at is not None or not self._begun:
             return
         views = [
             m.cache.buddies.members
