@@ -48,6 +48,10 @@ class Entry:
     """Why nobody knows whether it happened."""
 
 
+Action = Callable[[Entry], Awaitable[Any]]
+"""What is called, and answers the result."""
+
+
 @dataclass(eq=False)
 class History:
     """All calls, in the order in which they were called. ``definite``: calls that certainly did not
@@ -72,7 +76,7 @@ class History:
         caller: str,
         member: str,
         what: Call,
-        action: Callable[[Entry], Awaitable[Any]],
+        action: Action,
     ) -> Entry | None:
         """Calls ``action``, which answers the result. None: it certainly did not happen."""
         entry = Entry(caller, member, what, self.now(), self.note(member))
@@ -126,70 +130,22 @@ class NodeCaller:
 
     async def _one(self, step: Do, value: str) -> None:
         cache, path, key = self.cache, step.path, step.key
-        at = _path(path)
-        values = ((key, value),)
+        at, values = _path(path), ((key, value),)
 
-        async def node(_: Entry) -> Any:
-            return _attributes(await cache.get_node(path))
-
-        async def update(entry: Entry) -> bool:
-            there = await cache.update_node(path, {key: value})
-            entry.reads_only = not there
-            return there
-
-        async def move(entry: Entry) -> int:
-            moved = await cache.move(path, step.other)
-            entry.reads_only = not moved
-            return moved
-
-        async def put(_: Entry) -> None:
-            await cache.put(path, key, value)
-
-        async def batch(entry: Entry) -> None:
-            paths = (path, step.other) if step.do == "pair" else (path,)
-            changes = tuple(Call("put", _path(p), values) for p in paths)
-            async with cache.batch() as batch:
-                seen = []
-                for p in paths:
-                    seen.append((_path(p), _attributes(await batch.get_node(p))))
-                for p in paths:
-                    batch.put(p, key, value)
-                entry.what = Call("batch", seen=tuple(seen), changes=changes)
-
-        async def change(entry: Entry) -> bool:
-            def function(old: Any) -> str:
-                entry.what = Call("cas", at, values, expected=old)
-                return value
-
-            await cache.update(path, key, function)
-            return True
-
-        async def cas(entry: Entry) -> bool:
-            done = await cache.compare_and_set(path, key, entry.what.expected, value)
-            entry.reads_only = not done
-            return done
+        def calls(action: Callable[[Do, str, Entry], Awaitable[Any]]) -> Action:
+            return lambda entry: action(step, value, entry)
 
         match step.do:
-            case "change":
-                await self._call(Call("put", at, values), change)
-            case "add":
-                what = Call("add", at, ((NUMBER, 1),))
-                await self._call(what, lambda _: cache.increment(path, NUMBER))
-            case "cas":
-                seen = await self._read(Call("node", at), node)
-                if seen is not None and seen.at_return is not None:
-                    expected = dict(seen.result or ()).get(key)
-                    await self._call(Call("cas", at, values, expected=expected), cas)
             case "node":
-                await self._read(Call("node", at), node)
+                await self._read(Call("node", at), calls(self._node))
             case "exists":
                 await self._read(Call("exists", at), lambda _: cache.exists(path))
             case "children":
                 await self._read(Call("children", at), lambda _: cache.children(path))
             case "put":
-                await self._call(Call("put", at, values), put)
+                await self._call(Call("put", at, values), lambda _: cache.put(path, key, value))
             case "update":
-                await self._call(Call("update", at, values), update)
+                await self._call(Call("update", at, values), calls(self._update))
             case "remove":
                 await self._call(Call("remove", at, key=key), lambda _: cache.remove(path, key))
             case "remove_node":
@@ -197,21 +153,66 @@ class NodeCaller:
             case "remove_tree":
                 await self._call(Call("remove_tree", at), lambda _: cache.remove_tree(path))
             case "move":
-                await self._call(Call("move", at, to=_path(step.other)), move)
+                await self._call(Call("move", at, to=_path(step.other)), calls(self._move))
             case "rmw" | "pair":
-                paths = (at, _path(step.other)) if step.do == "pair" else (at,)
-                changes = tuple(Call("put", p, values) for p in paths)
-                await self._call(Call("batch", changes=changes), batch)
+                changes = tuple(Call("put", _path(p), values) for p in _paths(step))
+                await self._call(Call("batch", changes=changes), calls(self._batch))
+            case "change":
+                await self._call(Call("put", at, values), calls(self._change))
+            case "add":
+                what = Call("add", at, ((NUMBER, 1),))
+                await self._call(what, lambda _: cache.increment(path, NUMBER))
+            case "cas":
+                seen = await self._read(Call("node", at), calls(self._node))
+                if seen is not None and seen.at_return is not None:
+                    expected = dict(seen.result or ()).get(key)
+                    what = Call("cas", at, values, expected=expected)
+                    await self._call(what, calls(self._compare_and_set))
             case _:
                 raise AssertionError(step.do)
 
-    async def _read(self, what: Call, action: Callable[[Entry], Awaitable[Any]]) -> Entry | None:
+    async def _node(self, step: Do, _value: str, _entry: Entry) -> Any:
+        return _attributes(await self.cache.get_node(step.path))
+
+    async def _update(self, step: Do, value: str, entry: Entry) -> bool:
+        there = await self.cache.update_node(step.path, {step.key: value})
+        entry.reads_only = not there
+        return there
+
+    async def _move(self, step: Do, _value: str, entry: Entry) -> int:
+        moved = await self.cache.move(step.path, step.other)
+        entry.reads_only = not moved
+        return moved
+
+    async def _batch(self, step: Do, value: str, entry: Entry) -> None:
+        seen = []
+        async with self.cache.batch() as batch:
+            for path in _paths(step):
+                seen.append((_path(path), _attributes(await batch.get_node(path))))
+            for path in _paths(step):
+                batch.put(path, step.key, value)
+            entry.what = entry.what._replace(seen=tuple(seen))
+
+    async def _change(self, step: Do, value: str, entry: Entry) -> bool:
+        def function(old: Any) -> str:
+            entry.what = Call("cas", _path(step.path), ((step.key, value),), expected=old)
+            return value
+
+        await self.cache.update(step.path, step.key, function)
+        return True
+
+    async def _compare_and_set(self, step: Do, value: str, entry: Entry) -> bool:
+        done = await self.cache.compare_and_set(step.path, step.key, entry.what.expected, value)
+        entry.reads_only = not done
+        return done
+
+    async def _read(self, what: Call, action: Action) -> Entry | None:
         entry = await self._call(what, action)
         if entry is not None:
             entry.reads_only = True
         return entry
 
-    async def _call(self, what: Call, action: Callable[[Entry], Awaitable[Any]]) -> Entry | None:
+    async def _call(self, what: Call, action: Action) -> Entry | None:
         return await self.history.one(self.name, self.member, what, action)
 
 
@@ -294,6 +295,10 @@ class SessionCaller:
             await self.history.one(self.name, self.member, what, save)
         except BatchConflict:
             return
+
+
+def _paths(step: Do) -> tuple[str, ...]:
+    return (step.path, step.other) if step.do == "pair" else (step.path,)
 
 
 def _path(path: str) -> tuple[str, ...]:
