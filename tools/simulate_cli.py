@@ -113,9 +113,7 @@ def simulate(
     return 1 if summary["violations"] else 0
 
 
-def _explore(
-    job: Job, seeds: range, stop_after: float | None, first: bool
-) -> list[Result]:
+def _explore(job: Job, seeds: range, stop_after: float | None, first: bool) -> list[Result]:
     results = []
     console = Console(stderr=True)
     with _progress(console) as progress:
