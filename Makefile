@@ -20,7 +20,7 @@ export IP_MULTICAST_IF ?= 127.0.0.1
 .DELETE_ON_ERROR:
 .PHONY: help venv test test-slow test-java test-spark demo-spark check format drill drill-short drill-seeds requirements \
         bench bench-sim memory fuzz fuzz-short mutants mutants-short long-life \
-        simulate simulate-short buddy-explore buddy-explore-short clean
+        simulate simulate-short histories histories-short buddy-explore buddy-explore-short clean
 
 help:
 	@sed -n 's/^# //p' Makefile | head -4
@@ -33,6 +33,7 @@ help:
 	@echo "make long-life  a day of churn in virtual time: does anything grow?"
 	@echo "make mutants    planted faults: do our checks find them?"
 	@echo "make buddy-explore  100,000 random schedules of buddy replication's logic, 2,000 clusters (-short: few)"
+	@echo "make histories  10,000 histories of concurrent callers of caches, each linearizable? (-short: some)"
 	@echo "make simulate   10,000 random schedules of faults (make simulate-short: a minute of them)"
 
 venv: $(STAMP)
@@ -157,6 +158,16 @@ simulate-short: $(STAMP)
 	$(BIN)/python -m pytest -q -m "slow" -n 2 tests/explore/test_found.py
 	$(BIN)/jgroups-py simulate --profile all --seeds 1..10000 --for 60s \
 	  --json build/simulate/short.json
+
+# What every back end promises of them: design/linearizability.md.
+histories: $(STAMP)
+	$(BIN)/jgroups-py simulate --profile cache-local --seeds 1..2000 --json build/simulate/cache-local.json
+	$(BIN)/jgroups-py simulate --profile cache-replicated --seeds 1..3000 --json build/simulate/cache-replicated.json
+	$(BIN)/jgroups-py simulate --profile cache-buddy --seeds 1..3000 --json build/simulate/cache-buddy.json
+	$(BIN)/jgroups-py simulate --profile cache-sessions --seeds 1..2000 --json build/simulate/cache-sessions.json
+
+histories-short: $(STAMP)
+	$(BIN)/jgroups-py simulate --profile cache --seeds 1..10000 --for 30s --json build/simulate/cache.json
 
 buddy-explore: $(STAMP)
 	$(BIN)/jgroups-py buddy-explore --seeds 1..100000 --json build/buddy-explore/all.json

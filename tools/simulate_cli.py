@@ -14,10 +14,22 @@ from click.core import ParameterSource
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
+from jgroups_py.errors import ConfigError
 from jgroups_py.explore import schedule as schedules
-from jgroups_py.explore.draw import PROFILES, Wanted, draw
-from jgroups_py.explore.many import Job, Result, cores, result_of, run_seeds
-from jgroups_py.explore.play import play, try_stack
+from jgroups_py.explore.caches import schedule as cache_schedules
+from jgroups_py.explore.draw import Wanted
+from jgroups_py.explore.many import (
+    ALL_PROFILES,
+    AnySchedule,
+    Job,
+    Result,
+    cores,
+    draw_any,
+    play_any,
+    result_of,
+    run_seeds,
+)
+from jgroups_py.explore.play import try_stack
 from jgroups_py.tools.options import JsonCommand, Time, examples, json_option
 from jgroups_py.tools.outputs import write
 
@@ -55,16 +67,17 @@ class _Span(click.ParamType[tuple[int, int]]):
 @click.option("--members", type=_Span("N..M", 1000), help="Per site. Default: drawn from the seed.")
 @click.option(
     "--profile",
-    type=click.Choice(PROFILES),
+    type=click.Choice(ALL_PROFILES),
     default="all",
     show_default=True,
-    help="What is tried above all; ``all`` is a mix of its own.",
+    help="What is tried above all; ``all`` is a mix of protocols', ``cache`` of caches' histories.",
 )
 @json_option
 @click.option(
     "--replay", metavar="SEED|FILE", help="Play one seed, or a schedule that was written; tell it."
 )
 @click.option("--for", "stop_after", type=Time(), help="Begin no further seed after this time.")
+@click.option("--first", is_flag=True, help="Begin no further seed after the first violation.")
 def simulate(
     seeds: tuple[int, int] | None,
     sites: int | None,
@@ -73,6 +86,7 @@ def simulate(
     json_out: str | None,
     replay: str | None,
     stop_after: float | None,
+    first: bool,
 ) -> int:
     """Explore: topologies, traffic, settings and faults drawn from seeds, judged after every step.
 
@@ -84,13 +98,13 @@ def simulate(
     job = Job(profile, Wanted(sites, members))
     begun = time.monotonic()
     if replay is not None:
-        if seeds is not None or stop_after is not None:
-            raise click.UsageError("--replay goes without --seeds and --for")
+        if seeds is not None or stop_after is not None or first:
+            raise click.UsageError("--replay goes without --seeds, --for and --first")
         results = [_replay(job, replay)]
     else:
         low, high = seeds or (1, 100)
-        draw(low, profile, job.wanted)  # wrong with every seed: said once
-        results = _explore(job, range(low, high + 1), stop_after)
+        draw_any(low, profile, job.wanted)  # wrong with every seed: said once
+        results = _explore(job, range(low, high + 1), stop_after, first)
     summary = _summary(results, time.monotonic() - begun)
     if json_out != "-":
         _tell(summary)
@@ -99,7 +113,7 @@ def simulate(
     return 1 if summary["violations"] else 0
 
 
-def _explore(job: Job, seeds: range, stop_after: float | None) -> list[Result]:
+def _explore(job: Job, seeds: range, stop_after: float | None, first: bool) -> list[Result]:
     results = []
     console = Console(stderr=True)
     with _progress(console) as progress:
@@ -111,6 +125,8 @@ def _explore(job: Job, seeds: range, stop_after: float | None) -> list[Result]:
                 _complain(console, result)
             bad = sum(1 for r in results if r.violations)
             progress.update(task, advance=1, bad=bad)
+            if bad and first:
+                break
     return sorted(results, key=lambda result: result.seed)
 
 
@@ -138,19 +154,31 @@ def _complain(console: Console, result: Result) -> None:
 def _replay(job: Job, what: str) -> Result:
     """Plays one, and tells what happens in it."""
     if re.fullmatch(rf"[0-9]{{1,{DIGITS_MAX}}}", what):
-        schedule = draw(int(what), job.profile, job.wanted)
+        schedule = draw_any(int(what), job.profile, job.wanted)
         command = job.replay(int(what))
     else:
         _needs_no_drawing(job)
-        schedule = schedules.load(Path(what))
-        try_stack(schedule, what)
+        schedule = _load(what)
         command = f"jgroups-py simulate --replay {what}"
-    outcome = play(schedule)
+    outcome = play_any(schedule)
     for line in outcome.story:
         print(line, file=sys.stderr)
     for problem in outcome.problems:
         print(problem, file=sys.stderr)
     return result_of(outcome, command)
+
+
+def _load(file: str) -> AnySchedule:
+    """Of either kind. ConfigError, OSError."""
+    try:
+        text = Path(file).read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"not a schedule: {error}", file=file) from None
+    if cache_schedules.is_cache_schedule(text):
+        return cache_schedules.from_json(text, file)
+    schedule = schedules.from_json(text, file)
+    try_stack(schedule, file)
+    return schedule
 
 
 def _needs_no_drawing(job: Job) -> None:

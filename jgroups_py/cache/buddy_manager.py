@@ -39,6 +39,7 @@ from jgroups_py.callbacks import said
 from jgroups_py.channel import Channel
 from jgroups_py.errors import CacheRefused, ConfigError, JGroupsError, RemoteProtocolError
 from jgroups_py.message import Flag
+from jgroups_py.unwrap import reraise
 from jgroups_py.view import View
 
 _log = logging.getLogger("jgroups_py.cache")
@@ -241,13 +242,16 @@ class BuddyManager:
 
     async def run(self) -> None:
         """Until cancelled; raises what the channel raises."""
-        async with trio.open_nursery() as nursery:
-            self._nursery = nursery
-            nursery.start_soon(self._receive)
-            nursery.start_soon(self._tick)
-            nursery.start_soon(self._push)
-            while True:  # the stream holds views only: ``deliver`` took the rest
-                await self._channel.next_held(self)
+        try:
+            async with trio.open_nursery() as nursery:
+                self._nursery = nursery
+                nursery.start_soon(self._receive)
+                nursery.start_soon(self._tick)
+                nursery.start_soon(self._push)
+                while True:  # the stream holds views only: ``deliver`` took the rest
+                    await self._channel.next_held(self)
+        except BaseExceptionGroup as group:
+            reraise(group)
 
     async def _receive(self) -> None:
         self._receiving = True

@@ -49,6 +49,7 @@ from jgroups_py.errors import (
     StateTransferError,
 )
 from jgroups_py.message import Message
+from jgroups_py.unwrap import reraise
 from jgroups_py.view import MergeView, View
 
 _log = logging.getLogger("jgroups_py.cache")
@@ -216,17 +217,20 @@ class FullReplication(Replication):
     async def run(self, channel: Channel) -> None:
         """Reads and sends until cancelled; raises what the channel raises."""
         self.channel = channel
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._send, channel)
-            async for item in channel:
-                match item:
-                    case Message(sender, payload):
-                        self._receive(sender, payload)
-                    case View():
-                        await self._install(channel, item)
-                    case State(_, payload):
-                        self._begin(payload)
-                self._after()
+        try:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._send, channel)
+                async for item in channel:
+                    match item:
+                        case Message(sender, payload):
+                            self._receive(sender, payload)
+                        case View():
+                            await self._install(channel, item)
+                        case State(_, payload):
+                            self._begin(payload)
+                    self._after()
+        except BaseExceptionGroup as group:
+            reraise(group)
 
     def connect(self, me: Address) -> None:
         """Before ``run``: who this member is."""
@@ -316,12 +320,15 @@ class FullReplication(Replication):
         if isinstance(view, MergeView) and view.subgroups:
             winner = max(view.subgroups, key=len)
             self._counts["merged"] += 1
+            anew = view.members[0] not in winner.members
             if me not in winner.members:
-                self._order.install(view.id, members, ready=False)
+                self._order.install(view.id, members, ready=False, anew=anew)
                 await self._take_over(channel, [m for m in winner.members if m in view.members])
                 self.ready.set()
                 return
-        self._order.install(view.id, members, ready=True)
+            self._order.install(view.id, members, ready=True, anew=anew)
+        else:
+            self._order.install(view.id, members, ready=True)
         self.ready.set()
 
     async def _take_over(self, channel: Channel, providers: Sequence[Address]) -> None:

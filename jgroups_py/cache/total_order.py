@@ -75,6 +75,7 @@ class TotalOrder:
 
     def __post_init__(self) -> None:
         self._last = 0
+        self._since = 0  # orders of views before this one are void
         self._mine: dict[int, bytes] = {}
         self._to_be_applied: dict[Member, int] = {}
         self._reached: dict[Member, int] = {}  # member -> own proposals applied there
@@ -104,11 +105,16 @@ class TotalOrder:
         """Nobody waits for that proposal any more; it may still be applied."""
         self._mine.pop(number, None)
 
-    def install(self, view: int, members: Sequence[Member], *, ready: bool) -> None:
-        """A new view. ``ready``: this member's state stands (else ``begin`` comes)."""
+    def install(
+        self, view: int, members: Sequence[Member], *, ready: bool, anew: bool = False
+    ) -> None:
+        """A new view. ``ready``: this member's state stands (else ``begin`` comes). ``anew``: the coordinator comes from
+        a side whose order has ended with this merge: what it ordered before may still arrive, and is void."""
         new = [member for member in members if member not in self.members]
         self._forget({*self.members, *members})
         self.view, self.members = view, tuple(members)
+        if anew:
+            self._since = view
         self.ready = ready
         if ready:
             self._announce(new)
@@ -174,7 +180,7 @@ class TotalOrder:
             case Ordered(view, origin, number):
                 if view > self.view:  # its sender was faster to install it
                     self._early.append((sender, said))
-                elif self.ready and sender == self.coordinator:
+                elif self.ready and sender == self.coordinator and view >= self._since:
                     known = max(self.applied.get(origin, 0), self._to_be_applied.get(origin, 0))
                     if number > known:
                         self._to_be_applied[origin] = number

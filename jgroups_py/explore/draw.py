@@ -21,6 +21,7 @@ from jgroups_py.errors import ConfigError
 from jgroups_py.explore.draw_faults import FaultDraw
 from jgroups_py.explore.draw_stack import draw_relay_settings, draw_settings
 from jgroups_py.explore.schedule import MEMBERS_MAX, Healing, Link, Load, Rest, Schedule, Site, Step
+from jgroups_py.explore.shared import callers_drawn
 
 SITE_NAMES: Final = ("NYC", "SFO", "LON", "TYO", "SYD", "FRA", "GRU", "BOM", "JNB")
 SITES_DRAWN: Final = 3
@@ -272,6 +273,7 @@ def _single(d: _Draw, kind: str) -> Schedule:
         steps=d.steps(kind, sites, seconds),
         seconds=seconds,
         least_faults=LEAST_FAULTS,
+        shared=callers_drawn(d.seed, d.profile),
         healing=d.healing(90.0),
     )
 
@@ -297,6 +299,7 @@ def _relay(d: _Draw) -> Schedule:
         steps=d.steps("relay", sites, seconds),
         seconds=seconds,
         least_faults=LEAST_FAULTS,
+        shared=callers_drawn(d.seed, d.profile),
         healing=d.healing(120.0, one_way=False),
     )
 

@@ -19,7 +19,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from jgroups_py.explore.draw import Wanted, draw
+from jgroups_py.explore.caches.draw import ANYTHING, CACHE_PROFILES, draw_caches
+from jgroups_py.explore.caches.play import play_caches
+from jgroups_py.explore.caches.schedule import CacheSchedule
+from jgroups_py.explore.caches.shrink import shrink_caches
+from jgroups_py.explore.draw import PROFILES, Wanted, draw
 from jgroups_py.explore.play import Outcome, play
 from jgroups_py.explore.schedule import Schedule
 from jgroups_py.explore.shrink import RUNS_MAX, shrink
@@ -27,10 +31,15 @@ from jgroups_py.explore.shrink import RUNS_MAX, shrink
 FOLDER: Final = Path("build", "simulate")
 SHOWN_MAX: Final = 5
 """Violations reported of one run: one of each check."""
+ALL_PROFILES: Final = (*PROFILES, *CACHE_PROFILES)
 AHEAD: Final = 2
 """Seeds handed out per process before their results are asked for."""
 GARBAGE_MAX: Final = 50_000
 """Objects made before a process looks for garbage among them."""
+
+
+AnySchedule = Schedule | CacheSchedule
+"""Of protocols, or of caches."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,16 +97,33 @@ def result_of(outcome: Outcome, replay: str, shrunk: Path | None = None) -> Resu
 
 def run_seed(job: Job, seed: int) -> Result:
     """Draws, plays, and if need be shrinks one seed."""
-    schedule = draw(seed, job.profile, job.wanted)
-    outcome = play(schedule)
+    schedule = draw_any(seed, job.profile, job.wanted)
+    outcome = play_any(schedule)
     file = None
     if outcome.problems:
-        smaller = shrink(schedule, outcome, runs=job.shrink_runs) if job.shrink_runs else schedule
+        smaller = _smaller(schedule, outcome, job.shrink_runs) if job.shrink_runs else schedule
         file = write(smaller, job.folder)
     return result_of(outcome, job.replay(seed), file)
 
 
-def write(schedule: Schedule, folder: Path) -> Path:
+def draw_any(seed: int, profile: str, wanted: Wanted = ANYTHING) -> AnySchedule:
+    """The schedule of a seed. Raises ``ConfigError`` for an unknown profile."""
+    drawing = draw_caches if profile in CACHE_PROFILES else draw
+    return drawing(seed, profile, wanted)
+
+
+def play_any(schedule: AnySchedule) -> Outcome:
+    """One run of either kind."""
+    return play_caches(schedule) if isinstance(schedule, CacheSchedule) else play(schedule)
+
+
+def _smaller(schedule: AnySchedule, outcome: Outcome, runs: int) -> AnySchedule:
+    if isinstance(schedule, CacheSchedule):
+        return shrink_caches(schedule, outcome, runs=runs)
+    return shrink(schedule, outcome, runs=runs)
+
+
+def write(schedule: AnySchedule, folder: Path) -> Path:
     """Writes ``SEED.json``. Raises ``OSError``."""
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / f"{schedule.seed}.json"

@@ -105,6 +105,8 @@ class _Player:
             self._first_phase()
             if self.schedule.heals and not scene.checker.problems:
                 self.healer(scene).run()
+                if scene.shared is not None and not scene.checker.problems:
+                    scene.checker.problems += scene.shared.judge()
         except Exception as error:  # a bug in the stack, whatever it is: that is what is looked for
             scene.checker.problems.append(problem_of(error, world.now))
         finally:

@@ -11,6 +11,7 @@ from typing import Any, Final
 from jgroups_py.events import Expel, Failed, StateFailed, StateReceived
 from jgroups_py.explore.roles import Cast
 from jgroups_py.explore.schedule import Link, Load, Schedule
+from jgroups_py.explore.shared import Shared
 from jgroups_py.message import Flag
 from jgroups_py.sim import LinkSettings, Member, World
 from jgroups_py.sim.checkers import Checker
@@ -50,6 +51,7 @@ class Scene:
         self._fetching: dict[Member, int] = {}
         """Who fetches a state, and how many events it had been told before."""
         self.world.on_record.append(self._on_record)
+        self.shared = Shared(self, schedule.shared) if schedule.shared else None
 
     # --- telling
 
@@ -87,6 +89,8 @@ class Scene:
             with_state=with_state,
         )
         self.checker.watch(member)
+        if self.shared is not None:
+            self.shared.watch(member)
         if with_state:
             self.cast.asker = member
         return member
@@ -166,6 +170,8 @@ class Scene:
     # --- traffic
 
     def begin_traffic(self) -> None:
+        if self.shared is not None:
+            self.shared.begin()
         for index, load in enumerate(self.schedule.loads):
             self.at(load.start + 0.001 * index, self._load, load)
 

@@ -53,6 +53,8 @@ MESSAGES_MAX: Final = 1_000_000
 """Of all loads together, and of a burst."""
 BYTES_MAX: Final = 100_000_000
 """Of what a load sends at once."""
+SHARED_MAX: Final = 10
+"""Callers at each member."""
 RATES: Final = (0.01, 100.0)
 """Of a clock that drifts."""
 
@@ -146,7 +148,8 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     ``seconds``: how long the faults last; they go on until there were ``least_faults``.
     ``least_seconds`` and ``least_messages``: what the whole run has at least; the second phase is
     prolonged until then. ``heals`` false: there is no second phase, since what failed when the
-    schedule was made smaller did so in the first.
+    schedule was made smaller did so in the first. ``shared``: so many callers at each member use registers
+    that the site's members share (shared.py).
     """
 
     seed: Annotated[int, Meta(ge=0)]
@@ -168,6 +171,7 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     least_seconds: Seconds = 60.0
     least_messages: Count = 500
     least_faults: Annotated[int, Meta(ge=0, le=STEPS_MAX)] = 0
+    shared: Annotated[int, Meta(ge=0, le=SHARED_MAX)] = 0
 
     @property
     def relays(self) -> bool:

@@ -74,7 +74,7 @@ class _Shrinker:
         while size >= 1:
             at = 0
             while at < len(items := getattr(self.best, name)):
-                if not self._try(**{name: _without(items, at, size)}):
+                if not self._try(**{name: without(items, at, size)}):
                     at += size
             size //= 2
 
@@ -84,7 +84,8 @@ class _Shrinker:
             self._try(**{name: left})
 
 
-def _without(items: Sequence[T], at: int, size: int) -> tuple[T, ...]:
+def without(items: Sequence[T], at: int, size: int) -> tuple[T, ...]:
+    """All but ``size`` of them from ``at`` on."""
     return (*items[:at], *items[at + size :])
 
 
@@ -103,6 +104,7 @@ def _plainer(schedule: Schedule) -> Iterator[dict[str, Any]]:
     yield {"inside": Link()}
     yield {"between": Link(latency=0.03)}
     yield {"with_state": False}
+    yield {"shared": 0}
     yield {"reopen": 0.0}
     yield {"healing": Healing(within=schedule.healing.within)}
     last = max((step.at for step in schedule.steps), default=0.0)

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 _HEADER: Final = struct.Struct("!16sBQ")
 _SIZE: Final = _HEADER.size
+SHARED: Final = b"shared:"
+"""Begins what follows the number in messages of registers (explore/shared.py), who read the rest."""
 MULTICAST, UNICAST, OOB = 0, 1, 2
 _STATE: Final = list[tuple[bytes, int, bool, list[int]]]
 """Of each sender: its bytes, the last one had, whether the next one may be another, out-of-band ones."""
@@ -126,7 +128,8 @@ class Messages:
                 self._say("content", member, f"{len(payload or b'')} bytes that nobody sent")
                 continue
             raw, kind, number = _HEADER.unpack_from(payload)
-            if len(payload) > _SIZE and bytes(payload[_SIZE:]).strip(b"."):
+            rest = bytes(payload[_SIZE:])
+            if rest.strip(b".") and not rest.startswith(SHARED):
                 self._say("content", member, f"{number} of {self._name(UUID(raw))} is damaged")
             runs.append((UUID(raw), kind, number))
         return runs

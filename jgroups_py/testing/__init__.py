@@ -3,6 +3,7 @@
     FakeStack       one protocol, or a few, between a fake above and below
     SimCluster      a whole cluster in virtual time; faults by hand; checks after every step
     explore         faults drawn from seeds; what fails is made smaller, written, and replayed
+    check_history   is a history of concurrent callers linearizable? (jgroups_py.testing.linearizable)
     strategies      Hypothesis strategies (jgroups_py.testing.strategies; needs hypothesis)
     stateful        a Hypothesis rule machine with a cluster in it (jgroups_py.testing.stateful)
 
@@ -14,24 +15,46 @@ from jgroups_py.testing.checks import CHECKS, Invariant
 from jgroups_py.testing.cluster import SimCluster, SimMember
 from jgroups_py.testing.exploring import FAULTS, Report, check_schedule, draw, explore, replay
 from jgroups_py.testing.fake import FakeStack, make_address
+from jgroups_py.testing.linearizable import (
+    NEVER,
+    UNKNOWN,
+    Call,
+    Model,
+    Nodes,
+    Operation,
+    Registers,
+    Use,
+    Verdict,
+    check_history,
+)
 from jgroups_py.testing.violated import PropertyViolated
 
 __all__ = [
     "After",
     "CHECKS",
+    "Call",
     "FAULTS",
     "FakeStack",
     "Healing",
     "Invariant",
     "Link",
     "Load",
+    "Model",
+    "NEVER",
+    "Nodes",
+    "Operation",
     "PropertyViolated",
+    "Registers",
     "Report",
     "Schedule",
     "SimCluster",
     "SimMember",
     "Site",
     "Step",
+    "UNKNOWN",
+    "Use",
+    "Verdict",
+    "check_history",
     "check_schedule",
     "draw",
     "explore",

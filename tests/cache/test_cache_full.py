@@ -22,9 +22,11 @@ from jgroups_py.cache import (
     TreeCache,
     open_tree_cache,
 )
-from jgroups_py.cache.changes import Change
+from jgroups_py.cache.changes import Change, Put
 from jgroups_py.cache.full_replication import FullReplication
 from jgroups_py.cache.node import Node
+from jgroups_py.cache.total_order import Ordered
+from jgroups_py.cache.wire import body_bytes, said_bytes
 from jgroups_py.errors import (
     BatchConflict,
     CacheClosed,
@@ -359,3 +361,20 @@ async def test_a_merge_takes_the_larger_side_and_says_what_was_discarded(
         await member(c, {})[0]._install(Winner(state, fail=9), merged)  # type: ignore[arg-type]
     with pytest.raises(StateTransferError, match="not the state of a cache"):
         await member(c, {})[0]._install(Winner(b"x" * 20), merged)  # type: ignore[arg-type]
+
+
+async def test_after_a_merge_what_the_coordinator_ordered_on_the_side_that_lost_is_void() -> None:
+    """``c`` coordinates the merged group. It multicast a batch before it installed that view, and then took the other
+    side's tree; the batch reaches ``a`` afterwards."""
+    a, b, c = (UUID(bytes(15) + bytes([n])) for n in range(3))
+    sides = (View(ViewId(c, 6), (c,)), View(ViewId(a, 7), (a, b)))
+    merged = MergeView(ViewId(c, 8), (c, a, b), sides)
+    winner, cache = member(a, {"/both": b"\x01"})
+    channel: Any = None
+    await winner._install(channel, View(ViewId(a, 7), (a, b)))
+    await winner._install(channel, merged)
+    for view, value in ((6, b"\x05"), (8, b"\x06")):
+        body = body_bytes([Put(Fqn.parse(f"/{view}"), {"x": value})])
+        winner._receive(c, said_bytes(Ordered(view, bytes(c), view, body)))
+        winner._after()
+    assert await whole(cache) == {"/8": {"x": 6}, "/both": {"x": 1}}

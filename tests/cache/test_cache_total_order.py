@@ -262,6 +262,22 @@ def test_a_member_that_never_gets_its_views_is_told_so() -> None:
         order.receive(b, Ordered(9, b, 0, b""))
 
 
+def test_what_a_coordinator_ordered_on_a_side_that_has_ended_is_void() -> None:
+    """It multicast that before the merge, and the network brings it after the merge: the coordinator itself has
+    taken the other side's tree."""
+    a, b, c = b"a", b"b", b"c"
+    order = TotalOrder(b)
+    order.install(5, [b, c], ready=True)
+    order.install(7, [a, b, c], ready=True, anew=True)
+    order.receive(a, Ordered(6, a, 9, b"of its side"))
+    assert not order.to_apply
+    order.receive(a, Ordered(7, a, 10, b"of all"))
+    assert [ordered.number for ordered in order.to_apply] == [10]
+    order.install(8, [a, b], ready=True)
+    order.receive(a, Ordered(7, a, 11, b"late, of all"))
+    assert [ordered.number for ordered in order.to_apply] == [10, 11]
+
+
 def test_a_member_without_its_state_applies_and_orders_nothing() -> None:
     a, b = b"a", b"b"
     order = TotalOrder(a)

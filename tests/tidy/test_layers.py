@@ -73,6 +73,7 @@ WHERE = {
     "fuzz": "use",
     "longlife": "use",
     "rpc": "use",
+    "histories": "values",
     "sessions": "use",
     "tools": "use",
     "": "use",

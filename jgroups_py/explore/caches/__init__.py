@@ -1,0 +1,14 @@
+"""Caches with concurrent callers at all members, in virtual time: a schedule is drawn, played, judged.
+
+    schedule.py   what happens in one run, as plain data
+    draw.py       a schedule of a seed
+    stage.py      members on a network with faults; trio under a clock that jumps
+    callers.py    what callers do; each call is one operation of the history
+    places.py     which views each member had, and which line of them went on
+    promises.py   what a back end promises of an operation (design/linearizability.md)
+    play.py       one run, judged
+    shrink.py     a smaller schedule that fails the same way
+
+``explore.many`` and ``jgroups-py simulate`` run it as profiles ``cache``, ``cache-local``,
+``cache-replicated``, ``cache-buddy`` and ``cache-sessions``.
+"""

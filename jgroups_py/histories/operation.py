@@ -1,0 +1,100 @@
+"""What a history is made of: operations, and the model that says what they mean."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Generic, TypeVar
+
+
+class _Unknown:
+    """The result of an operation of which nobody knows whether it happened."""
+
+    def __repr__(self) -> str:
+        return "?"
+
+
+UNKNOWN: Final = _Unknown()
+NEVER: Final = math.inf
+"""The return time of an operation that has not returned, or of which it is not known whether it happened."""
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One call of one caller.
+
+    Args:
+        caller: who called; for people only.
+        what: what was asked, as the model understands it.
+        call, returned: times on one clock. An operation may have happened at any time from one to the
+            other. NEVER: it has not returned, or ended with an error that does not say whether it happened;
+            then it may have happened at any time after ``call``, or not at all, and ``result`` is UNKNOWN.
+            Operations that certainly did not happen are left out of a history.
+        result: what came back.
+        copy: set for a read of a copy that follows the others: the name of that copy. Such reads
+            see everything that had returned before they were called, and reads of one copy never go
+            back in time; two copies need not be equally far. Empty: an operation like any other.
+    """
+
+    caller: str
+    what: Any
+    call: float
+    returned: float
+    result: Any = None
+    copy: str = ""
+
+    @property
+    def known(self) -> bool:
+        """It has happened."""
+        return self.returned != NEVER
+
+    def precedes(self, other: Operation) -> bool:
+        """Must it have happened before ``other``?"""
+        if not self.returned < other.call:
+            return False
+        return not self.copy or not other.copy or self.copy == other.copy
+
+
+State = TypeVar("State", bound=Hashable)
+
+
+class Model(ABC, Generic[State]):
+    """What operations do, one at a time. It has no state of its own."""
+
+    @abstractmethod
+    def initial(self) -> State:
+        """Before the first operation."""
+
+    @abstractmethod
+    def step(self, state: State, what: Any, result: Any) -> tuple[bool, State]:
+        """Can ``what``, done in ``state``, have had this result? And the state afterwards.
+        ``result`` may be UNKNOWN: then any result will do."""
+
+    def keys(self, what: Any) -> Sequence[Hashable] | None:
+        """What of the state the operation reads and writes. None: all of it. Operations that share
+        no key, not even by way of others, are checked apart from each other."""
+        return None
+
+    def only_reads(self, what: Any) -> bool:
+        """It changes nothing in any state."""
+        return False
+
+    # Three that make the search quick where values are written once. Without them it is as exact.
+
+    def facts(self, state: State) -> frozenset[Hashable]:
+        """What is so in a state, as far as ``wants`` may name it."""
+        return frozenset()
+
+    def wants(self, what: Any, result: Any) -> Sequence[Hashable]:
+        """Facts without which the operation cannot have had this result."""
+        return ()
+
+    def gives(self, what: Any) -> Sequence[Hashable] | None:
+        """Facts that the operation may make so. None: any."""
+        return None
+
+    def text(self, what: Any, result: Any) -> str:
+        """For the time line."""
+        return f"{what} -> {result}"

@@ -1,0 +1,219 @@
+"""Histories of concurrent callers: drawn, played, judged, made smaller; and what they found."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import msgspec
+import pytest
+
+from jgroups_py.errors import ConfigError
+from jgroups_py.explore.caches.callers import Entry
+from jgroups_py.explore.caches.draw import CACHE_PROFILES, draw_caches
+from jgroups_py.explore.caches.places import Place, Places, Went
+from jgroups_py.explore.caches.play import play_caches, play_history
+from jgroups_py.explore.caches.promises import operations
+from jgroups_py.explore.caches.schedule import CacheSchedule, Caller, Do, Fault, from_json
+from jgroups_py.explore.caches.shrink import shrink_caches
+from jgroups_py.explore.draw import PROFILES, Wanted, draw
+from jgroups_py.explore.play import Outcome, play
+from jgroups_py.histories.nodes import Call
+from jgroups_py.histories.operation import UNKNOWN
+from jgroups_py.sim.checkers import Problem
+
+
+@pytest.mark.parametrize("profile", CACHE_PROFILES)
+def test_the_same_seed_is_the_same_schedule_and_goes_through_a_file(profile: str) -> None:
+    schedule = draw_caches(3, profile)
+    assert schedule == draw_caches(3, profile) == from_json(schedule.to_json(), "3.json")
+    assert schedule != draw_caches(4, profile)
+
+
+@pytest.mark.parametrize(
+    ("profile", "seeds"),
+    [
+        ("cache-local", range(1, 21)),
+        ("cache-replicated", range(1, 7)),
+        ("cache-buddy", range(1, 4)),
+        ("cache-sessions", range(1, 4)),
+    ],
+)
+def test_histories_are_linearizable(profile: str, seeds: range) -> None:
+    for seed in seeds:
+        outcome = play_caches(draw_caches(seed, profile))
+        assert outcome.problems == [], outcome.problems[0]
+        assert outcome.sent > 20
+
+
+def test_every_back_end_is_drawn_with_and_without_faults() -> None:
+    drawn = [draw_caches(seed, "cache") for seed in range(200)]
+    kinds = {(s.back_end, s.sessions, bool(s.faults)) for s in drawn}
+    assert len(kinds) == 12
+    assert {s.store for s in drawn if s.back_end == "local"} == {"none", "through", "passivation"}
+    assert {f.do for s in drawn for f in s.faults} == {"crash", "leave", "start", "pause", "cut"}
+
+
+@pytest.mark.parametrize("profile", ["cache-replicated", "cache-buddy", "cache-local"])
+def test_the_same_schedule_is_the_same_history(profile: str) -> None:
+    schedule = draw_caches(5, profile)
+    _, first = play_history(schedule)
+    _, second = play_history(schedule)
+    assert first == second
+    assert len(first) > 20
+
+
+def test_seed_107_a_member_that_gets_no_state_is_told_so_without_a_group_around_it() -> None:
+    """``open_tree_cache`` raised an ExceptionGroup where it promises a StateTransferError."""
+    assert play_caches(draw_caches(107, "cache-replicated")).problems == []
+
+
+def test_merge_10_what_was_ordered_on_a_side_that_has_ended_is_void() -> None:
+    """Members applied what their coordinator had multicast before the merge; it had taken their tree."""
+    schedule = msgspec.structs.replace(draw(10, "merge"), shared=2)
+    assert play(schedule).problems == []
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_registers_are_shared_in_some_seeds_of_each_profile(profile: str) -> None:
+    shared = [seed for seed in range(40) if draw(seed, profile).shared]
+    assert 3 < len(shared) < 20
+    assert play(draw(shared[0], profile)).problems == []
+
+
+# --- files
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "problem"),
+    [
+        ('"back_end": "local"', '"back_end": "remote"', "remote"),
+        (
+            '"member": "A"',
+            '"member": "Z"',
+            r"callers\[0\].member: nobody is called 'Z'; there are A",
+        ),
+        ('"do": "crash"', '"do": "explode"', "explode"),
+    ],
+)
+def test_a_file_that_is_no_schedule_is_refused(old: str, new: str, problem: str) -> None:
+    schedule = CacheSchedule(
+        seed=1,
+        profile="cache-local",
+        back_end="local",
+        members=("A",),
+        callers=(Caller(member="A", steps=(Do(do="put", path="/a"),)),),
+        faults=(Fault(at=1, do="crash", who=("A",)),),
+    )
+    text = schedule.to_json()
+    assert old in text
+    with pytest.raises(ConfigError, match=problem):
+        from_json(text.replace(old, new), "1.json")
+
+
+def test_caches_are_on_one_site() -> None:
+    with pytest.raises(ConfigError, match="one site"):
+        draw_caches(1, "cache", Wanted(sites=2))
+    with pytest.raises(ConfigError, match="at most 8"):
+        draw_caches(1, "cache", Wanted(members=(3, 9)))
+
+
+# --- shrinking
+
+
+def test_shrinking_leaves_what_matters() -> None:
+    """It fails as long as somebody at B puts something while A is killed."""
+
+    def player(schedule: CacheSchedule) -> Outcome:
+        puts = any(c.member == "B" and s.do == "put" for c in schedule.callers for s in c.steps)
+        killed = any(f.do == "crash" and "A" in f.who for f in schedule.faults)
+        problems = [Problem("linearizable", "")] if puts and killed else []
+        return Outcome(schedule.seed, problems)
+
+    steps = tuple(Do(do=do, path="/a") for do in ("node", "put", "rmw", "exists"))
+    schedule = CacheSchedule(
+        seed=1,
+        profile="cache-replicated",
+        back_end="replicated",
+        members=("A", "B", "C"),
+        callers=tuple(Caller(member=m, steps=steps) for m in "ABCABC"),
+        faults=tuple(Fault(at=at, do="crash", who=(who,)) for at, who in enumerate("CBAC")),
+    )
+    smaller = shrink_caches(schedule, player(schedule), player=player)
+    assert smaller.callers == (Caller(member="B", steps=(Do(do="put", path="/a"),)),)
+    assert [f.who for f in smaller.faults] == [("A",)]
+
+
+# --- what is promised: exactly that is excused
+
+OLD, MAIN, SIDE, MERGED = [
+    (n, m)
+    for n, m in ((1, (b"a", b"b", b"c")), (2, (b"a", b"b")), (2, (b"c",)), (3, (b"a", b"b", b"c")))
+]
+WENT = Went(dict.fromkeys((OLD, MAIN, MERGED)), {b"c": (OLD, 5.0)})
+ADDRESSES = {"A": b"a", "C": b"c"}
+
+
+def entry(member: str, do: Any, call: float, returned: float, begin: Any, end: Any) -> Entry:
+    what = Call(do, ("x",), (("v", f"{member}{call}"),) if do == "put" else ())
+    made = Entry(member, member, what, call, Place(begin), returned, Place(end), None)
+    made.reads_only = do == "node"
+    if returned == math.inf:
+        made.result = UNKNOWN
+    return made
+
+
+def checked(*entries: Entry) -> list[tuple[str, bool]]:
+    """Who is judged, and whether it is known to have happened."""
+    found = operations(entries, "replicated", {}, WENT, ADDRESSES, None)
+    return [(op.caller, op.known) for op in found]
+
+
+def test_a_change_on_the_line_that_went_on_is_exact() -> None:
+    assert checked(entry("A", "put", 1, 2, OLD, OLD)) == [("A", True)]
+    assert checked(entry("C", "put", 1, 2, OLD, OLD)) == [("C", True)]
+    assert checked(entry("A", "put", 6, 7, MAIN, MAIN)) == [("A", True)]
+
+
+def test_a_change_that_began_before_a_split_may_have_happened() -> None:
+    assert checked(entry("C", "put", 4, 7, OLD, SIDE)) == [("C", False)]
+
+
+def test_a_change_of_a_side_that_ended_is_gone() -> None:
+    assert checked(entry("C", "put", 6, 7, SIDE, SIDE)) == []
+
+
+def test_a_change_of_that_side_that_nobody_acknowledged_may_come_after_the_merge() -> None:
+    assert checked(entry("C", "put", 6, math.inf, SIDE, None)) == [("C", False)]
+    assert checked(entry("C", "put", 6, 9, SIDE, MERGED)) == [("C", True)]
+
+
+def test_reads_where_others_had_gone_on_are_not_judged() -> None:
+    assert checked(entry("C", "node", 4, 4.5, OLD, OLD)) == [("C", True)]
+    assert checked(entry("C", "node", 5, 5.5, OLD, OLD)) == []
+    assert checked(entry("C", "node", 6, 7, SIDE, SIDE)) == []
+    assert checked(entry("A", "node", 5, 5.5, OLD, OLD)) == [("A", True)]
+
+
+def test_a_read_there_of_what_nobody_was_told_of_is_not_judged() -> None:
+    unsure = entry("C", "put", 4, math.inf, OLD, None)
+    assert checked(unsure, entry("C", "node", 4.2, 4.3, OLD, OLD)) == [("C", False)]
+    assert checked(unsure, entry("A", "node", 4.2, 4.3, OLD, OLD)) == [("C", False), ("A", True)]
+
+
+def test_lines_of_views() -> None:
+    places = Places(lambda: 0.0)
+    a = places.join("A", b"a", 0, [b"a"])
+    places.install(a, 1, [b"a", b"b"], ready=True)
+    b = places.join("B", b"b", 1, [b"a", b"b"])
+    assert a.line == b.line
+    places.install(a, 2, [b"a"], ready=True)
+    places.install(b, 2, [b"b"], ready=True)
+    places.install(b, 3, [b"a", b"b"], ready=False)
+    assert b.place.waiting
+    places.install(a, 3, [b"a", b"b"], ready=True)
+    places.begin(b)
+    assert b.line == a.line
+    went = places.went_on(["A", "B"])
+    assert went.left == {b"b": ((1, (b"a", b"b")), 0.0)}
+    assert not went.has(Place((2, (b"b",)))) and went.has(Place((2, (b"a",))))

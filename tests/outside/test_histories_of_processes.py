@@ -1,0 +1,171 @@
+"""Real processes with callers, one of them killed by SIGKILL: what they saw is linearizable.
+
+Replicated caches answer reads from the member's own copy, so those are checked as reads of that copy
+(design/linearizability.md). A read at the killed member of what nobody was told of says nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jgroups_py.config import load_stack, with_attributes
+from jgroups_py.stackwrite import to_xml
+from jgroups_py.testing import NEVER, UNKNOWN, Call, Nodes, Operation, check_history
+from jgroups_py.tools.mperf_ports import private_attributes
+
+CALLERS, STEPS = 3, 40
+KILLED = "C"
+CACHES = {
+    "replicated": "",
+    "buddy": """
+  BuddyReplicationConfig:
+    buddyReplicationEnabled: true
+    buddyLocatorProperties: {numBuddies: 1, ignoreColocatedBuddies: false}
+    autoDataGravitation: true
+""",
+}
+
+
+@contextmanager
+def peers(folder: Path, kind: str, seed: int) -> Iterator[dict[str, subprocess.Popen[str]]]:
+    """Three processes over TCP on loopback."""
+    stack, file = folder / "stack.xml", folder / "cache.yaml"
+    config = load_stack("tcp.xml")
+    stack.write_text(to_xml(with_attributes(config, private_attributes(config, 3))))
+    file.write_text(
+        f"cache:\n  CacheMode: REPL_SYNC\n  ClusterName: shop\n  ClusterConfig: {stack}{CACHES[kind]}\n"
+    )
+    with ExitStack() as cleanup:
+        found = {}
+        for name in "ABC":
+            command = [
+                sys.executable,
+                str(Path(__file__).parent / "history_peer.py"),
+                str(file),
+                name,
+            ]
+            peer = subprocess.Popen(
+                [*command, "3", str(CALLERS), str(STEPS), str(seed), str(folder / name)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+            )
+            cleanup.enter_context(peer)
+            cleanup.callback(peer.kill)
+            found[name] = peer
+        yield found
+
+
+def said(peer: subprocess.Popen[str]) -> str:
+    assert peer.stdout is not None
+    return peer.stdout.readline().strip()
+
+
+def told(peer: subprocess.Popen[str]) -> None:
+    assert peer.stdin is not None
+    peer.stdin.write("\n")
+    peer.stdin.flush()
+
+
+def path_of(text: str) -> tuple[str, ...]:
+    return tuple(text.strip("/").split("/"))
+
+
+def node_of(node: dict[str, Any] | None) -> Any:
+    return None if node is None else tuple(sorted(node.items()))
+
+
+def call_of(asked: dict[str, Any], back: dict[str, Any]) -> tuple[Call, Any]:
+    """As the model has it, and the result."""
+    path, result = path_of(asked["path"]), back.get("result")
+    values = (("v", asked.get("value")),)
+    match asked["do"]:
+        case "node":
+            return Call("node", path), node_of(result)
+        case "put":
+            return Call("put", path, values), None
+        case "batch":
+            paths = [path_of(p) for p in asked["paths"]]
+            nodes = [node_of(node) for node in back.get("seen", ())]
+            changes = tuple(Call("put", p, values) for p in paths)
+            # What a batch that has not returned had seen is not written down.
+            return Call("batch", seen=tuple(zip(paths, nodes, strict=False)), changes=changes), None
+        case "add":
+            return Call("add", path, (("n", 1),)), result
+        case "cas":
+            return Call("cas", path, values, expected=asked["expected"]), result
+        case "remove":
+            return Call("remove_node", path), result
+        case "tree":
+            return Call("remove_tree", path), result
+    return Call("move", path, to=path_of(asked["to"])), result
+
+
+def history_of(files: Sequence[Path], kind: str, killed: str) -> list[Operation]:
+    history = []
+    for file in files:
+        asked: dict[int, dict[str, Any]] = {}
+        back: dict[int, dict[str, Any]] = {}
+        for line in file.read_text().splitlines():
+            record = json.loads(line)
+            (asked if "do" in record else back)[record["number"]] = record
+        for number, call in asked.items():
+            answer = back.get(number, {})
+            if answer.get("definite"):
+                continue
+            what, result = call_of(call, answer)
+            if answer and not answer.get("failed"):
+                own = what.do == "node" or (what.do in ("cas", "move") and not result)
+                copy = file.name if own and kind == "replicated" else ""
+                history.append(
+                    Operation(call["caller"], what, call["t"], answer["t"], result, copy)
+                )
+            elif what.do != "node":
+                history.append(Operation(call["caller"], what, call["t"], NEVER, UNKNOWN))
+    unsure = [op for op in history if not op.known]
+    return [
+        op
+        for op in history
+        if not (op.caller.startswith(killed) and op.what.do == "node")
+        or not any(other.call < op.returned for other in unsure)
+    ]
+
+
+def run(folder: Path, kind: str, seed: int, *, kill: bool) -> list[Operation]:
+    with peers(folder, kind, seed) as found:
+        for peer in found.values():
+            assert said(peer) == "ready"
+        for peer in found.values():
+            told(peer)
+        if kill:
+            time.sleep(0.15)
+            found.pop(KILLED).kill()
+        for peer in found.values():
+            assert said(peer) == "done"
+        for peer in found.values():
+            told(peer)
+        for peer in found.values():
+            assert said(peer) == "read 0"
+    return history_of([folder / name for name in "ABC"], kind, KILLED if kill else "-")
+
+
+@pytest.mark.sockets
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize("kill", [False, True], ids=["all live", "one is killed"])
+@pytest.mark.parametrize("kind", CACHES)
+def test_what_processes_saw_is_linearizable(kind: str, kill: bool, tmp_path: Path) -> None:
+    history = run(tmp_path, kind, 1, kill=kill)
+    assert sum(op.known for op in history) > 150
+    if kill:
+        assert any(not op.known for op in history) or kind == "replicated"
+    verdict = check_history(history, Nodes(), steps_max=1_000_000)
+    assert verdict.linearizable is True, verdict
