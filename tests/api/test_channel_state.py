@@ -83,6 +83,7 @@ async def read(channel: Channel) -> None:
         (lambda: bytes(2000), "larger than 1000 bytes (state_max)"),
         (trio.sleep_forever, "longer than 3 s (state_timeout)"),
     ],
+    ids=["raises", "group", "surrogate", "odd", "number", "text", "large", "hangs"],
 )
 async def test_the_joiner_is_told_and_the_member_goes_on(
     open_sim: Any, how: Any, told: str, autojump_clock: Any, caplog: pytest.LogCaptureFixture
