@@ -5,6 +5,8 @@ Who calls what, and what an exception does there: design/callbacks.md.
 
 from __future__ import annotations
 
+import traceback
+
 
 def said(error: BaseException) -> str:
     """``ValueError: boom``. It never raises, and always has an encoding in UTF-8: a file name may have none, and
@@ -24,3 +26,14 @@ def text_of(error: BaseException) -> str:
 def plain(text: str) -> str:
     """``text`` with escapes for what UTF-8 cannot say (lone surrogates)."""
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def loggable(error: BaseException) -> BaseException:
+    """``error`` for ``exc_info``. A log file in UTF-8 cannot hold a lone surrogate: then an error of the same name
+    and traceback, with the text escaped."""
+    text = "".join(traceback.format_exception(error))
+    if text == plain(text):
+        return error
+    named = type(type(error).__name__, (Exception,), {"__module__": type(error).__module__})
+    same: BaseException = named(text_of(error))
+    return same.with_traceback(error.__traceback__)

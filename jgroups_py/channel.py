@@ -24,7 +24,7 @@ import trio
 
 from jgroups_py.address import UUID, Address, IpAddress
 from jgroups_py.batch import Batch, Credit
-from jgroups_py.callbacks import said
+from jgroups_py.callbacks import loggable, said
 from jgroups_py.channel_values import ChannelLimits, ChannelStatistics, State
 from jgroups_py.errors import (
     ChannelClosed,
@@ -671,7 +671,12 @@ class Channel:
         """A line in the log, under this member's name. ``error``: with its traceback."""
         extra = {"member": self.name, "cluster": self.cluster}
         _log.warning(
-            f"%s/%s: {text}", self.name, self.cluster, *values, extra=extra, exc_info=error
+            f"%s/%s: {text}",
+            self.name,
+            self.cluster,
+            *values,
+            extra=extra,
+            exc_info=error and loggable(error),
         )
 
 

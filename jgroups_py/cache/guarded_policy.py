@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from jgroups_py.cache.fqn import Fqn
 from jgroups_py.cache.policies import AllOf, EvictionPolicy, LeastRecentlyUsed, TimeToLive
-from jgroups_py.callbacks import said
+from jgroups_py.callbacks import loggable, said
 from jgroups_py.log_limit import LogLimit
 
 _log = logging.getLogger("jgroups_py.cache")
@@ -54,7 +54,7 @@ class GuardedPolicy(EvictionPolicy):
         if (left_out := self._log_limit.admit((method, type(error)))) is not None:
             text = "the eviction policy %s: %s() raised %s; nothing is evicted for it%s"
             name = type(self._policy).__name__
-            _log.warning(text, name, method, said(error), left_out, exc_info=error)
+            _log.warning(text, name, method, said(error), left_out, exc_info=loggable(error))
 
 
 def guarded(policy: EvictionPolicy, clock: Callable[[], float]) -> EvictionPolicy:

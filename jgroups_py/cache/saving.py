@@ -25,6 +25,7 @@ from jgroups_py.cache.fqn import Fqn
 from jgroups_py.cache.locks import PathLocks, Scope
 from jgroups_py.cache.node import Node
 from jgroups_py.cache.store import Row, Store, StorePicture, asked, checked_rows
+from jgroups_py.callbacks import loggable
 from jgroups_py.errors import StoreError
 from jgroups_py.log_limit import LogLimit
 
@@ -288,7 +289,7 @@ class Keeper:
     def _warn(self, what: str, text: str, cause: BaseException | None = None) -> None:
         """A store may fail for one path only, and then works and fails by turns."""
         if (left_out := self._log_limit.admit(what)) is not None:
-            _log.warning("%s%s", text, left_out, exc_info=cause)
+            _log.warning("%s%s", text, left_out, exc_info=cause and loggable(cause))
 
     async def _ask(self, call: Callable[..., Awaitable[R]], *args: Any) -> R:
         try:

@@ -20,7 +20,7 @@ from typing import Any, Final, NamedTuple
 
 from jgroups_py.address import UUID, Address
 from jgroups_py.batch import Batch
-from jgroups_py.callbacks import plain, said, text_of
+from jgroups_py.callbacks import loggable, plain, said, text_of
 from jgroups_py.headers import (
     PROTOCOL_IDS,
     CorrelatorHeader,
@@ -170,7 +170,7 @@ class Server:
                 self._name_of(invocation.caller),
                 said(error),
                 left_out,
-                exc_info=error,
+                exc_info=loggable(error),
             )
 
     def _refusal(self, dest: Address, number: int, flags: int, why: str) -> Reply:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -12,6 +13,7 @@ import pytest
 import trio
 
 from jgroups_py import Channel, LocalProtocolError, Refused, RemoteError, Suspected, open_rpc
+from jgroups_py.callbacks import loggable
 
 Open = Callable[..., AbstractAsyncContextManager[Channel]]
 
@@ -173,3 +175,20 @@ async def test_arguments_that_a_codec_makes_no_bytes_of_are_not_sent(
     async with open_sim(name="A") as a, open_rpc(a, codec=Texts(None)) as rpc:
         with pytest.raises(LocalProtocolError, match="the codec made str of the arguments"):
             await rpc.call(a.address, "same", 5)
+
+
+def test_a_text_without_an_encoding_can_be_written_to_a_log_file(tmp_path: Path) -> None:
+    """pytest's own log of a test goes through UTF-8, too."""
+    handler = logging.FileHandler(tmp_path / "log", encoding="utf-8")
+    try:
+        raise ValueError("file \udcff")
+    except ValueError as error:
+        written = loggable(error)
+        record = logging.LogRecord(
+            "x", 30, "", 1, "it", None, (type(written), written, written.__traceback__)
+        )
+    handler.emit(record)
+    handler.close()
+    assert "ValueError: file \\udcff" in (tmp_path / "log").read_text()
+    fine = ValueError("boom")
+    assert loggable(fine) is fine
