@@ -150,7 +150,7 @@ OLD, MAIN, SIDE, MERGED = [
     (n, m)
     for n, m in ((1, (b"a", b"b", b"c")), (2, (b"a", b"b")), (2, (b"c",)), (3, (b"a", b"b", b"c")))
 ]
-WENT = Went(dict.fromkeys((OLD, MAIN, MERGED)), {b"c": (OLD, 5.0)})
+WENT = Went(dict.fromkeys((OLD, MAIN, MERGED)), {(b"c", OLD): 5.0})
 ADDRESSES = {"A": b"a", "C": b"c"}
 
 
@@ -215,5 +215,5 @@ def test_lines_of_views() -> None:
     places.begin(b)
     assert b.line == a.line
     went = places.went_on(["A", "B"])
-    assert went.left == {b"b": ((1, (b"a", b"b")), 0.0)}
+    assert went.left == {(b"b", (1, (b"a", b"b"))): 0.0}
     assert not went.has(Place((2, (b"b",)))) and went.has(Place((2, (b"a",))))
