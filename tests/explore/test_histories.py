@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -34,12 +35,12 @@ def test_the_same_seed_is_the_same_schedule_and_goes_through_a_file(profile: str
     ("profile", "seeds"),
     [
         ("cache-local", range(1, 21)),
-        ("cache-replicated", range(1, 7)),
+        ("cache-replicated", (1, 2, 3, 24, 31, 47)),
         ("cache-buddy", range(1, 4)),
         ("cache-sessions", range(1, 4)),
     ],
 )
-def test_histories_are_linearizable(profile: str, seeds: range) -> None:
+def test_histories_are_linearizable(profile: str, seeds: Iterable[int]) -> None:
     for seed in seeds:
         outcome = play_caches(draw_caches(seed, profile))
         assert outcome.problems == [], outcome.problems[0]
@@ -150,7 +151,7 @@ OLD, MAIN, SIDE, MERGED = [
     (n, m)
     for n, m in ((1, (b"a", b"b", b"c")), (2, (b"a", b"b")), (2, (b"c",)), (3, (b"a", b"b", b"c")))
 ]
-WENT = Went(dict.fromkeys((OLD, MAIN, MERGED)), {b"c": (OLD, 5.0)})
+WENT = Went(dict.fromkeys((OLD, MAIN, MERGED)), {(b"c", OLD): 5.0})
 ADDRESSES = {"A": b"a", "C": b"c"}
 
 
@@ -215,5 +216,5 @@ def test_lines_of_views() -> None:
     places.begin(b)
     assert b.line == a.line
     went = places.went_on(["A", "B"])
-    assert went.left == {b"b": ((1, (b"a", b"b")), 0.0)}
+    assert went.left == {(b"b", (1, (b"a", b"b"))): 0.0}
     assert not went.has(Place((2, (b"b",)))) and went.has(Place((2, (b"a",))))

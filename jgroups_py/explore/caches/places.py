@@ -100,20 +100,20 @@ class Places:
         """Seen from the end: ``last`` are the members that are there then, in one view."""
         lines = [self.journeys[name].line for name in last]
         line = max(lines, key=len)
-        left: dict[bytes, tuple[View, float]] = {}
+        left: dict[tuple[bytes, View], float] = {}
         for before, after in pairwise(line):
             for member in before[1]:
                 if member not in after[1]:
-                    left[member] = before, self.installed[after]
+                    left[member, before] = self.installed[after]
         return Went(dict.fromkeys(line), left)
 
 
 @dataclass(frozen=True)
 class Went:
-    """``line``: the views that went on. ``left``: who was left out, from which view, at what time first."""
+    """``line``: the views that went on. ``left``: who was left out after which view, and when the others first had the next one."""
 
     line: dict[View, None]
-    left: dict[bytes, tuple[View, float]]
+    left: dict[tuple[bytes, View], float]
 
     def has(self, place: Place) -> bool:
         """Was the member on the line then?"""

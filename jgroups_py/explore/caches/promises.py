@@ -55,10 +55,9 @@ def operations(
         if went is not None:
             if not went.has(entry.at_return):
                 continue
-            left = went.left.get(addresses[entry.member])
-            if left is not None and entry.at_return.view == left[0]:
-                if entry.returned >= left[1] or _may_have_seen(entry, unsure):
-                    continue
+            left = went.left.get((addresses[entry.member], entry.at_return.view))
+            if left is not None and (entry.returned >= left or _may_have_seen(entry, unsure)):
+                continue
         elif (
             entry.at_return.apart
             or entry.at_call.apart
