@@ -1,6 +1,11 @@
 """A dictionary that every member has: changes are multicast, a joiner gets the state first.
 
-Three members in one process; C joins late and still has everything.
+Messages of one sender come in the order in which they were sent, those of different senders in any: two
+members may receive the writes of two others in different order. So each write carries a stamp, and of two
+writes to a key the one with the higher stamp wins, whichever comes first. All members end with the same,
+also after a merge of groups that were apart.
+
+Three members in one process write the same keys at the same time; C joins late and still has everything.
 
     python examples/replicated_dict.py
 """
@@ -12,33 +17,54 @@ from collections.abc import AsyncIterator
 
 import trio
 
-from jgroups_py import Channel, Message, open_channel
+from jgroups_py import Channel, MergeView, Message, open_channel
 
-GOAL = {"colour": "green", "size": "large"}
+Entry = tuple[int, str, str]
+"""Count, writer, value: compared in this order, and no two writes have the same count and writer."""
 
 
 class ReplicatedDict:
-    """Last writer of a key wins, where "last" is the order in which a member receives."""
+    """The write with the highest stamp wins. A count is higher than all that its writer had seen."""
 
     def __init__(self) -> None:
-        self.data: dict[str, str] = {}
+        self._entries: dict[str, Entry] = {}
+        self._count = 0
+
+    @property
+    def data(self) -> dict[str, str]:
+        return {key: value for key, (_, _, value) in sorted(self._entries.items())}
+
+    async def put(self, channel: Channel, key: str, value: str) -> None:
+        """Returns when it is on its way; it shows when it has come back."""
+        self._count += 1
+        await self._say(channel, {key: (self._count, str(channel.address), value)})
 
     async def state(self) -> AsyncIterator[bytes]:
         """For joiners. Runs when our reader reaches the request, so it is exact."""
-        yield json.dumps(self.data).encode()
-
-    async def put(self, channel: Channel, key: str, value: str) -> None:
-        await channel.send(json.dumps([key, value]).encode())
-
-    async def run(self, channel: Channel) -> None:
-        async for item in channel:
-            if isinstance(item, Message):
-                key, value = json.loads(item.payload)
-                self.data[key] = value
+        yield json.dumps(self._entries).encode()
 
     async def load(self, channel: Channel) -> None:
         chunks = [chunk async for chunk in channel.fetch_state()]
-        self.data.update(json.loads(b"".join(chunks) or b"{}"))
+        self._take(b"".join(chunks) or b"{}")
+
+    async def run(self, channel: Channel) -> None:
+        async for item in channel:
+            match item:
+                case Message(payload=payload):
+                    self._take(payload)
+                case MergeView(subgroups=groups):
+                    # What the groups wrote while they were apart, or in vain; once is enough.
+                    if any(channel.address == group.coordinator for group in groups):
+                        await self._say(channel, self._entries)
+
+    async def _say(self, channel: Channel, entries: dict[str, Entry]) -> None:
+        await channel.send(json.dumps(entries).encode())
+
+    def _take(self, text: bytes) -> None:
+        for key, (count, writer, value) in json.loads(text).items():
+            self._count = max(self._count, count)
+            entry = (count, writer, value)
+            self._entries[key] = max(self._entries.get(key, entry), entry)
 
 
 async def main() -> None:
@@ -46,21 +72,26 @@ async def main() -> None:
     async with (
         open_channel("udp.xml", cluster="dict", name="A", state=a.state) as one,
         open_channel("udp.xml", cluster="dict", name="B", state=b.state) as two,
-        trio.open_nursery() as nursery,
+        trio.open_nursery() as readers,
     ):
-        nursery.start_soon(a.run, one)
-        nursery.start_soon(b.run, two)
-        await a.put(one, "colour", "blue")
-        await b.put(two, "size", "large")
+        readers.start_soon(a.run, one)
+        readers.start_soon(b.run, two)
+        await a.put(one, "size", "large")
         async with open_channel("udp.xml", cluster="dict", name="C", state=c.state) as three:
             await c.load(three)
-            nursery.start_soon(c.run, three)
-            await a.put(one, "colour", "green")
+            readers.start_soon(c.run, three)
+            async with trio.open_nursery() as writers:
+                for copy, channel in ((a, one), (b, two), (c, three)):
+                    for number in range(100):
+                        writers.start_soon(copy.put, channel, "colour", f"{channel.name} {number}")
+            for copy, channel in ((a, one), (b, two), (c, three)):
+                await copy.put(channel, f"{channel.name} is done", "yes")
             with trio.fail_after(10):
-                while not a.data == b.data == c.data == GOAL:  # noqa: ASYNC110
+                while not (len(a.data) == len(b.data) == len(c.data) == 5):  # noqa: ASYNC110
                     await trio.sleep(0.01)
-            print("all three have", c.data)
-            nursery.cancel_scope.cancel()
+            print("all three have the same:", a.data == b.data == c.data, c.data["size"])
+            readers.cancel_scope.cancel()
 
 
-trio.run(main)
+if __name__ == "__main__":
+    trio.run(main)
