@@ -34,6 +34,7 @@ if typing.TYPE_CHECKING:
         Unreachable,
     )
     from jgroups_py.message import Flag, Message
+    from jgroups_py.numbers import Excluded, Lost
     from jgroups_py.rpc import Answer, Raised, Rpc, open_rpc
     from jgroups_py.view import Digest, MergeView, View, ViewId
 
@@ -48,12 +49,14 @@ __all__ = [
     "ChannelStatistics",
     "ConfigError",
     "Digest",
+    "Excluded",
     "Expelled",
     "Flag",
     "IpAddress",
     "JGroupsError",
     "JoinError",
     "LocalProtocolError",
+    "Lost",
     "MemoryNetwork",
     "MergeView",
     "Message",
@@ -86,6 +89,7 @@ _PLACES = {
     "driver.memory": "MemoryNetwork",
     "errors": "CallError ChannelClosed ConfigError Expelled JGroupsError JoinError LocalProtocolError NoAnswer ProtocolFailed Refused RemoteError ReplyLost StateTransferError Suspected Unreachable",
     "message": "Flag Message",
+    "numbers": "Excluded Lost",
     "rpc": "Answer Raised Rpc open_rpc",
     "view": "Digest MergeView View ViewId",
 }

@@ -10,6 +10,9 @@ is shared unless it is cut).
 ``payloads`` by ``type``: BYTES, FRAGMENT and NIO: bytes, a read-only memoryview, or None (null);
 EMPTY: None; LONG: int; OBJECT: a value of objects.py; COMPOSITE and BATCH: see packets.py. Runs
 longer than one occur for BYTES only.
+
+``number``: which of the application's messages to ``dest`` the first one is, from 1; 0: it is none of the
+application's. It stays in this member (``jgroups_py.numbers``); the fragments of a message share it.
 """
 
 from __future__ import annotations
@@ -48,6 +51,7 @@ class Batch:
     transient: int = 0
     type: int = MessageType.BYTES
     credits: tuple[Credit, ...] = ()
+    number: int = field(default=0, compare=False)
     _length: int = field(default=-1, init=False, compare=False, repr=False)
 
     @classmethod
@@ -86,6 +90,7 @@ class Batch:
             self.transient,
             self.type,
             self.credits,
+            self.number,
         )
         batch._length = self._length
         return batch
@@ -101,11 +106,18 @@ class Batch:
         """
         if start == 0 and stop == len(self.payloads):
             return self
-        headers = self.headers
+        headers, number = self.headers, self.number
         if start:
             headers = {key: value.at(start) for key, value in headers.items()}
+            number += start if number else 0
         credits = self.credits if stop == len(self.payloads) else ()
-        return replace(self, payloads=self.payloads[start:stop], headers=headers, credits=credits)
+        return replace(
+            self,
+            payloads=self.payloads[start:stop],
+            headers=headers,
+            credits=credits,
+            number=number,
+        )
 
     @property
     def length(self) -> int:

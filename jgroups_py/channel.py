@@ -6,6 +6,7 @@
             match item:
                 case View(members=members): ...
                 case Message(sender=sender, payload=payload): ...
+                case Excluded(lost=lost): ...     # the others went on without us
 
 What was sent while the loop was busy leaves as runs of messages, one run per destination and turn:
 natural batching, without a timer. Taking an item from the stream gives flow-control credit back to
@@ -37,6 +38,7 @@ from jgroups_py.events import (
     Consumed,
     Disconnected,
     Event,
+    Exclude,
     Expel,
     Failed,
     FlowBlocked,
@@ -52,6 +54,7 @@ from jgroups_py.events import (
 )
 from jgroups_py.log_limit import LogLimit
 from jgroups_py.message import Message
+from jgroups_py.numbers import Excluded, Lost, lost_of
 from jgroups_py.outbox import Outbox, Payload
 from jgroups_py.stream import ItemStream
 from jgroups_py.view import View
@@ -70,7 +73,8 @@ _log = logging.getLogger("jgroups_py.channel")
 WARN_EVERY = 30.0
 """Seconds between two lines about sends to one destination that wait."""
 
-Item = View | Message | State
+Item = View | Message | State | Excluded
+BatchItem = View | Batch | State | Excluded
 
 _READ_BY_TAP = "this channel is read by the RPC that is open on it: iterate that"
 
@@ -103,6 +107,8 @@ class Channel:
         self._rest_index = 0
         self._credits: list[Credit] = []
         self._received = 0
+        self._excluded = 0
+        self._lost = 0
         self._tap: Tap | None = None
         self._log_limit = LogLimit(driver.clock)
         self._state_failures = 0
@@ -180,6 +186,8 @@ class Channel:
             outbox.buffered,
             outbox.waits,
             self._stream.merged_views,
+            self._excluded,
+            self._lost,
             MappingProxyType(protocols),
             MappingProxyType(self._driver.statistics()),
             self._state_failures,
@@ -316,19 +324,19 @@ class Channel:
             if item.payloads:
                 self._rest, self._rest_index = item, 0
 
-    def batches(self) -> AsyncIterator[View | Batch | State]:
+    def batches(self) -> AsyncIterator[BatchItem]:
         """The same stream with whole runs of messages: ``Batch.payloads`` are read-only views that
         are valid while the batch is held (other values where ``Batch.type`` is not BYTES)."""
         return _Batches(self)
 
-    async def next_batch(self) -> View | Batch | State:
+    async def next_batch(self) -> BatchItem:
         """The next item of ``batches``."""
         item = await self.next_held()
         if isinstance(item, Batch) and item.credits:
             self.give_back(item)
         return item
 
-    async def next_held(self, tap: Tap | None = None) -> View | Batch | State:
+    async def next_held(self, tap: Tap | None = None) -> BatchItem:
         """As ``next_batch``, for a block: the credits stay with the batch until ``give_back``."""
         if self._tap is not tap:
             raise LocalProtocolError(_READ_BY_TAP)
@@ -338,7 +346,7 @@ class Channel:
             return rest.slice(self._rest_index, len(rest.payloads))
         return await self._next()
 
-    async def _next(self) -> View | Batch | State:
+    async def _next(self) -> BatchItem:
         stream = self._stream
         await trio.lowlevel.checkpoint_if_cancelled()
         while True:
@@ -394,7 +402,7 @@ class Channel:
             raise self._error
         self._tap = tap
 
-    def detach(self, unread: Iterable[View | Batch | State]) -> None:
+    def detach(self, unread: Iterable[BatchItem]) -> None:
         """The channel is read by its user again, first of all what the tap had not handed on."""
         self._tap = None
         stream = self._stream
@@ -537,10 +545,13 @@ class Channel:
             case ViewChange(bare):
                 view = bare.named(self._stack.names)
                 self._view = view
+                self._outbox.numbers.view_changed(view)
                 self._stream.put(view)
                 self._joined.set()
                 if self._tap is not None:
                     self._tap.view_changed(view)
+            case Exclude():
+                self._on_excluded(event)
             case FlowBlocked():
                 self._outbox.on_blocked(event)
             case FlowOpened(source, dest):
@@ -555,8 +566,12 @@ class Channel:
                 self._on_state(event)
             case Disconnected():
                 self._disconnected.set()
-            case Expel(_, problem):
-                self._end(Expelled(problem))
+            case Expel(_, problem, runs):
+                lost = lost_of(runs)
+                self._count_lost(lost)
+                self._end(
+                    Expelled(f"{problem}{_in_words(lost, self.name_of, certain=False)}", lost)
+                )
             case Failed(problem):
                 joined = self._joined.is_set()
                 self._end(Expelled(problem) if joined else JoinError(problem))
@@ -573,6 +588,23 @@ class Channel:
                     self.warn("trace= raised %s%s", said(error), left_out, error=error)
 
         return told
+
+    def _on_excluded(self, event: Exclude) -> None:
+        item = Excluded.of(event)
+        self._count_lost(item.lost)
+        self.warn(
+            "%s and %d others went on without this member, sending waits for a merge%s",
+            self.name_of(event.by),
+            len(event.view) - 1,
+            _in_words(item.lost, self.name_of, certain=item.certain),
+        )
+        self._stream.put(item)
+        if self._tap is not None and self._view is not None:
+            self._tap.excluded(tuple(m for m in self._view if m in event.view))
+
+    def _count_lost(self, lost: tuple[Lost, ...]) -> None:
+        self._excluded += 1
+        self._lost += sum(part.count for part in lost)
 
     # --- the end
 
@@ -675,6 +707,19 @@ class Channel:
         )
 
 
+def _in_words(
+    lost: tuple[Lost, ...], name_of: Callable[[Address | None], str], *, certain: bool
+) -> str:
+    """What was lost, for a log line or an error."""
+    parts = []
+    for part in lost:
+        ranges = ", ".join(f"{a}..{b}" if a < b else f"{a}" for a, b in part.ranges)
+        parts.append(f"{part.count} messages to {name_of(part.to)} (numbers {ranges})")
+    if not parts:
+        return ""
+    return f"; {', '.join(parts)} {'are' if certain else 'may be'} lost"
+
+
 class _Batches:
     """``Channel.batches()``."""
 
@@ -684,5 +729,5 @@ class _Batches:
     def __aiter__(self) -> _Batches:
         return self
 
-    async def __anext__(self) -> View | Batch | State:
+    async def __anext__(self) -> BatchItem:
         return await self._channel.next_batch()

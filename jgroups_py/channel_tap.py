@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Protocol as Interface
 
+from jgroups_py.address import Address
 from jgroups_py.batch import Batch
 from jgroups_py.view import View
 
@@ -20,6 +21,9 @@ class Tap(Interface):
 
     def view_changed(self, view: View) -> None:
         """The view goes into the stream in any case."""
+
+    def excluded(self, gone: tuple[Address, ...]) -> None:
+        """``gone`` went on without this member: what they were asked may never be answered."""
 
     def state_replaced(self, unread: list[Batch]) -> None:
         """A fetched state contains these unread multicasts, and all that the tap itself holds."""

@@ -57,6 +57,10 @@ class ChannelStatistics:
     send_waits: int
     """How often ``send`` had to wait."""
     merged_views: int
+    excluded: int = 0
+    """How often the group went on without this member."""
+    lost: int = 0
+    """Messages that it had sent and that were lost by that, or may be."""
     protocols: Mapping[str, Mapping[str, int | float]] = field(default_factory=dict)
     driver: Mapping[str, int] = field(default_factory=dict)
     state_failures: int = 0

@@ -32,6 +32,7 @@ import trio
 
 if TYPE_CHECKING:
     from jgroups_py.address import Address
+    from jgroups_py.numbers import Lost
 
 
 class JGroupsError(Exception):
@@ -83,7 +84,14 @@ class ChannelClosed(JGroupsError, trio.ClosedResourceError):
 
 
 class Expelled(JGroupsError, trio.BrokenResourceError):
-    """The group went on without this member. Leave the block and open a new channel."""
+    """The group went on without this member, or its own reader made it leave. Nothing was sent by the
+    call that raises it. Leave the block and open a new channel.
+
+    ``lost``: messages sent before that may not have been delivered (``numbers.Lost``), by destination."""
+
+    def __init__(self, problem: str, lost: tuple[Lost, ...] = ()) -> None:
+        self.lost = lost
+        super().__init__(problem)
 
 
 class JoinError(JGroupsError):

@@ -33,7 +33,10 @@ Who says what:
     StateAwaited        down  STATE_TRANSFER -> NAKACK2
     Disconnect          down  channel -> RELAY -> GMS
     Disconnected        up    GMS -> channel                   the group knows, or need not
-    Expel               up    GMS -> channel                   the group went on without us
+    WentOn              up    MERGE3 -> GMS                    a member's view is newer, and without us
+    Withhold            down  GMS -> NAKACK2, MERGE3           number nothing more until the next view
+    Exclude             up    GMS -> channel                   the group went on without us; a merge follows
+    Expel               up    GMS -> channel                   the same, and this member ends
     Lag                 down  machine -> failure detectors     this process was late by so much
 
 Survivors agree (RELAY.md): before a view without `departed` goes out, its coordinator asks every
@@ -340,11 +343,38 @@ class Disconnected(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class WentOn(Event):
+    """``member`` of our view has ``view``, which is newer and without us."""
+
+    member: Address
+    view: View
+
+
+@dataclass(frozen=True, slots=True)
+class Withhold(Event):
+    """Others went on without us and would drop what we multicast: keep what the application sends
+    until the next ViewChange, then send it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exclude(Event):
+    """The group went on without this member, as ``by`` says, with ``view``, and did not deliver ``lost``
+    (runs of the application's messages, and others) everywhere. ``certain``: all of it is lost; else some
+    of it may have been delivered."""
+
+    view: View
+    by: Address
+    lost: tuple[Batch, ...]
+    certain: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Expel(Event):
-    """The group went on without this member."""
+    """The group went on without this member, which ends. ``lost``: as in Exclude, not certain."""
 
     view: View | None
     problem: str
+    lost: tuple[Batch, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -395,6 +425,29 @@ class IsCoordinator(Query):
 @dataclass(frozen=True, slots=True)
 class GetSeqno(Query):
     """-> int: the seqno of the own last multicast. NAKACK2."""
+
+
+@dataclass(frozen=True, slots=True)
+class GetDelivered(Query):
+    """-> int: up to which seqno ``member``'s multicasts were delivered, here, as far as that is
+    remembered. NAKACK2."""
+
+    member: Address
+
+
+@dataclass(frozen=True, slots=True)
+class GetSentAfter(Query):
+    """-> tuple of runs: own multicasts with higher seqnos than ``seqno`` that not everybody is known to
+    have. NAKACK2."""
+
+    seqno: int
+
+
+@dataclass(frozen=True, slots=True)
+class GetUnacknowledged(Query):
+    """-> tuple of runs: unicasts to ``members`` that they have not acknowledged. UNICAST3."""
+
+    members: tuple[Address, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from jgroups_py.errors import LocalProtocolError
 from jgroups_py.events import FlowBlocked
 from jgroups_py.header import Header
 from jgroups_py.message import Flag, MessageType, Transient
+from jgroups_py.numbers import Numbers
 
 Payload = bytes | bytearray | memoryview
 
@@ -59,6 +60,7 @@ class Outbox:
         self._senders = trio.lowlevel.ParkingLot()
         self.blocked: dict[Address | None, dict[str, FlowBlocked]] = {}
         self.error: Exception | None = None
+        self.numbers = Numbers()
         self.buffered = 0
         """Bytes that wait."""
         self.sent = 0
@@ -265,6 +267,7 @@ class Outbox:
                         run.flags,
                         run.transient,
                         run.type,
+                        number=self.numbers.take(to, len(run.payloads)),
                     )
                 )
         if self._senders and self.buffered < before:

@@ -17,8 +17,8 @@ The acting coordinator is the first member of the view that is neither suspected
 A view is installed by ``ViewChange`` down, then up. To a joiner the members' digest goes down before
 it (``SetDigest``), to the members of a merge view ``MergeDigest``.
 
-A VIEW without ourselves is ignored, as JGroups does it: the others took us for dead. They hear us
-again, and MERGE3 brings us together. Until then we do not act as coordinator, unless who leads that view
+A VIEW without ourselves is not installed, as JGroups does it: the others took us for dead. The
+application is told (gms_excluded.py). They hear us again, and MERGE3 brings us together. Until then we do not act as coordinator, unless who leads that view
 is suspected and all others of it tell us that they have not got it.
 
 Source:  JGroups GMS, ClientGmsImpl, CoordGmsImpl, ParticipantGmsImpl, Merger; WIRE.md 11.1-11.3.
@@ -57,6 +57,7 @@ from jgroups_py.events import (
     TransportReady,
     Unsuspect,
     ViewChange,
+    WentOn,
 )
 from jgroups_py.headers import PROTOCOL_IDS, GmsHeader, GmsType
 from jgroups_py.message import Flag, Transient
@@ -64,6 +65,7 @@ from jgroups_py.protocol import Protocol
 from jgroups_py.protocols.gms_agree import Agreement
 from jgroups_py.protocols.gms_agree_wire import AGREE_ID, MAX_VIEW_ID
 from jgroups_py.protocols.gms_change import Changes
+from jgroups_py.protocols.gms_excluded import Exclusion
 from jgroups_py.protocols.gms_join import Joiner
 from jgroups_py.protocols.gms_leave import Leaver
 from jgroups_py.protocols.gms_merge import Merger
@@ -192,8 +194,11 @@ class GMS(Protocol):
         """Merge views installed."""
         self.merges_cancelled = 0
         self.merges_refused = 0
+        self.times_excluded = 0
+        """How often the group went on without this member."""
         self.changes = Changes(self)
         self.agreement = Agreement(self)
+        self.exclusion = Exclusion(self)
         self.joiner = Joiner(self)
         self.leaver = Leaver(self)
         self.merger = Merger(self)
@@ -202,8 +207,19 @@ class GMS(Protocol):
         self.left = True
         self._unacknowledged.clear()
         self._ack_timer.cancel()
-        for part in (self.agreement, self.changes, self.joiner, self.leaver, self.merger):
+        for part in self._parts:
             part.stop()
+
+    @property
+    def _parts(self) -> tuple[Agreement | Changes | Exclusion | Joiner | Leaver | Merger, ...]:
+        return (
+            self.agreement,
+            self.changes,
+            self.exclusion,
+            self.joiner,
+            self.leaver,
+            self.merger,
+        )
 
     # --- events and queries
 
@@ -234,6 +250,9 @@ class GMS(Protocol):
             case MergeViews(views, silent):
                 if self._is_working:
                     self.merger.views_differ(views, silent)
+            case WentOn(member, view):
+                if self._is_working:
+                    self._went_on(member, view)
             case _:
                 self.pass_event_up(event)
 
@@ -489,6 +508,21 @@ class GMS(Protocol):
         answer = encode_whole(write_view_digest, ViewDigest(view))
         self.send(src, GmsType.VIEW, payload=answer, flags=_URGENT)
 
+    def _went_on(self, member: Address, view: View) -> None:
+        """MERGE3 asked ``member``; the VIEW itself has not come, or not yet."""
+        current = self.view
+        assert current is not None
+        if member not in current or view.id <= current.id or self.local_address in view:
+            return
+        try:
+            self.believe(view.id)
+        except RemoteProtocolError as error:
+            self.bad_messages += 1
+            self.trace("bad message", src=member, problem=str(error))
+            return
+        self.highest_id = max(self.highest_id, view.id)
+        self._excluded(member, view)
+
     def _excluded(self, src: Address, view: View) -> None:
         """Members of our view went on without us."""
         if self.leaver.leaving:
@@ -496,13 +530,19 @@ class GMS(Protocol):
             return
         self.trace("excluded", view=view, by=src)
         if self.excluding is None:
-            self.log.warning("the group went on without this member: %s", view.view_id)
+            members = ", ".join([self.name_of(m) for m in view.members[:20]])
+            self.log.warning("others went on without this member: view %s of %s", view.id, members)
         self.excluding = view
         self.agreement.abandon()
         self.changes.wake()  # who made it may be gone by now
         if self.config.excluded == "expel":
+            problem = f"{self.name_of(src)} sent a view without this member"
+            lost = self.exclusion.lost_at_worst()
             self.left = True
-            self.pass_event_up(Expel(view, f"{self.name_of(src)} sent a view without this member"))
+            self.pass_event_up(Expel(view, problem, lost))
+        else:
+            assert self.view is not None
+            self.exclusion.begin(src, view, self.view)
 
     # --- views: installing
 
@@ -555,12 +595,15 @@ class GMS(Protocol):
             len(view),
             ", ".join([self.name_of(m) for m in view.members[:20]]),
         )
+        if old is not None:
+            self.exclusion.before_view(old, view)
         ended = self.changes.ended(view)
         self.agreement.view_installed()
         self.changes.view_installed(view)
         self.merger.view_installed(view)
         self.pass_event_down(ViewChange(view, old, ended))
         self.pass_event_up(ViewChange(view, old, ended))
+        self.exclusion.view_installed(view)
         self.agreement.go_on()
         self.leaver.check_target()
         self.changes.wake()
@@ -572,5 +615,5 @@ class GMS(Protocol):
             assert len(set(view.members)) == len(view.members)
             assert not self._early
         assert self._ack_timer.armed == bool(self._unacknowledged)
-        for part in (self.agreement, self.changes, self.joiner, self.leaver, self.merger):
+        for part in self._parts:
             part.check()

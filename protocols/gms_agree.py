@@ -443,6 +443,9 @@ class Agreement:
         """Messages of a round."""
         gms, src = self.gms, batch.src
         header = batch.header(AGREE_ID, FragHeader)
+        if header is not None and src is not None and header.index in (Kind.ASK, Kind.HAS):
+            gms.exclusion.take(batch, header)  # between members that have different views
+            return
         if header is None or src is None or gms.view is None or src not in gms.view:
             gms.bad_messages += 1
             gms.trace("bad message", src=src)

@@ -2,7 +2,7 @@
 
 FragHeader (a class every Java member can parse) under protocol id 1026: index = kind, id = counter;
 payloads as told by the functions here. UNICAST3 makes them reliable and keeps a coordinator's word in
-order.
+order. ASK and HAS are no part of a round: gms_excluded.py.
 """
 
 from __future__ import annotations
@@ -33,6 +33,8 @@ class Kind(IntEnum):
     THAW = 5
     DECIDED = 6
     VIEW = 7
+    ASK = 8
+    HAS = 9
 
 
 def encode_freeze(proposed: int, staying: tuple[Address, ...]) -> bytes:
@@ -59,6 +61,21 @@ def encode_report(view_id: int, digest: Digest) -> bytes:
 def read_report(r: Reader) -> tuple[int, Digest]:
     """Payload of REPORT: see ``encode_report``."""
     return _read_id(r), read_digest(r)
+
+
+def encode_has(seqno: int) -> bytes:
+    """| lz64 up to where the multicasts of who asks have been delivered |"""
+    w = Writer()
+    w.lz64(seqno)
+    return w.done()
+
+
+def read_has(r: Reader) -> int:
+    """Payload of HAS: see ``encode_has``."""
+    seqno = r.lz64()
+    if seqno < 0:
+        r.fail(f"seqno {seqno}")
+    return seqno
 
 
 def read_fetch(r: Reader) -> tuple[int, tuple[Address, ...], Goals]:

@@ -5,6 +5,7 @@ Place: above discovery, below the failure detectors; its messages are not reliab
     at random intervals       INFO (view id, name, physical address): a multicast where the transport
                               reaches members it does not know; otherwise discovery, and one to each
                               physical address found
+    Withhold                  we are excluded: announce ours within speak_up_time, a merge is waited for
     INFO                      remember the sender's view id, name and address
     another view id than ours coordinators announce theirs within speak_up_time; when all have had
       is announced            time for that (check_interval): VIEW_REQ to the creator of each view,
@@ -13,6 +14,10 @@ Place: above discovery, below the failure detectors; its messages are not reliab
     VIEW_REQ                  VIEW_RSP with our view; a check of our own soon, so that the leader of
                               the merge need not wait for its turn
     no answer                 VIEW_REQ once more after check_interval / 4
+    a multicast of somebody   if it is still none in speak_up_time / 4, the first of our view send INFO
+      who is no member        to it alone: it may not know that we went on without it
+    INFO of a member of ours  if that view does not come here in speak_up_time / 4: VIEW_REQ to it.
+      with a newer view id    Is it without us: WentOn up
     all have answered, or     MergeViews up, if the views differ indeed, or somebody who announces
       check_interval / 2      another one has not answered for long: it may hear nothing
 
@@ -23,13 +28,15 @@ Source:  JGroups MERGE3; WIRE.md 11.3.
 Differs: Java checks every 1.6 x max_interval; here a difference makes coordinators speak up, so that a
          merge follows soon and does for all parts at once. Java asks the creator of each view id
          only, and so never learns the view of a member that the others excluded.
-Limits:  max_participants_in_merge view ids a check; max_announcements senders remembered.
+         Who was expelled learns it here from its next multicast on, in Java from the next INFO.
+Limits:  max_participants_in_merge view ids a check; max_announcements senders remembered;
+         max_strangers members of other views told within min_interval.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from jgroups_py.address import Address, IpAddress
 from jgroups_py.batch import Batch
@@ -44,6 +51,8 @@ from jgroups_py.events import (
     MergeViews,
     PhysicalAddress,
     ViewChange,
+    WentOn,
+    Withhold,
 )
 from jgroups_py.headers import PROTOCOL_IDS, MergeHeader, MergeType
 from jgroups_py.message import MessageType, Transient
@@ -52,6 +61,9 @@ from jgroups_py.services import DISCOVERY, MERGING, VIEWS
 from jgroups_py.structures import read_opt_view, write_opt_view
 from jgroups_py.view import View, ViewId, order_key
 from jgroups_py.wire import decode_whole, encode_whole
+
+TELLERS: Final = 3
+"""So many members of a view tell a stranger of it: the first ones. One of them may not be heard."""
 
 
 class MERGE3(Protocol):
@@ -78,13 +90,15 @@ class MERGE3(Protocol):
         """Different view ids that are looked into in one check."""
         max_announcements: int = 10_000
         """Members whose announcements are remembered."""
+        max_strangers: int = 100
+        """Senders outside the view that are told of it within one min_interval."""
 
         ignored: ClassVar[frozenset[str]] = frozenset({"only_coords_run_consistency_checker"})
 
         def __post_init__(self) -> None:
             self._above(0, "min_interval", "speak_up_time")
             self._at_least(0, "check_interval")
-            self._at_least(1, "max_announcements")
+            self._at_least(1, "max_announcements", "max_strangers")
             self._at_least(2, "max_participants_in_merge")
             if not self.max_interval > self.min_interval:
                 raise ConfigError(
@@ -96,6 +110,8 @@ class MERGE3(Protocol):
 
     def start(self) -> None:
         self.view: View | None = None
+        self._members: dict[Address, None] = {}
+        """Those of our view."""
         self._since = 0.0
         """When we had it first."""
         self._announced: dict[Address, tuple[ViewId, float]] = {}
@@ -107,6 +123,14 @@ class MERGE3(Protocol):
         self._views: dict[Address, View] = {}
         self._unanswered: dict[Address, float] = {}
         """Who was asked and has not answered, and since when."""
+        self._heard: dict[Address, None] = {}
+        """Who multicasts and is not in our view: about to be told of it."""
+        self._told: dict[Address, float] = {}
+        """Who was told, and when."""
+        self._newer: dict[Address, None] = {}
+        """Members of our view that have a newer one."""
+        self._tell_them = self.timer(self._on_tell)
+        self._look = self.timer(self._on_look)
         self._announce = self.timer(self._on_announce)
         self._check = self.timer(self._on_check)
         self._answers = self.timer(self._on_answers)
@@ -117,9 +141,20 @@ class MERGE3(Protocol):
         self.checks_with_difference = 0
         self.merges_reported = 0
         self.bad_messages = 0
+        self.strangers_told = 0
+        """How often somebody outside the view who took itself for a member was told of the view."""
+        self.strangers_dropped = 0
+        """Multicasts of such, who were not told because there were max_strangers of them."""
 
     def stop(self) -> None:
-        for timer in (self._announce, self._check, self._answers, self._repeat):
+        for timer in (
+            self._announce,
+            self._check,
+            self._answers,
+            self._repeat,
+            self._tell_them,
+            self._look,
+        ):
             timer.cancel()
 
     @property
@@ -143,16 +178,23 @@ class MERGE3(Protocol):
     def event_down(self, event: Event) -> None:
         if isinstance(event, ViewChange):
             self._view_installed(event.view)
+        elif isinstance(event, Withhold) and self.view is not None:
+            self._announce_soon()  # the application waits for the merge
         self.pass_event_down(event)
 
     def _view_installed(self, view: View) -> None:
         self.view = view
+        self._members = dict.fromkeys(view.members)
         self._since = self.now
         self._announced.clear()  # what was said of former views is old
         self._located = {m: p for m, p in self._located.items() if m in view}
         self._end_check()
         self._unanswered.clear()
         self._check.cancel()
+        self._newer.clear()
+        self._look.cancel()
+        self._heard = {m: None for m in self._heard if m not in view}
+        self._told = {m: at for m, at in self._told.items() if m not in view}
         if not self._announce.armed:
             self._announce.start(self._next_announcement())
 
@@ -197,6 +239,8 @@ class MERGE3(Protocol):
     def up(self, batch: Batch) -> None:
         header = batch.headers.get(self.protocol_id)
         if type(header) is not MergeHeader:
+            if batch.dest is None and batch.src not in self._members and self._members:
+                self._on_stranger(batch.src)
             self.pass_up(batch)
             return
         src = batch.src
@@ -212,6 +256,38 @@ class MERGE3(Protocol):
                         self._answered(src, payload or b"")
         self.consume(batch)
 
+    def _on_stranger(self, src: Address | None) -> None:
+        """It multicasts as members do. Either it joins just now, or it does not know of our view."""
+        view = self.view
+        if src is None or view is None or src in self._heard or src in self._told:
+            return
+        if self.local_address not in view.members[:TELLERS]:
+            return
+        if len(self._heard) + len(self._told) >= self.config.max_strangers:
+            self.strangers_dropped += 1
+            return
+        if not self._heard:
+            self._tell_them.start(self.speak_up_time / 4)
+        self._heard[src] = None
+
+    def _on_tell(self) -> None:
+        """Those heard since the last time; each is told once within min_interval."""
+        for member in self._heard:
+            self.strangers_told += 1
+            self._tell(member)
+        self._told.update(dict.fromkeys(self._heard, self.now))
+        self._heard.clear()
+        again = self.now - self.config.min_interval
+        self._told = {m: at for m, at in self._told.items() if at > again}
+        if self._told:
+            self._tell_them.start(self.config.min_interval)
+
+    def _on_look(self) -> None:
+        """The views that were announced have not come."""
+        for member in self._newer:
+            self.pass_down(Batch.of(member, self.protocol_id, MergeHeader(MergeType.VIEW_REQ)))
+        self._newer.clear()
+
     def _informed(self, src: Address, header: MergeHeader) -> None:
         self.announcements_received += 1
         if src not in self._announced and len(self._announced) >= self.config.max_announcements:
@@ -224,6 +300,10 @@ class MERGE3(Protocol):
         if self.view is not None and header.view_id != self.view.view_id and not self._check.armed:
             self._check.start(self.check_interval)
             self._speak_up(self.view)
+        if self.view is not None and src in self.view and header.view_id.id > self.view.id:
+            self._newer[src] = None
+            if not self._look.armed:
+                self._look.start(self.speak_up_time / 4)
         physical = header.physical
         if isinstance(physical, IpAddress) and self._located.get(src) != physical:
             if len(self._located) < self.config.max_announcements:
@@ -233,9 +313,12 @@ class MERGE3(Protocol):
     def _speak_up(self, view: View) -> None:
         """A difference: the others should know of our part now."""
         if view.coordinator == self.local_address:
-            soon = self.now + self.random.uniform(0.0, self.speak_up_time)
-            if self._announce.deadline is None or soon < self._announce.deadline:
-                self._announce.start_at(soon)
+            self._announce_soon()
+
+    def _announce_soon(self) -> None:
+        soon = self.now + self.random.uniform(0.0, self.speak_up_time)
+        if self._announce.deadline is None or soon < self._announce.deadline:
+            self._announce.start_at(soon)
 
     def _answer(self, src: Address) -> None:
         payload = encode_whole(write_opt_view, self.view)
@@ -254,7 +337,8 @@ class MERGE3(Protocol):
             self._check.start_at(soon)
 
     def _answered(self, src: Address, payload: bytes | memoryview) -> None:
-        if self._asked is None or src not in self._asked:
+        asked = self._asked is not None and src in self._asked
+        if not asked and src not in self._members:
             return
         try:
             view = decode_whole(read_opt_view, payload)
@@ -263,6 +347,12 @@ class MERGE3(Protocol):
         except RemoteProtocolError as error:
             self.bad_messages += 1
             self.trace("bad message", src=src, problem=str(error))
+            return
+        ours = self.view
+        if view is not None and ours is not None and src in self._members:
+            if view.id > ours.id and self.local_address not in view:
+                self.pass_event_up(WentOn(src, view))
+        if self._asked is None or src not in self._asked:
             return
         del self._asked[src]
         if view is not None:
@@ -354,4 +444,6 @@ class MERGE3(Protocol):
     def check(self) -> None:
         assert self._answers.armed == (self._asked is not None)
         assert self._announce.armed == (self.view is not None)
+        assert self._look.armed == bool(self._newer)
+        assert self._tell_them.armed or not (self._heard or self._told)
         assert self.view is not None or not self._check.armed

@@ -5,16 +5,19 @@ Place: above GMS, below FRAG2.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import ClassVar, Final
 
 from jgroups_py.address import Address
 from jgroups_py.batch import Batch
-from jgroups_py.headers import PROTOCOL_IDS
+from jgroups_py.events import Event, Exclude
+from jgroups_py.headers import PROTOCOL_IDS, FragHeader
 from jgroups_py.protocols.flow_control import NO_FC, FlowControl, Lane
 from jgroups_py.services import MULTICAST, VIEWS
 from jgroups_py.view import View
 
 _ID: Final = PROTOCOL_IDS["MFC"]
+_FRAG: Final = PROTOCOL_IDS["FRAG2"]
 
 
 class MFC(FlowControl):
@@ -44,6 +47,20 @@ class MFC(FlowControl):
             if length:
                 batch = self.received(batch, length)
         self.pass_up(batch)
+
+    def event_up(self, event: Event) -> None:
+        if isinstance(event, Exclude):
+            event = replace(event, lost=(*event.lost, *self._torn()))
+        super().event_up(event)
+
+    def _torn(self) -> tuple[Batch, ...]:
+        """A message of which the first fragments have gone out: the others drop those, and what waits
+        here for credits comes after the merge."""
+        queue = self._lane.queue
+        header = queue[0].headers.get(_FRAG) if queue else None
+        if type(header) is FragHeader and header.index:
+            return (queue[0].slice(0, 1),)
+        return ()
 
     def lane_of(self, member: Address) -> Lane | None:
         return self._lane

@@ -13,6 +13,8 @@ Place: above failure detection, below UNICAST3 and STABLE.
     SetDigest, MergeDigest    where to start with a sender
     ViewChange                senders that left are closed, new ones begin at 0
     Freeze .. Release         survivors agree: nakack2_round.py
+    Withhold                  the application's multicasts wait for the next view: the others have gone on
+                              without us, and begin after what was numbered until now (``_settled``)
 
 What is asked for and who answers: nakack2_repair.py.
 
@@ -43,8 +45,10 @@ from jgroups_py.events import (
     FlowBlocked,
     FlowOpened,
     Freeze,
+    GetDelivered,
     GetDeparted,
     GetDigest,
+    GetSentAfter,
     GetSeqno,
     MergeDigest,
     Query,
@@ -54,6 +58,7 @@ from jgroups_py.events import (
     StateAwaited,
     Thaw,
     ViewChange,
+    Withhold,
 )
 from jgroups_py.headers import PROTOCOL_IDS, FragHeader, NakAckHeader2, NakAckType
 from jgroups_py.message import Flag, Transient
@@ -162,6 +167,10 @@ class NAKACK2(Protocol):
         self._digest_set = False
         self._early: list[Batch] = []
         self._blocked = False
+        self._withheld: list[Batch] | None = None
+        """What the application has multicast since Withhold; at most what flow control lets through."""
+        self._settled = 0
+        """Own seqno at Withhold: who went on without us will not deliver anything up to here."""
         self.repair = Repair(self)
         self._last_timer = self.timer(self._on_last)
         self._last_seqno = 0
@@ -188,6 +197,8 @@ class NAKACK2(Protocol):
         """HIGHEST_SEQNO sent."""
         self.departed_dropped = 0
         self.times_blocked = 0
+        self.withheld = 0
+        """Messages that waited for a view because the others had gone on without this member."""
 
     @property
     def seqno(self) -> int:
@@ -202,6 +213,10 @@ class NAKACK2(Protocol):
     def down(self, batch: Batch) -> None:
         if batch.dest is not None or batch.flags & _NO_RELIABILITY:
             self.pass_down(batch)
+            return
+        if self._withheld is not None and batch.number:
+            self._withheld.append(batch)
+            self.withheld += len(batch.payloads)
             return
         first = self._seqno + 1
         count = len(batch.payloads)
@@ -388,6 +403,13 @@ class NAKACK2(Protocol):
                 self._on_view(event)
                 self.pass_event_down(event)
                 self.machine.soon(self._take_early)
+                if self._withheld is not None:
+                    self.machine.soon(self._send_withheld)
+            case Withhold():
+                if self._withheld is None:
+                    self._withheld = []
+                self._settled = self._seqno
+                self.pass_event_down(event)
             case SetDigest():
                 self._set_digest(event.digest, event.replace)
             case MergeDigest():
@@ -414,6 +436,15 @@ class NAKACK2(Protocol):
                 return self._digest_of(members)
             case GetSeqno():
                 return self._seqno
+            case GetDelivered(member):
+                sender = self.find(member)
+                if sender is not None:
+                    return sender.window.delivered
+                left = self.left.get(member)
+                return None if left is None else left.delivered
+            case GetSentAfter(seqno):
+                after = max(seqno, self.own.purged) + 1
+                return tuple(run for _, run in self.own.kept.between(after, self._seqno))
             case GetDeparted(members):
                 return tuple(m for m in members if m in self.departed or m in self.left)
         return None
@@ -435,7 +466,7 @@ class NAKACK2(Protocol):
             if sender is None:
                 seqnos[member] = (0, 0)
             elif sender is self.own:
-                seqnos[member] = (sender.window.delivered, self._seqno)
+                seqnos[member] = (max(sender.window.delivered, self._settled), self._seqno)
             elif member in self.round.frozen:
                 seqnos[member] = (sender.window.delivered, sender.window.delivered)
             else:
@@ -533,6 +564,12 @@ class NAKACK2(Protocol):
             elif member not in self.senders:
                 self._begin(member, 0)
         self.round.end()
+
+    def _send_withheld(self) -> None:
+        withheld, self._withheld = self._withheld or [], None
+        self._settled = 0
+        for batch in withheld:
+            self.down(batch)
 
     def _drop_departed(self, member: Address) -> None:
         """Nobody needs its messages any more; how far it was is remembered for a while."""

@@ -330,6 +330,7 @@ class RELAY(Protocol):
                     batch.flags,
                     batch.transient,
                     batch.type,
+                    number=batch.number,
                 )
             )
         else:
@@ -451,11 +452,11 @@ class RELAY(Protocol):
                 for member in digest:
                     self.stability.on_stable(bytes(member), digest.delivered(member))
                 self.pass_event_up(event)
-            case FlowBlocked(dest=None):
-                self.bridge.local_blocked = True
+            case FlowBlocked(source=source, dest=None):
+                self.bridge.local_blocked[source] = None
                 self.pass_event_up(event)
-            case FlowOpened(dest=None):
-                self.bridge.local_blocked = False
+            case FlowOpened(source=source, dest=None):
+                self.bridge.local_blocked.pop(source, None)
                 self.pass_event_up(event)
                 self.machine.soon(self.bridge.drain)
             case StateRequested(requester=requester):

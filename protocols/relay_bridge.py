@@ -93,7 +93,8 @@ class Bridge:
         self.sessions: dict[Address, Session] = {}
         self.forwarded: SiteNumbers = {}
         """By site and origin: what was multicast here."""
-        self.local_blocked = False
+        self.local_blocked: dict[str, None] = {}
+        """Who says that nothing may be multicast here."""
         self._token = 0
         self._draining = False
 
@@ -174,6 +175,8 @@ class Bridge:
         match event:
             case ViewChange(view=view):
                 self._on_view(view)
+            case FlowBlocked(source="GMS") | FlowOpened(source="GMS"):
+                pass  # the bridge went on without us: sessions have acknowledgements of their own
             case FlowBlocked(dest=dest):
                 for session in self._of(dest):
                     session.blocked = True

@@ -27,12 +27,19 @@ Differs: gaps are asked for once after ``xmit_delay`` and then at growing interv
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 from jgroups_py.address import Address, IpAddress
 from jgroups_py.batch import Batch
 from jgroups_py.config import Bytes, Seconds
-from jgroups_py.events import Event, FlowBlocked, FlowOpened, ViewChange
+from jgroups_py.events import (
+    Event,
+    FlowBlocked,
+    FlowOpened,
+    GetUnacknowledged,
+    Query,
+    ViewChange,
+)
 from jgroups_py.headers import PROTOCOL_IDS, UnicastHeader3, UnicastType
 from jgroups_py.message import Flag, MessageType
 from jgroups_py.protocol import Protocol
@@ -645,6 +652,17 @@ class UNICAST3(Protocol):
         self.pass_event_down(event)
 
     # --- looking
+
+    def answer(self, query: Query) -> Any:
+        match query:
+            case GetUnacknowledged(members):
+                known = [conn for m in members if (conn := self._outgoing.get(m)) is not None]
+                return tuple(
+                    run
+                    for conn in known
+                    for _, run in conn.kept.between(conn.acked + 1, conn.seqno)
+                )
+        return None
 
     def check(self) -> None:
         for dest, conn in self._outgoing.items():

@@ -192,6 +192,9 @@ class BuddyManager:
         self._incoming.append(view)
         self._drain_soon()
 
+    def excluded(self, gone: tuple[Address, ...]) -> None:
+        """A merge view follows, and tells the machine who was apart."""
+
     def state_replaced(self, unread: list[Batch]) -> None:
         """No state is transferred with buddy replication (B39)."""
 

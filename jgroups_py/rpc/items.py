@@ -14,11 +14,9 @@ from typing import Any
 import trio
 
 from jgroups_py.batch import Batch
-from jgroups_py.channel import Item
-from jgroups_py.channel_values import State
+from jgroups_py.channel import BatchItem, Item
 from jgroups_py.message import Message
 from jgroups_py.stream import ItemStream
-from jgroups_py.view import View
 
 
 class Items:
@@ -45,7 +43,7 @@ class Items:
         """How far the reader is, as something to compare."""
         return self._stream.taken, self._index
 
-    def put(self, item: View | Batch | State) -> None:
+    def put(self, item: BatchItem) -> None:
         if type(item) is Batch:
             self._stream.put_batch(item)
         else:
@@ -74,7 +72,7 @@ class Items:
             if item.payloads:
                 self._rest, self._index = item, 0
 
-    async def next_batch(self) -> View | Batch | State:
+    async def next_batch(self) -> BatchItem:
         """The next view or run of messages."""
         rest, self._rest = self._rest, None
         item = await self._take() if rest is None else rest.slice(self._index, len(rest))
@@ -82,13 +80,13 @@ class Items:
             self._give_back(item)
         return item
 
-    async def _take(self) -> View | Batch | State:
+    async def _take(self) -> BatchItem:
         stream = self._stream
         await trio.lowlevel.checkpoint_if_cancelled()
         while (item := stream.take()) is None:
             self._reader_back.unpark_all()
             await stream.wait()
-        taken: View | Batch | State = item
+        taken: BatchItem = item
         return taken
 
     def drop_multicasts(self) -> None:

@@ -22,8 +22,7 @@ import trio
 
 from jgroups_py.address import Address
 from jgroups_py.batch import Batch
-from jgroups_py.channel import Channel, Item
-from jgroups_py.channel_values import State
+from jgroups_py.channel import BatchItem, Channel, Item
 from jgroups_py.errors import (
     CallError,
     JGroupsError,
@@ -408,7 +407,7 @@ class Rpc:
         """
         return await self._items.next()
 
-    async def next_batch(self) -> View | Batch | State:
+    async def next_batch(self) -> BatchItem:
         """As the channel's."""
         return await self._items.next_batch()
 
@@ -446,7 +445,7 @@ class Rpc:
                 await self._hand_on(item)
             nursery.cancel_scope.cancel()
 
-    async def _hand_on(self, item: View | Batch | State) -> None:
+    async def _hand_on(self, item: BatchItem) -> None:
         """To the application."""
         items = self._items
         items.put(item)
@@ -553,6 +552,12 @@ class Rpc:
         self._correlator.view_changed(view.members)
         self._admit()
 
+    def excluded(self, gone: tuple[Address, ...]) -> None:
+        """Who answers us after we have gone may have dropped the answer with the connection."""
+        left = tuple(m for m in self._channel.view if m not in gone)
+        self._correlator.view_changed(left)
+        self._admit()
+
     def state_replaced(self, unread: list[Batch]) -> None:
         self._items.drop_multicasts()
         for batch in unread:
@@ -581,7 +586,7 @@ class Rpc:
         """Of what is not RPC; calls are served whether the application reads or not."""
         return self._items.position, self._items.waiting
 
-    def unread(self) -> list[View | Batch | State]:
+    def unread(self) -> list[BatchItem]:
         """Takes what the application has not read, for the channel to hand out."""
         return self._items.clear()
 

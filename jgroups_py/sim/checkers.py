@@ -4,6 +4,7 @@ They see what applications sent, were delivered and were given as views and stat
 One file per family:
 
     checkers_messages   fifo, duplicate, gap, agreement, unicast
+    checkers_named      named: what is left out, its sender was told to be lost
     checkers_views      view_order, view_holder, view_identity
     checkers_stream     stream: views, messages and states stand in one order that makes sense
     checkers_bounds     bounds: configured limits are kept
@@ -67,6 +68,7 @@ class Checker:
         member.on_batch = self._on_batch
         member.on_view = self._on_view
         member.on_state = self._on_state
+        member.on_excluded = self.messages.on_excluded
         member.provide_state = lambda: self.messages.state_of(member)
 
     def payload(

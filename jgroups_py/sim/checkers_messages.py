@@ -4,6 +4,7 @@
     duplicate  no message twice
     gap        none is left out, unless the two were apart meanwhile (not in one view; or a state
                came that contains them)
+    named      what is left out, its sender was told to be lost: checkers_named.py
     agreement  members that share the view before and after a departure delivered the same in between:
                of who departed always, of who stays unless a round of theirs ran into a time-out
     unicast    the same three, for messages to one member
@@ -19,12 +20,14 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from jgroups_py.address import UUID, Address
 from jgroups_py.batch import Batch
+from jgroups_py.events import Exclude
+from jgroups_py.sim.checkers_named import Named
 from jgroups_py.view import MergeView, View, ViewId
 
 if TYPE_CHECKING:
@@ -80,6 +83,7 @@ class Messages:
     ) -> None:
         self._say = say
         self._name = name
+        self.named = Named(say, name, self.count)
         self._members: dict[Address, Member] = {}
         self._seen: dict[Address, _Seen] = {}
         self._agreed: dict[tuple[ViewId, ViewId, Address], tuple[int, Address]] = {}
@@ -94,6 +98,7 @@ class Messages:
         in different groups that merged. Credits of before may be given twice then."""
 
     def watch(self, member: Member) -> None:
+        self.named.watch(member)
         self._members[member.address] = member
         self._seen[member.address] = _Seen()
         self.of_site[member.address] = member.site
@@ -165,8 +170,11 @@ class Messages:
         elif track.known and number < track.last:
             check = "fifo" if kind == MULTICAST else check
             self._say(check, member, f"{name} after {track.last}")
-        elif not track.known or track.apart or self.of_site.get(origin) != member.site:
+        elif not track.known or self.of_site.get(origin) != member.site:
             return
+        elif track.apart:
+            if kind == MULTICAST:
+                self.named.missing(member, origin, track.last + 1, number - 1)
         elif not self._has_ended(track, origin, member, number):
             self._say(check, member, f"{name} right after {track.last}")
 
@@ -191,7 +199,21 @@ class Messages:
             for a, b in ((one, other), (other, one))
         )
 
+    def on_excluded(self, member: Member, event: Exclude) -> None:
+        numbers: dict[int, None] = {}
+        for run in event.lost:
+            for part in run.payloads if run.number and run.dest is None else ():
+                whole: Any = part
+                if isinstance(part, memoryview):
+                    whole = part.obj  # a fragment is a part of it
+                if whole is not None and bytes(whole[:16]) == bytes(member.address):
+                    _, kind, number = _HEADER.unpack_from(whole)
+                    if kind == MULTICAST:
+                        numbers[number] = None
+        self.named.lost(member, list(numbers))
+
     def on_view(self, member: Member, view: View) -> None:
+        self.named.on_view(member, view)
         seen = self._seen[member.address]
         old, seen.view = seen.view, view
         self._late_at.setdefault(view.view_id, self._late(member.site))

@@ -10,6 +10,7 @@ from jgroups_py.batch import Batch
 from jgroups_py.events import (
     Disconnected,
     Event,
+    Exclude,
     Expel,
     Failed,
     FlowBlocked,
@@ -22,6 +23,7 @@ from jgroups_py.events import (
     ViewChange,
 )
 from jgroups_py.message import MessageType
+from jgroups_py.numbers import Excluded, Numbers
 from jgroups_py.protocols.gms import GMS
 from jgroups_py.stack import Stack
 from jgroups_py.view import View
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
     from jgroups_py.sim.host import Host
     from jgroups_py.sim.world import World
 
-Item = View | Batch | StateRequested | StateReceived
+Item = View | Batch | StateRequested | StateReceived | Excluded
 
 
 class Member:
@@ -55,6 +57,11 @@ class Member:
         self.provide_state: Callable[[], bytes | None] = lambda: None
         self.on_batch: Callable[[Member, Batch], None] | None = None
         self.on_view: Callable[[Member, View], None] | None = None
+        self.on_excluded: Callable[[Member, Exclude], None] | None = None
+        """Called at once, before the application takes the item."""
+        self.excluded: list[Excluded] = []
+        """How often the group went on without it, as a channel tells it."""
+        self.numbers = Numbers()
         self.on_state: Callable[[Member, bytes | None], None] | None = None
         self.reading = True
         self.unread: list[Item] = []
@@ -112,6 +119,7 @@ class Member:
     def send_batch(self, batch: Batch) -> None:
         if self.world.oracle is not None:
             self.world.oracle.sent(self, batch)
+        batch.number = self.numbers.take(batch.dest, len(batch.payloads))
         self.act(lambda: self.stack.send(batch))
 
     def fetch_state(self, provider: Member | None = None, timeout: float = 10.0) -> None:
@@ -159,7 +167,15 @@ class Member:
     def notify(self, event: Event) -> None:
         match event:
             case ViewChange(view=view):
+                self.numbers.view_changed(view)
                 self._offer(view)
+            case Exclude():
+                item = Excluded.of(event)
+                self.excluded.append(item)
+                self.world.record(self, "excluded", view=item.view, lost=item.lost)
+                if self.on_excluded is not None:
+                    self.on_excluded(self, event)
+                self._offer(item)
             case StateRequested():
                 self._offer(event)
             case StateReceived():
@@ -219,6 +235,8 @@ class Member:
                     self.state = state
                     if self.on_state is not None:
                         self.on_state(self, state)
+                case Excluded():
+                    pass
                 case View():
                     self.views.append(item)
                     self.world.record(self, "view", view=item)

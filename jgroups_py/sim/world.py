@@ -205,6 +205,7 @@ class World:
         for member in self.everybody:
             member.views = member.views[-1:]
             member.events.clear()
+            member.excluded.clear()
             if not member.alive:
                 member.host.forget()
         self.stalled = {pipe: None for pipe in self.stalled if pipe.dest.alive}

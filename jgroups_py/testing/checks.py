@@ -29,6 +29,7 @@ CHECKS: Final[dict[str, str]] = {
     "fifo": "messages of one sender arrive in the order in which they were sent",
     "duplicate": "no message arrives twice",
     "gap": "none is left out, unless sender and receiver were apart meanwhile",
+    "named": "what a sender's members lack of it, it was told to be lost: a view without them, or Excluded",
     "agreement": "members that share the view before and after a departure were delivered the "
     "same of who departed",
     "unicast": "the first three, for messages to one member",

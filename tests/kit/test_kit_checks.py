@@ -11,7 +11,7 @@ import pytest
 from jgroups_py.address import Address
 from jgroups_py.batch import Batch
 from jgroups_py.errors import ConfigError
-from jgroups_py.events import Event, StateReceived, Suspect, ViewChange
+from jgroups_py.events import Event, Exclude, StateReceived, Suspect, ViewChange
 from jgroups_py.protocol import Protocol
 from jgroups_py.protocols.verify_suspect2 import VERIFY_SUSPECT2
 from jgroups_py.testing import CHECKS, PropertyViolated, SimCluster, make_address
@@ -142,6 +142,14 @@ class Invents(Sound):
         return [View(view.view_id, (*view.members, make_address(99)))]
 
 
+class Conceals(Sound):
+    """Does not say that the others went on, and what was lost by that."""
+
+    def event_up(self, event: Event) -> None:
+        if not isinstance(event, Exclude):
+            super().event_up(event)
+
+
 class Outdated(Sound):
     def state(self, state: bytes | None) -> bytes | None:
         rows = msgspec.msgpack.decode(state or b"", type=list[tuple[bytes, int, bool, list[int]]])
@@ -165,6 +173,17 @@ def a_departure(cluster: SimCluster) -> None:
     multicasts(cluster)
     cluster.crash("A")
     cluster.run_for(3)
+
+
+def an_exclusion(cluster: SimCluster) -> None:
+    multicasts(cluster)
+    cluster["B"].send(b"before")
+    cluster.pause("B", seconds=20)
+    cluster.run_for(19)
+    cluster["B"].send(b"in vain")
+    cluster.run_for(20)
+    cluster["B"].send(b"afterwards")
+    cluster.run_for(5)
 
 
 def a_state(cluster: SimCluster) -> None:
@@ -191,6 +210,7 @@ PLANTED: list[tuple[str, type[Protocol], Script]] = [
     ("fifo", Swaps, multicasts),
     ("duplicate", Repeats, multicasts),
     ("gap", Omits, multicasts),
+    ("named", Conceals, an_exclusion),
     ("agreement", Forgets, a_departure),
     ("unicast", Repeats, unicasts),
     ("unicast", Omits, unicasts),

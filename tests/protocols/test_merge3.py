@@ -18,6 +18,8 @@ from jgroups_py.events import (
     MergeViews,
     PhysicalAddress,
     ViewChange,
+    WentOn,
+    Withhold,
 )
 from jgroups_py.headers import MergeHeader, MergeType
 from jgroups_py.protocols.merge3 import MERGE3
@@ -247,10 +249,14 @@ def test_a_member_the_others_went_on_without_asks_and_is_asked() -> None:
     old, new = view(4, B, A), view(5, B)
     fake = stack(old)
     fake.up(info(B, new))
+    fake.advance(0.25)
+    assert sent(fake, MergeType.VIEW_REQ) == [B]
+    fake.up(answer(B, new))
+    assert fake.take_up_events() == [WentOn(B, new)]
     fake.advance(2.5)
     assert sent(fake, MergeType.VIEW_REQ) == [B]
     fake.up(answer(B, new))
-    assert fake.take_up_events() == [MergeViews({B: new, A: old})]
+    assert fake.take_up_events() == [WentOn(B, new), MergeViews({B: new, A: old})]
 
     fake = stack(view(5, A))
     fake.up(info(B, view(4, A, B)))
@@ -266,7 +272,9 @@ def test_who_hears_nothing_of_its_coordinator_asks_and_asks_that_one_too() -> No
     for _ in range(3):
         fake.advance(3.9)
         fake.up(info(C, other))
-        assert sent(fake, MergeType.VIEW_REQ) == []
+        assert sent(fake, MergeType.VIEW_REQ) in ([], [C]), "C may know that we are out"
+    fake.advance(0.25)
+    assert sent(fake, MergeType.VIEW_REQ) == [C]
     fake.advance(3.0)
     assert sent(fake, MergeType.VIEW_REQ)[:3] == [D, C, B]
 
@@ -398,3 +406,85 @@ def test_a_check_ends_with_the_view_it_began_in() -> None:
     fake.advance(20.0)
     assert fake.take_up_events() == [], "nobody has announced another view since"
     assert sent(fake, MergeType.VIEW_REQ) == []
+
+
+# --- who was expelled learns it soon
+
+
+def heartbeat(src: Any) -> Batch:
+    """A multicast of another protocol."""
+    return Batch(None, (b"",), {}, src)
+
+
+def told(fake: FakeStack) -> list[Any]:
+    """To whom alone INFO was sent."""
+    return [dest for dest in sent(fake, MergeType.INFO) if dest is not None]
+
+
+def test_who_multicasts_as_a_member_and_is_none_is_told_of_the_view_once() -> None:
+    fake = stack()
+    for _ in range(3):
+        fake.up(heartbeat(C))
+    fake.advance(0.2)
+    assert told(fake) == [], "its view may be on its way to us"
+    fake.advance(0.1)
+    assert told(fake) == [C]
+    fake.up(heartbeat(C))
+    fake.advance(0.7)
+    assert told(fake) == [], "once within min_interval"
+    fake.advance(0.3)
+    fake.up(heartbeat(C))
+    fake.advance(0.25)
+    assert told(fake) == [C]
+    assert fake.protocol.statistics()["strangers_told"] == 2
+    fake.advance(3.0)
+    assert C not in [address for _, address in named_in(fake.protocol)]
+
+
+def test_who_joins_meanwhile_is_told_nothing() -> None:
+    fake = stack()
+    fake.up(heartbeat(C))
+    fake.event_down(ViewChange(view(5, A, B, C), OWN))
+    fake.up(heartbeat(B))
+    fake.advance(0.5)
+    assert told(fake) == []
+
+
+def test_only_the_first_of_a_view_tell_strangers() -> None:
+    fake = stack(view(4, B, C, D, A))
+    fake.up(heartbeat(make_address(9)))
+    fake.advance(0.5)
+    assert told(fake) == []
+
+
+def test_strangers_are_limited() -> None:
+    fake = stack(max_strangers=2)
+    for number in range(10, 15):
+        fake.up(heartbeat(make_address(number)))
+    fake.advance(0.5)
+    assert told(fake) == [make_address(10), make_address(11)]
+    assert fake.protocol.statistics()["strangers_dropped"] == 3
+
+
+def test_a_newer_view_that_comes_in_time_is_not_asked_for() -> None:
+    fake = stack(view(4, B, A))
+    fake.up(info(B, view(5, B, A, C)))
+    fake.event_down(ViewChange(view(5, B, A, C), view(4, B, A)))
+    fake.advance(0.5)
+    assert sent(fake, MergeType.VIEW_REQ) == []
+
+
+@pytest.mark.parametrize(
+    ("who", "theirs"), [(B, view(5, B, A)), (C, view(5, C, D)), (B, view(3, B)), (B, None)]
+)
+def test_a_view_that_says_nothing_of_us_being_out_is_not_passed_on(who: Any, theirs: Any) -> None:
+    fake = stack(view(4, B, A))
+    fake.up(answer(who, theirs))
+    assert fake.take_up_events(WentOn) == []
+
+
+def test_who_is_excluded_announces_its_view_within_speak_up_time() -> None:
+    fake = stack(view(4, B, A), max_interval=60.0, min_interval=30.0)
+    fake.event_down(Withhold())
+    fake.advance(1.0)
+    assert sent(fake, MergeType.INFO) == [None]

@@ -30,8 +30,10 @@ from jgroups_py import (
     Suspected,
     Unreachable,
     View,
+    ViewId,
     open_rpc,
 )
+from jgroups_py.events import Exclude
 from jgroups_py.header import Header
 from jgroups_py.headers import CorrelatorHeader, CorrelatorType, FcHeader, FcType
 from jgroups_py.message import MessageType
@@ -780,3 +782,27 @@ async def test_who_joins_while_a_request_waits_for_room_decides_its_form(
         else:
             await replies(rpc, "add", 1, 2)
         assert waited == 2 and sent == [MessageType.OBJECT]
+
+
+async def test_when_the_group_goes_on_without_us_calls_under_way_end_and_may_have_run(
+    open_sim: Open, autojump_clock: Any
+) -> None:
+    """The answer may have been dropped with the connection, and the merge view has all members: nothing
+    else would end the call."""
+    async with nodes(open_sim) as (a, b):
+        caught: list[Suspected] = []
+
+        async def call() -> None:
+            try:
+                await a.rpc.call(b.address, "slowly", 50)
+            except Suspected as error:
+                caught.append(error)
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(call)
+            await trio.sleep(1)
+            others = View(ViewId(b.address, 99), (b.address,))
+            a.channel.notify(Exclude(others, b.address, (), certain=True))
+        assert [error.member for error in caught] == [b.address]
+        assert not caught[0].definite
+        assert await a.rpc.call(b.address, "add", 1, 2) == 3

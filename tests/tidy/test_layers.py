@@ -34,6 +34,7 @@ WHERE = {
     "values": "values",
     "units": "values",
     "events": "values",
+    "numbers": "values",
     "ports": "values",
     "config": "config",
     "stackmodel": "config",
@@ -85,6 +86,7 @@ LATE = {
     ("batch", "packets"),  # a payload is decoded when somebody asks for it
     ("config", "protocols"),  # the registry is asked by name
     ("errors", "address"),  # a type only
+    ("errors", "numbers"),  # a type only
     ("stackfile", "stacks"),
 }
 

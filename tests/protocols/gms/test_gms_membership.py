@@ -15,6 +15,7 @@ from jgroups_py.events import (
     Expel,
     Failed,
     FindMembers,
+    FlowBlocked,
     FoundMember,
     GetView,
     IsCoordinator,
@@ -28,6 +29,7 @@ from jgroups_py.headers import GmsHeader, GmsType
 from jgroups_py.message import Flag, MessageType
 from jgroups_py.protocols.gms import GMS
 from jgroups_py.protocols.gms_agree_wire import Kind
+from jgroups_py.protocols.gms_excluded import WHY
 from jgroups_py.sim.checkers_tables import named_in
 from jgroups_py.structures import (
     read_join_rsp,
@@ -604,7 +606,8 @@ def test_a_view_without_us_is_ignored_and_we_do_not_act() -> None:
     fake = joined(B, A, C, me=A)
     view = View(ViewId(B, 6), (B, C))
     fake.up(message(B, GmsType.VIEW, encode_whole(write_view_digest, ViewDigest(view))))
-    assert fake.take_up_events() == [] and fake.stack.ask(GetView()).id == 5
+    blocked = [FlowBlocked("GMS", dest, (B, C), WHY) for dest in (None, B, C)]
+    assert fake.take_up_events() == blocked and fake.stack.ask(GetView()).id == 5
     assert kinds(fake) == []
     assert fake.protocol.excluding == view  # type: ignore[attr-defined]
 
