@@ -128,7 +128,7 @@ def test_there_are_mutants_of_every_protocol_with_behaviour() -> None:
     mutated = {mutant.file for mutant in CATALOGUE}
     without = {
         *("__init__", "barrier", "red", "registry", "shared_loopback", "shared_loopback_ping"),
-        *("local_ping", "ping", "tcpping", "mping"),  # discovery.py is what they do
+        *("local_ping", "ping", "mping"),  # discovery.py is what they do
         *("relay_config", "relay_wire", "relay_status"),  # values
     }
     protocols = {f"protocols/{file.name}" for file in (ROOT / "protocols").glob("*.py")}
