@@ -8,6 +8,7 @@ import pytest
 
 from jgroups_py import ChannelLimits, LocalProtocolError
 from jgroups_py.batch import Batch
+from jgroups_py.events import FlowBlocked
 from jgroups_py.headers import FragHeader
 from jgroups_py.message import Flag, MessageType
 from jgroups_py.outbox import Outbox
@@ -115,3 +116,14 @@ def test_after_the_end_nothing_is_taken() -> None:
             numbered(box, 1)
         with pytest.raises(ZeroDivisionError):
             box.put(b"y", A, 0, True)
+
+
+def test_who_lets_go_of_what_it_did_not_hold_changes_nothing() -> None:
+    box = outbox()
+    box.on_opened("MFC", A)
+    box.on_blocked(FlowBlocked("MFC", A, ()))
+    box.on_opened("UFC", A)
+    box.on_opened("MFC", B)
+    assert not box.has_room(A, 1) and box.has_room(B, 1)
+    box.on_opened("MFC", A)
+    assert box.has_room(A, 1) and box.blocked == {}

@@ -39,38 +39,54 @@ _COUNTS: Final = re.compile(r"(\w+\.)+(bad|dropped|num_\w+|\w*_(sent|received|dr
 _STACKS: Final = "tests/accounts/test_stack_accounts.py"
 _ALONE: Final = "tests/accounts/test_protocol_accounts.py"
 _BUDDIES: Final = "tests/accounts/test_buddy_accounts.py"
-_AFTER_THEM: Final[dict[str, tuple[str, ...]]] = {
-    "bytes": (_STACKS, "tests/wire", "tests/hostile", "tests/api"),
-    "machine and stack": (_STACKS, "tests/accounts/test_relay_accounts.py", _ALONE),
-    "sessions": (
-        _BUDDIES,
-        "tests/buddy tests/sessions",
-        "tests/cache",
-        "tests/explore/test_buddy_clusters.py tests/export",
+_RELAY: Final = "tests/accounts/test_relay_accounts.py"
+_NEAR: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
+    (
+        "jgroups_py/buddy/",
+        (_BUDDIES, "tests/buddy tests/sessions", "tests/cache", "tests/explore tests/export"),
     ),
-    "cache": ("tests/cache",),
-    "channel": ("tests/api", "tests/blocking tests/aio tests/rpc"),
-    "driver": ("tests/sockets",),
-    "export": (_BUDDIES, "tests/export"),
-    "calls": ("tests/rpc",),
-    "relay": (
-        "tests/accounts/test_relay_accounts.py",
-        f"{_STACKS} -k sites",
-        "tests/relay tests/sim/test_relay_sites.py tests/api/test_channel_relay.py",
+    ("jgroups_py/sessions/", ("tests/sessions", "tests/cache")),
+    ("jgroups_py/cache/", ("tests/cache", "tests/sessions tests/export")),
+    ("jgroups_py/export/", (_BUDDIES, "tests/export")),
+    ("jgroups_py/rpc/", ("tests/rpc",)),
+    ("jgroups_py/driver/", ("tests/sockets", "tests/api")),
+    ("jgroups_py/drill/", ("tests/drill",)),
+    ("jgroups_py/aio/", ("tests/aio",)),
+    ("jgroups_py/blocking/", ("tests/blocking",)),
+    ("jgroups_py/channel", ("tests/api", "tests/blocking tests/aio tests/rpc")),
+    ("jgroups_py/outbox", ("tests/api", "tests/blocking tests/aio tests/rpc")),
+    ("jgroups_py/stream", ("tests/api", "tests/blocking tests/aio tests/rpc")),
+    ("jgroups_py/backlog", ("tests/api", "tests/blocking tests/aio tests/rpc")),
+    ("jgroups_py/machine", (_STACKS, _RELAY, _ALONE, "tests/stack")),
+    ("jgroups_py/stack", (_STACKS, _RELAY, _ALONE, "tests/stack tests/config")),
+    ("jgroups_py/window", (f"{_ALONE} -k nakack2", _STACKS)),
+    ("jgroups_py/lateness", (f"{_ALONE} -k 'fd_ or verify'", _STACKS)),
+    ("jgroups_py/", (_STACKS, "tests/wire", "tests/hostile", "tests/api")),
+    (
+        "protocols/relay",
+        (
+            _RELAY,
+            f"{_STACKS} -k sites",
+            "tests/relay tests/sim/test_relay_sites.py tests/api/test_channel_relay.py",
+        ),
     ),
-    "failure detection": (f"{_ALONE} -k 'fd_ or verify'", _STACKS),
-    "reliable multicast": (f"{_ALONE} -k nakack2", _STACKS),
-    "transports and discovery": (f"{_ALONE} -k 'tcp or udp or ping or fd_sock2'", _STACKS),
-    "flow control": (f"{_ALONE} -k 'mfc or ufc'", _STACKS),
-    "fragmentation": (f"{_ALONE} -k frag2", _STACKS),
-    "membership": (f"{_ALONE} -k 'gms or merge3'", _STACKS),
-    "stability": (f"{_ALONE} -k stable", _STACKS),
-    "state transfer": (f"{_ALONE} -k state_transfer", _STACKS),
-    "reliable unicast": (f"{_ALONE} -k unicast3", _STACKS),
-    "commands": ("tests/tools",),
-}
-"""What is asked after the catalogue's checks of an area: a random change is looked for by all tests that are
-near it, the quick and exact ones first."""
+    ("protocols/fd_", (f"{_ALONE} -k 'fd_ or verify'", _STACKS)),
+    ("protocols/verify_", (f"{_ALONE} -k 'fd_ or verify'", _STACKS)),
+    ("protocols/nakack2", (f"{_ALONE} -k nakack2", _STACKS)),
+    ("protocols/unicast3", (f"{_ALONE} -k unicast3", _STACKS)),
+    ("protocols/gms", (f"{_ALONE} -k 'gms or merge3'", _STACKS)),
+    ("protocols/merge3", (f"{_ALONE} -k 'gms or merge3'", _STACKS)),
+    ("protocols/frag2", (f"{_ALONE} -k frag2", _STACKS)),
+    ("protocols/stable", (f"{_ALONE} -k stable", _STACKS)),
+    ("protocols/state_", (f"{_ALONE} -k state_transfer", _STACKS)),
+    ("protocols/mfc", (f"{_ALONE} -k 'mfc or ufc'", _STACKS)),
+    ("protocols/ufc", (f"{_ALONE} -k 'mfc or ufc'", _STACKS)),
+    ("protocols/flow_", (f"{_ALONE} -k 'mfc or ufc'", _STACKS)),
+    ("protocols/", (f"{_ALONE} -k 'tcp or udp or ping or fd_sock2'", _STACKS)),
+    ("tools/", ("tests/tools",)),
+)
+"""Beginning of a file's path -> what is asked beside the catalogue's checks; the first that fits. A random change is
+looked for by all tests that are near it, the quick and exact ones first."""
 _LEFT_OUT: Final = ("check", "statistics", "start", "__init__", "__repr__", "__str__")
 """Functions: what they do is said elsewhere, or they only prepare tables."""
 Change = tuple[int, int, str, str]
@@ -81,7 +97,7 @@ def drawn(catalogue: Sequence[Mutant], areas: Sequence[str], count: int, seed: i
     """``count`` changes, each place equally likely; the same for the same seed and sources.
 
     A change is looked for by the checks that the catalogue names for most faults of its area, and by those
-    of ``_AFTER_THEM``. ``areas``: only of these; empty: of all.
+    of ``_NEAR``. ``areas``: only of these; empty: of all.
     """
     checks = _checks_of(catalogue)
     every = [
@@ -105,19 +121,21 @@ def _checks_of(catalogue: Sequence[Mutant]) -> dict[str, tuple[str, tuple[str, .
     tests: dict[str, Counter[str]] = {}
     for mutant in catalogue:
         if mutant.file.endswith(".py") and (ROOT / mutant.file).exists():
-            areas.setdefault(mutant.file, Counter())[mutant.area] += 1
+            # One name for each file: packages are links to folders of the root.
+            file = (ROOT / mutant.file).resolve().relative_to(ROOT).as_posix()
+            areas.setdefault(file, Counter())[mutant.area] += 1
             tests.setdefault(mutant.area, Counter()).update(mutant.found_by)
     most = {file: counted.most_common(1)[0][0] for file, counted in areas.items()}
     return {
-        file: (area, _all_of([c for c, n in tests[area].most_common() if n > 1], area))
+        file: (area, _all_of([c for c, n in tests[area].most_common() if n > 1], file))
         for file, area in most.items()
     }
 
 
-def _all_of(checks: Sequence[str], area: str) -> tuple[str, ...]:
-    """The checks of an area: its commonest one, then the accounts, which are quick and see most, then the rest."""
-    after = _AFTER_THEM.get(area, (_ALONE, _STACKS))
-    return tuple(dict.fromkeys([*checks[:1], *after[:2], *checks[1:], *after[2:]]))
+def _all_of(checks: Sequence[str], file: str) -> tuple[str, ...]:
+    """The checks of a file: the commonest one of its area, two that are near and quick, then the rest."""
+    near = next((found for start, found in _NEAR if file.startswith(start)), ())
+    return tuple(dict.fromkeys([*checks[:1], *near[:2], *checks[1:], *near[2:]]))
 
 
 def _mutant_of(

@@ -60,6 +60,17 @@ def test_random_changes_fit_the_source_and_are_the_same_for_the_same_seed() -> N
     assert {mutant.area for mutant in drawn(CATALOGUE, ["relay"], 20, 1)} == {"relay"}
 
 
+def test_a_random_change_is_looked_for_by_tests_that_are_there_and_near_it() -> None:
+    checks = {mutant.file: mutant.found_by for mutant in drawn(CATALOGUE, [], 2000, 1)}
+    for file, found_by in checks.items():
+        for word in " ".join(found_by).split():
+            if word.startswith("tests/"):
+                assert (ROOT / word.partition("::")[0]).exists(), (file, word)
+        folder = file.split("/")[1]
+        if (ROOT / "tests" / folder).is_dir() and file.startswith("jgroups_py/"):
+            assert f"tests/{folder}" in " ".join(found_by), file
+
+
 def test_what_random_changes_change() -> None:
     text = """
 class A:
@@ -117,7 +128,7 @@ def test_there_are_mutants_of_every_protocol_with_behaviour() -> None:
     mutated = {mutant.file for mutant in CATALOGUE}
     without = {
         *("__init__", "barrier", "red", "registry", "shared_loopback", "shared_loopback_ping"),
-        *("local_ping", "ping", "tcpping", "mping"),  # discovery.py is what they do
+        *("local_ping", "ping", "mping"),  # discovery.py is what they do
         *("relay_config", "relay_wire", "relay_status"),  # values
     }
     protocols = {f"protocols/{file.name}" for file in (ROOT / "protocols").glob("*.py")}

@@ -822,3 +822,19 @@ def test_a_transport_that_is_ready_again_begins_no_second_search() -> None:
     fake.event_up(READY)
     fake.event_down(Connect("test"))
     assert len(fake.take_down_events(FindMembers)) == 1
+
+
+def test_an_answer_to_a_leave_that_nobody_asked_for_ends_nothing(net: Any) -> None:
+    a, b = net.group("AB")
+    answer = message(a.address, GmsType.LEAVE_RSP)
+    answer.dest = b.address
+    b.fake.up(answer)
+    net.pump()
+    assert not b.left and b.view == ("A", "B")
+    net.lose = lambda src, dest, batch: True
+    net.leave("B")
+    stranger = message(make_address(9), GmsType.LEAVE_RSP)
+    stranger.dest = b.address
+    b.fake.up(stranger)
+    net.pump()
+    assert not b.left, "only a member of the view can answer"
