@@ -127,7 +127,7 @@ bench: $(STAMP)
 	done; done; done
 
 bench-sim: $(STAMP)
-	$(BIN)/python -m jgroups_py.tools.bench_sim
+	$(BIN)/python -m jgroups_py.tools.bench.sim
 
 memory: $(STAMP)
 	$(BIN)/jgroups-py memory

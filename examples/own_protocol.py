@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from jgroups_py.batch import Batch
-from jgroups_py.config import Bytes
-from jgroups_py.protocol import Protocol
-from jgroups_py.sim import World
+from jgroups_py.config.settings import Bytes
+from jgroups_py.stack.protocol import Protocol
 from jgroups_py.testing import FakeStack, make_address
+from jgroups_py.testing.sim import World
+from jgroups_py.values.batch import Batch
 
 
 class SIZE_LIMIT(Protocol):

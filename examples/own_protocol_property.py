@@ -12,9 +12,9 @@ from __future__ import annotations
 from itertools import groupby
 
 from jgroups_py import UUID, Address, Flag, Message, View, ViewId
-from jgroups_py.headers import SequencerHeader, SequencerType
-from jgroups_py.protocol import Batch, Event, Protocol, ViewChange
+from jgroups_py.stack.protocol import Batch, Event, Protocol, ViewChange
 from jgroups_py.testing import Invariant, PropertyViolated, SimCluster, SimMember, explore, replay
+from jgroups_py.wire.headers import SequencerHeader, SequencerType
 
 ID = 1100
 UUID_BYTES = 16

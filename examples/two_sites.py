@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 
-from jgroups_py.sim import Member, World
+from jgroups_py.testing.sim import Member, World
 
 PRIMARY = {"RELAY.sites": "NYC,SFO"}  # the first one relays to the others
 

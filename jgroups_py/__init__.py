@@ -1,7 +1,7 @@
 """Reliable group communication: channels over a layered stack of protocols.
 
 ``open_channel`` makes a member of a group, ``open_rpc`` calls methods on it; the rest are the values it works with and the errors it
-raises. For protocols of your own see jgroups_py.protocol and jgroups_py.testing.
+raises. For protocols of your own see jgroups_py.stack.protocol and jgroups_py.testing.
 """
 
 from __future__ import annotations
@@ -10,11 +10,9 @@ import importlib
 import typing
 
 if typing.TYPE_CHECKING:
-    from jgroups_py.address import UUID, Address, IpAddress, SiteMaster, SiteUUID
-    from jgroups_py.batch import Batch
-    from jgroups_py.channel import Channel
-    from jgroups_py.channel_open import open_channel
-    from jgroups_py.channel_values import ChannelLimits, ChannelStatistics, State
+    from jgroups_py.channel.channel import Channel
+    from jgroups_py.channel.open import open_channel
+    from jgroups_py.channel.values import ChannelLimits, ChannelStatistics, State
     from jgroups_py.driver.memory import MemoryNetwork
     from jgroups_py.errors import (
         CallError,
@@ -33,10 +31,12 @@ if typing.TYPE_CHECKING:
         Suspected,
         Unreachable,
     )
-    from jgroups_py.message import Flag, Message
-    from jgroups_py.numbers import Excluded, Lost
     from jgroups_py.rpc import Answer, Raised, Rpc, open_rpc
-    from jgroups_py.view import Digest, MergeView, View, ViewId
+    from jgroups_py.values.address import UUID, Address, IpAddress, SiteMaster, SiteUUID
+    from jgroups_py.values.batch import Batch
+    from jgroups_py.values.lost import Excluded, Lost
+    from jgroups_py.values.message import Flag, Message
+    from jgroups_py.values.view import Digest, MergeView, View, ViewId
 
 __all__ = [
     "Address",
@@ -81,17 +81,17 @@ __all__ = [
 ]
 
 _PLACES = {
-    "address": "UUID Address IpAddress SiteMaster SiteUUID",
-    "batch": "Batch",
-    "channel": "Channel",
-    "channel_open": "open_channel",
-    "channel_values": "ChannelLimits ChannelStatistics State",
+    "values.address": "UUID Address IpAddress SiteMaster SiteUUID",
+    "values.batch": "Batch",
+    "channel.channel": "Channel",
+    "channel.open": "open_channel",
+    "channel.values": "ChannelLimits ChannelStatistics State",
     "driver.memory": "MemoryNetwork",
     "errors": "CallError ChannelClosed ConfigError Expelled JGroupsError JoinError LocalProtocolError NoAnswer ProtocolFailed Refused RemoteError ReplyLost StateTransferError Suspected Unreachable",
-    "message": "Flag Message",
+    "values.message": "Flag Message",
     "numbers": "Excluded Lost",
     "rpc": "Answer Raised Rpc open_rpc",
-    "view": "Digest MergeView View ViewId",
+    "values.view": "Digest MergeView View ViewId",
 }
 """Module -> what comes from it when it is asked for: importing a part of the package, such as a client in
 a Spark worker, does not pay for all of it."""

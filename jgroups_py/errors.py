@@ -31,8 +31,8 @@ from typing import TYPE_CHECKING, Any
 import trio
 
 if TYPE_CHECKING:
-    from jgroups_py.address import Address
-    from jgroups_py.numbers import Lost
+    from jgroups_py.values.address import Address
+    from jgroups_py.values.lost import Lost
 
 
 class JGroupsError(Exception):

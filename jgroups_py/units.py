@@ -15,7 +15,7 @@ import re
 from decimal import Decimal
 from typing import Final
 
-from jgroups_py.address import is_numeric_host
+from jgroups_py.values.address import is_numeric_host
 
 _NUMBER = re.compile(r"\s*([+-]?(?:\d+(?:\.\d*)?|\.\d+))\s*([A-Za-z%]*)\s*", re.ASCII)
 _HOST_PORT = re.compile(r"\s*([^\s,]+?)\s*\[\s*(\d{1,5})\s*\]\s*", re.ASCII)

@@ -22,17 +22,17 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final
 
-from jgroups_py.address import UUID, Address
-from jgroups_py.batch import Batch, Credit
-from jgroups_py.config import Bytes, Seconds
+from jgroups_py.config.settings import Bytes, Seconds
 from jgroups_py.errors import RemoteProtocolError
-from jgroups_py.events import Attribute, Consumed, Event, Query, ViewChange
-from jgroups_py.headers import PROTOCOL_IDS, FragHeader, NakAckHeader2, UnicastHeader3
-from jgroups_py.message import Flag, MessageType
-from jgroups_py.packets import decode_nested, encode_nested
-from jgroups_py.protocol import Protocol
-from jgroups_py.view import View
-from jgroups_py.window import compact
+from jgroups_py.stack.protocol import Protocol
+from jgroups_py.stack.windows import compact
+from jgroups_py.values.address import UUID, Address
+from jgroups_py.values.batch import Batch, Credit
+from jgroups_py.values.events import Attribute, Consumed, Event, Query, ViewChange
+from jgroups_py.values.message import Flag, MessageType
+from jgroups_py.values.view import View
+from jgroups_py.wire.headers import PROTOCOL_IDS, FragHeader, NakAckHeader2, UnicastHeader3
+from jgroups_py.wire.packet import decode_nested, encode_nested
 
 _ID: Final = PROTOCOL_IDS["FRAG2"]
 _NAKACK: Final = PROTOCOL_IDS["NAKACK2"]

@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from jgroups_py.protocol import Protocol
+from jgroups_py.stack.protocol import Protocol
 
 
 class RED(Protocol):

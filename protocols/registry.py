@@ -9,37 +9,32 @@ from __future__ import annotations
 import importlib
 from typing import Final
 
+from jgroups_py.config.model import canonical, nearest
 from jgroups_py.errors import ConfigError
-from jgroups_py.protocol import Protocol
-from jgroups_py.stackmodel import canonical, nearest
+from jgroups_py.stack.protocol import Protocol
 
-_MODULES: Final = [
-    "UDP",
-    "TCP",
-    "SHARED_LOOPBACK",
-    "PING",
-    "MPING",
-    "TCPPING",
-    "SHARED_LOOPBACK_PING",
-    "LOCAL_PING",
-    "MERGE3",
-    "FD_SOCK2",
-    "FD_ALL3",
-    "VERIFY_SUSPECT2",
-    "BARRIER",
-    "RED",
-    "NAKACK2",
-    "UNICAST3",
-    "STABLE",
-    "GMS",
-    "MFC",
-    "UFC",
-    "FRAG2",
-    "STATE_TRANSFER",
-    "RELAY",
-]
+_ROOMS: Final = {
+    "transport": ["UDP", "TCP", "SHARED_LOOPBACK"],
+    "discovery": ["PING", "MPING", "TCPPING", "SHARED_LOOPBACK_PING", "LOCAL_PING"],
+    "failure": ["FD_SOCK2", "FD_ALL3", "VERIFY_SUSPECT2"],
+    "reliable": ["UNICAST3", "STABLE", "BARRIER"],
+    "reliable.nakack2": ["NAKACK2"],
+    "membership": ["MERGE3"],
+    "membership.gms": ["GMS"],
+    "flow": ["MFC", "UFC"],
+    "relay": ["RELAY"],
+    "": ["RED", "FRAG2", "STATE_TRANSFER"],
+}
+"""Folder -> its protocols. A protocol that is a folder of its own is in that folder's protocol.py."""
 
-BUILT: Final = {name: f"jgroups_py.protocols.{name.lower()}:{name}" for name in _MODULES}
+
+def _place(room: str, name: str) -> str:
+    last = room.rpartition(".")[2]
+    module = "protocol" if last == name.lower() else name.lower()
+    return ".".join(part for part in ("jgroups_py.protocols", room, module) if part) + f":{name}"
+
+
+BUILT: Final = {name: _place(room, name) for room, names in _ROOMS.items() for name in names}
 """Names with the ``module:class`` that implements them."""
 
 NOT_BUILT: Final = frozenset(

@@ -46,11 +46,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from jgroups_py.address import UUID, Address
-from jgroups_py.batch import Batch
-from jgroups_py.config import Bytes, Seconds
+from jgroups_py.config.settings import Bytes, Seconds
 from jgroups_py.errors import RemoteProtocolError
-from jgroups_py.events import (
+from jgroups_py.stack.protocol import Protocol
+from jgroups_py.stack.services import MULTICAST, UNICAST, VIEWS
+from jgroups_py.values.address import UUID, Address
+from jgroups_py.values.batch import Batch
+from jgroups_py.values.events import (
     Attribute,
     Connect,
     Covered,
@@ -65,13 +67,11 @@ from jgroups_py.events import (
     StateRequested,
     ViewChange,
 )
-from jgroups_py.headers import PROTOCOL_IDS, NakAckHeader2, StateHeader, StateType
-from jgroups_py.message import Flag, MessageType
-from jgroups_py.objects import RemoteException, read_exception, write_exception
-from jgroups_py.protocol import Protocol
-from jgroups_py.services import MULTICAST, UNICAST, VIEWS
-from jgroups_py.view import Digest, View
-from jgroups_py.wire import decode_whole, encode_whole
+from jgroups_py.values.message import Flag, MessageType
+from jgroups_py.values.view import Digest, View
+from jgroups_py.wire.headers import PROTOCOL_IDS, NakAckHeader2, StateHeader, StateType
+from jgroups_py.wire.objects import RemoteException, read_exception, write_exception
+from jgroups_py.wire.primitives import decode_whole, encode_whole
 
 _NAKACK: Final = PROTOCOL_IDS["NAKACK2"]
 AHEAD_VIEWS: Final = 3

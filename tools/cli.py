@@ -21,27 +21,27 @@ from typing import Final
 
 import click
 
+from jgroups_py.config.model import nearest
 from jgroups_py.errors import JGroupsError
-from jgroups_py.stackmodel import nearest
 
 COMMANDS: Final = {
-    "buddy-explore": "jgroups_py.tools.buddy_explore_cli:buddy_explore",
-    "cache": "jgroups_py.tools.cache_cli:cache",
-    "chat": "jgroups_py.tools.chat_cli:chat",
-    "decode": "jgroups_py.tools.wire_cli:decode",
-    "detect": "jgroups_py.tools.detect_cli:detect",
-    "drill": "jgroups_py.tools.drill_cli:drill",
-    "encode": "jgroups_py.tools.wire_cli:encode",
-    "export": "jgroups_py.tools.export_cli:export",
-    "fuzz": "jgroups_py.tools.fuzz_cli:fuzz_command",
-    "longlife": "jgroups_py.tools.longlife_cli:longlife",
-    "memory": "jgroups_py.tools.memory_cli:memory",
-    "mperf": "jgroups_py.tools.mperf_cli:mperf",
-    "requirements": "jgroups_py.tools.requirements_cli:requirements",
-    "rpcperf": "jgroups_py.tools.rpcperf_cli:rpcperf",
-    "simulate": "jgroups_py.tools.simulate_cli:simulate",
-    "spark": "jgroups_py.tools.spark_cli:spark",
-    "validate": "jgroups_py.tools.validate_cli:validate",
+    "buddy-explore": "jgroups_py.tools.dev.buddy_explore:buddy_explore",
+    "cache": "jgroups_py.tools.commands.cache:cache",
+    "chat": "jgroups_py.tools.commands.chat:chat",
+    "decode": "jgroups_py.tools.commands.wire:decode",
+    "detect": "jgroups_py.tools.commands.detect:detect",
+    "drill": "jgroups_py.tools.commands.drill:drill",
+    "encode": "jgroups_py.tools.commands.wire:encode",
+    "export": "jgroups_py.tools.commands.export:export",
+    "fuzz": "jgroups_py.tools.dev.fuzz:fuzz_command",
+    "longlife": "jgroups_py.tools.dev.longlife:longlife",
+    "memory": "jgroups_py.tools.dev.memory:memory",
+    "mperf": "jgroups_py.tools.commands.mperf:mperf",
+    "requirements": "jgroups_py.tools.dev.requirements:requirements",
+    "rpcperf": "jgroups_py.tools.commands.rpcperf:rpcperf",
+    "simulate": "jgroups_py.tools.dev.simulate:simulate",
+    "spark": "jgroups_py.tools.commands.spark:spark",
+    "validate": "jgroups_py.tools.commands.validate:validate",
 }
 """Name -> ``module:function``. One whose module is not there is left out."""
 

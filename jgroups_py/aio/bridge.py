@@ -12,7 +12,7 @@ from typing import Any
 
 import trio
 
-from jgroups_py.channel_state import StateProvider
+from jgroups_py.channel.state import StateProvider
 from jgroups_py.errors import LocalProtocolError
 from jgroups_py.rpc import Methods
 from jgroups_py.rpc.methods import Method, methods_of

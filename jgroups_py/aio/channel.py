@@ -8,19 +8,19 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Self, TypeVar, Unpack
 
-from jgroups_py.address import UUID, Address
 from jgroups_py.aio.bridge import Home, state_at
 from jgroups_py.aio.handle import Handle, forward
 from jgroups_py.blocking.bulk import items_together, one_item
 from jgroups_py.blocking.channel import ChannelOptions
-from jgroups_py.channel import Channel as AsyncChannel
-from jgroups_py.channel import Item
-from jgroups_py.channel_open import open_channel as open_async
-from jgroups_py.channel_state import StateProvider
-from jgroups_py.channel_values import ChannelStatistics
+from jgroups_py.channel.channel import Channel as AsyncChannel
+from jgroups_py.channel.channel import Item
+from jgroups_py.channel.open import open_channel as open_async
+from jgroups_py.channel.state import StateProvider
+from jgroups_py.channel.values import ChannelStatistics
 from jgroups_py.errors import ChannelClosed, LocalProtocolError
 from jgroups_py.rpc import Rpc as AsyncRpc
-from jgroups_py.view import View
+from jgroups_py.values.address import UUID, Address
+from jgroups_py.values.view import View
 
 R = TypeVar("R", AsyncChannel, AsyncRpc)
 

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
-from jgroups_py.address import Address
 from jgroups_py.aio.bridge import Home, methods_at
 from jgroups_py.aio.channel import Channel, Reader
 from jgroups_py.aio.handle import forward
@@ -17,7 +16,8 @@ from jgroups_py.rpc import Codec, Reply, RpcLimits, RpcStatistics
 from jgroups_py.rpc import Replies as AsyncReplies
 from jgroups_py.rpc import Rpc as AsyncRpc
 from jgroups_py.rpc import open_rpc as open_async
-from jgroups_py.view import View
+from jgroups_py.values.address import Address
+from jgroups_py.values.view import View
 
 
 def open_rpc(

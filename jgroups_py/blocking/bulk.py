@@ -7,13 +7,13 @@ from typing import Any, Unpack
 
 import trio
 
-from jgroups_py.address import Address
-from jgroups_py.batch import Batch
 from jgroups_py.cache import CallOptions, TreeCache
 from jgroups_py.cache.fqn import AnyPath
-from jgroups_py.channel import Item
+from jgroups_py.channel.channel import Item
 from jgroups_py.errors import CallError, Suspected, Unreachable
 from jgroups_py.rpc import Answer, Raised, Reply, Rpc
+from jgroups_py.values.address import Address
+from jgroups_py.values.batch import Batch
 
 TURN_NODES = 256
 """After so many nodes of one bulk call the loop's other tasks run."""

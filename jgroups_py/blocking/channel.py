@@ -11,21 +11,21 @@ from typing import Any, Self, TypedDict, TypeVar, Unpack
 
 import trio
 
-from jgroups_py import channel as async_channel
-from jgroups_py.address import UUID, Address
 from jgroups_py.blocking.bulk import items_together, one_item
 from jgroups_py.blocking.call import Call
 from jgroups_py.blocking.handle import Handle
-from jgroups_py.channel import Item
-from jgroups_py.channel_open import open_channel as open_async
-from jgroups_py.channel_state import StateProvider
-from jgroups_py.channel_values import ChannelLimits, ChannelStatistics
+from jgroups_py.channel import channel as async_channel
+from jgroups_py.channel.channel import Item
+from jgroups_py.channel.open import open_channel as open_async
+from jgroups_py.channel.outbox import Payload
+from jgroups_py.channel.state import StateProvider
+from jgroups_py.channel.values import ChannelLimits, ChannelStatistics
 from jgroups_py.driver import Transport
 from jgroups_py.errors import ChannelClosed
-from jgroups_py.machine import Trace
-from jgroups_py.outbox import Payload
 from jgroups_py.rpc import Rpc as AsyncRpc
-from jgroups_py.view import View
+from jgroups_py.stack.machine import Trace
+from jgroups_py.values.address import UUID, Address
+from jgroups_py.values.view import View
 
 R = TypeVar("R", async_channel.Channel, AsyncRpc)
 

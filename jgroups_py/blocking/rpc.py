@@ -11,7 +11,6 @@ from typing import Any
 
 import trio
 
-from jgroups_py.address import Address
 from jgroups_py.blocking import bulk
 from jgroups_py.blocking.channel import Channel, Reader
 from jgroups_py.errors import ChannelClosed
@@ -19,7 +18,8 @@ from jgroups_py.rpc import Answer, Codec, Methods, Reply, RpcLimits, RpcStatisti
 from jgroups_py.rpc import Rpc as AsyncRpc
 from jgroups_py.rpc import open_rpc as open_async
 from jgroups_py.rpc.methods import Method, methods_of
-from jgroups_py.view import View
+from jgroups_py.values.address import Address
+from jgroups_py.values.view import View
 
 WORKERS = 8
 """Threads in which the methods of one target run at once."""

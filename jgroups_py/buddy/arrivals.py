@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from jgroups_py.address import Address
 from jgroups_py.buddy.calls import Call
 from jgroups_py.buddy.messages import FromSite, ToSite
 from jgroups_py.buddy.outputs import Dropped
 from jgroups_py.buddy.site_messages import EventAck, Sent, SiteEvent, There, Walk
 from jgroups_py.buddy.values import Node, Path, Stamp, descends
+from jgroups_py.values.address import Address
 
 if TYPE_CHECKING:
     from jgroups_py.buddy.machine import BuddyMachine

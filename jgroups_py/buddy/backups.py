@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from jgroups_py.address import Address
 from jgroups_py.buddy.messages import (
     Adopted,
     AdoptedGroups,
@@ -28,6 +27,7 @@ from jgroups_py.buddy.messages import (
     Part,
 )
 from jgroups_py.buddy.values import Node, Path
+from jgroups_py.values.address import Address
 
 if TYPE_CHECKING:
     from jgroups_py.buddy.machine import BuddyMachine

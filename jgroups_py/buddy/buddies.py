@@ -12,7 +12,6 @@ from enum import Enum
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from jgroups_py.address import Address
 from jgroups_py.buddy.locator import BUDDIES_MAX, Member, checked
 from jgroups_py.buddy.messages import (
     Assign,
@@ -26,7 +25,8 @@ from jgroups_py.buddy.messages import (
     groups_of,
 )
 from jgroups_py.buddy.values import BuddyGroup, Node, Path, weight
-from jgroups_py.callbacks import said
+from jgroups_py.stack.raised import said
+from jgroups_py.values.address import Address
 
 if TYPE_CHECKING:
     from jgroups_py.buddy.machine import BuddyMachine

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from jgroups_py.address import Address
 from jgroups_py.buddy.messages import Mode
 from jgroups_py.buddy.reach import Reach
 from jgroups_py.buddy.values import LINEAGE_MAX, Node, Path, Stamp, Wanted
+from jgroups_py.values.address import Address
 
 if TYPE_CHECKING:
     from jgroups_py.buddy.claims import OwnClaim

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from jgroups_py.address import Address
 from jgroups_py.buddy.backups import Backup
 from jgroups_py.buddy.decide import decide
 from jgroups_py.buddy.messages import (
@@ -25,6 +24,7 @@ from jgroups_py.buddy.messages import (
 )
 from jgroups_py.buddy.outputs import Dropped
 from jgroups_py.buddy.values import Epoch, Node, Path, Stamp, next_epoch
+from jgroups_py.values.address import Address
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from jgroups_py.address import Address
 from jgroups_py.buddy.messages import Answer, Claim, ClaimId, ClaimRequest, Mode
 from jgroups_py.buddy.reach import Reach
 from jgroups_py.buddy.site_messages import Found, Survey
@@ -23,6 +22,7 @@ from jgroups_py.buddy.values import (
     next_epoch,
     pieces,
 )
+from jgroups_py.values.address import Address
 
 if TYPE_CHECKING:
     from collections.abc import Callable

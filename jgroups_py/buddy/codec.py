@@ -11,11 +11,11 @@ from typing import Any, Final
 
 import msgspec
 
-from jgroups_py.address import UUID, Address
 from jgroups_py.buddy import messages as m
 from jgroups_py.buddy.site_messages import AnySiteMessage
 from jgroups_py.buddy.values import ViewKey
 from jgroups_py.errors import RemoteProtocolError
+from jgroups_py.values.address import UUID, Address
 
 AnyMessage = (
     m.Assign

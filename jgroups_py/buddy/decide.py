@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from jgroups_py.address import Address
 from jgroups_py.buddy.messages import Discarded, Inventory, Listed, Orphan, Settle, Winner
 from jgroups_py.buddy.values import Epoch, Path, descends, next_epoch
+from jgroups_py.values.address import Address
 
 Inventories = Mapping[Address, Inventory]
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from hashlib import blake2b
 
-from jgroups_py.address import Address
 from jgroups_py.buddy.values import Path
+from jgroups_py.values.address import Address
 
 
 class HomeLocator:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from jgroups_py.address import Address
 from jgroups_py.buddy.messages import Changes
+from jgroups_py.values.address import Address
 
 
 class Journal(Protocol):

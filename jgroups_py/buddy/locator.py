@@ -11,8 +11,8 @@ from typing import Final
 
 import msgspec
 
-from jgroups_py.address import Address
 from jgroups_py.errors import ConfigError
+from jgroups_py.values.address import Address
 
 BUDDIES_MAX: Final = 100
 """``numBuddies`` at most."""

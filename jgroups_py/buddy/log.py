@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from jgroups_py.address import Address
 from jgroups_py.buddy.messages import AdoptedGroups, Op, Part
 from jgroups_py.buddy.values import Node, Path, pieces
+from jgroups_py.values.address import Address
 
 if TYPE_CHECKING:
     from jgroups_py.buddy.machine import BuddyMachine

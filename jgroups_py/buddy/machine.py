@@ -15,7 +15,6 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from jgroups_py.address import Address
 from jgroups_py.buddy import messages as m
 from jgroups_py.buddy.arrivals import Arrivals
 from jgroups_py.buddy.backups import Backups
@@ -39,7 +38,8 @@ from jgroups_py.buddy.site_messages import AnySiteMessage
 from jgroups_py.buddy.sites import Sites
 from jgroups_py.buddy.values import Epoch, Path, ViewKey, group_name, next_epoch
 from jgroups_py.buddy.walks import Walks
-from jgroups_py.view import MergeView, View
+from jgroups_py.values.address import Address
+from jgroups_py.values.view import MergeView, View
 
 NO_VIEW: Final = (-1, Address(b""))
 

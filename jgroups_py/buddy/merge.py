@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from jgroups_py.address import Address
 from jgroups_py.buddy.messages import Clean, Merged, Settle
-from jgroups_py.view import MergeView
+from jgroups_py.values.address import Address
+from jgroups_py.values.view import MergeView
 
 if TYPE_CHECKING:
     from jgroups_py.buddy.machine import BuddyMachine

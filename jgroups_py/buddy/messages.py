@@ -6,9 +6,9 @@ from typing import Final, Literal
 
 import msgspec
 
-from jgroups_py.address import Address
 from jgroups_py.buddy.site_messages import AnySiteMessage, Found, SiteState, Survey
 from jgroups_py.buddy.values import BuddyGroup, Epoch, Node, Path, Stamp, Wanted
+from jgroups_py.values.address import Address
 
 ClaimId = tuple[Address, int]
 Changes = tuple[tuple[Path, Node | None], ...]

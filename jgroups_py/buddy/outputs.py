@@ -6,11 +6,11 @@ from typing import Any
 
 import msgspec
 
-from jgroups_py.address import Address
 from jgroups_py.buddy.calls import Outcome
 from jgroups_py.buddy.messages import Message
 from jgroups_py.buddy.site_messages import AnySiteMessage
 from jgroups_py.buddy.values import Path, Stamp, ViewKey
+from jgroups_py.values.address import Address
 
 
 class Send(msgspec.Struct, frozen=True):

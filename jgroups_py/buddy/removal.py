@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from jgroups_py.address import Address
 from jgroups_py.buddy.values import Path
+from jgroups_py.values.address import Address
 
 if TYPE_CHECKING:
     from jgroups_py.buddy.machine import BuddyMachine

@@ -10,8 +10,8 @@ from typing import Any, Literal
 
 import msgspec
 
-from jgroups_py.address import Address
 from jgroups_py.buddy.values import Path, Stamp
+from jgroups_py.values.address import Address
 
 
 class SiteMessage(msgspec.Struct, frozen=True, array_like=True, tag=True):

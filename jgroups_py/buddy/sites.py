@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from jgroups_py.address import Address
 from jgroups_py.buddy.messages import FromSite, SiteAsk, SiteTold, ToSite
 from jgroups_py.buddy.outbox import Outbox
 from jgroups_py.buddy.outputs import SendSite
@@ -34,6 +33,7 @@ from jgroups_py.buddy.site_messages import (
     Walk,
 )
 from jgroups_py.buddy.values import Node, Path
+from jgroups_py.values.address import Address
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final, NamedTuple, TypeVar
 
 import msgspec
 
-from jgroups_py.address import Address
+from jgroups_py.values.address import Address
 
 Path = tuple[Annotated[str, msgspec.Meta(min_length=1)], ...]
 """Non-empty strings; the root is the empty tuple."""

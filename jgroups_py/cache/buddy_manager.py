@@ -20,8 +20,6 @@ from typing import Final
 
 import trio
 
-from jgroups_py.address import Address
-from jgroups_py.batch import Batch
 from jgroups_py.buddy.calls import Call
 from jgroups_py.buddy.config import BuddyConfig
 from jgroups_py.buddy.locator import BuddyLocator
@@ -35,12 +33,14 @@ from jgroups_py.cache.buddy_wire import message_of, payload_of
 from jgroups_py.cache.fqn import Fqn
 from jgroups_py.cache.owned_tree import Entries
 from jgroups_py.cache.sparing import Sparing
-from jgroups_py.callbacks import said
-from jgroups_py.channel import Channel
+from jgroups_py.channel.channel import Channel
 from jgroups_py.errors import CacheRefused, ConfigError, JGroupsError, RemoteProtocolError
-from jgroups_py.message import Flag
-from jgroups_py.unwrap import reraise
-from jgroups_py.view import View
+from jgroups_py.stack.raised import said
+from jgroups_py.stack.unwrap import reraise
+from jgroups_py.values.address import Address
+from jgroups_py.values.batch import Batch
+from jgroups_py.values.message import Flag
+from jgroups_py.values.view import View
 
 _log = logging.getLogger("jgroups_py.cache")
 _NO_RELAY: Final = int(Flag.NO_RELAY)

@@ -20,7 +20,6 @@ from typing import Any, Literal, cast
 import msgspec
 import trio
 
-from jgroups_py.address import Address
 from jgroups_py.buddy.calls import Call as MachineCall
 from jgroups_py.buddy.calls import NotOwner as NotOurs
 from jgroups_py.buddy.calls import Outcome, Refused, Values
@@ -43,6 +42,7 @@ from jgroups_py.cache.replication import Replication
 from jgroups_py.cache.settings import CacheSettings
 from jgroups_py.cache.turns import Turn
 from jgroups_py.errors import CacheError, NotOwner, ReplicationError
+from jgroups_py.values.address import Address
 
 Mode = Literal["take", "create"]
 Having = tuple[Address, tuple[Address, ...]]

@@ -24,7 +24,7 @@ from jgroups_py.errors import CacheRefused, ConfigError, RemoteProtocolError
 
 if TYPE_CHECKING:
     from jgroups_py.buddy.machine import BuddyMachine
-    from jgroups_py.channel_relay import RelayControl
+    from jgroups_py.channel.relay import RelayControl
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,8 @@ from typing import Any, Protocol
 
 import msgspec
 
-from jgroups_py.callbacks import text_of
 from jgroups_py.errors import CacheRefused
+from jgroups_py.stack.raised import text_of
 
 
 class Codec(Protocol):

@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from jgroups_py.address import Address
 from jgroups_py.cache.fqn import Fqn
 from jgroups_py.cache.node import Node
+from jgroups_py.values.address import Address
 
 LISTED_MAX: Final = 1000
 """Values listed; older ones are only counted."""

@@ -20,7 +20,6 @@ from dataclasses import dataclass, field
 
 import trio
 
-from jgroups_py.address import UUID, Address
 from jgroups_py.cache.call import Call
 from jgroups_py.cache.changes import Change, Changes, Modification, fold
 from jgroups_py.cache.fqn import ROOT, Fqn
@@ -40,17 +39,18 @@ from jgroups_py.cache.wire import (
     state_bytes,
     state_from,
 )
-from jgroups_py.channel import Channel
-from jgroups_py.channel_values import State
+from jgroups_py.channel.channel import Channel
+from jgroups_py.channel.values import State
 from jgroups_py.errors import (
     BatchConflict,
     RemoteProtocolError,
     ReplicationError,
     StateTransferError,
 )
-from jgroups_py.message import Message
-from jgroups_py.unwrap import reraise
-from jgroups_py.view import MergeView, View
+from jgroups_py.stack.unwrap import reraise
+from jgroups_py.values.address import UUID, Address
+from jgroups_py.values.message import Message
+from jgroups_py.values.view import MergeView, View
 
 _log = logging.getLogger("jgroups_py.cache")
 LOGGED_MAX = 10

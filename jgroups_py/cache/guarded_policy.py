@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 from jgroups_py.cache.fqn import Fqn
 from jgroups_py.cache.policies import AllOf, EvictionPolicy, LeastRecentlyUsed, TimeToLive
-from jgroups_py.callbacks import loggable, said
-from jgroups_py.log_limit import LogLimit
+from jgroups_py.stack.log_limit import LogLimit
+from jgroups_py.stack.raised import loggable, said
 
 _log = logging.getLogger("jgroups_py.cache")
 _OURS = (AllOf, LeastRecentlyUsed, TimeToLive)

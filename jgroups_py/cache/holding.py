@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from jgroups_py.address import Address
 from jgroups_py.buddy.journal import Journal
 from jgroups_py.buddy.machine import BuddyMachine
+from jgroups_py.values.address import Address
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,12 +23,12 @@ from jgroups_py.cache.settings import CacheSettings, RegionConfig
 from jgroups_py.cache.settings_file import load_cache_settings
 from jgroups_py.cache.store import Store, asked
 from jgroups_py.cache.tree_cache import CacheLimits, TreeCache
-from jgroups_py.channel import Channel
-from jgroups_py.channel_open import open_channel
+from jgroups_py.channel.channel import Channel
+from jgroups_py.channel.open import open_channel
 from jgroups_py.driver import Transport
+from jgroups_py.driver.needs_trio import check_trio
 from jgroups_py.errors import ConfigError, StoreError
-from jgroups_py.needs_trio import check_trio
-from jgroups_py.unwrap import reraise
+from jgroups_py.stack.unwrap import reraise
 
 _log = logging.getLogger("jgroups_py.cache")
 

@@ -19,7 +19,7 @@ from jgroups_py.cache.holding import Holding
 from jgroups_py.cache.locks import Scope
 from jgroups_py.cache.tree import Tree
 from jgroups_py.cache.turns import Turn
-from jgroups_py.channel import Channel
+from jgroups_py.channel.channel import Channel
 
 
 class Replication(ABC):

@@ -25,9 +25,9 @@ from jgroups_py.cache.fqn import Fqn
 from jgroups_py.cache.locks import PathLocks, Scope
 from jgroups_py.cache.node import Node
 from jgroups_py.cache.store import Row, Store, StorePicture, asked, checked_rows
-from jgroups_py.callbacks import loggable
 from jgroups_py.errors import StoreError
-from jgroups_py.log_limit import LogLimit
+from jgroups_py.stack.log_limit import LogLimit
+from jgroups_py.stack.raised import loggable
 
 _log = logging.getLogger("jgroups_py.cache")
 R = TypeVar("R")

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Final, Literal
 
 from jgroups_py.cache.fqn import BACKUP_ROOT, ROOT, Fqn
-from jgroups_py.config import Bytes, ConfigBase, Seconds
+from jgroups_py.config.settings import Bytes, ConfigBase, Seconds
 from jgroups_py.errors import ConfigError
 
 NEXT_MEMBER: Final = "NextMemberBuddyLocator"

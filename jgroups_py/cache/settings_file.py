@@ -31,10 +31,10 @@ from jgroups_py.cache.settings import (
     StoreConfig,
 )
 from jgroups_py.cache.settings_tree import Entry, read_tree
-from jgroups_py.config import ConfigBase, accepted, field_types, nearest, parse_value
+from jgroups_py.config.file import MAX_FILE_BYTES, substitute
+from jgroups_py.config.markup import Source
+from jgroups_py.config.settings import ConfigBase, accepted, field_types, nearest, parse_value
 from jgroups_py.errors import ConfigError
-from jgroups_py.markup import Source
-from jgroups_py.stackfile import MAX_FILE_BYTES, substitute
 
 _WITHOUT_EFFECT: Final = frozenset(
     {

@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 
 import yaml
 
+from jgroups_py.config.markup import MAX_DEPTH, Node, Source, compose_yaml, parse_xml
 from jgroups_py.errors import ConfigError
-from jgroups_py.markup import MAX_DEPTH, Node, Source, compose_yaml, parse_xml
 
 _BESIDE = frozenset({"depends", "classpath"})  # of a JBoss server, nothing of a cache
 

@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 
 from jgroups_py.cache.fqn import Fqn
 from jgroups_py.cache.node import Node
-from jgroups_py.callbacks import said
 from jgroups_py.errors import StoreError
+from jgroups_py.stack.raised import said
 
 R = TypeVar("R")
 Row = tuple[Fqn, Node | None]

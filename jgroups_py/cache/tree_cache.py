@@ -24,7 +24,6 @@ from typing import Any, Unpack, overload
 
 import trio
 
-from jgroups_py.address import Address
 from jgroups_py.buddy.journal import Journal
 from jgroups_py.cache.batch import Batch
 from jgroups_py.cache.buddy_manager import BuddyManager
@@ -60,8 +59,9 @@ from jgroups_py.cache.steps import (
 from jgroups_py.cache.store import asked
 from jgroups_py.cache.tree import Tree
 from jgroups_py.cache.turns import Turn, Turns
-from jgroups_py.callbacks import text_of
 from jgroups_py.errors import BatchConflict, CacheError, CacheRefused
+from jgroups_py.stack.raised import text_of
+from jgroups_py.values.address import Address
 
 REWRITES_MAX = 100
 """Times that a call is run again because another member was first."""

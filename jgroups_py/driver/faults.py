@@ -11,7 +11,7 @@ import random
 from collections.abc import Callable, Sequence
 from typing import Protocol as Interface
 
-from jgroups_py.ports import Endpoint
+from jgroups_py.stack.ports import Endpoint
 
 
 class Faults(Interface):

@@ -27,10 +27,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
-from jgroups_py.address import is_numeric_host
+from jgroups_py.config.model import Attribute, ProtocolConfig, StackConfig, field_name
 from jgroups_py.errors import ConfigError
-from jgroups_py.stackmodel import Attribute, ProtocolConfig, StackConfig, field_name
 from jgroups_py.units import hosts_text, parse_hosts
+from jgroups_py.values.address import is_numeric_host
 
 IP = ipaddress.IPv4Address | ipaddress.IPv6Address
 

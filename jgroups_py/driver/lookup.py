@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from jgroups_py.address import is_numeric_host
-from jgroups_py.ports import Resolve, Resolved
+from jgroups_py.stack.ports import Resolve, Resolved
+from jgroups_py.values.address import is_numeric_host
 
 Resolver = Callable[[str], Sequence[str]]
 """Gives the numeric addresses of a host's name; raises OSError or gives none where it is not known."""

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 
 from jgroups_py.driver.base import Driver, DriverLimits
 from jgroups_py.driver.lookup import Resolver, addresses_of, knows_none
-from jgroups_py.machine import Machine
-from jgroups_py.ports import (
+from jgroups_py.stack.machine import Machine
+from jgroups_py.stack.ports import (
     Accepted,
     Bind,
     BindFailed,

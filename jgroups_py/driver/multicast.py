@@ -8,7 +8,7 @@ import socket
 from dataclasses import dataclass
 
 from jgroups_py.driver.opening import local_of, open_group, open_udp
-from jgroups_py.ports import Bind, JoinGroup
+from jgroups_py.stack.ports import Bind, JoinGroup
 
 
 @dataclass(frozen=True, slots=True)

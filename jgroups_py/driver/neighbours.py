@@ -12,7 +12,7 @@ import struct
 from collections.abc import Sequence
 from pathlib import Path
 
-from jgroups_py.ports import Endpoint
+from jgroups_py.stack.ports import Endpoint
 
 PLACES_MAX = 5
 """Groups named."""

@@ -14,7 +14,7 @@ import struct
 import sys
 from collections.abc import Iterator
 
-from jgroups_py.ports import Bind, Connect, Endpoint, JoinGroup
+from jgroups_py.stack.ports import Bind, Connect, Endpoint, JoinGroup
 
 log = logging.getLogger("jgroups_py.driver")
 

@@ -12,7 +12,7 @@ import socket
 import struct
 import sys
 
-from jgroups_py.ports import Endpoint
+from jgroups_py.stack.ports import Endpoint
 
 log = logging.getLogger("jgroups_py.driver")
 

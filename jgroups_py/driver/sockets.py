@@ -23,8 +23,8 @@ from jgroups_py.driver.faults import Faults
 from jgroups_py.driver.interfaces import resolve_all
 from jgroups_py.driver.lookup import Resolver, addresses_of
 from jgroups_py.driver.streams import Connection, Listener
-from jgroups_py.machine import Machine
-from jgroups_py.ports import (
+from jgroups_py.stack.machine import Machine
+from jgroups_py.stack.ports import (
     Bind,
     BindFailed,
     Bound,

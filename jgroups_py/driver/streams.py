@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from jgroups_py.driver import opening
-from jgroups_py.ports import (
+from jgroups_py.stack.ports import (
     Accepted,
     Closed,
     Connect,

@@ -19,7 +19,6 @@ from collections.abc import Callable, Iterator
 from itertools import chain
 from typing import Final
 
-from jgroups_py.address import Address
 from jgroups_py.buddy.messages import Changes
 from jgroups_py.buddy.values import Stamp
 from jgroups_py.cache.fqn import Fqn
@@ -29,6 +28,7 @@ from jgroups_py.export.errors import Trimmed
 from jgroups_py.export.limits import ExportLimits
 from jgroups_py.export.log import ENTRY_BYTES, Entry, Missing
 from jgroups_py.export.messages import LogPlace, Offset
+from jgroups_py.values.address import Address
 
 UNKNOWN: Final = -1
 

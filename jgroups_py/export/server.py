@@ -10,8 +10,8 @@ from typing import Any
 
 import trio
 
-from jgroups_py import callbacks
 from jgroups_py.cache import TreeCache
+from jgroups_py.driver.needs_trio import check_trio
 from jgroups_py.errors import ConfigError, JGroupsError
 from jgroups_py.export.auth import checked_token, nonce, proof, proved
 from jgroups_py.export.columns import CHANGES, STATE, Schema, pack
@@ -63,9 +63,9 @@ from jgroups_py.export.snapshots import Kept, Snapshots
 from jgroups_py.export.source import Source
 from jgroups_py.export.staging import Staging
 from jgroups_py.export.tree import TreeSource
-from jgroups_py.log_limit import LogLimit
-from jgroups_py.needs_trio import check_trio
-from jgroups_py.unwrap import reraise
+from jgroups_py.stack import raised as callbacks
+from jgroups_py.stack.log_limit import LogLimit
+from jgroups_py.stack.unwrap import reraise
 
 _log = logging.getLogger("jgroups_py.export")
 

@@ -23,7 +23,7 @@ from jgroups_py.export.errors import Busy, ExportError, UnknownJob
 from jgroups_py.export.limits import ExportLimits
 from jgroups_py.export.messages import Commit, Committed, Marker, Stage
 from jgroups_py.export.source import Source
-from jgroups_py.unwrap import leaves
+from jgroups_py.stack.unwrap import leaves
 
 Part = tuple[int, int]
 

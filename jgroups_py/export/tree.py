@@ -11,7 +11,6 @@ from typing import Any, Final, TypeVar
 import msgspec
 import trio
 
-from jgroups_py.address import Address
 from jgroups_py.cache import Batch, CallOptions, Fqn, MsgpackCodec, TreeCache
 from jgroups_py.cache.changes import Changes
 from jgroups_py.cache.fqn import BACKUP_ROOT, ROOT, as_fqn, parse_all
@@ -27,6 +26,7 @@ from jgroups_py.export.messages import LogPlace, Marker, Offset, Part, place_of
 from jgroups_py.export.owners import OwnerLog, OwnerLogs
 from jgroups_py.export.source import Frozen, Row, Source
 from jgroups_py.export.stored import StoredRows
+from jgroups_py.values.address import Address
 
 RETRIES: Final = 20
 """Times that rows are written again because somebody wrote the same marker at the same moment."""

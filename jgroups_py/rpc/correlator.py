@@ -20,8 +20,8 @@ from collections.abc import Callable, Iterable, Sequence
 from enum import IntEnum
 from typing import Any, Final, NamedTuple
 
-from jgroups_py.address import Address
 from jgroups_py.rpc.limits import RpcCounters, RpcLimits
+from jgroups_py.values.address import Address
 
 GROUP_IDS: Final = 1 << 40
 """Numbers of calls to several members start here; no member is called that often by one other."""

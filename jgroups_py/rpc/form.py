@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 from typing import Protocol as Interface
 
-from jgroups_py.address import Address
 from jgroups_py.errors import CallError
+from jgroups_py.values.address import Address
 
 TEXT_MAX: Final = 1000
 """Characters of an error's text that travel."""

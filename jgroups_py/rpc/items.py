@@ -13,10 +13,10 @@ from typing import Any
 
 import trio
 
-from jgroups_py.batch import Batch
-from jgroups_py.channel import BatchItem, Item
-from jgroups_py.message import Message
-from jgroups_py.stream import ItemStream
+from jgroups_py.channel.channel import BatchItem, Item
+from jgroups_py.channel.stream import ItemStream
+from jgroups_py.values.batch import Batch
+from jgroups_py.values.message import Message
 
 
 class Items:

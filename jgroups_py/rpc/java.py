@@ -21,14 +21,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from jgroups_py import objects as o
-from jgroups_py.address import Address
 from jgroups_py.errors import CallError, JGroupsError, LocalProtocolError, RemoteError
-from jgroups_py.java_stream import read_throwable, write_class, write_runtime_exception
-from jgroups_py.message import Flag, MessageType
-from jgroups_py.objects import MethodCall, payload_length
 from jgroups_py.rpc.form import TEXT_MAX, Encoded, Unreadable
-from jgroups_py.values import Streamable, Typed
+from jgroups_py.values.address import Address
+from jgroups_py.values.message import Flag, MessageType
+from jgroups_py.values.payloads import Streamable, Typed
+from jgroups_py.wire import objects as o
+from jgroups_py.wire.java_stream import read_throwable, write_class, write_runtime_exception
+from jgroups_py.wire.objects import MethodCall, payload_length
 
 ARGS_MAX: Final = 127
 """Arguments of one call."""

@@ -12,13 +12,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-from jgroups_py.address import Address, SiteUUID
-from jgroups_py.batch import Batch, Headers
 from jgroups_py.errors import LocalProtocolError
-from jgroups_py.headers import CorrelatorHeader, CorrelatorType
-from jgroups_py.message import MessageType
 from jgroups_py.rpc.form import Encoded
 from jgroups_py.rpc.serving import ID
+from jgroups_py.values.address import Address, SiteUUID
+from jgroups_py.values.batch import Batch, Headers
+from jgroups_py.values.message import MessageType
+from jgroups_py.wire.headers import CorrelatorHeader, CorrelatorType
 
 MAGIC: Final = b"\xc1RPC\x01"
 """No text and no msgpack begins so."""

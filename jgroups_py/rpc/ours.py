@@ -15,12 +15,12 @@ from typing import Protocol as Interface
 
 import msgspec
 
-from jgroups_py.address import Address
-from jgroups_py.callbacks import text_of
 from jgroups_py.errors import CallError, LocalProtocolError, Refused, RemoteError
-from jgroups_py.message import MessageType
 from jgroups_py.rpc.form import TEXT_MAX, Encoded, Unreadable
 from jgroups_py.rpc.java import Arg
+from jgroups_py.stack.raised import text_of
+from jgroups_py.values.address import Address
+from jgroups_py.values.message import MessageType
 
 NAME_MAX: Final = 255
 """Bytes of a method's name."""

@@ -13,8 +13,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from jgroups_py.address import Address
 from jgroups_py.errors import CallError, Suspected, Unreachable
+from jgroups_py.values.address import Address
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,9 +20,7 @@ from typing import Any
 
 import trio
 
-from jgroups_py.address import Address
-from jgroups_py.batch import Batch
-from jgroups_py.channel import BatchItem, Channel, Item
+from jgroups_py.channel.channel import BatchItem, Channel, Item
 from jgroups_py.errors import (
     CallError,
     JGroupsError,
@@ -31,9 +29,6 @@ from jgroups_py.errors import (
     Suspected,
     Unreachable,
 )
-from jgroups_py.headers import CorrelatorHeader, CorrelatorType, MultiDestinationHeader
-from jgroups_py.log_limit import LogLimit
-from jgroups_py.message import Flag, MessageType
 from jgroups_py.rpc import other_sites
 from jgroups_py.rpc.correlator import Correlator, Kind, Outcome, Pending
 from jgroups_py.rpc.form import Encoded, Form, Unreadable
@@ -45,7 +40,12 @@ from jgroups_py.rpc.ours import Codec, OurForm
 from jgroups_py.rpc.replies import Answer, Raised, Reply
 from jgroups_py.rpc.serving import ID, Invocation, Server, is_ours
 from jgroups_py.rpc.serving import Reply as Sending
-from jgroups_py.view import View
+from jgroups_py.stack.log_limit import LogLimit
+from jgroups_py.values.address import Address
+from jgroups_py.values.batch import Batch
+from jgroups_py.values.message import Flag, MessageType
+from jgroups_py.values.view import View
+from jgroups_py.wire.headers import CorrelatorHeader, CorrelatorType, MultiDestinationHeader
 
 _log = logging.getLogger("jgroups_py.rpc")
 

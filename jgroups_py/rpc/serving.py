@@ -18,20 +18,20 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from jgroups_py.address import UUID, Address
-from jgroups_py.batch import Batch
-from jgroups_py.callbacks import loggable, plain, said, text_of
-from jgroups_py.headers import (
+from jgroups_py.rpc.form import Encoded, Form, Unreadable
+from jgroups_py.rpc.limits import RpcCounters
+from jgroups_py.rpc.methods import Method
+from jgroups_py.stack.log_limit import LogLimit
+from jgroups_py.stack.raised import loggable, plain, said, text_of
+from jgroups_py.values.address import UUID, Address
+from jgroups_py.values.batch import Batch
+from jgroups_py.values.message import Flag, MessageType
+from jgroups_py.wire.headers import (
     PROTOCOL_IDS,
     CorrelatorHeader,
     CorrelatorType,
     MultiDestinationHeader,
 )
-from jgroups_py.log_limit import LogLimit
-from jgroups_py.message import Flag, MessageType
-from jgroups_py.rpc.form import Encoded, Form, Unreadable
-from jgroups_py.rpc.limits import RpcCounters
-from jgroups_py.rpc.methods import Method
 
 ID: Final = PROTOCOL_IDS["REQUEST_CORRELATOR"]
 _REPLY_FLAGS: Final = sum(Flag) & ~int(Flag.RSVP | Flag.RSVP_NB | Flag.SERIALIZED)

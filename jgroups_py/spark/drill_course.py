@@ -1,7 +1,7 @@
 """The course of a drill, from the few records that are no messages: who lived when, who held which view, who
 is obliged to have what, what failed and how soon that was seen.
 
-Reckoned from the log alone and apart from ``jgroups_py.drill.judge``, whose rules it has (design/spark.md), so
+Reckoned from the log alone and apart from ``jgroups_py.drill.judge.verdict``, whose rules it has (design/spark.md), so
 that the two can be held against each other. Plain values: the course goes to every worker.
 """
 

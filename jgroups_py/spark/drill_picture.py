@@ -9,9 +9,9 @@ from typing import Any, Final
 
 import numpy as np
 
+from jgroups_py.drill.report.line_chart import Chart, Points, page
 from jgroups_py.spark.drill_course import Course
 from jgroups_py.spark.drill_origin import LEAST, RATIO, percentile
-from jgroups_py.tools.line_chart import Chart, Points, page
 
 Seconds = Mapping[tuple[str, str], Mapping[int, Any]]
 """Bins by site and origin's site, then by second."""

@@ -15,8 +15,8 @@ from typing import Any, Final
 
 from pyspark.sql import functions as f
 
-from jgroups_py.drill import loader, plan
-from jgroups_py.drill.model import Expectation
+from jgroups_py.drill.file import loader, plan
+from jgroups_py.drill.file.model import Expectation
 from jgroups_py.errors import ConfigError
 from jgroups_py.spark.drill_course import SMALL, Course, Event, Member, course_of
 from jgroups_py.spark.drill_origin import BINS, FOUND, judging, percentile

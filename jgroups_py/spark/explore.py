@@ -10,9 +10,9 @@ from typing import Any
 
 from pyspark.sql import functions as f
 
-from jgroups_py.drill import loader, plan, stacks
-from jgroups_py.drill.model import Drill
-from jgroups_py.drill.plan import Setting
+from jgroups_py.drill.file import loader, plan, stacks
+from jgroups_py.drill.file.model import Drill
+from jgroups_py.drill.file.plan import Setting
 from jgroups_py.errors import ConfigError, JGroupsError
 
 SEEDS_EACH = 20
@@ -95,8 +95,8 @@ def _runner_of(loaded: Drill, settings: Sequence[Setting]) -> Any:
 
 def row_of(loaded: Drill, seed: int, settings: Sequence[Setting]) -> dict[str, Any]:
     """One seed, in this process."""
-    from jgroups_py.drill.cli import run, runner
-    from jgroups_py.drill.runner import Silent
+    from jgroups_py.drill.run.runner import Silent
+    from jgroups_py.tools.commands.drill import run, runner
 
     try:
         result = run(plan.build(loaded, seed, settings), runner(False), Silent()).result

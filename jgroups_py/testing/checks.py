@@ -13,14 +13,14 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from jgroups_py.address import UUID, Address
-from jgroups_py.batch import Batch
 from jgroups_py.errors import ConfigError
-from jgroups_py.message import Message
-from jgroups_py.sim import Member
-from jgroups_py.sim.checkers import Checker
-from jgroups_py.sim.checkers_messages import MULTICAST, UNICAST
-from jgroups_py.view import View
+from jgroups_py.testing.check.checkers import Checker
+from jgroups_py.testing.check.messages import MULTICAST, UNICAST
+from jgroups_py.testing.sim import Member
+from jgroups_py.values.address import UUID, Address
+from jgroups_py.values.batch import Batch
+from jgroups_py.values.message import Message
+from jgroups_py.values.view import View
 
 if TYPE_CHECKING:
     from jgroups_py.testing.cluster import SimCluster, SimMember

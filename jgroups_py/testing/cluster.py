@@ -18,22 +18,22 @@ from typing import Any, Final, Self, TypeVar
 
 import msgspec
 
-from jgroups_py.address import UUID
 from jgroups_py.errors import ConfigError
-from jgroups_py.explore import faults
-from jgroups_py.explore.draw_stack import QUICK
-from jgroups_py.explore.play import Outcome, play, problem_of
-from jgroups_py.explore.schedule import After, Healing, Link, Schedule, Site, Step
-from jgroups_py.message import Flag, Message
-from jgroups_py.protocol import Protocol
-from jgroups_py.sim import Member, World
-from jgroups_py.sim.checkers_bounds import Bounds
-from jgroups_py.sim.checkers_deaths import Deaths
+from jgroups_py.stack.protocol import Protocol
+from jgroups_py.testing.check.bounds import Bounds
+from jgroups_py.testing.check.deaths import Deaths
 from jgroups_py.testing.checks import CHECKS, Always, Invariant, checked
+from jgroups_py.testing.explore import faults
+from jgroups_py.testing.explore.draw_stack import QUICK
+from jgroups_py.testing.explore.play import Outcome, play, problem_of
+from jgroups_py.testing.explore.schedule import After, Healing, Link, Schedule, Site, Step
 from jgroups_py.testing.parts import Part, Parts
 from jgroups_py.testing.scene import KitHealer, KitScene, NoHealer
+from jgroups_py.testing.sim import Member, World
 from jgroups_py.testing.violated import PropertyViolated
-from jgroups_py.view import View
+from jgroups_py.values.address import UUID
+from jgroups_py.values.message import Flag, Message
+from jgroups_py.values.view import View
 
 P = TypeVar("P", bound=Protocol)
 START_SECONDS: Final = 60.0

@@ -14,13 +14,13 @@ import random
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-from jgroups_py.address import TAG, UUID
-from jgroups_py.batch import Batch
-from jgroups_py.events import Event, Query
-from jgroups_py.machine import Machine
-from jgroups_py.ports import In, Out
-from jgroups_py.protocol import Protocol
-from jgroups_py.stack import Stack
+from jgroups_py.stack.machine import Machine
+from jgroups_py.stack.ports import In, Out
+from jgroups_py.stack.protocol import Protocol
+from jgroups_py.stack.stack import Stack
+from jgroups_py.values.address import TAG, UUID
+from jgroups_py.values.batch import Batch
+from jgroups_py.values.events import Event, Query
 
 __all__ = ["FakeStack", "make_address"]
 

@@ -13,10 +13,10 @@ The check is exact: it searches for an order, up to ``steps_max`` steps. ``Verdi
 True, where those were not enough.
 """
 
-from jgroups_py.histories.check import STEPS_MAX, Verdict, check_history
-from jgroups_py.histories.nodes import Call, Nodes
-from jgroups_py.histories.operation import NEVER, UNKNOWN, Model, Operation
-from jgroups_py.histories.register import Registers, Use
+from jgroups_py.testing.histories.check import STEPS_MAX, Verdict, check_history
+from jgroups_py.testing.histories.nodes import Call, Nodes
+from jgroups_py.testing.histories.operation import NEVER, UNKNOWN, Model, Operation
+from jgroups_py.testing.histories.register import Registers, Use
 
 __all__ = [
     "NEVER",

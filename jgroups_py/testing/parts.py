@@ -14,12 +14,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from jgroups_py.config import build_one, canonical, field_types, load_stack
+from jgroups_py.config.model import Attribute, ProtocolConfig, field_name
+from jgroups_py.config.settings import build_one, canonical, field_types, load_stack
 from jgroups_py.errors import ConfigError
-from jgroups_py.protocol import Protocol
 from jgroups_py.protocols import registry
-from jgroups_py.stack import make_protocols
-from jgroups_py.stackmodel import Attribute, ProtocolConfig, field_name
+from jgroups_py.stack.protocol import Protocol
+from jgroups_py.stack.stack import make_protocols
 
 Part = str | Path | type[Protocol] | Protocol
 """A stack file (``udp.xml``, or a path), a protocol's name or import path, a class, an object."""

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from jgroups_py.batch import Batch
-from jgroups_py.explore.heal import Healer
-from jgroups_py.explore.scene import Scene
-from jgroups_py.explore.schedule import Load, Schedule
-from jgroups_py.message import Message
-from jgroups_py.sim import Member
-from jgroups_py.sim.checkers import PROBLEMS_MAX, Problem
-from jgroups_py.sim.host import Host
-from jgroups_py.sim.world import MakeProtocols, Watcher
+from jgroups_py.testing.check.checkers import PROBLEMS_MAX, Problem
 from jgroups_py.testing.checks import Invariant, KitChecker, what_failed
-from jgroups_py.view import View
+from jgroups_py.testing.explore.heal import Healer
+from jgroups_py.testing.explore.scene import Scene
+from jgroups_py.testing.explore.schedule import Load, Schedule
+from jgroups_py.testing.sim import Member
+from jgroups_py.testing.sim.host import Host
+from jgroups_py.testing.sim.world import MakeProtocols, Watcher
+from jgroups_py.values.batch import Batch
+from jgroups_py.values.message import Message
+from jgroups_py.values.view import View
 
 if TYPE_CHECKING:
     from jgroups_py.testing.cluster import SimCluster, SimMember

@@ -15,16 +15,8 @@ from typing import Any
 
 import msgspec
 
-from jgroups_py.address import Address
-from jgroups_py.batch import Batch
-from jgroups_py.explore.draw_stack import draw_settings
-from jgroups_py.explore.schedule import Link, Schedule
-from jgroups_py.header import Header
-from jgroups_py.header_codec import sequence_offset
-from jgroups_py.headers import TpHeader
-from jgroups_py.message import Flag, Message, MessageType
-from jgroups_py.objects import streamable
-from jgroups_py.packets import encode_packets
+from jgroups_py.testing.explore.draw_stack import draw_settings
+from jgroups_py.testing.explore.schedule import Link, Schedule
 from jgroups_py.testing.exploring import FAULTS, Factory, Faults, draw_step, weights_of
 from jgroups_py.testing.exploring import draw as draw_schedule
 from jgroups_py.testing.needs import st
@@ -42,6 +34,14 @@ from jgroups_py.testing.strategies_values import (
     view_ids,
     views,
 )
+from jgroups_py.values.address import Address
+from jgroups_py.values.batch import Batch
+from jgroups_py.values.header import Header
+from jgroups_py.values.message import Flag, Message, MessageType
+from jgroups_py.wire.header_codec import sequence_offset
+from jgroups_py.wire.headers import TpHeader
+from jgroups_py.wire.objects import streamable
+from jgroups_py.wire.packet import encode_packets
 
 __all__ = [
     "addresses",

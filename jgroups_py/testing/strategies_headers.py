@@ -8,9 +8,6 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Any, Final
 
-from jgroups_py import headers as h
-from jgroups_py.header import Header
-from jgroups_py.objects import streamable
 from jgroups_py.testing.needs import st
 from jgroups_py.testing.strategies_values import (
     BYTES,
@@ -26,7 +23,10 @@ from jgroups_py.testing.strategies_values import (
     view_ids,
     views,
 )
-from jgroups_py.values import MergeId
+from jgroups_py.values.header import Header
+from jgroups_py.values.payloads import MergeId
+from jgroups_py.wire import headers as h
+from jgroups_py.wire.objects import streamable
 
 _ADDRESS: Final = st.none() | addresses()
 _ADDRESSES: Final = st.lists(_ADDRESS, max_size=3).map(tuple)
@@ -132,6 +132,6 @@ _ALL: Final[dict[type[Header], st.SearchStrategy[Header]]] = {**_SIMPLE, h.Relay
 
 
 def headers(*classes: type[Header]) -> st.SearchStrategy[Header]:
-    """Headers of these classes of ``jgroups_py.headers``; none named: of every class. Raises
+    """Headers of these classes of ``jgroups_py.wire.headers``; none named: of every class. Raises
     ``KeyError`` for a class that is not of the catalogue: how yours are made, you know."""
     return st.one_of(*[_ALL[cls] for cls in classes or _ALL])

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from jgroups_py.address import (
+from jgroups_py.testing.needs import st
+from jgroups_py.values.address import (
     TAG,
     UUID,
     Address,
@@ -15,9 +16,8 @@ from jgroups_py.address import (
     SiteMaster,
     SiteUUID,
 )
-from jgroups_py.structures import MAX_VIEW_ID
-from jgroups_py.testing.needs import st
-from jgroups_py.view import DeltaView, Digest, MergeView, View, ViewId
+from jgroups_py.values.view import DeltaView, Digest, MergeView, View, ViewId
+from jgroups_py.wire.values import MAX_VIEW_ID
 
 EDGES: Final = (0, 1, 127, 128, 255, 256, 65_535, 65_536, 2**24 - 1, 2**31 - 1)
 INT16: Final = st.integers(-(2**15), 2**15 - 1)

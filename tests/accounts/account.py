@@ -15,13 +15,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from jgroups_py.machine import Machine
-from jgroups_py.protocol import Protocol
+from jgroups_py.stack.machine import Machine
+from jgroups_py.stack.protocol import Protocol
 
 ACCOUNTS: Final = Path(__file__).parent.parent / "traces" / "accounts"
 
 
-OURS: Final = ("jgroups_py.protocols.", "jgroups_py.window")
+OURS: Final = ("jgroups_py.protocols.", "jgroups_py.stack.windows")
 PARTS_DEEP: Final = 2
 """Parts of parts of a protocol are looked at, no further ones."""
 AGAIN: Final = "if that is meant: REWRITE=1 pytest tests/accounts"

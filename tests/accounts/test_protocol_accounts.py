@@ -14,10 +14,10 @@ import pytest
 from account import Account, check, kept
 from gms_slow import Slow
 
-from jgroups_py.batch import Batch
-from jgroups_py.headers import PROTOCOL_IDS
 from jgroups_py.testing import fake
 from jgroups_py.testing.fake import FakeStack
+from jgroups_py.values.batch import Batch
+from jgroups_py.wire.headers import PROTOCOL_IDS
 
 PROTOCOLS: Final = {number: name for name, number in PROTOCOL_IDS.items()}
 MODULES: Final = (

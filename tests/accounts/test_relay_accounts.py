@@ -22,10 +22,10 @@ from account import Account, check, kept
 from relay_explorer import ANYBODY, CRASHES, EVERYTHING, SPLITS, explore
 from relay_harness import Member, Net
 
-from jgroups_py.batch import Batch
-from jgroups_py.protocols import relay_wire
-from jgroups_py.protocols.relay_wire import ID, Kind
-from jgroups_py.stack import Stack
+from jgroups_py.protocols.relay import wire as relay_wire
+from jgroups_py.protocols.relay.wire import ID, Kind
+from jgroups_py.stack.stack import Stack
+from jgroups_py.values.batch import Batch
 
 MODULES: tuple[ModuleType, ...] = (
     test_relay_cut_off,

@@ -8,11 +8,11 @@ from typing import Any, Final
 import pytest
 from account import Account, check, kept
 
-from jgroups_py.headers import PROTOCOL_IDS
-from jgroups_py.packets import Packet, decode_packet
-from jgroups_py.sim.member import Member
-from jgroups_py.sim.network import LinkSettings
-from jgroups_py.sim.world import World
+from jgroups_py.testing.sim.member import Member
+from jgroups_py.testing.sim.network import LinkSettings
+from jgroups_py.testing.sim.world import World
+from jgroups_py.wire.headers import PROTOCOL_IDS
+from jgroups_py.wire.packet import Packet, decode_packet
 
 PROTOCOLS: Final = {number: name for name, number in PROTOCOL_IDS.items()}
 SETTINGS: Final = {

@@ -9,11 +9,11 @@ import trio
 from test_channel_stream import from_below, take
 
 from jgroups_py import Batch, Excluded, Expelled, Lost, View
-from jgroups_py.events import Exclude, Expel, FlowBlocked, FlowOpened, ViewChange
-from jgroups_py.numbers import Numbers, lost_of
-from jgroups_py.protocols.gms_excluded import WHY
+from jgroups_py.protocols.membership.gms.excluded import WHY
 from jgroups_py.testing import make_address
-from jgroups_py.view import ViewId
+from jgroups_py.values.events import Exclude, Expel, FlowBlocked, FlowOpened, ViewChange
+from jgroups_py.values.lost import Numbers, lost_of
+from jgroups_py.values.view import ViewId
 
 A, B, C = (make_address(n) for n in (1, 2, 3))
 

@@ -21,8 +21,8 @@ from jgroups_py import (
     StateTransferError,
     open_channel,
 )
-from jgroups_py.channel_open import configure
-from jgroups_py.events import Failed
+from jgroups_py.channel.open import configure
+from jgroups_py.values.events import Failed
 
 
 async def test_looking_at_a_channel(open_toy: Any, autojump_clock: Any) -> None:

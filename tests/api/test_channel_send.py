@@ -10,8 +10,8 @@ import trio
 from test_channel_stream import from_below, take, toy_of
 
 from jgroups_py import Batch, ChannelClosed, ChannelLimits, Flag, LocalProtocolError
-from jgroups_py.events import FlowBlocked, FlowOpened
-from jgroups_py.outbox import Outbox
+from jgroups_py.channel.outbox import Outbox
+from jgroups_py.values.events import FlowBlocked, FlowOpened
 
 
 async def test_what_was_sent_in_one_turn_goes_down_as_runs_in_order(
@@ -112,7 +112,7 @@ async def test_a_send_that_waits_long_names_who_holds_it_up(
             await a.send(b"x")
         assert len(caplog.records) == 1
         record = caplog.records[0]
-        assert record.name == "jgroups_py.channel"
+        assert record.name == "jgroups_py.channel.channel"
         assert (record.__dict__["member"], record.__dict__["cluster"]) == ("A", "test")
         assert "MFC: no credit from B: its application does not read" in record.message
         assert "this member's own reader (1 messages unread)" in record.message

@@ -10,7 +10,7 @@ import trio
 from toy import TOY
 
 from jgroups_py import Batch, Channel, ChannelLimits, Expelled, Message, View
-from jgroups_py.events import Event, Expel
+from jgroups_py.values.events import Event, Expel
 
 
 async def take(channel: Channel, count: int) -> list[Any]:
@@ -99,7 +99,7 @@ async def test_batches_give_whole_runs_and_go_on_where_messages_stopped(
 async def test_credit_goes_back_when_the_last_message_of_a_run_is_taken(
     open_toy: Any, autojump_clock: Any
 ) -> None:
-    from jgroups_py.batch import Credit
+    from jgroups_py.values.batch import Credit
 
     async with open_toy(name="A") as a:
         toy = toy_of(a)

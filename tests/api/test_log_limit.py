@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jgroups_py.log_limit import LogLimit
+from jgroups_py.stack.log_limit import LogLimit
 
 
 class Clock:

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from jgroups_py import ChannelLimits, LocalProtocolError
-from jgroups_py.batch import Batch
-from jgroups_py.events import FlowBlocked
-from jgroups_py.headers import FragHeader
-from jgroups_py.message import Flag, MessageType
-from jgroups_py.outbox import Outbox
+from jgroups_py.channel.outbox import Outbox
 from jgroups_py.testing import make_address
+from jgroups_py.values.batch import Batch
+from jgroups_py.values.events import FlowBlocked
+from jgroups_py.values.message import Flag, MessageType
+from jgroups_py.wire.headers import FragHeader
 
 A, B = make_address(1), make_address(2)
 ID = 9

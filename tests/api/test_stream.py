@@ -10,13 +10,13 @@ import pytest
 import trio
 import trio.testing
 
-import jgroups_py.stream
-from jgroups_py.backlog import PackedRuns
-from jgroups_py.batch import Batch, Credit
-from jgroups_py.message import MessageType
-from jgroups_py.stream import ItemStream
+import jgroups_py.channel.stream
+from jgroups_py.channel.backlog import PackedRuns
+from jgroups_py.channel.stream import ItemStream
 from jgroups_py.testing import make_address
-from jgroups_py.view import View, ViewId
+from jgroups_py.values.batch import Batch, Credit
+from jgroups_py.values.message import MessageType
+from jgroups_py.values.view import View, ViewId
 
 A, B = make_address(1), make_address(2)
 Put = Callable[..., None]
@@ -44,7 +44,7 @@ def taken(stream: ItemStream) -> list[Any]:
 
 @pytest.fixture
 def always_packed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jgroups_py.stream, "PACK_ITEMS", -1)
+    monkeypatch.setattr(jgroups_py.channel.stream, "PACK_ITEMS", -1)
 
 
 async def test_packed_or_not_the_order_is_the_same(
@@ -64,7 +64,7 @@ async def test_packed_or_not_the_order_is_the_same(
 
     plain, packed = ItemStream(10**9), ItemStream(10**9)
     fill(plain)
-    monkeypatch.setattr(jgroups_py.stream, "PACK_ITEMS", 20)
+    monkeypatch.setattr(jgroups_py.channel.stream, "PACK_ITEMS", 20)
     fill(packed)
     assert any(type(item) is PackedRuns for item in packed._items)
     assert packed.length == plain.length

@@ -11,8 +11,8 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from jgroups_py.driver import Driver
-from jgroups_py.machine import Machine
-from jgroups_py.ports import In, Out, Received
+from jgroups_py.stack.machine import Machine
+from jgroups_py.stack.ports import In, Out, Received
 
 
 class Idle(Driver):

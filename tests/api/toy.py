@@ -9,9 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from jgroups_py.address import UUID, IpAddress
-from jgroups_py.batch import Batch, Credit
-from jgroups_py.events import (
+from jgroups_py.stack.ports import Bind, BindFailed, Bound, Datagram, In, JoinGroup, SendTo
+from jgroups_py.stack.protocol import Protocol
+from jgroups_py.values.address import UUID, IpAddress
+from jgroups_py.values.batch import Batch, Credit
+from jgroups_py.values.events import (
     Connect,
     Consumed,
     Disconnect,
@@ -26,9 +28,7 @@ from jgroups_py.events import (
     StateRequested,
     ViewChange,
 )
-from jgroups_py.ports import Bind, BindFailed, Bound, Datagram, In, JoinGroup, SendTo
-from jgroups_py.protocol import Protocol
-from jgroups_py.view import View, ViewId
+from jgroups_py.values.view import View, ViewId
 
 GROUP = ("239.255.99.1", 45123)
 

@@ -42,7 +42,7 @@ from jgroups_py.blocking.loop import THREAD_NAME
 from jgroups_py.cache import Kind, NodeChanged
 from jgroups_py.errors import BatchConflict, CacheClosed, CacheRefused
 from jgroups_py.rpc import Replies as AsyncReplies
-from jgroups_py.tools.bench_blocking import measure
+from jgroups_py.tools.bench.blocking import measure
 
 BASE = "trio.from_thread.run of nothing"
 Open = Callable[..., blocking.Channel]

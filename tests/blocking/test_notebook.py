@@ -13,7 +13,7 @@ from jgroups_py import blocking
 from jgroups_py.blocking.loop import THREAD_NAME
 from jgroups_py.errors import ConfigError
 from jgroups_py.export import ExportClient
-from jgroups_py.tools.mperf_ports import free_block
+from jgroups_py.tools.commands.mperf_ports import free_block
 
 TOKEN = "a token for the notebook"
 

@@ -10,7 +10,6 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from jgroups_py.address import Address
 from jgroups_py.buddy import claims, decide
 from jgroups_py.buddy.backups import Backups
 from jgroups_py.buddy.buddies import DISMISSED, Buddies, Holder
@@ -23,7 +22,8 @@ from jgroups_py.buddy.machine import BuddyMachine
 from jgroups_py.buddy.merge import Merge
 from jgroups_py.buddy.messages import Answer, Dismiss, Done, Taken
 from jgroups_py.buddy.removal import Removal
-from jgroups_py.view import MergeView
+from jgroups_py.values.address import Address
+from jgroups_py.values.view import MergeView
 
 RULES: "list[Rule]" = []
 

@@ -3,13 +3,13 @@
 from collections.abc import Callable
 from typing import Any
 
-from jgroups_py.address import Address
-from jgroups_py.buddy.explore_oracle import Violation
-from jgroups_py.buddy.explore_world import Setting, Step, World
 from jgroups_py.buddy.machine import BuddyMachine
 from jgroups_py.buddy.messages import Message
 from jgroups_py.buddy.outputs import Completed
 from jgroups_py.buddy.values import Node
+from jgroups_py.testing.explore.buddies.oracle import Violation
+from jgroups_py.testing.explore.buddies.world import Setting, Step, World
+from jgroups_py.values.address import Address
 
 STEPS_MAX = 20_000
 

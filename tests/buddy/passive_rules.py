@@ -6,11 +6,11 @@ from typing import Any
 from buddy_rules import without
 from msgspec.structs import replace
 
-from jgroups_py.address import Address
 from jgroups_py.buddy.backups import Backup
 from jgroups_py.buddy.buddies import Buddies, Holder
 from jgroups_py.buddy.claims import Claims
 from jgroups_py.buddy.messages import Chunk, Filled
+from jgroups_py.values.address import Address
 
 _answer = Claims._answer
 

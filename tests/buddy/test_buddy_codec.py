@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from jgroups_py.address import UUID, Address
 from jgroups_py.buddy import messages as m
 from jgroups_py.buddy import site_messages as w
 from jgroups_py.buddy.codec import decode, encode
-from jgroups_py.buddy.explore_world import Setting, World
 from jgroups_py.buddy.values import BuddyGroup, Node, Stamp
 from jgroups_py.errors import RemoteProtocolError
+from jgroups_py.testing.explore.buddies.world import Setting, World
+from jgroups_py.values.address import UUID, Address
 
 A, B = (UUID.make(random.Random(seed)) for seed in (1, 2))
 STAMP = Stamp(0, (1, 0), 3, A)

@@ -5,11 +5,17 @@ from pathlib import Path
 import pytest
 from buddy_script import Script, address
 
-from jgroups_py.buddy.explore import PROFILES, SITE_PROFILES, explore, replay, shrink
-from jgroups_py.buddy.explore_draw import Result
-from jgroups_py.buddy.explore_files import dump, load
 from jgroups_py.buddy.handover import Handover
 from jgroups_py.errors import ConfigError
+from jgroups_py.testing.explore.buddies.draw import Result
+from jgroups_py.testing.explore.buddies.explore import (
+    PROFILES,
+    SITE_PROFILES,
+    explore,
+    replay,
+    shrink,
+)
+from jgroups_py.testing.explore.buddies.files import dump, load
 
 FEW, MANY = 40, 5000
 

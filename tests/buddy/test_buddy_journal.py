@@ -2,8 +2,8 @@
 
 from buddy_script import Script, address
 
-from jgroups_py.address import Address
 from jgroups_py.buddy.messages import Op, OpAck
+from jgroups_py.values.address import Address
 
 A, B, C = map(address, "ABC")
 

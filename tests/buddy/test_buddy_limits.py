@@ -16,7 +16,7 @@ from jgroups_py.buddy.messages import Answer, FromSite, Op, Settle, ToSite
 from jgroups_py.buddy.outputs import Dropped, SendSite
 from jgroups_py.buddy.site_messages import EventAck, Sent, SiteEvent, Sums
 from jgroups_py.buddy.values import Stamp
-from jgroups_py.view import View, ViewId
+from jgroups_py.values.view import View, ViewId
 
 A, B, C, S = map(address, "ABCS")
 

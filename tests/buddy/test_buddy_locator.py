@@ -5,14 +5,14 @@ from collections.abc import Mapping, Sequence
 import pytest
 from buddy_script import Script, address
 
-from jgroups_py.address import Address
 from jgroups_py.buddy.config import BuddyConfig
 from jgroups_py.buddy.locator import BuddyLocator, Member, NextMemberBuddyLocator
 from jgroups_py.buddy.machine import BuddyMachine
 from jgroups_py.buddy.messages import Pool
 from jgroups_py.buddy.outputs import Event, Send
 from jgroups_py.errors import ConfigError
-from jgroups_py.view import View, ViewId
+from jgroups_py.values.address import Address
+from jgroups_py.values.view import View, ViewId
 
 A, B, C, D, E = (address(name) for name in "ABCDE")
 

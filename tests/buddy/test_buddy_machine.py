@@ -12,7 +12,7 @@ from jgroups_py.buddy.messages import Answer, AskAll, Chunk, Claim, Filled, Merg
 from jgroups_py.buddy.outputs import Completed, Event, Send
 from jgroups_py.buddy.values import pieces
 from jgroups_py.errors import ConfigError
-from jgroups_py.view import View, ViewId
+from jgroups_py.values.view import View, ViewId
 
 A, B = address("A"), address("B")
 

@@ -7,9 +7,9 @@ import time
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jgroups_py.address import Address
 from jgroups_py.buddy.reach import Reach
 from jgroups_py.buddy.values import Node, Path, Stamp, covers
+from jgroups_py.values.address import Address
 
 PATHS = st.lists(st.sampled_from("ab"), max_size=3).map(tuple)
 WANTED = st.lists(st.tuples(PATHS, st.booleans()), max_size=4).map(tuple)

@@ -18,7 +18,7 @@ from jgroups_py.cache import (
     open_tree_cache,
 )
 from jgroups_py.errors import CacheRefused
-from jgroups_py.ports import Datagram
+from jgroups_py.stack.ports import Datagram
 
 
 def settings(

@@ -24,7 +24,7 @@ from jgroups_py.cache import (
     open_tree_cache,
 )
 from jgroups_py.cache.node import Node
-from jgroups_py.channel import Channel
+from jgroups_py.channel.channel import Channel
 from jgroups_py.errors import (
     BatchConflict,
     CacheClosed,
@@ -34,8 +34,8 @@ from jgroups_py.errors import (
     NotOwner,
     ReplicationError,
 )
-from jgroups_py.message import Flag
-from jgroups_py.tools.cache_shell import execute
+from jgroups_py.tools.commands.cache_shell import execute
+from jgroups_py.values.message import Flag
 
 
 @pytest.mark.seed("B16")
@@ -311,10 +311,10 @@ async def test_who_leaves_hands_everything_over(autojump_clock: Any) -> None:
 
 
 async def test_bytes_that_are_no_messages_are_counted_and_dropped(autojump_clock: Any) -> None:
-    from jgroups_py.address import UUID
     from jgroups_py.buddy.codec import encode
     from jgroups_py.buddy.values import Node as Entry
     from jgroups_py.buddy.values import Stamp
+    from jgroups_py.values.address import UUID
 
     async with group() as g:
         a, b = await g.start("AB", settings())

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 import trio
 
-from jgroups_py.config import load_stack, with_attributes
-from jgroups_py.stackwrite import to_xml
-from jgroups_py.tools.mperf_ports import free_block, private_attributes
+from jgroups_py.config.settings import load_stack, with_attributes
+from jgroups_py.config.write import to_xml
+from jgroups_py.tools.commands.mperf_ports import free_block, private_attributes
 
 pytestmark = [pytest.mark.sockets, pytest.mark.timeout(60)]
 FILE = """

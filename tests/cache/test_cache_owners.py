@@ -11,7 +11,7 @@ from cache_group import Deaf, counter, group, settings, total
 
 from jgroups_py.cache import BuddyReplicationConfig, Fqn, NodeOwner, open_tree_cache
 from jgroups_py.errors import CacheRefused, ReplicationError
-from jgroups_py.tools.cache_shell import execute, json_of
+from jgroups_py.tools.commands.cache_shell import execute, json_of
 
 
 def owned_by(name: str, *backups: str) -> NodeOwner:

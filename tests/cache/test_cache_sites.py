@@ -13,7 +13,7 @@ from cache_group import Group, group, settings
 
 from jgroups_py import MemoryNetwork
 from jgroups_py.cache import Fqn, Kind, NodeChanged, TreeCache, open_tree_cache
-from jgroups_py.channel_relay import RelayControl
+from jgroups_py.channel.relay import RelayControl
 from jgroups_py.errors import CacheClosed, CacheRefused, ConfigError, ReplicationError
 
 PORTS = {"NYC": "45001", "SFO": "45002"}

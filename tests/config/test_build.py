@@ -8,7 +8,9 @@ from typing import Any, ClassVar, Literal
 
 import pytest
 
-from jgroups_py.config import (
+from jgroups_py.config.file import parse_stack
+from jgroups_py.config.model import Element
+from jgroups_py.config.settings import (
     Bytes,
     Fraction,
     HostPorts,
@@ -19,9 +21,7 @@ from jgroups_py.config import (
     value_text,
 )
 from jgroups_py.errors import ConfigError
-from jgroups_py.protocol import Protocol
-from jgroups_py.stackfile import parse_stack
-from jgroups_py.stackmodel import Element
+from jgroups_py.stack.protocol import Protocol
 
 
 class Mode(enum.Enum):

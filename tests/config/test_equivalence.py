@@ -3,10 +3,10 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jgroups_py.config import load_stack
-from jgroups_py.stackfile import parse_stack
-from jgroups_py.stackmodel import Attribute, Element, ProtocolConfig, StackConfig
-from jgroups_py.stackwrite import to_xml, to_yaml
+from jgroups_py.config.file import parse_stack
+from jgroups_py.config.model import Attribute, Element, ProtocolConfig, StackConfig
+from jgroups_py.config.settings import load_stack
+from jgroups_py.config.write import to_xml, to_yaml
 
 NAMES = st.from_regex(r"[A-Z][A-Z0-9_]{0,6}", fullmatch=True)
 KEYS = st.from_regex(r"[a-z][a-z_]{0,5}(\.[a-z]{1,4})?", fullmatch=True).filter(

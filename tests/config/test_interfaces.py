@@ -4,6 +4,7 @@ import ipaddress
 
 import pytest
 
+from jgroups_py.config.model import Attribute, ProtocolConfig, StackConfig
 from jgroups_py.driver.interfaces import (
     Interface,
     interfaces,
@@ -12,7 +13,6 @@ from jgroups_py.driver.interfaces import (
     with_numeric_hosts,
 )
 from jgroups_py.errors import ConfigError
-from jgroups_py.stackmodel import Attribute, ProtocolConfig, StackConfig
 
 
 def machine() -> list[Interface]:

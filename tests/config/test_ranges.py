@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from jgroups_py.config import build
+from jgroups_py.config.file import parse_stack
+from jgroups_py.config.settings import build
 from jgroups_py.errors import ConfigError
 from jgroups_py.protocols.registry import BUILT, find
-from jgroups_py.stackfile import parse_stack
 
 NEEDED = {"RELAY": {"site": "NYC", "bridge": "b.xml"}}
 

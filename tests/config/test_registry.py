@@ -9,7 +9,7 @@ from jgroups_py.errors import ConfigError
 from jgroups_py.protocols import registry
 
 OWN = """
-from jgroups_py.protocol import Protocol
+from jgroups_py.stack.protocol import Protocol
 class MINE(Protocol):
     protocol_id = 3000
 NOT_ONE = 7

@@ -4,11 +4,18 @@ from pathlib import Path
 
 import pytest
 
-from jgroups_py.config import Ignored, ProtocolConfig, StackConfig, build, build_one, load_stack
+from jgroups_py.config.detection_time import detection, takeover
+from jgroups_py.config.file import shipped_stacks
+from jgroups_py.config.settings import (
+    Ignored,
+    ProtocolConfig,
+    StackConfig,
+    build,
+    build_one,
+    load_stack,
+)
 from jgroups_py.errors import ConfigError
 from jgroups_py.protocols import registry
-from jgroups_py.stackfile import shipped_stacks
-from jgroups_py.timing import detection, takeover
 
 ROOT = Path(__file__).resolve().parents[2]
 ORIGINALS = ROOT / "../shared/spec/conf"

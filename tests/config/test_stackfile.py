@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from jgroups_py.config import load_stack, with_attributes
+from jgroups_py.config.file import MAX_FILE_BYTES, parse_stack, substitute
+from jgroups_py.config.model import StackConfig
+from jgroups_py.config.settings import load_stack, with_attributes
 from jgroups_py.errors import ConfigError
-from jgroups_py.stackfile import MAX_FILE_BYTES, parse_stack, substitute
-from jgroups_py.stackmodel import StackConfig
 
 
 def xml(body: str, **properties: str) -> StackConfig:

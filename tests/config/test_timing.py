@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from jgroups_py.timing import detection, takeover
+from jgroups_py.config.detection_time import detection, takeover
 
 
 def stack(**settings: dict[str, float]) -> list[tuple[type[Any], Any]]:

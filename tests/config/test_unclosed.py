@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from jgroups_py.config import load_stack
+from jgroups_py.config.settings import load_stack
 from jgroups_py.errors import ConfigError
 
 

@@ -9,8 +9,8 @@ from contextlib import asynccontextmanager
 import trio
 
 from jgroups_py.driver import Transport
-from jgroups_py.machine import Machine
-from jgroups_py.ports import In, Out
+from jgroups_py.stack.machine import Machine
+from jgroups_py.stack.ports import In, Out
 
 
 class Recorder(Machine):

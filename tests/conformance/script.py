@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Protocol
 
-from jgroups_py.ports import (
+from jgroups_py.stack.ports import (
     Accepted,
     Bind,
     BindFailed,

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from drivers import Recorder
 
-from jgroups_py.ports import In, Out
-from jgroups_py.sim.host import Host
-from jgroups_py.sim.world import World
+from jgroups_py.stack.ports import In, Out
+from jgroups_py.testing.sim.host import Host
+from jgroups_py.testing.sim.world import World
 
 
 class SimulatedHarness:

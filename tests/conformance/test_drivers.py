@@ -8,7 +8,7 @@ from script import SCRIPTS, run_script
 from simulated import SimulatedHarness
 
 from jgroups_py.driver import MemoryNetwork, SocketTransport
-from jgroups_py.tools.mperf_ports import free_block
+from jgroups_py.tools.commands.mperf_ports import free_block
 
 
 @pytest.mark.sockets

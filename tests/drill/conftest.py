@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from jgroups_py.drill.evidence import Evidence
-from jgroups_py.drill.judge import Verdict, judge
+from jgroups_py.drill.file.model import Expectation, Place
+from jgroups_py.drill.judge.evidence import Evidence
+from jgroups_py.drill.judge.verdict import Verdict, judge
 from jgroups_py.drill.log import Record
-from jgroups_py.drill.model import Expectation, Place
 
 HOME, AWAY = 0.001, 0.05  # seconds to a member of the own and of the other site
 

@@ -11,7 +11,7 @@ import pytest
 from jgroups_py.buddy.backups import Backup
 from jgroups_py.cache import TreeCache
 from jgroups_py.cache.buddy_replication import BuddyReplication
-from jgroups_py.drill import loader, plan
+from jgroups_py.drill.file import loader, plan
 from jgroups_py.driver import probe_multicast
 from jgroups_py.errors import ConfigError
 from jgroups_py.tools.cli import run

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from jgroups_py.drill.cache_judge import Key, judge
-from jgroups_py.drill.cache_result import result
-from jgroups_py.drill.evidence import Evidence
+from jgroups_py.drill.file.model import Expectation, Place
+from jgroups_py.drill.judge.cache_judge import Key, judge
+from jgroups_py.drill.judge.cache_result import result
+from jgroups_py.drill.judge.evidence import Evidence
 from jgroups_py.drill.log import Record
-from jgroups_py.drill.model import Expectation, Place
 
 
 class Caches:

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from jgroups_py.drill.cache_judge import CacheVerdict, Key, judge
-from jgroups_py.drill.cache_result import result
-from jgroups_py.drill.evidence import Evidence
+from jgroups_py.drill.judge.cache_judge import CacheVerdict, Key, judge
+from jgroups_py.drill.judge.cache_result import result
+from jgroups_py.drill.judge.evidence import Evidence
 from jgroups_py.drill.log import Record
 
 SITES = {"NYC": ("A", "B"), "SFO": ("S", "T")}

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from jgroups_py.drill import cli
-from jgroups_py.drill.runner import RunLog
+from jgroups_py.drill.run.runner import RunLog
 from jgroups_py.tools.cli import run
+from jgroups_py.tools.commands import drill as cli
 
 TEXT = """\
 name: made up

@@ -9,11 +9,11 @@ import pytest
 import trio
 
 from jgroups_py import open_channel
-from jgroups_py.drill.faulty_network import FaultyDriver, FaultyNetwork
-from jgroups_py.drill.plan import Figures
+from jgroups_py.drill.file.plan import Figures
+from jgroups_py.drill.run.faulty_network import FaultyDriver, FaultyNetwork
 from jgroups_py.driver.memory import MemoryDriver
-from jgroups_py.machine import Machine
-from jgroups_py.ports import Close, Connect, ConnectFailed, In
+from jgroups_py.stack.machine import Machine
+from jgroups_py.stack.ports import Close, Connect, ConnectFailed, In
 
 
 def network() -> FaultyNetwork:

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from jgroups_py.drill import cache_figures
-from jgroups_py.drill.evidence import Evidence
-from jgroups_py.drill.figures import Figures, figures, growth
-from jgroups_py.drill.flows import Flow, lags, latencies, percentile
+from jgroups_py.drill.judge import cache_figures
+from jgroups_py.drill.judge.evidence import Evidence
+from jgroups_py.drill.judge.figures import Figures, figures, growth
+from jgroups_py.drill.judge.flows import Flow, lags, latencies, percentile
 from jgroups_py.drill.log import Record
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from jgroups_py.drill.judge import Verdict, result
+from jgroups_py.drill.judge.verdict import Verdict, result
 
 
 def named(findings: list[Any]) -> list[tuple[str, int, list[str]]]:

@@ -11,10 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jgroups_py.drill import cli, loader, plan, values
-from jgroups_py.drill.model import FAULTS, Selector
-from jgroups_py.drill.values import Span
+from jgroups_py.drill.file import loader, plan, values
+from jgroups_py.drill.file.model import FAULTS, Selector
+from jgroups_py.drill.file.values import Span
 from jgroups_py.errors import ConfigError
+from jgroups_py.tools.commands import drill as cli
 
 CONTRACT = """\
 name: NYC loses its relay, its next relay and standby, then itself

@@ -9,7 +9,7 @@ from typing import Any
 import trio
 
 from jgroups_py.drill.log import Payload
-from jgroups_py.drill.member import DrillMember, Task
+from jgroups_py.drill.run.member import DrillMember, Task
 
 
 class SlowFirst:

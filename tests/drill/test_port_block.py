@@ -8,9 +8,9 @@ from itertools import pairwise
 
 import pytest
 
-from jgroups_py.drill import port_block as module
-from jgroups_py.drill.port_block import GUARD_OFFSET, HOST, MEMBERS_MAX, port_block
-from jgroups_py.drill.resolve import DrillError
+from jgroups_py.drill.run import port_block as module
+from jgroups_py.drill.run.port_block import GUARD_OFFSET, HOST, MEMBERS_MAX, port_block
+from jgroups_py.drill.run.resolve import DrillError
 
 pytestmark = pytest.mark.sockets
 

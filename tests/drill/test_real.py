@@ -15,10 +15,11 @@ from typing import Any
 import psutil
 import pytest
 
-from jgroups_py.drill import cli, loader, plan
-from jgroups_py.drill.resolve import DrillError
-from jgroups_py.drill.runner import Silent
+from jgroups_py.drill.file import loader, plan
+from jgroups_py.drill.run.resolve import DrillError
+from jgroups_py.drill.run.runner import Silent
 from jgroups_py.tools.cli import run
+from jgroups_py.tools.commands import drill as cli
 
 pytestmark = pytest.mark.sockets
 
@@ -50,7 +51,7 @@ def real(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def children() -> list[psutil.Process]:
-    return [p for p in psutil.Process().children() if "jgroups_py.drill.member" in p.cmdline()]
+    return [p for p in psutil.Process().children() if "jgroups_py.drill.run.member" in p.cmdline()]
 
 
 def test_a_relay_that_crashes_loses_nothing(real: Any) -> None:

@@ -10,21 +10,14 @@ from typing import Any
 
 import pytest
 
-from jgroups_py.drill import (
-    curves,
-    figures,
-    flows,
-    happenings,
-    judge,
-    loader,
-    picture,
-    plan,
-    report,
-    seeds_report,
-    table,
-)
-from jgroups_py.drill.evidence import Who
-from jgroups_py.drill.panels import as_duration, as_seconds, scale
+from jgroups_py.drill.file import loader, plan
+from jgroups_py.drill.judge import figures, flows
+from jgroups_py.drill.judge import verdict as judge
+from jgroups_py.drill.judge.evidence import Who
+from jgroups_py.drill.report import curves, happenings, picture, table
+from jgroups_py.drill.report import page as report
+from jgroups_py.drill.report import seeds as seeds_report
+from jgroups_py.drill.report.panels import as_duration, as_seconds, scale
 
 TEXT = """\
 name: A <drill> & more

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from jgroups_py.drill import loader, plan
-from jgroups_py.drill.resolve import DrillError, groups, resolve
+from jgroups_py.drill.file import loader, plan
+from jgroups_py.drill.run.resolve import DrillError, groups, resolve
 
 LIVING = {"NYC": ["E", "D", "C", "B"]}
 VIEWS = {"NYC": {"E": "EDCB", "D": "EDCB", "C": "EDCB", "B": "EDCB"}}

@@ -13,15 +13,16 @@ from typing import Any
 
 import pytest
 
-from jgroups_py.drill import cli, loader, plan
-from jgroups_py.drill.judge import judge
-from jgroups_py.drill.resolve import DrillError
-from jgroups_py.drill.runner import Silent
-from jgroups_py.drill.simulated import _link, run_simulated
+from jgroups_py.drill.file import loader, plan
+from jgroups_py.drill.judge.verdict import judge
+from jgroups_py.drill.run.resolve import DrillError
+from jgroups_py.drill.run.runner import Silent
+from jgroups_py.drill.run.simulated import _link, run_simulated
 from jgroups_py.errors import ConfigError
-from jgroups_py.protocols.relay_incoming import Incoming
-from jgroups_py.sim import Member
+from jgroups_py.protocols.relay.remote.incoming import Incoming
+from jgroups_py.testing.sim import Member
 from jgroups_py.tools.cli import run as command
+from jgroups_py.tools.commands import drill as cli
 
 STACK = """\
 <config>

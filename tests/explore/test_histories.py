@@ -10,18 +10,18 @@ import msgspec
 import pytest
 
 from jgroups_py.errors import ConfigError
-from jgroups_py.explore.caches.callers import Entry
-from jgroups_py.explore.caches.draw import CACHE_PROFILES, draw_caches
-from jgroups_py.explore.caches.places import Place, Places, Went
-from jgroups_py.explore.caches.play import play_caches, play_history
-from jgroups_py.explore.caches.promises import operations
-from jgroups_py.explore.caches.schedule import CacheSchedule, Caller, Do, Fault, from_json
-from jgroups_py.explore.caches.shrink import shrink_caches
-from jgroups_py.explore.draw import PROFILES, Wanted, draw
-from jgroups_py.explore.play import Outcome, play
-from jgroups_py.histories.nodes import Call
-from jgroups_py.histories.operation import UNKNOWN
-from jgroups_py.sim.checkers import Problem
+from jgroups_py.testing.check.checkers import Problem
+from jgroups_py.testing.explore.caches.callers import Entry
+from jgroups_py.testing.explore.caches.draw import CACHE_PROFILES, draw_caches
+from jgroups_py.testing.explore.caches.places import Place, Places, Went
+from jgroups_py.testing.explore.caches.play import play_caches, play_history
+from jgroups_py.testing.explore.caches.promises import operations
+from jgroups_py.testing.explore.caches.schedule import CacheSchedule, Caller, Do, Fault, from_json
+from jgroups_py.testing.explore.caches.shrink import shrink_caches
+from jgroups_py.testing.explore.draw import PROFILES, Wanted, draw
+from jgroups_py.testing.explore.play import Outcome, play
+from jgroups_py.testing.histories.nodes import Call
+from jgroups_py.testing.histories.operation import UNKNOWN
 
 
 @pytest.mark.parametrize("profile", CACHE_PROFILES)

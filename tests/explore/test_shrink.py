@@ -7,12 +7,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from jgroups_py.explore.draw import Wanted, draw
-from jgroups_py.explore.many import Job, run_seed
-from jgroups_py.explore.play import Outcome, play
-from jgroups_py.explore.schedule import Schedule, load
-from jgroups_py.explore.shrink import shrink
-from jgroups_py.sim.checkers import Problem
+from jgroups_py.testing.check.checkers import Problem
+from jgroups_py.testing.explore.draw import Wanted, draw
+from jgroups_py.testing.explore.many import Job, run_seed
+from jgroups_py.testing.explore.play import Outcome, play
+from jgroups_py.testing.explore.schedule import Schedule, load
+from jgroups_py.testing.explore.shrink import shrink
 
 
 def fails_with(*kinds: str, runs: list[int]) -> Any:
@@ -79,7 +79,7 @@ def test_shrinking_has_a_limit() -> None:
 def test_a_failing_seed_is_written_and_its_file_fails_the_same_way(
     tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from jgroups_py.protocols.gms import GMS
+    from jgroups_py.protocols.membership.gms.protocol import GMS
 
     monkeypatch.setattr(GMS, "check", lambda self: 1 / 0)
     job = Job("membership", Wanted(members=(3, 3)), shrink_runs=2, folder=tmp_path)

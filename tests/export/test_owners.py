@@ -12,7 +12,6 @@ import trio
 from cache_group import Group, group, settings
 from export_kit import TOKEN, Tree, changes_of, client_of, in_thread, state_of, tree_of
 
-from jgroups_py.address import Address
 from jgroups_py.buddy.messages import Changes
 from jgroups_py.buddy.values import Node, Stamp
 from jgroups_py.cache.holding import Holding
@@ -32,6 +31,7 @@ from jgroups_py.export.following import OwnersFollowed, merged
 from jgroups_py.export.messages import LogPlace, Logs, Part, place_of
 from jgroups_py.export.owners import OwnerLog, OwnerLogs, text_of
 from jgroups_py.export.parts import Parts, close_all, open_parts
+from jgroups_py.values.address import Address
 
 A, B, C = (Address(name.encode() * 16) for name in "ABC")
 NOTHING = place_of({}, ())

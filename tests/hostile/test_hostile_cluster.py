@@ -11,9 +11,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from jgroups_py.fuzz.attacks import FORGED, HARMLESS, RELAY_FORGED, Attack
-from jgroups_py.fuzz.cluster import Cluster
-from jgroups_py.sim import World
+from jgroups_py.testing.explore.bytes.attacks import FORGED, HARMLESS, RELAY_FORGED, Attack
+from jgroups_py.testing.explore.bytes.cluster import Cluster
+from jgroups_py.testing.sim import World
 
 STACKS = ("udp.xml", "tcp.xml")
 ALLOWED = 20_000_000

@@ -6,9 +6,14 @@ import random
 
 import pytest
 
-from jgroups_py.address import UUID
-from jgroups_py.fuzz.cluster import Cluster
-from jgroups_py.headers import (
+from jgroups_py.protocols.membership.gms.wire import AGREE_ID, Kind
+from jgroups_py.protocols.reliable.nakack2.protocol import NAKACK2
+from jgroups_py.testing.explore.bytes.cluster import Cluster
+from jgroups_py.values.address import UUID
+from jgroups_py.values.message import MessageType
+from jgroups_py.values.payloads import Streamable
+from jgroups_py.values.view import Digest, ViewId
+from jgroups_py.wire.headers import (
     PROTOCOL_IDS,
     FragHeader,
     GmsHeader,
@@ -21,11 +26,6 @@ from jgroups_py.headers import (
     UnicastHeader3,
     UnicastType,
 )
-from jgroups_py.message import MessageType
-from jgroups_py.protocols.gms_agree_wire import AGREE_ID, Kind
-from jgroups_py.protocols.nakack2 import NAKACK2
-from jgroups_py.values import Streamable
-from jgroups_py.view import Digest, ViewId
 
 STRANGER = UUID.make(random.Random(99))
 COUNTERS = {

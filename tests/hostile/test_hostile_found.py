@@ -7,13 +7,22 @@ import random
 
 import pytest
 
-from jgroups_py.address import UUID, Address, IpAddress
-from jgroups_py.config import build
+from jgroups_py.config.file import parse_stack
+from jgroups_py.config.settings import build
 from jgroups_py.drill.log import Record
 from jgroups_py.errors import ConfigError, RemoteProtocolError
-from jgroups_py.events import Attribute
-from jgroups_py.fuzz.cluster import Cluster, held
-from jgroups_py.headers import (
+from jgroups_py.protocols.membership.gms import wire as gms_agree_wire
+from jgroups_py.protocols.membership.gms.merge import merge_leader
+from jgroups_py.protocols.membership.gms.protocol import VIEW_REACH
+from jgroups_py.protocols.relay import wire as relay_wire
+from jgroups_py.testing.explore.bytes.cluster import Cluster, held
+from jgroups_py.testing.sim import World
+from jgroups_py.values.address import UUID, Address, IpAddress
+from jgroups_py.values.events import Attribute
+from jgroups_py.values.message import MessageType
+from jgroups_py.values.payloads import MergeId, PingData, ViewDigest
+from jgroups_py.values.view import DeltaView, Digest, View, ViewId
+from jgroups_py.wire.headers import (
     PROTOCOL_IDS,
     FragHeader,
     GmsHeader,
@@ -25,14 +34,9 @@ from jgroups_py.headers import (
     UnicastHeader3,
     UnicastType,
 )
-from jgroups_py.message import MessageType
-from jgroups_py.packets import decode_packet
-from jgroups_py.protocols import gms_agree_wire, relay_wire
-from jgroups_py.protocols.gms import VIEW_REACH
-from jgroups_py.protocols.gms_merge import merge_leader
-from jgroups_py.sim import World
-from jgroups_py.stackfile import parse_stack
-from jgroups_py.structures import (
+from jgroups_py.wire.packet import decode_packet
+from jgroups_py.wire.primitives import decode_whole, encode_whole
+from jgroups_py.wire.values import (
     MAX_VIEW_ID,
     read_view,
     read_view_digest,
@@ -40,9 +44,6 @@ from jgroups_py.structures import (
     write_view,
     write_view_digest,
 )
-from jgroups_py.values import MergeId, PingData, ViewDigest
-from jgroups_py.view import DeltaView, Digest, View, ViewId
-from jgroups_py.wire import decode_whole, encode_whole
 
 A, B, C = (UUID.make(random.Random(n)) for n in range(3))
 

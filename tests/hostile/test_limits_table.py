@@ -9,22 +9,22 @@ from typing import Any
 import pytest
 
 from jgroups_py import ChannelLimits
-from jgroups_py.protocols.fd_sock2 import FD_SOCK2
+from jgroups_py.protocols.discovery.mping import MPING
+from jgroups_py.protocols.discovery.ping import PING
+from jgroups_py.protocols.discovery.tcpping import TCPPING
+from jgroups_py.protocols.failure.fd_sock2 import FD_SOCK2
+from jgroups_py.protocols.flow.mfc import MFC
+from jgroups_py.protocols.flow.ufc import UFC
 from jgroups_py.protocols.frag2 import FRAG2
-from jgroups_py.protocols.gms import GMS
-from jgroups_py.protocols.merge3 import MERGE3
-from jgroups_py.protocols.mfc import MFC
-from jgroups_py.protocols.mping import MPING
-from jgroups_py.protocols.nakack2 import NAKACK2
-from jgroups_py.protocols.ping import PING
-from jgroups_py.protocols.relay import RELAY
-from jgroups_py.protocols.stable import STABLE
+from jgroups_py.protocols.membership.gms.protocol import GMS
+from jgroups_py.protocols.membership.merge3 import MERGE3
+from jgroups_py.protocols.relay.protocol import RELAY
+from jgroups_py.protocols.reliable.nakack2.protocol import NAKACK2
+from jgroups_py.protocols.reliable.stable import STABLE
+from jgroups_py.protocols.reliable.unicast3 import UNICAST3
 from jgroups_py.protocols.state_transfer import STATE_TRANSFER
-from jgroups_py.protocols.tcp import TCP
-from jgroups_py.protocols.tcpping import TCPPING
-from jgroups_py.protocols.udp import UDP
-from jgroups_py.protocols.ufc import UFC
-from jgroups_py.protocols.unicast3 import UNICAST3
+from jgroups_py.protocols.transport.tcp import TCP
+from jgroups_py.protocols.transport.udp import UDP
 
 ROOT = Path(__file__).resolve().parents[2]
 PROTOCOLS: dict[str, Any] = {

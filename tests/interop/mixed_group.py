@@ -20,9 +20,9 @@ from java_parts import HERE, JavaParts
 from names import names_known
 
 from jgroups_py import Channel, MergeView, Message, Rpc, View, open_channel, open_rpc
-from jgroups_py.config import load_stack
+from jgroups_py.config.settings import load_stack
 from jgroups_py.driver import FaultFilter, SocketTransport
-from jgroups_py.tools.mperf_ports import private_attributes
+from jgroups_py.tools.commands.mperf_ports import private_attributes
 
 ALLOWED_LOG = {
     "JGRP000015": "the system gives smaller socket buffers than udp.xml asks for",

@@ -11,7 +11,7 @@ from java_parts import JavaParts
 from mixed_group import PythonMember, filler, mixed_group
 
 from jgroups_py.driver import FaultFilter
-from jgroups_py.tools.mperf_ports import free_block
+from jgroups_py.tools.commands.mperf_ports import free_block
 
 pytestmark = [pytest.mark.java, pytest.mark.timeout(90)]
 STACKS = pytest.mark.parametrize("stack", ["udp", "tcp"])

@@ -8,14 +8,14 @@ from dataclasses import dataclass, replace
 import msgspec
 import pytest
 
-from jgroups_py.address import Address
-from jgroups_py.batch import Batch
 from jgroups_py.errors import ConfigError
-from jgroups_py.events import Event, Exclude, StateReceived, Suspect, ViewChange
-from jgroups_py.protocol import Protocol
-from jgroups_py.protocols.verify_suspect2 import VERIFY_SUSPECT2
+from jgroups_py.protocols.failure.verify_suspect2 import VERIFY_SUSPECT2
+from jgroups_py.stack.protocol import Protocol
 from jgroups_py.testing import CHECKS, PropertyViolated, SimCluster, make_address
-from jgroups_py.view import View
+from jgroups_py.values.address import Address
+from jgroups_py.values.batch import Batch
+from jgroups_py.values.events import Event, Exclude, StateReceived, Suspect, ViewChange
+from jgroups_py.values.view import View
 
 
 class Sound(Protocol):

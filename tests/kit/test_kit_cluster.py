@@ -6,17 +6,17 @@ from typing import Any
 
 import pytest
 
-from jgroups_py.address import UUID
-from jgroups_py.batch import Batch
 from jgroups_py.errors import ConfigError
-from jgroups_py.message import Message
-from jgroups_py.protocol import Protocol
+from jgroups_py.protocols.flow.mfc import MFC
 from jgroups_py.protocols.frag2 import FRAG2
-from jgroups_py.protocols.mfc import MFC
-from jgroups_py.protocols.tcp import TCP
+from jgroups_py.protocols.transport.tcp import TCP
+from jgroups_py.stack.protocol import Protocol
 from jgroups_py.testing import Invariant, Link, PropertyViolated, SimCluster, SimMember
 from jgroups_py.testing.parts import Parts
-from jgroups_py.view import View
+from jgroups_py.values.address import UUID
+from jgroups_py.values.batch import Batch
+from jgroups_py.values.message import Message
+from jgroups_py.values.view import View
 
 
 class Counts(Protocol):

@@ -8,10 +8,8 @@ from typing import Any
 
 import pytest
 
-from jgroups_py.batch import Batch
 from jgroups_py.errors import ConfigError
-from jgroups_py.message import Message
-from jgroups_py.protocol import Event, Protocol, ViewChange
+from jgroups_py.stack.protocol import Event, Protocol, ViewChange
 from jgroups_py.testing import (
     FAULTS,
     Invariant,
@@ -23,6 +21,8 @@ from jgroups_py.testing import (
     replay,
 )
 from jgroups_py.testing.__main__ import main
+from jgroups_py.values.batch import Batch
+from jgroups_py.values.message import Message
 
 SHORT: dict[str, Any] = {"count": 3, "seconds": 4.0, "messages": 40}
 

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from jgroups_py.batch import Batch
-from jgroups_py.protocol import Protocol
+from jgroups_py.stack.protocol import Protocol
 from jgroups_py.testing import PropertyViolated, SimCluster
 from jgroups_py.testing.stateful import ClusterMachine
+from jgroups_py.values.batch import Batch
 
 FEW = settings(
     max_examples=2,

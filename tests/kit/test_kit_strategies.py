@@ -10,19 +10,19 @@ from hypothesis import HealthCheck, Phase, find, given, settings
 from hypothesis import strategies as st
 from hypothesis.errors import NoSuchExample
 
-from jgroups_py import structures as s
-from jgroups_py.address import IpAddress, SiteMaster
-from jgroups_py.batch import Batch
-from jgroups_py.explore.schedule import Schedule, from_json
-from jgroups_py.header import Header
-from jgroups_py.header_codec import HEADER_CLASSES, encode_header, read_header
-from jgroups_py.message import MessageType
-from jgroups_py.packets import decode_nested, decode_packet, encode_nested
-from jgroups_py.stack import make_protocols
+from jgroups_py.stack.stack import make_protocols
 from jgroups_py.testing import PropertyViolated, SimCluster, check_schedule, make_address
 from jgroups_py.testing import strategies as kit
-from jgroups_py.view import DeltaView, Digest, MergeView, View
-from jgroups_py.wire import Reader, Writer, decode_whole, encode_whole
+from jgroups_py.testing.explore.schedule import Schedule, from_json
+from jgroups_py.values.address import IpAddress, SiteMaster
+from jgroups_py.values.batch import Batch
+from jgroups_py.values.header import Header
+from jgroups_py.values.message import MessageType
+from jgroups_py.values.view import DeltaView, Digest, MergeView, View
+from jgroups_py.wire import values as s
+from jgroups_py.wire.header_codec import HEADER_CLASSES, encode_header, read_header
+from jgroups_py.wire.packet import decode_nested, decode_packet, encode_nested
+from jgroups_py.wire.primitives import Reader, Writer, decode_whole, encode_whole
 
 FIND = settings(max_examples=2000, database=None, phases=[Phase.generate])
 QUICK = settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))

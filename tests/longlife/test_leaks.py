@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from jgroups_py.batch import Batch
-from jgroups_py.events import Event
-from jgroups_py.longlife.tables import roots_of, walk
-from jgroups_py.protocols.relay_session import Session
-from jgroups_py.protocols.relay_state import FORGOTTEN_AGES, RelayState
-from jgroups_py.sim import World
+from jgroups_py.drill.soak.tables import roots_of, walk
+from jgroups_py.protocols.relay.bridge.session import Session
+from jgroups_py.protocols.relay.state import FORGOTTEN_AGES, RelayState
 from jgroups_py.testing import FakeStack, make_address
+from jgroups_py.testing.sim import World
+from jgroups_py.values.batch import Batch
+from jgroups_py.values.events import Event
 
 ORIGINS = [bytes([n]) * 16 for n in range(1, 6)]
 
@@ -86,9 +86,9 @@ def test_a_closed_child_stack_leaves_no_timer_behind() -> None:
 
 
 def test_peers_that_refused_long_ago_are_not_remembered() -> None:
-    from jgroups_py.address import IpAddress
-    from jgroups_py.ports import ConnectFailed
-    from jgroups_py.protocols.tcp import TCP
+    from jgroups_py.protocols.transport.tcp import TCP
+    from jgroups_py.stack.ports import ConnectFailed
+    from jgroups_py.values.address import IpAddress
 
     tcp = TCP(bind_addr="127.0.0.1", bind_port=7800)
     fake = FakeStack(tcp)

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from jgroups_py.events import Event, ViewChange
-from jgroups_py.longlife import plan as plans
-from jgroups_py.protocols.fd_all3 import FD_ALL3
+from jgroups_py.drill.soak import plan as plans
+from jgroups_py.protocols.failure.fd_all3 import FD_ALL3
 from jgroups_py.tools.cli import run
+from jgroups_py.values.events import Event, ViewChange
 
 SHORT = ["longlife", "--for", "120.24s", "--cycle", "30s", "--sites", "2", "--members", "3"]
 """Four cycles."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from jgroups_py.longlife.samples import Compared, Sample, Samples, compare
+from jgroups_py.drill.soak.samples import Compared, Sample, Samples, compare
 
 
 def sample(t: float, length: int, *, who: str = "a1#1", rss: float = 1e6) -> Sample:

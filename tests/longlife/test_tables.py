@@ -7,8 +7,8 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from jgroups_py.longlife.tables import DEPTH_MAX, of_process, roots_of, walk
-from jgroups_py.sim import World
+from jgroups_py.drill.soak.tables import DEPTH_MAX, of_process, roots_of, walk
+from jgroups_py.testing.sim import World
 
 
 @dataclass(slots=True)

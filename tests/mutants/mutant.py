@@ -7,7 +7,7 @@ A file of the catalogue is TOML::
 
     [[mutant]]
     name = 'relay-ack-not-repeated'
-    file = 'protocols/relay_session.py'
+    file = 'protocols/relay/bridge/session.py'
     in = 'Session.starts_anew'                          # only there; without it: in the whole file
     old = 'self.told = {}'
     new = 'pass'

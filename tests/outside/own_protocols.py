@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from jgroups_py.batch import Batch
-from jgroups_py.events import Disconnect, GetDigest, ViewChange
-from jgroups_py.protocol import Event, Protocol, Query
+from jgroups_py.stack.protocol import Event, Protocol, Query
+from jgroups_py.values.batch import Batch
+from jgroups_py.values.events import Disconnect, GetDigest, ViewChange
 
 POISON = b"poison"
 

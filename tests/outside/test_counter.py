@@ -14,10 +14,10 @@ import trio
 
 from jgroups_py import MemoryNetwork
 from jgroups_py.cache import Batch, TreeCache, open_tree_cache
-from jgroups_py.config import load_stack, with_attributes
+from jgroups_py.config.settings import load_stack, with_attributes
+from jgroups_py.config.write import to_xml
 from jgroups_py.errors import BatchConflict
-from jgroups_py.stackwrite import to_xml
-from jgroups_py.tools.mperf_ports import private_attributes
+from jgroups_py.tools.commands.mperf_ports import private_attributes
 
 PATH, KEY = "/users/7", "visits"
 IN_MEMORY = {"cache.stack": "sim.xml"}

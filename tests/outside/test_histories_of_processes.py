@@ -17,10 +17,10 @@ from typing import Any
 
 import pytest
 
-from jgroups_py.config import load_stack, with_attributes
-from jgroups_py.stackwrite import to_xml
+from jgroups_py.config.settings import load_stack, with_attributes
+from jgroups_py.config.write import to_xml
 from jgroups_py.testing import NEVER, UNKNOWN, Call, Nodes, Operation, check_history
-from jgroups_py.tools.mperf_ports import private_attributes
+from jgroups_py.tools.commands.mperf_ports import private_attributes
 
 CALLERS, STEPS = 3, 40
 KILLED = "C"

@@ -170,7 +170,7 @@ def test_a_variable_is_given_by_option_and_by_default(tmp_path: Path) -> None:
 
 OWN = """
 from dataclasses import dataclass
-from jgroups_py.protocol import Protocol
+from jgroups_py.stack.protocol import Protocol
 
 class COUNTER(Protocol):
     protocol_id = 3001

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from jgroups_py.config import load_stack, with_attributes
-from jgroups_py.stackwrite import to_xml
-from jgroups_py.tools.mperf_ports import free_block, private_attributes
+from jgroups_py.config.settings import load_stack, with_attributes
+from jgroups_py.config.write import to_xml
+from jgroups_py.tools.commands.mperf_ports import free_block, private_attributes
 
 HERE = Path(__file__).parent
 EXAMPLE = HERE.parent.parent / "examples" / "asgi_cache.py"

@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from jgroups_py.batch import Batch, Headers
 from jgroups_py.errors import ConfigError
-from jgroups_py.events import Lag, Suspect, Unsuspect, ViewChange
-from jgroups_py.headers import HeartbeatHeader
-from jgroups_py.protocols.barrier import BARRIER
-from jgroups_py.protocols.fd_all3 import FD_ALL3
+from jgroups_py.protocols.failure.fd_all3 import FD_ALL3
 from jgroups_py.protocols.red import RED
+from jgroups_py.protocols.reliable.barrier import BARRIER
 from jgroups_py.testing import FakeStack, make_address
-from jgroups_py.view import View, ViewId
+from jgroups_py.values.batch import Batch, Headers
+from jgroups_py.values.events import Lag, Suspect, Unsuspect, ViewChange
+from jgroups_py.values.view import View, ViewId
+from jgroups_py.wire.headers import HeartbeatHeader
 
 A, B, C = (make_address(n) for n in (1, 2, 3))
 ID = FD_ALL3.protocol_id

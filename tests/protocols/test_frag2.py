@@ -9,11 +9,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jgroups_py.address import UUID, Address
-from jgroups_py.batch import Batch, Credit
 from jgroups_py.errors import ConfigError
-from jgroups_py.events import Attribute, Consumed, Query, ViewChange
-from jgroups_py.headers import (
+from jgroups_py.protocols.frag2 import FRAG2
+from jgroups_py.testing import FakeStack, make_address
+from jgroups_py.values.address import UUID, Address
+from jgroups_py.values.batch import Batch, Credit
+from jgroups_py.values.events import Attribute, Consumed, Query, ViewChange
+from jgroups_py.values.message import Flag, MessageType
+from jgroups_py.values.payloads import Streamable
+from jgroups_py.values.view import View, ViewId
+from jgroups_py.wire.headers import (
     PROTOCOL_IDS,
     CorrelatorHeader,
     CorrelatorType,
@@ -23,12 +28,7 @@ from jgroups_py.headers import (
     UnicastHeader3,
     UnicastType,
 )
-from jgroups_py.message import Flag, MessageType
-from jgroups_py.packets import encode_nested
-from jgroups_py.protocols.frag2 import FRAG2
-from jgroups_py.testing import FakeStack, make_address
-from jgroups_py.values import Streamable
-from jgroups_py.view import View, ViewId
+from jgroups_py.wire.packet import encode_nested
 
 A, B, C = (make_address(n) for n in range(1, 4))
 ID = 4

@@ -6,8 +6,8 @@ import random
 
 import pytest
 
-from jgroups_py.lateness import WINDOW, Lateness
-from jgroups_py.machine import Machine
+from jgroups_py.stack.lateness import WINDOW, Lateness
+from jgroups_py.stack.machine import Machine
 
 
 def test_only_more_than_the_threshold_is_a_lag() -> None:

@@ -6,10 +6,13 @@ from typing import Any
 
 import pytest
 
-from jgroups_py.address import IpAddress
-from jgroups_py.batch import Batch
 from jgroups_py.errors import ConfigError
-from jgroups_py.events import (
+from jgroups_py.protocols.membership.merge3 import MERGE3
+from jgroups_py.testing import FakeStack, make_address
+from jgroups_py.testing.check.tables import named_in
+from jgroups_py.values.address import IpAddress
+from jgroups_py.values.batch import Batch
+from jgroups_py.values.events import (
     FindMembers,
     FoundMember,
     GetPhysical,
@@ -21,13 +24,10 @@ from jgroups_py.events import (
     WentOn,
     Withhold,
 )
-from jgroups_py.headers import MergeHeader, MergeType
-from jgroups_py.protocols.merge3 import MERGE3
-from jgroups_py.sim.checkers_tables import named_in
-from jgroups_py.structures import write_opt_view
-from jgroups_py.testing import FakeStack, make_address
-from jgroups_py.view import View, ViewId
-from jgroups_py.wire import encode_whole
+from jgroups_py.values.view import View, ViewId
+from jgroups_py.wire.headers import MergeHeader, MergeType
+from jgroups_py.wire.primitives import encode_whole
+from jgroups_py.wire.values import write_opt_view
 
 A, B, C, D = (make_address(n) for n in (1, 2, 3, 4))
 HERE, THERE = IpAddress("10.0.0.1", 7800), IpAddress("10.0.0.2", 7800)

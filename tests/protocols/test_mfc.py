@@ -6,10 +6,13 @@ from typing import Any
 
 import pytest
 
-from jgroups_py.address import Address
-from jgroups_py.batch import Batch, Credit
 from jgroups_py.errors import ConfigError
-from jgroups_py.events import (
+from jgroups_py.protocols.flow.credits import LEAK_SECONDS
+from jgroups_py.protocols.flow.mfc import MFC
+from jgroups_py.testing import FakeStack, make_address
+from jgroups_py.values.address import Address
+from jgroups_py.values.batch import Batch, Credit
+from jgroups_py.values.events import (
     Consumed,
     FlowBlocked,
     FlowOpened,
@@ -17,12 +20,9 @@ from jgroups_py.events import (
     LacksCredit,
     ViewChange,
 )
-from jgroups_py.headers import FcHeader, FcType
-from jgroups_py.message import Flag, MessageType, Transient
-from jgroups_py.protocols.flow_control import LEAK_SECONDS
-from jgroups_py.protocols.mfc import MFC
-from jgroups_py.testing import FakeStack, make_address
-from jgroups_py.view import MergeView, View, ViewId
+from jgroups_py.values.message import Flag, MessageType, Transient
+from jgroups_py.values.view import MergeView, View, ViewId
+from jgroups_py.wire.headers import FcHeader, FcType
 
 A, B, C, D = (make_address(n) for n in range(1, 5))
 ID = 30

@@ -11,10 +11,18 @@ import json
 from pathlib import Path
 from typing import Any
 
-from jgroups_py.address import UUID
-from jgroups_py.batch import Batch
-from jgroups_py.events import Consumed, SetDigest, ViewChange
-from jgroups_py.headers import (
+from jgroups_py.protocols.flow.mfc import MFC
+from jgroups_py.protocols.flow.ufc import UFC
+from jgroups_py.protocols.frag2 import FRAG2
+from jgroups_py.protocols.reliable.nakack2.protocol import NAKACK2
+from jgroups_py.protocols.reliable.unicast3 import UNICAST3
+from jgroups_py.stack.protocol import Protocol
+from jgroups_py.testing import FakeStack
+from jgroups_py.values.address import UUID
+from jgroups_py.values.batch import Batch
+from jgroups_py.values.events import Consumed, SetDigest, ViewChange
+from jgroups_py.values.view import Digest, View, ViewId
+from jgroups_py.wire.headers import (
     FcHeader,
     FcType,
     FragHeader,
@@ -24,15 +32,7 @@ from jgroups_py.headers import (
     UnicastHeader3,
     UnicastType,
 )
-from jgroups_py.packets import decode_packet
-from jgroups_py.protocol import Protocol
-from jgroups_py.protocols.frag2 import FRAG2
-from jgroups_py.protocols.mfc import MFC
-from jgroups_py.protocols.nakack2 import NAKACK2
-from jgroups_py.protocols.ufc import UFC
-from jgroups_py.protocols.unicast3 import UNICAST3
-from jgroups_py.testing import FakeStack
-from jgroups_py.view import Digest, View, ViewId
+from jgroups_py.wire.packet import decode_packet
 
 VECTORS = Path(__file__).parent.parent / "wire" / "vectors"
 A = UUID(bytes.fromhex("000000000000000100000000000000aa"))

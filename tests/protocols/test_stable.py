@@ -6,16 +6,16 @@ from typing import Any
 
 import pytest
 
-from jgroups_py.address import UUID, Address
-from jgroups_py.batch import Batch
 from jgroups_py.errors import ConfigError
-from jgroups_py.events import GetDigest, HoldStability, Stable, ViewChange
-from jgroups_py.headers import StableHeader, StableType
-from jgroups_py.message import MessageType
-from jgroups_py.protocols.stable import STABLE
+from jgroups_py.protocols.reliable.stable import STABLE
 from jgroups_py.testing import FakeStack, make_address
-from jgroups_py.values import Streamable
-from jgroups_py.view import Digest, View, ViewId
+from jgroups_py.values.address import UUID, Address
+from jgroups_py.values.batch import Batch
+from jgroups_py.values.events import GetDigest, HoldStability, Stable, ViewChange
+from jgroups_py.values.message import MessageType
+from jgroups_py.values.payloads import Streamable
+from jgroups_py.values.view import Digest, View, ViewId
+from jgroups_py.wire.headers import StableHeader, StableType
 
 A, B, C = (make_address(n) for n in range(1, 4))
 ID = 13

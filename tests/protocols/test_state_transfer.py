@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 
-from jgroups_py.address import UUID
-from jgroups_py.batch import Batch, Credit
 from jgroups_py.errors import ConfigError
-from jgroups_py.events import (
+from jgroups_py.protocols.state_transfer import STATE_TRANSFER
+from jgroups_py.testing import FakeStack, make_address
+from jgroups_py.values.address import UUID
+from jgroups_py.values.batch import Batch, Credit
+from jgroups_py.values.events import (
     Attribute,
     Connect,
     Consumed,
@@ -25,13 +27,11 @@ from jgroups_py.events import (
     StateRequested,
     ViewChange,
 )
-from jgroups_py.header_codec import encode_header, read_header
-from jgroups_py.headers import NakAckHeader2, NakAckType, StateHeader, StateType
-from jgroups_py.message import Flag, MessageType
-from jgroups_py.protocols.state_transfer import STATE_TRANSFER
-from jgroups_py.testing import FakeStack, make_address
-from jgroups_py.view import Digest, View, ViewId
-from jgroups_py.wire import Reader
+from jgroups_py.values.message import Flag, MessageType
+from jgroups_py.values.view import Digest, View, ViewId
+from jgroups_py.wire.header_codec import encode_header, read_header
+from jgroups_py.wire.headers import NakAckHeader2, NakAckType, StateHeader, StateType
+from jgroups_py.wire.primitives import Reader
 
 A, B, C, D = (make_address(n) for n in (1, 2, 3, 4))
 JAVA = UUID(bytes(range(16)))

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from jgroups_py.address import Address
-from jgroups_py.batch import Batch, Credit
-from jgroups_py.events import Consumed, FlowBlocked, FlowOpened, ViewChange
-from jgroups_py.headers import FcHeader, FcType
-from jgroups_py.message import MessageType
-from jgroups_py.protocols.ufc import UFC
+from jgroups_py.protocols.flow.ufc import UFC
 from jgroups_py.testing import FakeStack, make_address
-from jgroups_py.view import View, ViewId
+from jgroups_py.values.address import Address
+from jgroups_py.values.batch import Batch, Credit
+from jgroups_py.values.events import Consumed, FlowBlocked, FlowOpened, ViewChange
+from jgroups_py.values.message import MessageType
+from jgroups_py.values.view import View, ViewId
+from jgroups_py.wire.headers import FcHeader, FcType
 
 A, B, C, D = (make_address(n) for n in range(1, 5))
 ID = 31

@@ -6,16 +6,16 @@ from typing import Any
 
 import pytest
 
-from jgroups_py.address import Address, IpAddress
-from jgroups_py.batch import Batch
 from jgroups_py.errors import ConfigError
-from jgroups_py.events import FlowBlocked, FlowOpened, ViewChange
-from jgroups_py.headers import UnicastHeader3, UnicastType
-from jgroups_py.message import Flag, MessageType
-from jgroups_py.protocols.unicast3 import UNICAST3
+from jgroups_py.protocols.reliable.unicast3 import UNICAST3
 from jgroups_py.testing import FakeStack, make_address
-from jgroups_py.values import SeqnoList, Streamable
-from jgroups_py.view import View, ViewId
+from jgroups_py.values.address import Address, IpAddress
+from jgroups_py.values.batch import Batch
+from jgroups_py.values.events import FlowBlocked, FlowOpened, ViewChange
+from jgroups_py.values.message import Flag, MessageType
+from jgroups_py.values.payloads import SeqnoList, Streamable
+from jgroups_py.values.view import View, ViewId
+from jgroups_py.wire.headers import UnicastHeader3, UnicastType
 
 A, B, C, D = (make_address(n) for n in range(1, 5))
 ID = 48

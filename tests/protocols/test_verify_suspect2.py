@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from jgroups_py.batch import Batch, Credit
 from jgroups_py.errors import ConfigError
-from jgroups_py.events import Consumed, Suspect, Unsuspect, ViewChange
-from jgroups_py.headers import VerifyHeader2, VerifyType
-from jgroups_py.protocols.verify_suspect2 import VERIFY_SUSPECT2
+from jgroups_py.protocols.failure.verify_suspect2 import VERIFY_SUSPECT2
 from jgroups_py.testing import FakeStack, make_address
-from jgroups_py.view import View, ViewId
+from jgroups_py.values.batch import Batch, Credit
+from jgroups_py.values.events import Consumed, Suspect, Unsuspect, ViewChange
+from jgroups_py.values.view import View, ViewId
+from jgroups_py.wire.headers import VerifyHeader2, VerifyType
 
 A, B, C, D = (make_address(n) for n in (1, 2, 3, 4))
 ID = VERIFY_SUSPECT2.protocol_id

@@ -5,13 +5,13 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jgroups_py.batch import Batch
-from jgroups_py.header import Header
-from jgroups_py.headers import NakAckHeader2, NakAckType
-from jgroups_py.message import Flag
+from jgroups_py.stack.windows import GapClock, ReceiveWindow, RunStore, compact, span_list, spans_of
 from jgroups_py.testing import make_address
-from jgroups_py.values import SeqnoList
-from jgroups_py.window import GapClock, ReceiveWindow, RunStore, compact, span_list, spans_of
+from jgroups_py.values.batch import Batch
+from jgroups_py.values.header import Header
+from jgroups_py.values.message import Flag
+from jgroups_py.values.payloads import SeqnoList
+from jgroups_py.wire.headers import NakAckHeader2, NakAckType
 
 A = make_address(1)
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from relay_harness import Member, Net, Violation
 
-from jgroups_py.protocols.relay import RELAY
+from jgroups_py.protocols.relay.protocol import RELAY
 
 
 @dataclass(frozen=True)

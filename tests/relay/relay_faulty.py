@@ -6,13 +6,13 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from jgroups_py.batch import Batch
-from jgroups_py.protocols.relay import RELAY
-from jgroups_py.protocols.relay_buffer import Buffer
-from jgroups_py.protocols.relay_collect import Collect
-from jgroups_py.protocols.relay_reports import Reports
-from jgroups_py.protocols.relay_session import Session
-from jgroups_py.protocols.relay_wire import Known, ViewKey
+from jgroups_py.protocols.relay.bridge.session import Session
+from jgroups_py.protocols.relay.holders.collect import Collect
+from jgroups_py.protocols.relay.home.buffer import Buffer
+from jgroups_py.protocols.relay.protocol import RELAY
+from jgroups_py.protocols.relay.site.reports import Reports
+from jgroups_py.protocols.relay.wire import Known, ViewKey
+from jgroups_py.values.batch import Batch
 
 
 class NoCollect(RELAY):

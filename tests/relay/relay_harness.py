@@ -19,9 +19,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from jgroups_py.address import Address
-from jgroups_py.batch import Batch, Credit
-from jgroups_py.events import (
+from jgroups_py.protocols.relay.protocol import RELAY
+from jgroups_py.stack.machine import Machine
+from jgroups_py.stack.protocol import Protocol
+from jgroups_py.stack.stack import Stack
+from jgroups_py.values.address import Address
+from jgroups_py.values.batch import Batch, Credit
+from jgroups_py.values.events import (
     Connect,
     Consumed,
     Disconnect,
@@ -33,11 +37,7 @@ from jgroups_py.events import (
     StateReceived,
     ViewChange,
 )
-from jgroups_py.machine import Machine
-from jgroups_py.protocol import Protocol
-from jgroups_py.protocols.relay import RELAY
-from jgroups_py.stack import Stack
-from jgroups_py.view import Digest, MergeView, View, ViewId
+from jgroups_py.values.view import Digest, MergeView, View, ViewId
 
 Step = tuple[Any, ...]
 

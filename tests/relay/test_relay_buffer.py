@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jgroups_py.message import MessageType
-from jgroups_py.protocols.relay_buffer import OVERHEAD, RUN_OVERHEAD, Buffer
-from jgroups_py.protocols.relay_spill import SpillFile
-from jgroups_py.protocols.relay_state import RelayState, minimum
+from jgroups_py.protocols.relay.home.buffer import OVERHEAD, RUN_OVERHEAD, Buffer
+from jgroups_py.protocols.relay.home.spill import SpillFile
+from jgroups_py.protocols.relay.state import RelayState, minimum
+from jgroups_py.values.message import MessageType
 
 A, B = b"a" * 16, b"b" * 16
 BYTES = MessageType.BYTES

@@ -7,14 +7,14 @@ import random
 import pytest
 from relay_harness import Net
 
-from jgroups_py.address import SiteUUID
-from jgroups_py.batch import Batch
 from jgroups_py.errors import RemoteProtocolError
-from jgroups_py.header import Header
-from jgroups_py.headers import FragHeader, RelayHeader, RelayType, TpHeader
-from jgroups_py.protocols import relay_wire as wire
-from jgroups_py.protocols.relay_wire import CONTROL_HEADER, ID, SEQNO_MAX, SOURCE_ID
+from jgroups_py.protocols.relay import wire as wire
+from jgroups_py.protocols.relay.wire import CONTROL_HEADER, ID, SEQNO_MAX, SOURCE_ID
 from jgroups_py.testing import make_address
+from jgroups_py.values.address import SiteUUID
+from jgroups_py.values.batch import Batch
+from jgroups_py.values.header import Header
+from jgroups_py.wire.headers import FragHeader, RelayHeader, RelayType, TpHeader
 
 ORIGIN = bytes(16)
 VIEW = (b"c" * 16, 3)

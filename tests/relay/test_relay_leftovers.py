@@ -9,8 +9,8 @@ import pytest
 from relay_harness import Member, Net, got
 from relay_harness import four_and_three as started
 
-from jgroups_py.protocols.relay_wire import Ack, Report
-from jgroups_py.sim.checkers_tables import MAY_REMEMBER, named_in
+from jgroups_py.protocols.relay.wire import Ack, Report
+from jgroups_py.testing.check.tables import MAY_REMEMBER, named_in
 
 
 def naming(net: Net, gone: Member) -> list[str]:

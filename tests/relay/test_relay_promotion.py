@@ -5,7 +5,7 @@ from __future__ import annotations
 from relay_harness import Net, got, told
 from relay_harness import five_and_five as started
 
-from jgroups_py.protocols.relay_wire import (
+from jgroups_py.protocols.relay.wire import (
     Cut,
 )
 

@@ -11,17 +11,17 @@ from relay_faulty import LowerNumbers
 from relay_harness import BridgeBottom, Member, Net, got, told
 from relay_harness import five_and_five as started
 
-from jgroups_py.address import SiteUUID
-from jgroups_py.batch import Batch
 from jgroups_py.errors import ConfigError, LocalProtocolError
-from jgroups_py.events import (
+from jgroups_py.protocols.relay.protocol import RELAY
+from jgroups_py.protocols.relay.wire import ID, SOURCE_ID, Kind
+from jgroups_py.values.address import SiteUUID
+from jgroups_py.values.batch import Batch
+from jgroups_py.values.events import (
     FlowBlocked,
     FlowOpened,
 )
-from jgroups_py.headers import FragHeader, RelayHeader, RelayType
-from jgroups_py.message import Flag, MessageType, Transient
-from jgroups_py.protocols.relay import RELAY
-from jgroups_py.protocols.relay_wire import ID, SOURCE_ID, Kind
+from jgroups_py.values.message import Flag, MessageType, Transient
+from jgroups_py.wire.headers import FragHeader, RelayHeader, RelayType
 
 TRACES = Path(__file__).parent.parent / "traces"
 

@@ -12,18 +12,8 @@ import pytest
 from relay_harness import Member, Net, got
 from relay_harness import four_and_three as started
 
-from jgroups_py.batch import Batch
-from jgroups_py.events import (
-    Covered,
-    FlowBlocked,
-    FlowOpened,
-    GetState,
-    StateReceived,
-    StateRequested,
-)
-from jgroups_py.headers import FragHeader
-from jgroups_py.protocols.relay_state import RelayState
-from jgroups_py.protocols.relay_wire import (
+from jgroups_py.protocols.relay.state import RelayState
+from jgroups_py.protocols.relay.wire import (
     ID,
     BridgeGap,
     CollectAsk,
@@ -35,6 +25,16 @@ from jgroups_py.protocols.relay_wire import (
     StillKnown,
     decode_bridged,
 )
+from jgroups_py.values.batch import Batch
+from jgroups_py.values.events import (
+    Covered,
+    FlowBlocked,
+    FlowOpened,
+    GetState,
+    StateReceived,
+    StateRequested,
+)
+from jgroups_py.wire.headers import FragHeader
 
 
 def id_of(net: Net, name: str) -> bytes:

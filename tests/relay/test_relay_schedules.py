@@ -11,9 +11,8 @@ import pytest
 from relay_harness import Net, got, told
 from relay_harness import four_and_three as started
 
-from jgroups_py.batch import Batch
-from jgroups_py.protocols.relay_reports import Reports
-from jgroups_py.protocols.relay_wire import (
+from jgroups_py.protocols.relay.site.reports import Reports
+from jgroups_py.protocols.relay.wire import (
     CONTROL_FLAGS,
     CONTROL_HEADER,
     ID,
@@ -21,6 +20,7 @@ from jgroups_py.protocols.relay_wire import (
     Report,
     encode,
 )
+from jgroups_py.values.batch import Batch
 
 
 def sent_gaps(net: Net) -> list[dict[str, Any]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from relay_harness import Net
 from relay_harness import four_and_three as started
 
-from jgroups_py.address import Address
+from jgroups_py.values.address import Address
 
 
 def remembered(net: Net, names: str = "YZT") -> dict[str, list[list[str]]]:

@@ -8,9 +8,17 @@ from msgspec.structs import replace
 from relay_harness import five_and_five as started
 from relay_harness import told
 
-from jgroups_py.address import UUID
-from jgroups_py.batch import Batch
-from jgroups_py.events import (
+from jgroups_py.protocols.relay.wire import (
+    CONTROL_FLAGS,
+    CONTROL_HEADER,
+    ID,
+    Gap,
+    StateMark,
+    encode,
+)
+from jgroups_py.values.address import UUID
+from jgroups_py.values.batch import Batch
+from jgroups_py.values.events import (
     Connect,
     Covered,
     GetState,
@@ -19,15 +27,7 @@ from jgroups_py.events import (
     StateRequested,
     ViewChange,
 )
-from jgroups_py.protocols.relay_wire import (
-    CONTROL_FLAGS,
-    CONTROL_HEADER,
-    ID,
-    Gap,
-    StateMark,
-    encode,
-)
-from jgroups_py.view import View, ViewId
+from jgroups_py.values.view import View, ViewId
 
 
 def test_a_state_that_is_older_than_what_was_delivered_sets_the_digests_back() -> None:

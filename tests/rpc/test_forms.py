@@ -12,21 +12,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jgroups_py import UUID, LocalProtocolError, Refused, RemoteError
-from jgroups_py.batch import Batch
-from jgroups_py.headers import CorrelatorHeader, CorrelatorType
-from jgroups_py.java_stream import read_throwable, write_class, write_runtime_exception
-from jgroups_py.log_limit import LogLimit
-from jgroups_py.message import Flag, MessageType
-from jgroups_py.objects import read_streamable, write_streamable
-from jgroups_py.packets import decode_packet, encode_packets
 from jgroups_py.rpc.form import Encoded, Form, Unreadable
 from jgroups_py.rpc.java import Arg, JavaForm, JavaObject
 from jgroups_py.rpc.limits import RpcCounters
 from jgroups_py.rpc.methods import methods_of
 from jgroups_py.rpc.ours import Msgpack, OurForm
 from jgroups_py.rpc.serving import Invocation, Server
-from jgroups_py.values import Streamable, Typed
-from jgroups_py.wire import Reader, Writer
+from jgroups_py.stack.log_limit import LogLimit
+from jgroups_py.values.batch import Batch
+from jgroups_py.values.message import Flag, MessageType
+from jgroups_py.values.payloads import Streamable, Typed
+from jgroups_py.wire.headers import CorrelatorHeader, CorrelatorType
+from jgroups_py.wire.java_stream import read_throwable, write_class, write_runtime_exception
+from jgroups_py.wire.objects import read_streamable, write_streamable
+from jgroups_py.wire.packet import decode_packet, encode_packets
+from jgroups_py.wire.primitives import Reader, Writer
 
 VECTORS = Path(__file__).resolve().parents[1] / "wire" / "vectors"
 A = UUID.make(random.Random(1))

@@ -13,7 +13,7 @@ import pytest
 import trio
 
 from jgroups_py import Channel, LocalProtocolError, Refused, RemoteError, Suspected, open_rpc
-from jgroups_py.callbacks import loggable
+from jgroups_py.stack.raised import loggable
 
 Open = Callable[..., AbstractAsyncContextManager[Channel]]
 

@@ -33,12 +33,12 @@ from jgroups_py import (
     ViewId,
     open_rpc,
 )
-from jgroups_py.events import Exclude
-from jgroups_py.header import Header
-from jgroups_py.headers import CorrelatorHeader, CorrelatorType, FcHeader, FcType
-from jgroups_py.message import MessageType
 from jgroups_py.rpc import Methods, RpcLimits, with_caller
 from jgroups_py.rpc.correlator import GROUP_IDS
+from jgroups_py.values.events import Exclude
+from jgroups_py.values.header import Header
+from jgroups_py.values.message import MessageType
+from jgroups_py.wire.headers import CorrelatorHeader, CorrelatorType, FcHeader, FcType
 
 Open = Callable[..., AbstractAsyncContextManager[Channel]]
 

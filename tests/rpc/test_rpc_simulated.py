@@ -13,10 +13,6 @@ from typing import Any
 import pytest
 
 from jgroups_py import UUID, View
-from jgroups_py.batch import Batch
-from jgroups_py.headers import CorrelatorHeader, CorrelatorType
-from jgroups_py.log_limit import LogLimit
-from jgroups_py.message import Flag, MessageType
 from jgroups_py.rpc.correlator import Correlator, Kind, Pending
 from jgroups_py.rpc.form import Form
 from jgroups_py.rpc.java import JavaForm
@@ -24,7 +20,11 @@ from jgroups_py.rpc.limits import RpcCounters, RpcLimits
 from jgroups_py.rpc.methods import methods_of
 from jgroups_py.rpc.ours import Msgpack, OurForm
 from jgroups_py.rpc.serving import ID, Reply, Server
-from jgroups_py.sim import LinkSettings, Member, World
+from jgroups_py.stack.log_limit import LogLimit
+from jgroups_py.testing.sim import LinkSettings, Member, World
+from jgroups_py.values.batch import Batch
+from jgroups_py.values.message import Flag, MessageType
+from jgroups_py.wire.headers import CorrelatorHeader, CorrelatorType
 
 KINDS = {CorrelatorType.RSP: Kind.VALUE, CorrelatorType.EXC_RSP: Kind.ERROR}
 

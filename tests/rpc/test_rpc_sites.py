@@ -19,10 +19,10 @@ from jgroups_py import (
     open_channel,
     open_rpc,
 )
-from jgroups_py.message import MessageType
-from jgroups_py.protocols.relay_bridge import Bridge
+from jgroups_py.protocols.relay.bridge.link import Bridge
 from jgroups_py.rpc import Methods, other_sites, with_caller
 from jgroups_py.rpc.serving import ID
+from jgroups_py.values.message import MessageType
 
 BRIDGE = ",".join(f"127.0.0.1[{port}]" for port in range(7950, 7957))
 

@@ -13,10 +13,10 @@ import pytest
 import trio
 
 from jgroups_py import RemoteError, Suspected, open_channel, open_rpc
-from jgroups_py.config import load_stack
+from jgroups_py.config.settings import load_stack
 from jgroups_py.driver import probe_multicast
-from jgroups_py.tools.mperf_ports import private_attributes
-from jgroups_py.tools.rpcperf import median_of
+from jgroups_py.tools.commands.mperf_ports import private_attributes
+from jgroups_py.tools.commands.rpcperf_run import median_of
 
 pytestmark = [pytest.mark.sockets, pytest.mark.timeout(60)]
 STACKS = pytest.mark.parametrize("stack", ["udp.xml", "tcp.xml"])

@@ -8,17 +8,17 @@ from typing import Any
 import msgspec
 import pytest
 
-from jgroups_py.address import UUID, Address
-from jgroups_py.batch import Batch, Credit
-from jgroups_py.events import Suspect
-from jgroups_py.protocols.verify_suspect2 import VERIFY_SUSPECT2
-from jgroups_py.sim import Member, World
-from jgroups_py.sim.checkers import Checker
-from jgroups_py.sim.checkers_bounds import Bounds
-from jgroups_py.sim.checkers_deaths import Deaths
-from jgroups_py.sim.checkers_rest import waiting
-from jgroups_py.sim.checkers_tables import leftovers
-from jgroups_py.view import MergeView, View, ViewId
+from jgroups_py.protocols.failure.verify_suspect2 import VERIFY_SUSPECT2
+from jgroups_py.testing.check.bounds import Bounds
+from jgroups_py.testing.check.checkers import Checker
+from jgroups_py.testing.check.deaths import Deaths
+from jgroups_py.testing.check.rest import waiting
+from jgroups_py.testing.check.tables import leftovers
+from jgroups_py.testing.sim import Member, World
+from jgroups_py.values.address import UUID, Address
+from jgroups_py.values.batch import Batch, Credit
+from jgroups_py.values.events import Suspect
+from jgroups_py.values.view import MergeView, View, ViewId
 
 
 class Stage:
@@ -337,7 +337,7 @@ def world() -> World:
 
 
 def test_bounds_of_a_protocol(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    from jgroups_py.protocols.nakack2 import NAKACK2
+    from jgroups_py.protocols.reliable.nakack2.protocol import NAKACK2
 
     checker = Checker()
     for member in world.everybody:

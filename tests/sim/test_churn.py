@@ -1,13 +1,13 @@
 """Random membership faults on whole stacks, judged from outside; and seeds that once found a bug.
 
-Replay one: ``python -c "from jgroups_py.sim.churn import run_churn; print(run_churn(12, cuts=False))"``
+Replay one: ``python -c "from jgroups_py.testing.sim.churn import run_churn; print(run_churn(12, cuts=False))"``
 """
 
 from __future__ import annotations
 
 import pytest
 
-from jgroups_py.sim.churn import run_churn
+from jgroups_py.testing.sim.churn import run_churn
 
 FOUND = {
     (11, False): "a round ended at a member that no longer had to make the view",
@@ -43,7 +43,7 @@ def test_many_schedules_heal(seed: int, cuts: bool) -> None:
 
 def test_the_checker_sees_a_lost_message(monkeypatch: pytest.MonkeyPatch) -> None:
     """A retransmission that never comes: the check can fail."""
-    from jgroups_py.protocols.nakack2_repair import Repair
+    from jgroups_py.protocols.reliable.nakack2.repair import Repair
 
     monkeypatch.setattr(Repair, "_resend", lambda *_: None, raising=True)
     problems = [p for seed in (204, 205, 209) for p in run_churn(seed).problems]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from jgroups_py.numbers import Excluded, Lost
-from jgroups_py.sim.checkers import Checker
-from jgroups_py.sim.member import Member
-from jgroups_py.sim.world import World
-from jgroups_py.view import MergeView
+from jgroups_py.testing.check.checkers import Checker
+from jgroups_py.testing.sim.member import Member
+from jgroups_py.testing.sim.world import World
+from jgroups_py.values.lost import Excluded, Lost
+from jgroups_py.values.view import MergeView
 
 SLOW: dict[str, str] = {}
 """udp.xml's times: 40 s of silence, announcements every 10 to 30 s."""

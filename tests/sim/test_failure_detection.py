@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from jgroups_py.protocol import Protocol
-from jgroups_py.protocols.fd_sock2 import FD_SOCK2, STRANGER_SECONDS
-from jgroups_py.protocols.verify_suspect2 import VERIFY_SUSPECT2
-from jgroups_py.sim.member import Member
-from jgroups_py.sim.network import LinkSettings
-from jgroups_py.sim.world import World
+from jgroups_py.protocols.failure.fd_sock2 import FD_SOCK2, STRANGER_SECONDS
+from jgroups_py.protocols.failure.verify_suspect2 import VERIFY_SUSPECT2
+from jgroups_py.stack.protocol import Protocol
+from jgroups_py.testing.sim.member import Member
+from jgroups_py.testing.sim.network import LinkSettings
+from jgroups_py.testing.sim.world import World
 
 SOON = 0.2
 """From a crash to the view without the member, everywhere. Seconds."""

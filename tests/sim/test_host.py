@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from jgroups_py.batch import Batch
-from jgroups_py.config import ConfigBase
-from jgroups_py.events import Event
-from jgroups_py.ports import (
+from jgroups_py.config.settings import ConfigBase
+from jgroups_py.stack.ports import (
     Accepted,
     Bind,
     Bound,
@@ -24,10 +22,12 @@ from jgroups_py.ports import (
     SendTo,
     Write,
 )
-from jgroups_py.protocol import Protocol
-from jgroups_py.sim import LinkSettings, Member, World
-from jgroups_py.sim.host import Host
-from jgroups_py.stack import Stack
+from jgroups_py.stack.protocol import Protocol
+from jgroups_py.stack.stack import Stack
+from jgroups_py.testing.sim import LinkSettings, Member, World
+from jgroups_py.testing.sim.host import Host
+from jgroups_py.values.batch import Batch
+from jgroups_py.values.events import Event
 
 
 class SOCKETS(Protocol):
@@ -54,7 +54,7 @@ class SOCKETS(Protocol):
 
 def node(world: World, name: str, site: str = "local") -> tuple[Host, SOCKETS]:
     address = world.host_address(site, name)
-    from jgroups_py.machine import Machine
+    from jgroups_py.stack.machine import Machine
 
     machine = Machine(name, random=world.random, host=address)
     host = Host(world, address, site, machine)

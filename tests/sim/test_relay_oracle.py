@@ -10,26 +10,27 @@ from typing import Any
 import msgspec
 import pytest
 
-from jgroups_py.address import SiteUUID
-from jgroups_py.batch import Batch
-from jgroups_py.drill import cli, loader, plan
-from jgroups_py.drill.runner import Silent
-from jgroups_py.drill.simulated import BrokenInvariant, run_simulated
-from jgroups_py.events import StateReceived, ViewChange
-from jgroups_py.explore.draw import Wanted, draw
-from jgroups_py.explore.scene import Scene
-from jgroups_py.headers import FragHeader, RelayHeader
-from jgroups_py.protocols.relay import RELAY
-from jgroups_py.protocols.relay_bridge import Bridge
-from jgroups_py.protocols.relay_buffer import Buffer
-from jgroups_py.protocols.relay_reports import Reports
-from jgroups_py.protocols.relay_session import Session
-from jgroups_py.protocols.relay_state import RelayState
-from jgroups_py.protocols.relay_wire import ID, SOURCE_ID, Kind
-from jgroups_py.sim.relay_oracle import Violation
-from jgroups_py.sim.relay_tables import Track
+from jgroups_py.drill.file import loader, plan
+from jgroups_py.drill.run.runner import Silent
+from jgroups_py.drill.run.simulated import BrokenInvariant, run_simulated
+from jgroups_py.protocols.relay.bridge.link import Bridge
+from jgroups_py.protocols.relay.bridge.session import Session
+from jgroups_py.protocols.relay.home.buffer import Buffer
+from jgroups_py.protocols.relay.protocol import RELAY
+from jgroups_py.protocols.relay.site.reports import Reports
+from jgroups_py.protocols.relay.state import RelayState
+from jgroups_py.protocols.relay.wire import ID, SOURCE_ID, Kind
+from jgroups_py.testing.check.relay_oracle import Violation
+from jgroups_py.testing.check.relay_tables import Track
+from jgroups_py.testing.explore.draw import Wanted, draw
+from jgroups_py.testing.explore.scene import Scene
 from jgroups_py.tools.cli import run as command
-from jgroups_py.view import View, ViewId
+from jgroups_py.tools.commands import drill as cli
+from jgroups_py.values.address import SiteUUID
+from jgroups_py.values.batch import Batch
+from jgroups_py.values.events import StateReceived, ViewChange
+from jgroups_py.values.view import View, ViewId
+from jgroups_py.wire.headers import FragHeader, RelayHeader
 
 DRILL = """\
 name: hand-over

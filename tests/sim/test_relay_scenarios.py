@@ -8,9 +8,10 @@ from collections.abc import Iterator
 import pytest
 from relay_scenarios import LOSING, SCENARIOS
 
-from jgroups_py.drill import cli, loader, plan
-from jgroups_py.drill.runner import Silent
-from jgroups_py.drill.simulated import run_simulated
+from jgroups_py.drill.file import loader, plan
+from jgroups_py.drill.run.runner import Silent
+from jgroups_py.drill.run.simulated import run_simulated
+from jgroups_py.tools.commands import drill as cli
 
 EVERY = {**SCENARIOS, **LOSING}
 FOUND: dict[str, tuple[int, ...]] = {

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from jgroups_py.batch import Batch
-from jgroups_py.protocols.relay import RELAY
-from jgroups_py.sim import Member, World
-from jgroups_py.sim.network import LinkSettings
-from jgroups_py.stack import Stack
+from jgroups_py.protocols.relay.protocol import RELAY
+from jgroups_py.stack.stack import Stack
 from jgroups_py.stacks import __file__ as stacks_file
+from jgroups_py.testing.sim import Member, World
+from jgroups_py.testing.sim.network import LinkSettings
+from jgroups_py.values.batch import Batch
 
 NAMES = {"NYC": "EDC", "SFO": "TSU"}
 PATIENT = {  # a bridge that stands a round trip of 20 s once it is there

@@ -6,9 +6,9 @@ from collections import Counter
 
 import pytest
 
-from jgroups_py.sim.member import Member
-from jgroups_py.sim.network import LinkSettings
-from jgroups_py.sim.world import World
+from jgroups_py.testing.sim.member import Member
+from jgroups_py.testing.sim.network import LinkSettings
+from jgroups_py.testing.sim.world import World
 
 FAST = {
     "FD_ALL3.timeout": "3s",

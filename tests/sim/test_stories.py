@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from jgroups_py.sim.story import check_story
+from jgroups_py.testing.sim.story import check_story
 
 STORIES = sorted((Path(__file__).parent.parent / "traces").glob("*.story"))
 

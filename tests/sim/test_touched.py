@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from jgroups_py.batch import Batch
-from jgroups_py.events import Event
-from jgroups_py.protocol import Protocol
-from jgroups_py.protocols.shared_loopback import SHARED_LOOPBACK
-from jgroups_py.sim import Member, World
-from jgroups_py.sim.touched import EVERY
+from jgroups_py.protocols.transport.shared_loopback import SHARED_LOOPBACK
+from jgroups_py.stack.protocol import Protocol
+from jgroups_py.testing.sim import Member, World
+from jgroups_py.testing.sim.touched import EVERY
+from jgroups_py.values.batch import Batch
+from jgroups_py.values.events import Event
 
 
 class COUNTED(Protocol):

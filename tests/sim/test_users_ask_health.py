@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import pytest
 
-from jgroups_py.sim.member import Member
-from jgroups_py.sim.network import LinkSettings
-from jgroups_py.sim.world import World
+from jgroups_py.testing.sim.member import Member
+from jgroups_py.testing.sim.network import LinkSettings
+from jgroups_py.testing.sim.world import World
 
 QUICK = {
     "FD_ALL3.timeout": "5s",

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from jgroups_py.protocols.discovery import Discovery
-from jgroups_py.protocols.gms import GMS
-from jgroups_py.sim.member import Member
-from jgroups_py.sim.network import LinkSettings
-from jgroups_py.sim.world import World
+from jgroups_py.protocols.discovery.base import Discovery
+from jgroups_py.protocols.membership.gms.protocol import GMS
+from jgroups_py.testing.sim.member import Member
+from jgroups_py.testing.sim.network import LinkSettings
+from jgroups_py.testing.sim.world import World
 
 STACKS = ("sim.xml", "udp.xml", "tcp.xml")
 TOGETHER = {"sim.xml": 4.0, "udp.xml": 6.0, "tcp.xml": 8.0}

@@ -9,11 +9,11 @@ from collections.abc import Callable
 
 import pytest
 
-from jgroups_py.sim.checkers import Checker
-from jgroups_py.sim.member import Member
-from jgroups_py.sim.network import LinkSettings
-from jgroups_py.sim.world import World
-from jgroups_py.view import MergeView
+from jgroups_py.testing.check.checkers import Checker
+from jgroups_py.testing.sim.member import Member
+from jgroups_py.testing.sim.network import LinkSettings
+from jgroups_py.testing.sim.world import World
+from jgroups_py.values.view import MergeView
 
 FAST = {
     "FD_ALL3.timeout": "3s",

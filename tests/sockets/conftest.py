@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from jgroups_py.driver import MulticastProbe, probe_multicast
-from jgroups_py.tools.mperf_ports import free_block
+from jgroups_py.tools.commands.mperf_ports import free_block
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "api"))  # toy.py
 

@@ -10,8 +10,8 @@ import warnings
 import trio
 
 from jgroups_py.driver import SocketTransport
-from jgroups_py.machine import Machine
-from jgroups_py.ports import Close, Connect
+from jgroups_py.stack.machine import Machine
+from jgroups_py.stack.ports import Close, Connect
 
 
 async def test_closed_and_cancelled_before_it_was_tried() -> None:

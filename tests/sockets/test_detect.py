@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from jgroups_py.tools.detect import Plan, summary
+from jgroups_py.tools.commands.detect_run import Plan, summary
 
 RUN = [sys.executable, "-m", "jgroups_py.tools", "detect"]
 

@@ -20,8 +20,7 @@ from jgroups_py.driver import (
     SocketTransport,
     probe_multicast,
 )
-from jgroups_py.events import Event, Lag
-from jgroups_py.ports import (
+from jgroups_py.stack.ports import (
     Accepted,
     Bind,
     Bound,
@@ -36,7 +35,8 @@ from jgroups_py.ports import (
     Writable,
     Write,
 )
-from jgroups_py.tools.mperf_ports import free_block
+from jgroups_py.tools.commands.mperf_ports import free_block
+from jgroups_py.values.events import Event, Lag
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "conformance"))
 

@@ -12,10 +12,10 @@ import trio.testing
 from jgroups_py.driver import DriverLimits, SocketDriver
 from jgroups_py.driver.base import Driver
 from jgroups_py.driver.streams import Connection
-from jgroups_py.machine import Machine
-from jgroups_py.ports import In, Out, SendTo, Writable
-from jgroups_py.protocol import Protocol
-from jgroups_py.stack import Stack
+from jgroups_py.stack.machine import Machine
+from jgroups_py.stack.ports import In, Out, SendTo, Writable
+from jgroups_py.stack.protocol import Protocol
+from jgroups_py.stack.stack import Stack
 
 
 class Quiet(Driver):

@@ -13,9 +13,9 @@ from typing import Any
 import psutil
 import pytest
 
-from jgroups_py.config import load_stack
-from jgroups_py.tools.mperf import HEAD, SEQNO_BITS, Check, Plan, has_fault, summary
-from jgroups_py.tools.mperf_ports import private_attributes
+from jgroups_py.config.settings import load_stack
+from jgroups_py.tools.commands.mperf_ports import private_attributes
+from jgroups_py.tools.commands.mperf_run import HEAD, SEQNO_BITS, Check, Plan, has_fault, summary
 
 KEYS = [
     "stack",

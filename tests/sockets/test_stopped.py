@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 import trio
 
-from jgroups_py.config import load_stack
-from jgroups_py.tools.detect import Group, Plan
-from jgroups_py.tools.mperf_ports import private_attributes
+from jgroups_py.config.settings import load_stack
+from jgroups_py.tools.commands.detect_run import Group, Plan
+from jgroups_py.tools.commands.mperf_ports import private_attributes
 
 needs_signals = pytest.mark.skipif(
     not hasattr(signal, "SIGSTOP"), reason=f"no SIGSTOP on {sys.platform}"

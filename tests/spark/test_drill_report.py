@@ -13,8 +13,9 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from jgroups_py.drill import judge, loader, plan
-from jgroups_py.drill.evidence import Evidence
+from jgroups_py.drill.file import loader, plan
+from jgroups_py.drill.judge import verdict as judge
+from jgroups_py.drill.judge.evidence import Evidence
 from jgroups_py.drill.log import Record, read_log
 
 pytestmark = [

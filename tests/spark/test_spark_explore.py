@@ -31,7 +31,7 @@ expect: {lost: 0, takeover: <= 30s}
 def test_seeds_give_the_same_rows_as_without_spark(
     spark: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from jgroups_py.drill import loader
+    from jgroups_py.drill.file import loader
     from jgroups_py.spark.explore import row_of
     from jgroups_py.tools.cli import run
 

@@ -353,7 +353,7 @@ def test_explore_while_workers_and_an_executor_are_killed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The stacks come out of the package that was sent. Each seed has one row, that of this process."""
-    from jgroups_py.drill import loader
+    from jgroups_py.drill.file import loader
     from jgroups_py.spark.explore import row_of
     from jgroups_py.tools.cli import run
 

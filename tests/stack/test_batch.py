@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from jgroups_py.batch import Batch, Credit
-from jgroups_py.headers import FragHeader, NakAckHeader2, NakAckType
 from jgroups_py.testing import make_address
+from jgroups_py.values.batch import Batch, Credit
+from jgroups_py.wire.headers import FragHeader, NakAckHeader2, NakAckType
 
 A = make_address(1)
 NAKACK, FRAG = 41, 4

@@ -6,12 +6,12 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-from jgroups_py.batch import Batch
-from jgroups_py.events import Event, Lag
-from jgroups_py.machine import Machine
-from jgroups_py.ports import Bind, Close, Received, SendTo
-from jgroups_py.protocol import Protocol
-from jgroups_py.stack import Stack
+from jgroups_py.stack.machine import Machine
+from jgroups_py.stack.ports import Bind, Close, Received, SendTo
+from jgroups_py.stack.protocol import Protocol
+from jgroups_py.stack.stack import Stack
+from jgroups_py.values.batch import Batch
+from jgroups_py.values.events import Event, Lag
 
 
 def machine() -> Machine:

@@ -9,9 +9,11 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from jgroups_py.address import UUID, Address
-from jgroups_py.batch import Batch
-from jgroups_py.events import (
+from jgroups_py.protocols.reliable.nakack2.protocol import NAKACK2
+from jgroups_py.testing import FakeStack, make_address
+from jgroups_py.values.address import UUID, Address
+from jgroups_py.values.batch import Batch
+from jgroups_py.values.events import (
     Fetch,
     Fetched,
     Freeze,
@@ -22,11 +24,9 @@ from jgroups_py.events import (
     Thaw,
     ViewChange,
 )
-from jgroups_py.headers import NakAckHeader2
-from jgroups_py.message import Flag, Transient
-from jgroups_py.protocols.nakack2 import NAKACK2
-from jgroups_py.testing import FakeStack, make_address
-from jgroups_py.view import Digest, View, ViewId
+from jgroups_py.values.message import Flag, Transient
+from jgroups_py.values.view import Digest, View, ViewId
+from jgroups_py.wire.headers import NakAckHeader2
 
 MEMBERS = tuple(make_address(n) for n in (1, 2, 3))
 TIMES = [0.0, 0.01, 0.02, 0.1, 0.5, 1.0]

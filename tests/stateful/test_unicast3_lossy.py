@@ -9,14 +9,14 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from jgroups_py.address import UUID, Address
-from jgroups_py.batch import Batch
-from jgroups_py.events import ViewChange
-from jgroups_py.headers import UnicastHeader3
-from jgroups_py.message import Flag
-from jgroups_py.protocols.unicast3 import UNICAST3
+from jgroups_py.protocols.reliable.unicast3 import UNICAST3
 from jgroups_py.testing import FakeStack, make_address
-from jgroups_py.view import View, ViewId
+from jgroups_py.values.address import UUID, Address
+from jgroups_py.values.batch import Batch
+from jgroups_py.values.events import ViewChange
+from jgroups_py.values.message import Flag
+from jgroups_py.values.view import View, ViewId
+from jgroups_py.wire.headers import UnicastHeader3
 
 MEMBERS = tuple(make_address(n) for n in (1, 2))
 VIEW = View(ViewId(MEMBERS[0], 1), MEMBERS)

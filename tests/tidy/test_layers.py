@@ -105,7 +105,7 @@ SANS_IO = ("values", "wire", "config", "stack", "protocols")
 
 
 def modules() -> Iterator[tuple[str, Path]]:
-    """(name below jgroups_py, file), ``protocols.udp`` for protocols/udp.py."""
+    """(name below jgroups_py, file), ``protocols.udp`` for protocols/transport/udp.py."""
     for folder, prefix in (
         ("jgroups_py", ""),
         ("protocols", "protocols."),
@@ -261,5 +261,5 @@ def test_importing_the_package_imports_the_core_only() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = {name.partition(".")[0] for name in done.stdout.split()}
     assert not loaded & {"click", "rich", "jinja2", "asyncio", "pytest", "hypothesis"}
-    assert "jgroups_py.explore" not in done.stdout
-    assert "jgroups_py.drill" not in done.stdout and "jgroups_py.sim" not in done.stdout
+    assert "jgroups_py.testing.explore" not in done.stdout
+    assert "jgroups_py.drill" not in done.stdout and "jgroups_py.testing.sim" not in done.stdout

@@ -81,7 +81,12 @@ def test_importing_a_folder_by_its_short_name_is_refused(folder: str) -> None:
 
 @pytest.mark.parametrize(
     "module",
-    ["jgroups_py", "jgroups_py.protocol", "jgroups_py.testing", "jgroups_py.testing.strategies"],
+    [
+        "jgroups_py",
+        "jgroups_py.stack.protocol",
+        "jgroups_py.testing",
+        "jgroups_py.testing.strategies",
+    ],
 )
 def test_all_names_what_is_public_and_nothing_that_is_not_there(module: str) -> None:
     loaded = importlib.import_module(module)

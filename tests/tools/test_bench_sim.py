@@ -6,7 +6,7 @@ import cProfile
 
 import pytest
 
-from jgroups_py.tools import bench_sim
+from jgroups_py.tools.bench import sim as bench_sim
 
 
 @pytest.mark.parametrize("rate", [1, 20])

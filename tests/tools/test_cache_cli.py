@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from jgroups_py.tools import cli
-from jgroups_py.tools.cache_shell import Unknown, json_of, text_of, words_of
+from jgroups_py.tools.commands.cache_shell import Unknown, json_of, text_of, words_of
 
 Captured = pytest.CaptureFixture[str]
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from jgroups_py.drill.requests import Load, Requests, home
-from jgroups_py.tools import cache_cost
-from jgroups_py.tools.cache_cost import Cost, Memory
+from jgroups_py.drill.run.requests import Load, Requests, home
+from jgroups_py.tools.bench import cache_cost_counts as cache_cost
+from jgroups_py.tools.bench.cache_cost_counts import Cost, Memory
 
 PACKETS, MEMORY = 0.10, 0.10
 """Tolerances: packets and bytes of a write (acknowledgements of the transport are collected), and what
@@ -89,7 +89,7 @@ def test_the_command_prints_figures_and_draws_them(tmp_path: Any) -> None:
     plot = tmp_path / "cost.svg"
     small = ["--members", "3", "--buddies", "1", "--count", "20", "--keys", "20"]
     small += ["--stickiness", "0.5"]
-    command = [sys.executable, "-m", "jgroups_py.tools.bench_cache_cost", *small]
+    command = [sys.executable, "-m", "jgroups_py.tools.bench.cache_cost", *small]
     done = subprocess.run(
         [*command, "--json", "--plot", str(plot)], capture_output=True, text=True, timeout=120
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import xml.etree.ElementTree as ET
 
-from jgroups_py.tools.line_chart import Chart, page
+from jgroups_py.drill.report.line_chart import Chart, page
 
 
 def texts(chart: Chart) -> list[str]:

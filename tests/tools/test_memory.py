@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from jgroups_py.driver import probe_multicast
-from jgroups_py.limits import memory_limits
-from jgroups_py.sim import World
-from jgroups_py.tools.memory_cli import text
+from jgroups_py.stack.limits import memory_limits
+from jgroups_py.testing.sim import World
+from jgroups_py.tools.dev.memory import text
 
 pytestmark = pytest.mark.sockets
 
@@ -76,7 +76,7 @@ def test_it_fails_when_the_limits_do_not_hold(monkeypatch: pytest.MonkeyPatch) -
     """What it compares with comes from the stack: less of that, and the run fails."""
     monkeypatch.setenv("PYTHONMALLOC", "malloc")
     code = (
-        "import jgroups_py.tools.memory as m, jgroups_py.tools.cli as c;"
+        "import jgroups_py.tools.dev.memory_run as m, jgroups_py.tools.cli as c;"
         "m.FACTOR = 0;"
         "c.main(['memory', '--scenario', 'reader', '--for', '3s', '--json'])"
     )

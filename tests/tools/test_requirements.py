@@ -11,7 +11,7 @@ import pytest
 
 from jgroups_py.errors import ConfigError
 from jgroups_py.tools import cli
-from jgroups_py.tools.requirements_cli import read_lines, read_shown
+from jgroups_py.tools.dev.requirements import read_lines, read_shown
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -5,15 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from jgroups_py.config import StackConfig, load_stack
+from jgroups_py.config.settings import StackConfig, load_stack
 from jgroups_py.tools import cli
-from jgroups_py.tools.validate_cli import report
+from jgroups_py.tools.commands.validate import report
 
 OWN = """
 from dataclasses import dataclass
 from typing import ClassVar
-from jgroups_py.config import Bytes, Seconds
-from jgroups_py.protocol import Protocol
+from jgroups_py.config.settings import Bytes, Seconds
+from jgroups_py.stack.protocol import Protocol
 
 class FD_ALL3(Protocol):
     protocol_id = 3001

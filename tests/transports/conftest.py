@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from jgroups_py.ports import (
+from jgroups_py.stack.ports import (
     Accepted,
     Bind,
     BindFailed,

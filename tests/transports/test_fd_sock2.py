@@ -6,32 +6,11 @@ from typing import Any
 
 import pytest
 
-from jgroups_py.address import UUID, Address, IpAddress
-from jgroups_py.batch import Batch
 from jgroups_py.errors import ConfigError
-from jgroups_py.events import (
-    Connect as ConnectEvent,
-)
-from jgroups_py.events import (
-    Failed,
-    GetPhysical,
-    PhysicalAddress,
-    Silent,
-    Suspect,
-    TransportReady,
-    Unsuspect,
-    ViewChange,
-)
-from jgroups_py.headers import FdHeader, FdType
-from jgroups_py.packets import (
-    GRACEFUL_CLOSE,
-    decode_fd_frame,
-    decode_handshake,
-    encode_fd_frame,
-    encode_frame,
-    encode_handshake,
-)
-from jgroups_py.ports import (
+from jgroups_py.protocols.failure.fd_sock2 import FD_SOCK2
+from jgroups_py.protocols.transport.connections import FrameReader
+from jgroups_py.protocols.transport.udp import UDP
+from jgroups_py.stack.ports import (
     Accepted,
     Bind,
     BindFailed,
@@ -44,13 +23,34 @@ from jgroups_py.ports import (
     Received,
     Write,
 )
-from jgroups_py.protocols.connections import FrameReader
-from jgroups_py.protocols.fd_sock2 import FD_SOCK2
-from jgroups_py.protocols.udp import UDP
-from jgroups_py.sim.checkers_tables import named_in
 from jgroups_py.testing import FakeStack, make_address
-from jgroups_py.view import View, ViewId
-from jgroups_py.wire import make_version
+from jgroups_py.testing.check.tables import named_in
+from jgroups_py.values.address import UUID, Address, IpAddress
+from jgroups_py.values.batch import Batch
+from jgroups_py.values.events import (
+    Connect as ConnectEvent,
+)
+from jgroups_py.values.events import (
+    Failed,
+    GetPhysical,
+    PhysicalAddress,
+    Silent,
+    Suspect,
+    TransportReady,
+    Unsuspect,
+    ViewChange,
+)
+from jgroups_py.values.view import View, ViewId
+from jgroups_py.wire.headers import FdHeader, FdType
+from jgroups_py.wire.packet import (
+    GRACEFUL_CLOSE,
+    decode_fd_frame,
+    decode_handshake,
+    encode_fd_frame,
+    encode_frame,
+    encode_handshake,
+)
+from jgroups_py.wire.primitives import make_version
 
 A, B, C, D, E = (make_address(n) for n in range(1, 6))
 JAVA = UUID(bytes(15) + b"\x07")

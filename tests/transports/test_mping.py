@@ -6,9 +6,13 @@ from typing import Any
 
 import pytest
 
-from jgroups_py.address import IpAddress
 from jgroups_py.errors import ConfigError
-from jgroups_py.events import (
+from jgroups_py.protocols.discovery.mping import MPING
+from jgroups_py.protocols.transport.tcp import TCP
+from jgroups_py.stack.ports import Bind, BindFailed, Bound, Datagram, JoinGroup, SendTo
+from jgroups_py.testing import FakeStack, make_address
+from jgroups_py.values.address import IpAddress
+from jgroups_py.values.events import (
     Connect,
     Failed,
     FindMembers,
@@ -16,13 +20,9 @@ from jgroups_py.events import (
     TransportReady,
     ViewChange,
 )
-from jgroups_py.headers import PingHeader
-from jgroups_py.packets import decode_mping
-from jgroups_py.ports import Bind, BindFailed, Bound, Datagram, JoinGroup, SendTo
-from jgroups_py.protocols.mping import MPING
-from jgroups_py.protocols.tcp import TCP
-from jgroups_py.testing import FakeStack, make_address
-from jgroups_py.view import View, ViewId
+from jgroups_py.values.view import View, ViewId
+from jgroups_py.wire.headers import PingHeader
+from jgroups_py.wire.packet import decode_mping
 
 A, B = make_address(1), make_address(2)
 HERE = IpAddress("127.0.0.1", 7800)

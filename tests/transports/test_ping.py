@@ -4,10 +4,17 @@ from typing import Any
 
 import pytest
 
-from jgroups_py.address import IpAddress
-from jgroups_py.batch import Batch
 from jgroups_py.errors import ConfigError
-from jgroups_py.events import (
+from jgroups_py.protocols.discovery.local_ping import LOCAL_PING
+from jgroups_py.protocols.discovery.ping import PING
+from jgroups_py.protocols.discovery.shared_loopback_ping import SHARED_LOOPBACK_PING
+from jgroups_py.protocols.transport.shared_loopback import SHARED_LOOPBACK
+from jgroups_py.protocols.transport.udp import UDP
+from jgroups_py.stack.ports import SendTo
+from jgroups_py.testing import FakeStack, make_address
+from jgroups_py.values.address import IpAddress
+from jgroups_py.values.batch import Batch
+from jgroups_py.values.events import (
     Connect,
     FindMembers,
     FindPhysical,
@@ -20,19 +27,12 @@ from jgroups_py.events import (
     VersionHeard,
     ViewChange,
 )
-from jgroups_py.headers import PingHeader, PingType
-from jgroups_py.message import Flag, MessageType, Transient
-from jgroups_py.ports import SendTo
-from jgroups_py.protocols.local_ping import LOCAL_PING
-from jgroups_py.protocols.ping import PING
-from jgroups_py.protocols.shared_loopback import SHARED_LOOPBACK
-from jgroups_py.protocols.shared_loopback_ping import SHARED_LOOPBACK_PING
-from jgroups_py.protocols.udp import UDP
-from jgroups_py.structures import read_ping_data_list, write_ping_data_list
-from jgroups_py.testing import FakeStack, make_address
-from jgroups_py.values import PingData
-from jgroups_py.view import View, ViewId
-from jgroups_py.wire import decode_whole, encode_whole
+from jgroups_py.values.message import Flag, MessageType, Transient
+from jgroups_py.values.payloads import PingData
+from jgroups_py.values.view import View, ViewId
+from jgroups_py.wire.headers import PingHeader, PingType
+from jgroups_py.wire.primitives import decode_whole, encode_whole
+from jgroups_py.wire.values import read_ping_data_list, write_ping_data_list
 
 A, B, C = make_address(1), make_address(2), make_address(3)
 AT_A, AT_B, AT_C = (IpAddress("127.0.0.1", 5000 + n) for n in (1, 2, 3))

@@ -4,32 +4,10 @@ from typing import Any
 
 import pytest
 
-from jgroups_py.address import IpAddress
-from jgroups_py.batch import Batch
 from jgroups_py.errors import ConfigError, RemoteProtocolError
-from jgroups_py.events import (
-    Connect as ConnectEvent,
-)
-from jgroups_py.events import (
-    Failed,
-    GetPhysical,
-    HasMulticast,
-    PhysicalAddress,
-    Suspect,
-    TransportReady,
-    Unreachable,
-    VersionHeard,
-    ViewChange,
-)
-from jgroups_py.packets import (
-    GRACEFUL_CLOSE,
-    decode_handshake,
-    decode_packet,
-    encode_frame,
-    encode_handshake,
-    encode_packets,
-)
-from jgroups_py.ports import (
+from jgroups_py.protocols.transport.connections import FrameReader, joined
+from jgroups_py.protocols.transport.tcp import TCP
+from jgroups_py.stack.ports import (
     Accepted,
     Bind,
     BindFailed,
@@ -43,11 +21,33 @@ from jgroups_py.ports import (
     Writable,
     Write,
 )
-from jgroups_py.protocols.connections import FrameReader, joined
-from jgroups_py.protocols.tcp import TCP
 from jgroups_py.testing import FakeStack, make_address
-from jgroups_py.view import View, ViewId
-from jgroups_py.wire import make_version
+from jgroups_py.values.address import IpAddress
+from jgroups_py.values.batch import Batch
+from jgroups_py.values.events import (
+    Connect as ConnectEvent,
+)
+from jgroups_py.values.events import (
+    Failed,
+    GetPhysical,
+    HasMulticast,
+    PhysicalAddress,
+    Suspect,
+    TransportReady,
+    Unreachable,
+    VersionHeard,
+    ViewChange,
+)
+from jgroups_py.values.view import View, ViewId
+from jgroups_py.wire.packet import (
+    GRACEFUL_CLOSE,
+    decode_handshake,
+    decode_packet,
+    encode_frame,
+    encode_handshake,
+    encode_packets,
+)
+from jgroups_py.wire.primitives import make_version
 
 A, B, C = make_address(1), make_address(2), make_address(3)
 HERE = ("127.0.0.1", 7801)

@@ -4,10 +4,14 @@ from typing import Any
 
 import pytest
 
-from jgroups_py.address import IpAddress
-from jgroups_py.batch import Batch
 from jgroups_py.errors import ConfigError
-from jgroups_py.events import (
+from jgroups_py.protocols.discovery.tcpping import TCPPING
+from jgroups_py.protocols.transport.tcp import TCP
+from jgroups_py.stack.ports import Resolve, Resolved
+from jgroups_py.testing import FakeStack, make_address
+from jgroups_py.values.address import IpAddress
+from jgroups_py.values.batch import Batch
+from jgroups_py.values.events import (
     Connect,
     FindMembers,
     GetPhysical,
@@ -17,15 +21,11 @@ from jgroups_py.events import (
     Unreachable,
     ViewChange,
 )
-from jgroups_py.headers import PingHeader, PingType
-from jgroups_py.ports import Resolve, Resolved
-from jgroups_py.protocols.tcp import TCP
-from jgroups_py.protocols.tcpping import TCPPING
-from jgroups_py.structures import write_ping_data_list
-from jgroups_py.testing import FakeStack, make_address
-from jgroups_py.values import PingData
-from jgroups_py.view import View, ViewId
-from jgroups_py.wire import encode_whole
+from jgroups_py.values.payloads import PingData
+from jgroups_py.values.view import View, ViewId
+from jgroups_py.wire.headers import PingHeader, PingType
+from jgroups_py.wire.primitives import encode_whole
+from jgroups_py.wire.values import write_ping_data_list
 
 A, B, C = make_address(1), make_address(2), make_address(3)
 FIND = FindMembers("GMS", 3.0)

@@ -5,11 +5,15 @@ from typing import Any
 
 import pytest
 
-from jgroups_py.address import IpAddress
-from jgroups_py.batch import Batch, Headers
-from jgroups_py.config import ConfigBase
+from jgroups_py.config.settings import ConfigBase
 from jgroups_py.errors import ConfigError
-from jgroups_py.events import (
+from jgroups_py.protocols.transport.shared_loopback import SHARED_LOOPBACK
+from jgroups_py.protocols.transport.udp import UDP
+from jgroups_py.stack.ports import Bind, BindFailed, Bound, Close, Datagram, JoinGroup, SendTo
+from jgroups_py.testing import FakeStack, make_address
+from jgroups_py.values.address import IpAddress
+from jgroups_py.values.batch import Batch, Headers
+from jgroups_py.values.events import (
     Connect,
     Failed,
     FindPhysical,
@@ -20,15 +24,11 @@ from jgroups_py.events import (
     VersionHeard,
     ViewChange,
 )
-from jgroups_py.headers import HeartbeatHeader, NakAckHeader2, NakAckType
-from jgroups_py.message import Flag, MessageType, Transient
-from jgroups_py.packets import decode_packet, encode_packets
-from jgroups_py.ports import Bind, BindFailed, Bound, Close, Datagram, JoinGroup, SendTo
-from jgroups_py.protocols.shared_loopback import SHARED_LOOPBACK
-from jgroups_py.protocols.udp import UDP
-from jgroups_py.testing import FakeStack, make_address
-from jgroups_py.view import View, ViewId
-from jgroups_py.wire import make_version
+from jgroups_py.values.message import Flag, MessageType, Transient
+from jgroups_py.values.view import View, ViewId
+from jgroups_py.wire.headers import HeartbeatHeader, NakAckHeader2, NakAckType
+from jgroups_py.wire.packet import decode_packet, encode_packets
+from jgroups_py.wire.primitives import make_version
 
 A, B, C = make_address(1), make_address(2), make_address(3)
 HERE = ("127.0.0.1", 5001)

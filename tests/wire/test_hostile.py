@@ -11,16 +11,16 @@ from typing import Any
 
 import pytest
 
-from jgroups_py.address import UUID
 from jgroups_py.errors import LocalProtocolError, RemoteProtocolError
-from jgroups_py.kinds import KINDS, decode, encode
-from jgroups_py.packets import (
+from jgroups_py.values.address import UUID
+from jgroups_py.wire.packet import (
     decode_fd_frame,
     decode_handshake,
     decode_mping,
     decode_nested,
     decode_packet,
 )
+from jgroups_py.wire.text.kinds import KINDS, decode, encode
 
 VECTORS = Path(__file__).parent / "vectors"
 CASES = 10_000

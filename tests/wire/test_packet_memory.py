@@ -9,12 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jgroups_py import packet_memory
-from jgroups_py.address import UUID
-from jgroups_py.batch import Batch
 from jgroups_py.errors import RemoteProtocolError
-from jgroups_py.header import Header
-from jgroups_py.headers import (
+from jgroups_py.values.address import UUID
+from jgroups_py.values.batch import Batch
+from jgroups_py.values.header import Header
+from jgroups_py.values.message import Flag
+from jgroups_py.wire import packet_memory
+from jgroups_py.wire.headers import (
     PROTOCOL_IDS,
     CorrelatorHeader,
     CorrelatorType,
@@ -28,9 +29,8 @@ from jgroups_py.headers import (
     UnicastHeader3,
     UnicastType,
 )
-from jgroups_py.message import Flag
-from jgroups_py.packet_memory import PacketReader
-from jgroups_py.packets import decode_packet, encode_packets
+from jgroups_py.wire.packet import decode_packet, encode_packets
+from jgroups_py.wire.packet_memory import PacketReader
 
 A = UUID.make(random.Random(1))
 B = UUID.make(random.Random(2))

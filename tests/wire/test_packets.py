@@ -8,11 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jgroups_py.address import UUID, Address, IpAddress
-from jgroups_py.batch import Batch
 from jgroups_py.errors import LocalProtocolError, RemoteProtocolError
-from jgroups_py.header import Header
-from jgroups_py.headers import (
+from jgroups_py.values.address import UUID, Address, IpAddress
+from jgroups_py.values.batch import Batch
+from jgroups_py.values.header import Header
+from jgroups_py.values.message import Flag, MessageType
+from jgroups_py.values.payloads import SeqnoList
+from jgroups_py.wire.headers import (
     PROTOCOL_IDS,
     CorrelatorHeader,
     CorrelatorType,
@@ -32,9 +34,8 @@ from jgroups_py.headers import (
     UnicastHeader3,
     UnicastType,
 )
-from jgroups_py.message import Flag, MessageType
-from jgroups_py.objects import streamable
-from jgroups_py.packets import (
+from jgroups_py.wire.objects import streamable
+from jgroups_py.wire.packet import (
     MULTICAST,
     Packet,
     decode_fd_frame,
@@ -50,8 +51,7 @@ from jgroups_py.packets import (
     handshake_size,
     packet_version,
 )
-from jgroups_py.values import SeqnoList
-from jgroups_py.wire import make_version
+from jgroups_py.wire.primitives import make_version
 
 A = UUID.make(random.Random(1))
 B = UUID.make(random.Random(2))

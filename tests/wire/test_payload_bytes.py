@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from jgroups_py import UUID, MemoryNetwork, Message, open_channel
-from jgroups_py.batch import Batch
-from jgroups_py.message import MessageType
-from jgroups_py.values import Streamable, Typed
+from jgroups_py.values.batch import Batch
+from jgroups_py.values.message import MessageType
+from jgroups_py.values.payloads import Streamable, Typed
 
 A = UUID(b"a" * 16)
 PART = Batch(None, (b"xyz",), {}, A)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from jgroups_py.errors import LocalProtocolError, RemoteProtocolError
-from jgroups_py.wire import Reader, Writer
+from jgroups_py.wire.primitives import Reader, Writer
 
 
 def test_it_reads_up_to_the_end_and_not_beyond() -> None:

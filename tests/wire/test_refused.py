@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from jgroups_py.batch import Batch
 from jgroups_py.errors import LocalProtocolError, RemoteProtocolError
-from jgroups_py.message import MessageType
-from jgroups_py.message_codec import WireMessage, write_typed_message
-from jgroups_py.packets import decode_packet, encode_packets
 from jgroups_py.testing import make_address
-from jgroups_py.wire import DEFAULT_VERSION, Reader, Writer
+from jgroups_py.values.batch import Batch
+from jgroups_py.values.message import MessageType
+from jgroups_py.wire.message import WireMessage, write_typed_message
+from jgroups_py.wire.packet import decode_packet, encode_packets
+from jgroups_py.wire.primitives import DEFAULT_VERSION, Reader, Writer
 
 A, B = make_address(1), make_address(2)
 FLAGS = (0, 1, 2, 4, 8, 16)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from jgroups_py.address import UUID
 from jgroups_py.errors import RemoteProtocolError
-from jgroups_py.structures import read_join_rsp, read_view, write_join_rsp, write_view
 from jgroups_py.testing import make_address
-from jgroups_py.values import JoinRsp
-from jgroups_py.view import Digest, View, ViewId, lowest
-from jgroups_py.wire import decode_whole, encode_whole
+from jgroups_py.values.address import UUID
+from jgroups_py.values.payloads import JoinRsp
+from jgroups_py.values.view import Digest, View, ViewId, lowest
+from jgroups_py.wire.primitives import decode_whole, encode_whole
+from jgroups_py.wire.values import read_join_rsp, read_view, write_join_rsp, write_view
 
 A, B, C = (make_address(n) for n in (1, 2, 3))
 

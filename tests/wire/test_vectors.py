@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from jgroups_py.kinds import KINDS, decode, decode_event, encode, interpret_fields
-from jgroups_py.wire import parse_version
+from jgroups_py.wire.primitives import parse_version
+from jgroups_py.wire.text.kinds import KINDS, decode, decode_event, encode, interpret_fields
 
 VECTORS = Path(__file__).parent / "vectors"
 LATER = {"sym_encrypt", "compress"}

@@ -13,9 +13,12 @@ from typing import Any
 
 import pytest
 
-from jgroups_py.address import Address, IpAddress
-from jgroups_py.batch import Batch
-from jgroups_py.events import (
+from jgroups_py.protocols.membership.gms.protocol import GMS
+from jgroups_py.protocols.membership.gms.wire import AGREE_ID, Kind
+from jgroups_py.testing import FakeStack, make_address
+from jgroups_py.values.address import Address, IpAddress
+from jgroups_py.values.batch import Batch
+from jgroups_py.values.events import (
     Connect,
     Disconnect,
     Disconnected,
@@ -36,11 +39,8 @@ from jgroups_py.events import (
     Unsuspect,
     ViewChange,
 )
-from jgroups_py.headers import FragHeader, GmsHeader
-from jgroups_py.protocols.gms import GMS
-from jgroups_py.protocols.gms_agree_wire import AGREE_ID, Kind
-from jgroups_py.testing import FakeStack, make_address
-from jgroups_py.view import Digest, View
+from jgroups_py.values.view import Digest, View
+from jgroups_py.wire.headers import FragHeader, GmsHeader
 
 sys.path.insert(0, str(Path(__file__).parent))  # gms_rounds.py
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from jgroups_py.headers import FragHeader
-from jgroups_py.protocols.gms_agree_wire import AGREE_ID, Kind
+from jgroups_py.protocols.membership.gms.wire import AGREE_ID, Kind
+from jgroups_py.wire.headers import FragHeader
 
 
 def rounds(net: Any, kind: Kind | None = None) -> list[tuple[str, str, int]]:

@@ -11,10 +11,10 @@ import random
 from collections import deque
 from typing import Any
 
-from jgroups_py.address import Address
-from jgroups_py.batch import Batch
-from jgroups_py.events import Disconnect, ViewChange
-from jgroups_py.view import MergeView, View
+from jgroups_py.values.address import Address
+from jgroups_py.values.batch import Batch
+from jgroups_py.values.events import Disconnect, ViewChange
+from jgroups_py.values.view import MergeView, View
 
 DELAYS = (0.0, 0.0, 0.01, 0.04, 0.15, 0.6)
 

@@ -8,12 +8,8 @@ from typing import Any
 import pytest
 from gms_rounds import cannot_fetch, rounds
 
-from jgroups_py.address import UUID, IpAddress
-from jgroups_py.batch import Batch
 from jgroups_py.errors import RemoteProtocolError
-from jgroups_py.events import Fetched, Freeze, GetDigest
-from jgroups_py.headers import FragHeader
-from jgroups_py.protocols.gms_agree_wire import (
+from jgroups_py.protocols.membership.gms.wire import (
     AGREE_ID,
     MAX_VIEW_ID,
     Goals,
@@ -24,10 +20,14 @@ from jgroups_py.protocols.gms_agree_wire import (
     read_fetch,
     read_report,
 )
-from jgroups_py.structures import write_view_digest
-from jgroups_py.values import ViewDigest
-from jgroups_py.view import Digest, View, ViewId
-from jgroups_py.wire import decode_whole, encode_whole
+from jgroups_py.values.address import UUID, IpAddress
+from jgroups_py.values.batch import Batch
+from jgroups_py.values.events import Fetched, Freeze, GetDigest
+from jgroups_py.values.payloads import ViewDigest
+from jgroups_py.values.view import Digest, View, ViewId
+from jgroups_py.wire.headers import FragHeader
+from jgroups_py.wire.primitives import decode_whole, encode_whole
+from jgroups_py.wire.values import write_view_digest
 
 
 def test_everybody_has_the_departed_members_messages_before_the_view(net: Any) -> None:
@@ -423,9 +423,9 @@ def test_a_view_number_that_cannot_be_is_refused(number: int) -> None:
 
 
 def test_goals_are_read_as_they_were_written() -> None:
-    from jgroups_py.protocols.gms_agree_wire import read_goals, write_goals
+    from jgroups_py.protocols.membership.gms.wire import read_goals, write_goals
     from jgroups_py.testing import make_address
-    from jgroups_py.wire import encode_whole
+    from jgroups_py.wire.primitives import encode_whole
 
     goals: Goals = {
         make_address(1): (5, make_address(2)),

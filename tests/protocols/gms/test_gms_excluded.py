@@ -7,9 +7,12 @@ from typing import Any
 import pytest
 from test_gms_membership import joined, message
 
-from jgroups_py.address import UUID
-from jgroups_py.batch import Batch
-from jgroups_py.events import (
+from jgroups_py.protocols.membership.gms.protocol import GMS
+from jgroups_py.protocols.membership.gms.wire import AGREE_ID, Kind, encode_has
+from jgroups_py.testing import FakeStack, make_address
+from jgroups_py.values.address import UUID
+from jgroups_py.values.batch import Batch
+from jgroups_py.values.events import (
     Event,
     Exclude,
     Expel,
@@ -22,14 +25,11 @@ from jgroups_py.events import (
     WentOn,
     Withhold,
 )
-from jgroups_py.headers import FragHeader, GmsType
-from jgroups_py.protocols.gms import GMS
-from jgroups_py.protocols.gms_agree_wire import AGREE_ID, Kind, encode_has
-from jgroups_py.structures import write_view_digest
-from jgroups_py.testing import FakeStack, make_address
-from jgroups_py.values import ViewDigest
-from jgroups_py.view import MergeView, View, ViewId
-from jgroups_py.wire import encode_whole
+from jgroups_py.values.payloads import ViewDigest
+from jgroups_py.values.view import MergeView, View, ViewId
+from jgroups_py.wire.headers import FragHeader, GmsType
+from jgroups_py.wire.primitives import encode_whole
+from jgroups_py.wire.values import write_view_digest
 
 A, B, C, D = (make_address(n) for n in (1, 2, 3, 4))
 JAVA = UUID(bytes(range(16)))

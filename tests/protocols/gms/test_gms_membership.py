@@ -7,9 +7,14 @@ from typing import Any
 import pytest
 from gms_rounds import rounds
 
-from jgroups_py.address import UUID, IpAddress
-from jgroups_py.batch import Batch
-from jgroups_py.events import (
+from jgroups_py.protocols.membership.gms.excluded import WHY
+from jgroups_py.protocols.membership.gms.protocol import GMS
+from jgroups_py.protocols.membership.gms.wire import Kind
+from jgroups_py.testing import FakeStack, make_address
+from jgroups_py.testing.check.tables import named_in
+from jgroups_py.values.address import UUID, IpAddress
+from jgroups_py.values.batch import Batch
+from jgroups_py.values.events import (
     Connect,
     Disconnected,
     Expel,
@@ -25,22 +30,17 @@ from jgroups_py.events import (
     TransportReady,
     ViewChange,
 )
-from jgroups_py.headers import GmsHeader, GmsType
-from jgroups_py.message import Flag, MessageType
-from jgroups_py.protocols.gms import GMS
-from jgroups_py.protocols.gms_agree_wire import Kind
-from jgroups_py.protocols.gms_excluded import WHY
-from jgroups_py.sim.checkers_tables import named_in
-from jgroups_py.structures import (
+from jgroups_py.values.message import Flag, MessageType
+from jgroups_py.values.payloads import JoinRsp, ViewDigest
+from jgroups_py.values.view import DeltaView, Digest, MergeView, View, ViewId
+from jgroups_py.wire.headers import GmsHeader, GmsType
+from jgroups_py.wire.primitives import decode_whole, encode_whole
+from jgroups_py.wire.values import (
     read_join_rsp,
     read_view_digest,
     write_join_rsp,
     write_view_digest,
 )
-from jgroups_py.testing import FakeStack, make_address
-from jgroups_py.values import JoinRsp, ViewDigest
-from jgroups_py.view import DeltaView, Digest, MergeView, View, ViewId
-from jgroups_py.wire import decode_whole, encode_whole
 
 A, B, C = make_address(1), make_address(2), make_address(3)
 JAVA = UUID(bytes(range(16)))

@@ -6,19 +6,19 @@ from typing import Any
 
 import pytest
 
-from jgroups_py.address import Address
-from jgroups_py.batch import Batch
-from jgroups_py.events import GetDeparted, HoldStability, MergeViews
-from jgroups_py.headers import GmsHeader, GmsType
-from jgroups_py.message import Flag
-from jgroups_py.protocols.gms import GMS
-from jgroups_py.protocols.gms_merge import merge_leader, merged, participants_of
-from jgroups_py.sim.checkers_tables import named_in
-from jgroups_py.structures import write_view_digest
+from jgroups_py.protocols.membership.gms.merge import merge_leader, merged, participants_of
+from jgroups_py.protocols.membership.gms.protocol import GMS
 from jgroups_py.testing import make_address
-from jgroups_py.values import ViewDigest
-from jgroups_py.view import Digest, MergeView, View, ViewId
-from jgroups_py.wire import encode_whole
+from jgroups_py.testing.check.tables import named_in
+from jgroups_py.values.address import Address
+from jgroups_py.values.batch import Batch
+from jgroups_py.values.events import GetDeparted, HoldStability, MergeViews
+from jgroups_py.values.message import Flag
+from jgroups_py.values.payloads import ViewDigest
+from jgroups_py.values.view import Digest, MergeView, View, ViewId
+from jgroups_py.wire.headers import GmsHeader, GmsType
+from jgroups_py.wire.primitives import encode_whole
+from jgroups_py.wire.values import write_view_digest
 
 A, B, C, D, E, F = (make_address(n) for n in range(1, 7))
 

@@ -7,10 +7,7 @@ from typing import Any
 import pytest
 from gms_rounds import cannot_fetch, rounds
 
-from jgroups_py.batch import Batch
-from jgroups_py.events import Fetched, Freeze
-from jgroups_py.headers import FragHeader
-from jgroups_py.protocols.gms_agree_wire import (
+from jgroups_py.protocols.membership.gms.wire import (
     AGREE_ID,
     Kind,
     encode_freeze,
@@ -18,9 +15,12 @@ from jgroups_py.protocols.gms_agree_wire import (
     read_fetch,
     read_freeze,
 )
-from jgroups_py.values import ViewDigest
-from jgroups_py.view import View, ViewId
-from jgroups_py.wire import decode_whole
+from jgroups_py.values.batch import Batch
+from jgroups_py.values.events import Fetched, Freeze
+from jgroups_py.values.payloads import ViewDigest
+from jgroups_py.values.view import View, ViewId
+from jgroups_py.wire.headers import FragHeader
+from jgroups_py.wire.primitives import decode_whole
 
 
 @pytest.mark.parametrize("thawed", [False, True])

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from jgroups_py.address import UUID, Address
-from jgroups_py.batch import Batch
-from jgroups_py.events import (
+from jgroups_py.protocols.reliable.nakack2.protocol import NAKACK2
+from jgroups_py.testing import FakeStack, make_address
+from jgroups_py.values.address import UUID, Address
+from jgroups_py.values.batch import Batch
+from jgroups_py.values.events import (
     GetDigest,
     SetDigest,
     ViewChange,
 )
-from jgroups_py.headers import NakAckHeader2, NakAckType
-from jgroups_py.message import MessageType
-from jgroups_py.protocols.nakack2 import NAKACK2
-from jgroups_py.testing import FakeStack, make_address
-from jgroups_py.values import SeqnoList, Streamable
-from jgroups_py.view import Digest, View, ViewId
+from jgroups_py.values.message import MessageType
+from jgroups_py.values.payloads import SeqnoList, Streamable
+from jgroups_py.values.view import Digest, View, ViewId
+from jgroups_py.wire.headers import NakAckHeader2, NakAckType
 
 A, B, C, D = (make_address(n) for n in range(1, 5))
 

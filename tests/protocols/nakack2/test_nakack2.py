@@ -22,18 +22,18 @@ from nakack2_harness import (
     sent,
 )
 
-from jgroups_py.batch import Batch
 from jgroups_py.errors import ConfigError
-from jgroups_py.events import (
+from jgroups_py.protocols.reliable.nakack2.protocol import NAKACK2
+from jgroups_py.values.batch import Batch
+from jgroups_py.values.events import (
     Event,
     GetDigest,
     GetSeqno,
     Stable,
 )
-from jgroups_py.headers import NakAckHeader2, NakAckType
-from jgroups_py.message import Flag, Transient
-from jgroups_py.protocols.nakack2 import NAKACK2
-from jgroups_py.view import Digest
+from jgroups_py.values.message import Flag, Transient
+from jgroups_py.values.view import Digest
+from jgroups_py.wire.headers import NakAckHeader2, NakAckType
 
 # --- order
 

@@ -23,8 +23,9 @@ from nakack2_harness import (
     view_change,
 )
 
-from jgroups_py.batch import Batch
-from jgroups_py.events import (
+from jgroups_py.testing import FakeStack
+from jgroups_py.values.batch import Batch
+from jgroups_py.values.events import (
     Event,
     Fetch,
     Fetched,
@@ -37,9 +38,8 @@ from jgroups_py.events import (
     StateAwaited,
     Thaw,
 )
-from jgroups_py.headers import NakAckHeader2, NakAckType
-from jgroups_py.message import Flag
-from jgroups_py.testing import FakeStack
+from jgroups_py.values.message import Flag
+from jgroups_py.wire.headers import NakAckHeader2, NakAckType
 
 
 def frozen() -> FakeStack:

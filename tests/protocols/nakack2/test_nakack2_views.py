@@ -22,9 +22,12 @@ from nakack2_harness import (
     view_change,
 )
 
-from jgroups_py.address import Address
-from jgroups_py.batch import Batch
-from jgroups_py.events import (
+from jgroups_py.protocols.reliable.nakack2.protocol import NAKACK2
+from jgroups_py.protocols.reliable.nakack2.repair import view_sum
+from jgroups_py.testing import FakeStack
+from jgroups_py.values.address import Address
+from jgroups_py.values.batch import Batch
+from jgroups_py.values.events import (
     Fetch,
     Fetched,
     FlowBlocked,
@@ -36,12 +39,9 @@ from jgroups_py.events import (
     SetDigest,
     Stable,
 )
-from jgroups_py.headers import FragHeader, NakAckType
-from jgroups_py.message import Flag
-from jgroups_py.protocols.nakack2 import NAKACK2
-from jgroups_py.protocols.nakack2_repair import view_sum
-from jgroups_py.testing import FakeStack
-from jgroups_py.view import View, ViewId
+from jgroups_py.values.message import Flag
+from jgroups_py.values.view import View, ViewId
+from jgroups_py.wire.headers import FragHeader, NakAckType
 
 
 def test_messages_before_the_join_wait_for_it_up_to_a_limit() -> None:

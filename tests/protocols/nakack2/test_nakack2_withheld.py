@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from nakack2_harness import ID, A, B, C, count, data, joined, view_change
 
-from jgroups_py.batch import Batch
-from jgroups_py.events import GetDelivered, GetDigest, GetSentAfter, Stable, Withhold
-from jgroups_py.headers import NakAckHeader2
 from jgroups_py.testing import FakeStack
-from jgroups_py.view import Digest
+from jgroups_py.values.batch import Batch
+from jgroups_py.values.events import GetDelivered, GetDigest, GetSentAfter, Stable, Withhold
+from jgroups_py.values.view import Digest
+from jgroups_py.wire.headers import NakAckHeader2
 
 
 def send(stack: FakeStack, number: int, *payloads: bytes) -> None:

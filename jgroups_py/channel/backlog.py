@@ -1,0 +1,100 @@
+"""Small messages that wait long, packed: one buffer for many runs instead of objects for each.
+
+A run of one 10-byte message costs about 800 bytes as a batch (with its headers and the datagram it
+points into), packed 14 and a share of an entry per run. Headers are not kept: readers of a channel
+have no use for them.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections import deque
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+
+from jgroups_py.values.address import Address
+from jgroups_py.values.batch import Batch, Credit
+from jgroups_py.values.message import MessageType
+
+SMALL = 2048
+"""Average payload below which packing saves something."""
+FULL = 256 * 1024
+"""Bytes of payload after which a new buffer is begun, so that what was read is soon freed."""
+
+
+@dataclass(slots=True)
+class _Run:
+    src: Address | None
+    dest: Address | None
+    flags: int
+    count: int
+    credits: tuple[Credit, ...]
+
+
+def is_worth_packing(batch: Batch) -> bool:
+    return (
+        batch.type == MessageType.BYTES
+        and batch.length < SMALL * len(batch.payloads)
+        and None not in batch.payloads
+    )
+
+
+class PackedRuns:
+    """Runs in order, several senders mixed. Filled first, then taken from."""
+
+    __slots__ = ("_data", "_offset", "_runs", "_sizes", "_start", "_view")
+
+    def __init__(self) -> None:
+        self._data = bytearray()
+        self._sizes = array("I")
+        self._runs: deque[_Run] = deque()
+        self._view: memoryview | None = None
+        self._start = 0  # in sizes, of the next run to be taken
+        self._offset = 0  # in data
+
+    def __bool__(self) -> bool:
+        return bool(self._runs)
+
+    @property
+    def is_full(self) -> bool:
+        """No more can be added: the buffer is large enough, or it is being read."""
+        return len(self._data) >= FULL or self._view is not None
+
+    def add(self, batch: Batch) -> None:
+        """Appends a run; joins it to the last one where the reader cannot tell them apart."""
+        self._data += b"".join(batch.payloads)
+        self._sizes.extend(map(len, batch.payloads))
+        last = self._runs[-1] if self._runs else None
+        if (
+            last is not None
+            and last.src == batch.src
+            and last.dest == batch.dest
+            and last.flags == batch.flags
+        ):
+            last.count += len(batch.payloads)
+            last.credits = _added(last.credits, batch.credits)
+        else:
+            count = len(batch.payloads)
+            self._runs.append(_Run(batch.src, batch.dest, batch.flags, count, batch.credits))
+
+    def take(self) -> Batch:
+        """The first run."""
+        if self._view is None:
+            self._view = memoryview(bytes(self._data))
+            self._data = bytearray()
+        run, view = self._runs.popleft(), self._view
+        sizes = self._sizes[self._start : self._start + run.count]
+        ends = list(accumulate(sizes, initial=self._offset))
+        payloads = [view[a:b] for a, b in pairwise(ends)]
+        self._start += run.count
+        self._offset = ends[-1]
+        return Batch(run.dest, payloads, {}, run.src, run.flags, credits=run.credits)
+
+
+def _added(one: tuple[Credit, ...], other: tuple[Credit, ...]) -> tuple[Credit, ...]:
+    """Both credits; those of one sender as their sum."""
+    sums: dict[tuple[Address, bool], int] = {}
+    for credit in (*one, *other):
+        key = (credit.sender, credit.multicast)
+        sums[key] = sums.get(key, 0) + credit.amount
+    return tuple([Credit(*key, amount) for key, amount in sums.items()])

@@ -1,0 +1,738 @@
+"""Channel: what users hold. Views and messages in one ordered stream; send; state.
+
+    async with open_channel("udp.xml", cluster="demo", name="A") as channel:
+        await channel.send(b"hello everyone")
+        async for item in channel:
+            match item:
+                case View(members=members): ...
+                case Message(sender=sender, payload=payload): ...
+                case Excluded(lost=lost): ...     # the others went on without us
+
+What was sent while the loop was busy leaves as runs of messages, one run per destination and turn:
+natural batching, without a timer. Taking an item from the stream gives flow-control credit back to
+its sender, so a slow reader slows its senders. Nothing runs behind the user's back: state for a
+joiner is made where the reader reaches the request, by the task that reads.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Callable, Iterable
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import trio
+
+from jgroups_py.channel.outbox import Outbox, Payload
+from jgroups_py.channel.stream import ItemStream
+from jgroups_py.channel.values import ChannelLimits, ChannelStatistics, State
+from jgroups_py.errors import (
+    ChannelClosed,
+    Expelled,
+    JoinError,
+    LocalProtocolError,
+    StateTransferError,
+)
+from jgroups_py.stack.log_limit import LogLimit
+from jgroups_py.stack.raised import loggable, said
+from jgroups_py.values.address import UUID, Address, IpAddress
+from jgroups_py.values.batch import Batch, Credit
+from jgroups_py.values.events import (
+    Consumed,
+    Disconnected,
+    Event,
+    Exclude,
+    Expel,
+    Failed,
+    FlowBlocked,
+    FlowOpened,
+    GetPhysical,
+    GetState,
+    LacksCredit,
+    StateFailed,
+    StateReady,
+    StateReceived,
+    StateRequested,
+    ViewChange,
+)
+from jgroups_py.values.lost import Excluded, Lost, lost_of
+from jgroups_py.values.message import Message
+from jgroups_py.values.view import View
+
+if TYPE_CHECKING:
+    from jgroups_py.channel.relay import RelayControl
+    from jgroups_py.channel.state import StateProvider
+    from jgroups_py.channel.tap import Tap
+    from jgroups_py.driver import Driver
+    from jgroups_py.stack.machine import Trace
+    from jgroups_py.stack.stack import Stack
+
+_log = logging.getLogger("jgroups_py.channel.channel")
+
+
+WARN_EVERY = 30.0
+"""Seconds between two lines about sends to one destination that wait."""
+
+Item = View | Message | State | Excluded
+BatchItem = View | Batch | State | Excluded
+
+_READ_BY_TAP = "this channel is read by the RPC that is open on it: iterate that"
+
+
+class Channel:
+    """A member of a group. Made by ``open_channel``; used by one reading and many sending tasks."""
+
+    def __init__(
+        self,
+        driver: Driver,
+        limits: ChannelLimits,
+        *,
+        state: StateProvider | None = None,
+    ) -> None:
+        self._driver = driver
+        self._limits = limits
+        self._provider = state
+        self._stack: Stack
+        self._stream = ItemStream(limits.receive_buffer_max)
+        self._view: View | None = None
+        self._error: Exception | None = None
+        self._joined = trio.Event()
+        self._disconnected = trio.Event()
+        self._disconnecting = False
+        self._discarding = False
+        self._outbox = Outbox(limits, driver.wake, self._warn_waiting)
+        self._warnings = LogLimit(trio.current_time, interval=WARN_EVERY)
+        # Receiving: what is left of the batch that is being read message by message.
+        self._rest: Batch | None = None
+        self._rest_index = 0
+        self._credits: list[Credit] = []
+        self._received = 0
+        self._excluded = 0
+        self._lost = 0
+        self._tap: Tap | None = None
+        self._log_limit = LogLimit(driver.clock)
+        self._state_failures = 0
+        self._trace_failures = 0
+        # State asked for: answered by an event.
+        self._state_wanted = False
+        self._state_first = False
+        self._state_answer: StateReceived | StateFailed | None = None
+        self._state_event = trio.Event()
+
+    # --- looking
+
+    @property
+    def name(self) -> str:
+        """The logical name of this member."""
+        return self._stack.name
+
+    @property
+    def cluster(self) -> str:
+        return self._stack.cluster
+
+    @property
+    def address(self) -> UUID:
+        """The address of this member; new each time a channel is opened."""
+        return self._stack.address
+
+    @property
+    def view(self) -> View:
+        """The newest view of the stack; the stream may still hold messages from before it."""
+        assert self._view is not None, "the channel was not opened with open_channel"
+        return self._view
+
+    @property
+    def physical_address(self) -> IpAddress | None:
+        """Where this member can be reached."""
+        address = self._stack.ask(GetPhysical())
+        assert address is None or isinstance(address, IpAddress)
+        return address
+
+    @property
+    def stack(self) -> Stack:
+        """The protocols, for tools and tests."""
+        return self._stack
+
+    @property
+    def driver(self) -> Driver:
+        """What runs the stack, for tools and tests."""
+        return self._driver
+
+    @property
+    def relay(self) -> RelayControl | None:
+        """The state of RELAY and its operations; None if the stack has none."""
+        if not any(protocol.name == "RELAY" for protocol in self._stack.protocols):
+            return None
+        from jgroups_py.channel.relay import RelayControl
+        from jgroups_py.protocols.relay.protocol import RELAY
+
+        protocol = self._stack.find(RELAY)
+        assert protocol is not None
+        return RelayControl(self._stack, protocol, self._driver)
+
+    def name_of(self, member: Address | None) -> str:
+        """The logical name of a member; its address as text where the name is not known."""
+        return self._stack.name_of(member)
+
+    def statistics(self) -> ChannelStatistics:
+        """Counters now."""
+        outbox = self._outbox
+        protocols = {k: MappingProxyType(v) for k, v in self._stack.statistics().items()}
+        return ChannelStatistics(
+            outbox.sent,
+            outbox.sent_bytes,
+            self._received,
+            self._stream.length,
+            outbox.buffered,
+            outbox.waits,
+            self._stream.merged_views,
+            self._excluded,
+            self._lost,
+            MappingProxyType(protocols),
+            MappingProxyType(self._driver.statistics()),
+            self._state_failures,
+            self._trace_failures,
+        )
+
+    def __repr__(self) -> str:
+        return f"<Channel {self.name} in {self.cluster}>"
+
+    # --- sending
+
+    async def send(
+        self,
+        payload: Payload,
+        to: Address | None = None,
+        *,
+        flags: int = 0,
+        loopback: bool = True,
+    ) -> None:
+        """Sends to the group, or to one member. Returns when the payload has room, not when it
+        has arrived. Waits for credit; switches tasks only then and every so many bytes.
+
+        Raises:
+            ChannelClosed, Expelled: nothing was sent.
+            LocalProtocolError: an unknown flag; nothing was sent.
+        """
+        outbox = self._outbox
+        while not outbox.put(payload, to, flags, loopback):
+            await outbox.wait(to, len(payload))
+        if outbox.is_turn_over:
+            await outbox.let_others_run()
+
+    def send_nowait(
+        self,
+        payload: Payload,
+        to: Address | None = None,
+        *,
+        flags: int = 0,
+        loopback: bool = True,
+    ) -> None:
+        """As ``send``, but raises trio.WouldBlock where that would wait (nothing was sent)."""
+        if not self._outbox.put(payload, to, flags, loopback):
+            raise trio.WouldBlock
+
+    async def send_many(
+        self,
+        payloads: Iterable[Payload],
+        to: Address | None = None,
+        *,
+        flags: int = 0,
+        loopback: bool = True,
+    ) -> None:
+        """Sends all payloads, in order; cheaper than one by one. When it raises, a part of them
+        may have been sent."""
+        await self._outbox.put_many(payloads, to, flags, loopback)
+
+    def _warn_waiting(self, to: Address | None, seconds: float) -> None:
+        left_out = self._warnings.admit(to)
+        if left_out is None:
+            return
+        blocked = self._outbox.blocked
+        sources = blocked.get(to) or next(iter(blocked.values()), {})
+        reasons = [self._why_blocked(event) for event in sources.values()]
+        self.warn(
+            "send to %s has waited %.0f s for %s%s",
+            self.name_of(to),
+            seconds,
+            "; ".join(reasons) or "room in the send buffer",
+            left_out,
+        )
+
+    def _why_blocked(self, event: FlowBlocked) -> str:
+        members = event.waiting_for  # of the moment when it was blocked; who lacks now?
+        for protocol in self._stack.protocols:
+            if protocol.name == event.source:
+                members = protocol.answer(LacksCredit(event.dest)) or members
+        names = [self.name_of(member) for member in members if member != self.address]
+        reasons = []
+        if event.why != "credits" or not members:
+            reasons.append(f"{event.why} of {', '.join(names) or 'nobody'}")
+        elif names:
+            its = "its application does" if len(names) == 1 else "their applications do"
+            reasons.append(
+                f"no credit from {', '.join(names)}: {its} not read, or cannot be reached"
+            )
+        if self.address in members:
+            unread = self.reading()[1]
+            reasons.append(f"no credit from this member's own reader ({unread} messages unread)")
+        return f"{event.source}: {' and '.join(reasons)}"
+
+    def _before_flush(self) -> None:
+        """Once per turn: hands down what was sent and gives back what was read."""
+        stack = self._stack
+        if stack.closed:
+            return
+        if self._credits:
+            credits, self._credits = tuple(self._credits), []
+            stack.event_down(Consumed(credits))
+        if self._outbox:
+            self._outbox.hand_down(stack.send)
+
+    # --- receiving
+
+    def __aiter__(self) -> AsyncIterator[Item]:
+        return self
+
+    async def __anext__(self) -> Item:
+        """The next View or Message (or State, when it was asked for).
+
+        Raises:
+            ChannelClosed, Expelled: after everything that came before was handed out.
+            LocalProtocolError: a block reads this channel; iterate that (``async for item in rpc``).
+        """
+        while True:
+            rest = self._rest
+            if rest is not None:
+                index = self._rest_index
+                payload = rest.payloads[index]
+                index += 1
+                if index == len(rest.payloads):
+                    self._rest = None
+                    if rest.credits:
+                        self.give_back(rest)
+                else:
+                    self._rest_index = index
+                data = payload if type(payload) is bytes else rest.bytes_of(payload)
+                assert rest.src is not None
+                return Message(rest.src, data, rest.dest, rest.flags)
+            if self._tap is not None:
+                raise LocalProtocolError(_READ_BY_TAP)
+            item = await self._next()
+            if not isinstance(item, Batch):
+                return item
+            if item.payloads:
+                self._rest, self._rest_index = item, 0
+
+    def batches(self) -> AsyncIterator[BatchItem]:
+        """The same stream with whole runs of messages: ``Batch.payloads`` are read-only views that
+        are valid while the batch is held (other values where ``Batch.type`` is not BYTES)."""
+        return _Batches(self)
+
+    async def next_batch(self) -> BatchItem:
+        """The next item of ``batches``."""
+        item = await self.next_held()
+        if isinstance(item, Batch) and item.credits:
+            self.give_back(item)
+        return item
+
+    async def next_held(self, tap: Tap | None = None) -> BatchItem:
+        """As ``next_batch``, for a block: the credits stay with the batch until ``give_back``."""
+        if self._tap is not tap:
+            raise LocalProtocolError(_READ_BY_TAP)
+        rest = self._rest
+        if rest is not None:
+            self._rest = None
+            return rest.slice(self._rest_index, len(rest.payloads))
+        return await self._next()
+
+    async def _next(self) -> BatchItem:
+        stream = self._stream
+        await trio.lowlevel.checkpoint_if_cancelled()
+        while True:
+            item = stream.take()
+            if item is None:
+                await stream.wait()
+            elif type(item) is StateRequested:
+                await self._provide_state(item)
+            else:
+                return item  # type: ignore[no-any-return]
+
+    def give_back(self, batch: Batch) -> None:
+        """The batch was consumed: its flow-control credits go back to its sender."""
+        if batch.credits:
+            self._credits += batch.credits
+            self._driver.wake()
+
+    # --- blocks on top
+
+    @property
+    def limits(self) -> ChannelLimits:
+        """What it was opened with."""
+        return self._limits
+
+    @property
+    def outbox(self) -> Outbox:
+        """What was sent and not yet handed down, for blocks: they send under headers of their own."""
+        return self._outbox
+
+    @property
+    def error(self) -> Exception | None:
+        """What ``send`` raises since the end; None: there is no end yet."""
+        return self._error
+
+    def reading(self) -> tuple[object, int]:
+        """How far the application has read, as something to compare, and the messages it has not."""
+        if self._tap is not None:
+            position, unread = self._tap.reading()
+            return position, unread + self._stream.length
+        position = (self._stream.taken, self._rest_index)
+        return position, self._stream.length + self._unread_rest()
+
+    def waiting_since(self, now: float) -> float:
+        """When something last came to an application that had read everything, or something was taken;
+        ``now`` if nothing waits."""
+        return self._stream.taken_at if len(self._stream) else now
+
+    def attach(self, tap: Tap) -> None:
+        """``tap`` sees everything first and is the one that reads, until ``detach``."""
+        if self._tap is not None:
+            raise LocalProtocolError("an RPC is open on this channel already")
+        if self._error is not None:
+            raise self._error
+        self._tap = tap
+
+    def detach(self, unread: Iterable[BatchItem]) -> None:
+        """The channel is read by its user again, first of all what the tap had not handed on."""
+        self._tap = None
+        stream = self._stream
+        rest = stream.clear()
+        for item in [*unread, *rest]:
+            if type(item) is not Batch:
+                stream.put(item)
+            elif self._discarding:
+                self.give_back(item)
+            else:
+                stream.put_batch(item)
+
+    def _unread_rest(self) -> int:
+        return 0 if self._rest is None else len(self._rest.payloads) - self._rest_index
+
+    # --- state
+
+    async def fetch_state(
+        self, frm: Address | None = None, *, timeout: float = 60.0
+    ) -> AsyncIterator[bytes]:
+        """The state of ``frm`` (None: of the coordinator, or the next after it), in chunks.
+
+        Unread multicasts that the state contains are dropped from the stream: what follows in the
+        stream follows the state.
+
+        Raises:
+            StateTransferError: it did not come; the channel still works, without the state.
+        """
+        if self._error is not None:
+            raise self._error
+        if self._state_wanted:
+            raise trio.BusyResourceError("a state is being fetched already")
+        if frm == self.address or (frm is None and self.view.members == (self.address,)):
+            raise LocalProtocolError("there is nobody else to ask for the state")
+        self._want_state()
+        try:
+            self._step(lambda: self._stack.event_down(GetState(frm, timeout)))
+            received = await self._wait_state(frm, timeout)
+        finally:
+            self._state_wanted = False
+        for start in range(0, len(received.payload), 65536):
+            yield received.payload[start : start + 65536]
+
+    def _want_state(self) -> None:
+        self._state_wanted = True
+        self._state_answer = None
+        self._state_event = trio.Event()
+
+    async def _wait_state(self, frm: Address | None, timeout: float) -> State:
+        # The protocol has its own time-out and knows more; ours is for a stack without one.
+        with trio.move_on_after(timeout + 1.0):
+            await self._state_event.wait()
+        answer = self._state_answer
+        if self._error is not None:
+            raise self._error
+        if isinstance(answer, StateReceived):
+            return State(answer.provider, answer.state or b"")
+        asked = self.name_of(frm) if frm is not None else "the coordinator"
+        if answer is None:
+            raise StateTransferError(f"no answer within {timeout:g} s", asked)
+        if answer.provider is not None:
+            asked = self.name_of(answer.provider)
+        raise StateTransferError(answer.problem, asked, answer.received)
+
+    def _on_state(self, event: StateReceived | StateFailed) -> None:
+        if not self._state_wanted:
+            return
+        self._state_answer = event
+        if isinstance(event, StateReceived):
+            first = None
+            if self._state_first and event.state is not None:
+                first = State(event.provider, event.state)
+            if self._rest is not None and self._rest.dest is None:
+                self.give_back(self._rest)
+                self._rest = None
+            unread = self._stream.drop_multicasts(first)
+            for batch in unread:
+                self.give_back(batch)
+            if self._tap is not None:
+                self._tap.state_replaced(unread)
+        self._state_event.set()
+
+    async def _provide_state(self, request: StateRequested) -> None:
+        from jgroups_py.channel.state import NO_PROVIDER, BadState, make_state
+
+        if self._provider is None:
+            self._answer_state(StateReady(request.token, None, NO_PROVIDER))
+            return
+        limits = self._limits
+        state, problem = None, None
+        try:
+            state = await make_state(self._provider, limits.state_max, limits.state_timeout)
+        except BadState as error:
+            problem = str(error)
+            self._warn_state(problem, None)
+        except Exception as error:  # the user's: the joiner hears of it, and this member goes on
+            problem = said(error)
+            self._warn_state(f"the state provider raised {problem}", error)
+        except BaseException:  # cancelled: who reads next makes it
+            self._stream.put_back(request)
+            if (left_out := self._log_limit.admit("state again")) is not None:
+                text = "the reader was ended while it made the state; who reads next begins again%s"
+                self.warn(text, left_out)
+            raise
+        self._answer_state(StateReady(request.token, state, problem))
+
+    def _warn_state(self, problem: str, error: Exception | None) -> None:
+        self._state_failures += 1
+        if (left_out := self._log_limit.admit(("state", type(error)))) is not None:
+            text = "%s; the member that asked is told, this one goes on%s"
+            self.warn(text, problem, left_out, error=error)
+
+    def _step(self, step: Callable[[], None]) -> None:
+        """Into the stack, from a task that is not the driver's. Where a protocol raises, the driver ends with that, and
+        the block of ``open_channel`` with it."""
+        self._driver.guarded(step)
+        self._driver.wake()
+
+    def _answer_state(self, answer: StateReady) -> None:
+        if not self._stack.closed:
+            self._step(lambda: self._stack.event_down(answer))
+
+    # --- what the stack hands up (StackOwner)
+
+    def deliver(self, batch: Batch) -> None:
+        """A run of messages from the stack."""
+        self._received += len(batch.payloads)
+        if self._discarding or (self._tap is not None and self._tap.deliver(batch)):
+            self.give_back(batch)
+            return
+        stream = self._stream
+        stream.put_batch(batch)
+        if stream.is_overfull:
+            waiting = f"{stream.length} messages, {stream.uncredited} bytes"
+            self.abandon(f"the reader did not keep up: {waiting} unread (receive_buffer_max)")
+
+    def notify(self, event: Event) -> None:
+        """An event from the stack."""
+        match event:
+            case ViewChange(bare):
+                view = bare.named(self._stack.names)
+                self._view = view
+                self._outbox.numbers.view_changed(view)
+                self._stream.put(view)
+                self._joined.set()
+                if self._tap is not None:
+                    self._tap.view_changed(view)
+            case Exclude():
+                self._on_excluded(event)
+            case FlowBlocked():
+                self._outbox.on_blocked(event)
+            case FlowOpened(source, dest):
+                self._outbox.on_opened(source, dest)
+            case StateRequested():
+                if self._discarding:
+                    answer = StateReady(event.token, None, "the provider is leaving")
+                    self._stack.machine.soon(lambda: self._answer_state(answer))
+                else:
+                    self._stream.put(event)
+            case StateReceived() | StateFailed():
+                self._on_state(event)
+            case Disconnected():
+                self._disconnected.set()
+            case Expel(_, problem, runs):
+                lost = lost_of(runs)
+                self._count_lost(lost)
+                self._end(
+                    Expelled(f"{problem}{_in_words(lost, self.name_of, certain=False)}", lost)
+                )
+            case Failed(problem):
+                joined = self._joined.is_set()
+                self._end(Expelled(problem) if joined else JoinError(problem))
+
+    def guarded_trace(self, trace: Trace) -> Trace:
+        """``trace``, which is only told: what it raises ends nothing."""
+
+        def told(at: float, member: str, protocol: str, what: str, details: dict[str, Any]) -> None:
+            try:
+                trace(at, member, protocol, what, details)
+            except Exception as error:
+                self._trace_failures += 1
+                if (left_out := self._log_limit.admit(("trace", type(error)))) is not None:
+                    self.warn("trace= raised %s%s", said(error), left_out, error=error)
+
+        return told
+
+    def _on_excluded(self, event: Exclude) -> None:
+        item = Excluded.of(event)
+        self._count_lost(item.lost)
+        self.warn(
+            "%s and %d others went on without this member, sending waits for a merge%s",
+            self.name_of(event.by),
+            len(event.view) - 1,
+            _in_words(item.lost, self.name_of, certain=item.certain),
+        )
+        self._stream.put(item)
+        if self._tap is not None and self._view is not None:
+            self._tap.excluded(tuple(m for m in self._view if m in event.view))
+
+    def _count_lost(self, lost: tuple[Lost, ...]) -> None:
+        self._excluded += 1
+        self._lost += sum(part.count for part in lost)
+
+    # --- the end
+
+    def _end(self, error: Exception) -> None:
+        """From now on ``send`` raises, and so does the stream after what it holds."""
+        if self._error is None:
+            self._error = error
+            self._outbox.end(error)
+        self._stream.end(self._error)
+        if self._tap is not None:
+            self._tap.ended(self._error)
+        self._joined.set()
+        self._state_event.set()
+
+    def abandon(self, problem: str) -> None:
+        """This member leaves because of its own reader."""
+        if self._error is not None:
+            return
+        self.warn("%s: leaving the group", problem)
+        self._end(Expelled(problem))
+        self._discard()
+        machine = self._stack.machine
+        machine.enter()
+        machine.soon(self._disconnect)  # we may be in the middle of a step
+        machine.leave()
+
+    def _discard(self) -> None:
+        """What is unread is given back, and so is what still comes."""
+        self._discarding = True
+        if self._rest is not None:
+            self.give_back(self._rest)
+            self._rest = None
+        for item in self._stream.clear():
+            if type(item) is Batch:
+                self.give_back(item)
+            elif type(item) is StateRequested:
+                self._answer_state(StateReady(item.token, None, "the provider is leaving"))
+
+    def _disconnect(self) -> None:
+        if not self._disconnecting and not self._stack.closed:
+            self._disconnecting = True
+            self._step(self._stack.disconnect)
+
+    async def _join(self, cluster: str, get_state: bool, timeout: float) -> None:
+        """Returns with the first view (and the state, if one was asked for and there is one)."""
+        if get_state:
+            self._want_state()
+            self._state_first = True
+        self._step(lambda: self._stack.connect(cluster, with_state=get_state))
+        with trio.move_on_after(timeout):
+            await self._joined.wait()
+        if self._error is not None:
+            raise self._error
+        if self._view is None:
+            raise JoinError(f"no view of {cluster} within {timeout:g} s")
+        if get_state and self._view.coordinator != self.address:
+            await self._wait_state(None, timeout)
+        self._state_wanted = self._state_first = False
+
+    async def _leave(self) -> None:
+        """Says goodbye. Bounded by ``leave_timeout``; the caller shields it."""
+        was_expelled = self._error is not None and not self._disconnecting
+        with trio.move_on_after(self._limits.leave_timeout) as scope:
+            if not was_expelled:
+                self._discard()
+                self._step(self._driver.turn)
+                while self._outbox and self._error is None and not self._driver.failed:
+                    await self._outbox.wait_turn()
+            self._end(ChannelClosed("the channel is closed"))
+            if not was_expelled:
+                self._disconnect()
+                if not self._driver.failed:
+                    await self._disconnected.wait()
+        if scope.cancelled_caught:
+            self.warn("the group did not let us go within %.1f s", self._limits.leave_timeout)
+        if self._outbox.buffered:
+            lost = self._outbox.buffered
+            self.warn("%d bytes were still waiting for credit and are lost", lost)
+        self._close()
+
+    def _close(self) -> None:
+        """At once, without a word to the group."""
+        self._end(ChannelClosed("the channel is closed"))
+        self._discarding = True
+        self._stream.clear()
+        self._rest = None
+        self._outbox.clear()
+        if not self._stack.closed:
+            self._driver.guarded(self._stack.close)
+
+    def driver_ended(self) -> None:
+        """For who runs the driver: nobody need wait for the stack any more."""
+        self._disconnected.set()
+
+    def warn(self, text: str, *values: object, error: Exception | None = None) -> None:
+        """A line in the log, under this member's name. ``error``: with its traceback."""
+        extra = {"member": self.name, "cluster": self.cluster}
+        _log.warning(
+            f"%s/%s: {text}",
+            self.name,
+            self.cluster,
+            *values,
+            extra=extra,
+            exc_info=error and loggable(error),
+        )
+
+
+def _in_words(
+    lost: tuple[Lost, ...], name_of: Callable[[Address | None], str], *, certain: bool
+) -> str:
+    """What was lost, for a log line or an error."""
+    parts = []
+    for part in lost:
+        ranges = ", ".join(f"{a}..{b}" if a < b else f"{a}" for a, b in part.ranges)
+        parts.append(f"{part.count} messages to {name_of(part.to)} (numbers {ranges})")
+    if not parts:
+        return ""
+    return f"; {', '.join(parts)} {'are' if certain else 'may be'} lost"
+
+
+class _Batches:
+    """``Channel.batches()``."""
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+
+    def __aiter__(self) -> _Batches:
+        return self
+
+    async def __anext__(self) -> BatchItem:
+        return await self._channel.next_batch()

@@ -1,0 +1,182 @@
+"""open_channel: from a stack file to a member of a group, and back."""
+
+from __future__ import annotations
+
+import os
+import random
+import socket
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import trio
+
+from jgroups_py.channel.alone import AloneWatch
+from jgroups_py.channel.channel import Channel
+from jgroups_py.channel.reader_watch import ReaderWatch
+from jgroups_py.channel.values import ChannelLimits
+from jgroups_py.config.settings import StackConfig, build, load_stack, with_attributes
+from jgroups_py.driver import SocketTransport, Transport
+from jgroups_py.driver.interfaces import with_numeric_hosts
+from jgroups_py.driver.needs_trio import check_trio
+from jgroups_py.errors import ConfigError
+from jgroups_py.stack.blame import blamed
+from jgroups_py.stack.machine import Machine, Trace
+from jgroups_py.stack.services import build_whole
+from jgroups_py.stack.stack import Stack
+from jgroups_py.stack.unwrap import reraise
+
+if TYPE_CHECKING:
+    from jgroups_py.channel.state import StateProvider
+    from jgroups_py.channel.tap import Tap
+    from jgroups_py.driver import Driver
+
+BIND_ADDR_VARIABLE = "JGROUPS_BIND_ADDR"
+
+
+@asynccontextmanager
+async def open_channel(
+    stack: str | Path,
+    *,
+    cluster: str,
+    name: str | None = None,
+    bind_addr: str | None = None,
+    state: StateProvider | None = None,
+    get_state: bool = False,
+    attributes: Mapping[str, str] | None = None,
+    properties: Mapping[str, str] | None = None,
+    seed: int | None = None,
+    transport: Transport | None = None,
+    limits: ChannelLimits | None = None,
+    join_timeout: float = 60.0,
+    slow_reader_timeout: float | None = None,
+    trace: Trace | None = None,
+    tap: Callable[[Channel], Tap] | None = None,
+) -> AsyncIterator[Channel]:
+    """A member of ``cluster`` for as long as the block lasts. Leaving it says goodbye to the group,
+    shielded and within ``limits.leave_timeout``; no task and no socket stays behind.
+
+    Args:
+        stack: a stack file, or the name of a shipped one ("udp.xml").
+        name: logical name; a default is made from the host's name.
+        bind_addr: the numeric address to bind to. Else JGROUPS_BIND_ADDR, else what the stack file
+            says, else 127.0.0.1: never wider than asked for.
+        state: async generator function; yields this member's state in chunks for those who ask.
+            It is called where the reader reaches the request.
+        get_state: fetch the state on joining; it comes first in the stream, as a State item.
+        attributes: overrides of the stack file, ``{"GMS.join_timeout": "500ms"}``.
+        properties: values for ``${name:default}`` in the stack file.
+        seed: makes addresses, intervals and picks repeat.
+        transport: another network, such as ``jgroups_py.driver.MemoryNetwork()``.
+        limits: sizes and times; see ChannelLimits.
+        join_timeout: seconds until the first view (and the state) must have come.
+        slow_reader_timeout: seconds a reader may leave the stream untouched before this member
+            leaves with Expelled, whether that holds anybody up or not. Default: as long as it holds
+            nobody up, and then ``limits.hold_senders_max``.
+        trace: is called with what happens in the stack. It must not wait; what it raises is counted and logged.
+        tap: for blocks on top that must see every view: makes what ``Channel.attach`` is given, before
+            the channel joins.
+
+    Raises:
+        ConfigError: nothing was started.
+        LocalProtocolError: there is no trio loop here; nothing was started.
+        JoinError, StateTransferError: nothing is left behind.
+        ProtocolFailed: at any time, a protocol of the stack raised something; the block is cancelled.
+
+    What the block raises comes out as it is; only several errors at once make an ExceptionGroup.
+    """
+    check_trio("open_channel")
+    limits = limits or ChannelLimits()
+    config, host = configure(stack, bind_addr, attributes, properties)
+    protocols = [cls(settings) for cls, settings in build(config)]
+    chance = random.Random(seed)
+    if name is None:
+        name = f"{socket.gethostname().partition('.')[0]}-{chance.randrange(65536)}"
+    machine = Machine(name, random=chance, now=trio.current_time(), host=host)
+    machine.prepare = with_numeric_hosts
+    driver = (transport or SocketTransport()).driver(machine)
+    channel = Channel(driver, limits, state=state)
+    try:
+        channel._stack = Stack(machine, protocols, channel, name=name, properties=properties)
+    except Exception as error:  # a protocol's ``start``
+        raise blamed(error, cluster)  # noqa: B904 - it has its cause
+    driver.before_flush.append(channel._before_flush)
+    if trace is not None:
+        machine.trace = channel.guarded_trace(trace)
+    if tap is not None:
+        channel.attach(tap(channel))
+    try:
+        async with trio.open_nursery() as nursery:
+            try:
+                with trio.CancelScope(shield=True):  # starts at once, or is not started
+                    await nursery.start(_run_to_the_end, channel, driver)
+                await channel._join(cluster, get_state, join_timeout)
+                nursery.start_soon(AloneWatch(channel).run)
+                nursery.start_soon(ReaderWatch(channel, slow_reader_timeout).run)
+                yield channel
+            finally:
+                with trio.CancelScope(shield=True):
+                    if driver.running:
+                        try:
+                            await channel._leave()
+                        finally:
+                            await driver.stop()
+            nursery.cancel_scope.cancel()
+    except BaseExceptionGroup as group:
+        reraise(group)
+    finally:
+        channel._close()
+
+
+async def _run_to_the_end(
+    channel: Channel, driver: Driver, task_status: trio.TaskStatus[None]
+) -> None:
+    """Cancelling the block must not silence the member before it has said goodbye; the block
+    always ends with ``driver.stop``."""
+    with trio.CancelScope(shield=True):
+        try:
+            await driver.run(task_status)
+        except Exception as error:
+            raise blamed(error, channel.cluster)  # noqa: B904 - it has its cause
+        finally:
+            channel.driver_ended()
+
+
+def configure(
+    stack: str | Path,
+    bind_addr: str | None = None,
+    attributes: Mapping[str, str] | None = None,
+    properties: Mapping[str, str] | None = None,
+) -> tuple[StackConfig, str]:
+    """The stack with overrides, and the address to bind to where the stack names none.
+
+    Raises:
+        ConfigError: a mistake in the file or the overrides, or a stack that cannot work.
+    """
+    asked = bind_addr or os.environ.get(BIND_ADDR_VARIABLE) or None
+    values = dict(properties or {})
+    if asked is not None:
+        _check_numeric(asked)
+        values.setdefault("jgroups.bind_addr", asked)
+    config = load_stack(str(stack), properties=values)
+    overrides = dict(attributes or {})
+    if asked is not None:
+        for protocol in config.protocols:
+            if any(attribute.key == "bind_addr" for attribute in protocol.attributes):
+                overrides.setdefault(f"{protocol.short_name}.bind_addr", asked)
+    if overrides:
+        config = with_attributes(config, overrides)
+    build_whole(config)
+    return with_numeric_hosts(config), asked or "127.0.0.1"
+
+
+def _check_numeric(host: str) -> None:
+    import ipaddress
+
+    try:
+        ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:
+        raise ConfigError(
+            f'bind_addr must be a numeric address such as 127.0.0.1, got "{host}"'
+        ) from None

@@ -1,0 +1,313 @@
+"""What was sent and not yet handed to the stack: natural batching, and back-pressure.
+
+Payloads wait for the next turn as runs, one list of runs for each destination, order kept. A
+destination that flow control has blocked keeps its runs; whoever sends to it waits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import trio
+
+from jgroups_py.channel.values import ChannelLimits
+from jgroups_py.errors import LocalProtocolError
+from jgroups_py.values.address import Address
+from jgroups_py.values.batch import Batch, Headers
+from jgroups_py.values.events import FlowBlocked
+from jgroups_py.values.header import Header
+from jgroups_py.values.lost import Numbers
+from jgroups_py.values.message import Flag, MessageType, Transient
+
+Payload = bytes | bytearray | memoryview
+
+_UNKNOWN_FLAGS = ~int(sum(Flag))
+
+
+@dataclass(slots=True)
+class Run:
+    """Payloads for one destination with the same flags; ``headers`` and ``type`` as in Batch."""
+
+    flags: int
+    transient: int
+    payloads: list[Any]
+    size: int = 0
+    headers: Headers | None = None
+    type: int = MessageType.BYTES
+
+
+class Outbox:
+    """See the module's docstring. ``wake`` is called when there is something to hand down.
+
+    ``warn(to, seconds)`` is called when a send has waited for ``limits.warn_after``, again and
+    again. ``error``: set at the end; sending raises it.
+    """
+
+    def __init__(
+        self,
+        limits: ChannelLimits,
+        wake: Callable[[], None],
+        warn: Callable[[Address | None, float], None],
+    ) -> None:
+        self._limits = limits
+        self._wake = wake
+        self._warn = warn
+        self._runs: dict[Address | None, list[Run]] = {}
+        self._run: Run | None = None  # the last one used, and its destination
+        self._run_to: Address | None = None
+        self._senders = trio.lowlevel.ParkingLot()
+        self.blocked: dict[Address | None, dict[str, FlowBlocked]] = {}
+        self.error: Exception | None = None
+        self.numbers = Numbers()
+        self.buffered = 0
+        """Bytes that wait."""
+        self.sent = 0
+        self.sent_bytes = 0
+        self.waits = 0
+        self.turn_messages = 0
+        """Messages since a sender last let others run."""
+        self.turn_bytes = 0
+
+    def __bool__(self) -> bool:
+        return bool(self._runs)
+
+    # --- putting in
+
+    def put(self, payload: Payload, to: Address | None, flags: int, loopback: bool) -> bool:
+        """Appends a payload to the run of its destination; False: there is no room now."""
+        if type(payload) is not bytes:
+            payload = as_bytes(payload)
+        size = len(payload)
+        if (self.blocked and to in self.blocked) or (
+            self.buffered and self.buffered + size > self._limits.send_buffer_max
+        ):
+            if self.error is not None:
+                raise self.error
+            return False
+        run = self._run
+        if (
+            run is None
+            or run.headers is not None
+            or to != self._run_to
+            or flags != run.flags
+            or loopback is (run.transient != 0)
+        ):
+            run = self._run_for(to, flags, loopback)
+        run.payloads.append(payload)
+        run.size += size
+        self.buffered += size
+        self.turn_messages += 1
+        self.turn_bytes += size
+        return True
+
+    def put_headed(
+        self,
+        payload: Any,
+        size: int,
+        to: Address | None,
+        protocol_id: int,
+        header: Header,
+        *,
+        flags: int = 0,
+        type: int = MessageType.BYTES,
+        beyond: int = 0,
+    ) -> bool:
+        """As ``put``, for a payload of ``size`` bytes under a header of a block above the channel.
+        Those that continue each other become one run. ``beyond``: what comes even when the
+        destination is blocked, up to so many bytes more than the limit."""
+        if self.buffered + size > self._limits.send_buffer_max + beyond and self.buffered:
+            room = False
+        else:
+            room = beyond > 0 or not self.blocked or to not in self.blocked
+        if not room:
+            if self.error is not None:
+                raise self.error
+            return False
+        run = self._run
+        if (
+            run is None
+            or run.headers is None
+            or to != self._run_to
+            or flags != run.flags
+            or type != MessageType.BYTES
+            or run.type != type
+            or not run.headers[protocol_id].is_followed_by(header, len(run.payloads))
+        ):
+            run = self._run_for(to, flags, True, {protocol_id: header}, type)
+        run.payloads.append(payload)
+        run.size += size
+        self.buffered += size
+        self.turn_messages += 1
+        self.turn_bytes += size
+        return True
+
+    @property
+    def is_turn_over(self) -> bool:
+        """So much was put in that others should run."""
+        limits = self._limits
+        return self.turn_bytes >= limits.turn_bytes or self.turn_messages >= limits.turn_messages
+
+    async def put_many(
+        self, payloads: Iterable[Payload], to: Address | None, flags: int, loopback: bool
+    ) -> None:
+        """Puts all of them, part by part, each part when there is room for it."""
+        todo: Sequence[Payload]
+        todo = payloads if isinstance(payloads, (list, tuple)) else list(payloads)
+        plain: Sequence[bytes] = todo  # type: ignore[assignment]
+        if set(map(type, todo)) - {bytes}:
+            plain = [as_bytes(payload) for payload in todo]
+        limits, start = self._limits, 0
+        while start < len(plain):
+            if not self.has_room(to, 0):
+                await self.wait(to, 0)
+            part, size = _first_bytes(plain, start, limits.turn_bytes, limits.turn_messages)
+            run = self._run_for(to, flags, loopback)
+            run.payloads += part
+            run.size += size
+            self.buffered += size
+            start += len(part)
+            await self.let_others_run()
+
+    async def let_others_run(self) -> None:
+        self.turn_messages = self.turn_bytes = 0
+        await trio.lowlevel.checkpoint()
+
+    def _run_for(
+        self,
+        to: Address | None,
+        flags: int,
+        loopback: bool,
+        headers: Headers | None = None,
+        type: int = MessageType.BYTES,
+    ) -> Run:
+        """The run to append to, a new one where the last of that destination differs."""
+        if self.error is not None:
+            raise self.error
+        flags = int(flags)  # arithmetic with members of Flag is slow, and every layer looks at them
+        if flags & _UNKNOWN_FLAGS:
+            raise LocalProtocolError(f"unknown flags {flags & _UNKNOWN_FLAGS:#x}")
+        transient = 0 if loopback else int(Transient.DONT_LOOPBACK)
+        runs = self._runs.setdefault(to, [])
+        last = runs[-1] if runs else None
+        if (
+            last is None
+            or (last.flags, last.transient, last.type) != (flags, transient, type)
+            or type != MessageType.BYTES
+            or not _continues(last, headers)
+        ):
+            last = Run(flags, transient, [], 0, headers, type)
+            runs.append(last)
+        self._run, self._run_to = last, to
+        self._wake()
+        return last
+
+    # --- waiting
+
+    def has_room(self, to: Address | None, size: int) -> bool:
+        """Nothing need be waited for."""
+        if to in self.blocked:
+            return False
+        return not self.buffered or self.buffered + size <= self._limits.send_buffer_max
+
+    async def wait(self, to: Address | None, size: int) -> None:
+        """Returns when ``size`` bytes for ``to`` may have room; raises the error of the end."""
+        self.waits += 1
+        self._wake()
+        started = trio.current_time()
+        while self.error is None and not self.has_room(to, size):
+            with trio.move_on_after(self._limits.warn_after) as scope:
+                await self._senders.park()
+            if scope.cancelled_caught:
+                self._warn(to, trio.current_time() - started)
+        if self.error is not None:
+            raise self.error
+
+    async def wait_turn(self) -> None:
+        """Returns when something was handed down, or could be."""
+        await self._senders.park()
+
+    def on_blocked(self, event: FlowBlocked) -> None:
+        """Nothing more goes to ``event.dest`` until ``on_opened`` for the same source."""
+        self.blocked.setdefault(event.dest, {})[event.source] = event
+
+    def on_opened(self, source: str, dest: Address | None) -> None:
+        """One source lets go; all that blocked must."""
+        sources = self.blocked.get(dest)
+        if sources is None:
+            return
+        sources.pop(source, None)
+        if not sources:
+            del self.blocked[dest]
+            self._senders.unpark_all()
+            self._wake()
+
+    # --- taking out
+
+    def hand_down(self, send: Callable[[Batch], None]) -> None:
+        """Gives every run to ``send``, in order, except those of blocked destinations."""
+        self._run = None
+        runs, self._runs = self._runs, {}
+        before = self.buffered
+        for to, waiting in runs.items():
+            for index, run in enumerate(waiting):
+                if to in self.blocked:  # perhaps by the run before
+                    self._runs[to] = waiting[index:]
+                    break
+                self.buffered -= run.size
+                self.sent += len(run.payloads)
+                self.sent_bytes += run.size
+                send(
+                    Batch(
+                        to,
+                        run.payloads,
+                        run.headers or {},
+                        None,
+                        run.flags,
+                        run.transient,
+                        run.type,
+                        number=self.numbers.take(to, len(run.payloads)),
+                    )
+                )
+        if self._senders and self.buffered < before:
+            self._senders.unpark_all()
+
+    def end(self, error: Exception) -> None:
+        """From now on sending raises ``error``, waiting senders included."""
+        self.error = error
+        self._run = None
+        self._senders.unpark_all()
+
+    def clear(self) -> None:
+        self._runs.clear()
+
+
+def _continues(run: Run, headers: Headers | None) -> bool:
+    """A message with these headers can be the next of ``run``."""
+    if run.headers is None or headers is None:
+        return run.headers is headers
+    return list(run.headers) == list(headers) and all(
+        first.is_followed_by(headers[key], len(run.payloads)) for key, first in run.headers.items()
+    )
+
+
+def as_bytes(payload: object) -> bytes:
+    """A payload as bytes; TypeError for what is not bytes-like."""
+    if isinstance(payload, bytes):
+        return payload
+    if isinstance(payload, (bytearray, memoryview)):
+        return bytes(payload)
+    raise TypeError(f"a payload is bytes, not {type(payload).__name__}")
+
+
+def _first_bytes(
+    payloads: Sequence[bytes], start: int, size_max: int, count_max: int
+) -> tuple[Sequence[bytes], int]:
+    """A part from ``start`` on of about ``size_max`` bytes (at least one payload), and its size."""
+    part = payloads[start : start + count_max]
+    size = sum(map(len, part))
+    while size > size_max and len(part) > 1:
+        part = part[: max(1, len(part) * size_max // size)]
+        size = sum(map(len, part))
+    return part, size

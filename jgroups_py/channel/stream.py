@@ -1,0 +1,173 @@
+"""What waits for the reader of a channel: views and batches in one order.
+
+The order is the order in which the stack handed things up, so a message can never be seen in the
+wrong view. Views with nothing between them merge into the newest. Flow control bounds the bytes:
+credits go back only when an item is taken; what came without credits is counted against a limit.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+import trio
+
+from jgroups_py.channel.backlog import PackedRuns, is_worth_packing
+from jgroups_py.values.batch import Batch
+from jgroups_py.values.view import View
+
+PACK_MESSAGES = 20_000
+PACK_ITEMS = 500
+"""When more messages or items wait, small messages are packed (backlog.py)."""
+
+
+class ItemStream:
+    """A queue for one reader. ``end`` closes it: what was there before is still handed out.
+
+    ``uncredited_max``: bytes that may wait without flow-control credits.
+    """
+
+    __slots__ = (
+        "_error",
+        "_items",
+        "_reader",
+        "length",
+        "merged_views",
+        "taken",
+        "taken_at",
+        "uncredited",
+        "uncredited_max",
+    )
+
+    def __init__(self, uncredited_max: int) -> None:
+        self._items: deque[Any] = deque()
+        self._error: Exception | None = None
+        self._reader: trio.lowlevel.Task | None = None
+        self.length = 0
+        """Messages that wait."""
+        self.uncredited = 0
+        self.uncredited_max = uncredited_max
+        self.merged_views = 0
+        self.taken = 0
+        """Items taken so far."""
+        self.taken_at = trio.current_time()
+
+    def __len__(self) -> int:
+        """Items that wait."""
+        return len(self._items)
+
+    @property
+    def is_overfull(self) -> bool:
+        return self.uncredited > self.uncredited_max
+
+    @property
+    def is_waited_for(self) -> bool:
+        """Somebody waits for the next item."""
+        return self._reader is not None
+
+    def put_batch(self, batch: Batch) -> None:
+        if not self._items:
+            self.taken_at = trio.current_time()
+        items = self._items
+        self.length += len(batch.payloads)
+        if not batch.credits:
+            self.uncredited += batch.length
+        if (self.length > PACK_MESSAGES or len(items) > PACK_ITEMS) and is_worth_packing(batch):
+            if not items or type(items[-1]) is not PackedRuns or items[-1].is_full:
+                items.append(PackedRuns())
+            items[-1].add(batch)
+        else:
+            items.append(batch)
+        if self._reader is not None:
+            self._wake()
+
+    def put(self, item: Any) -> None:
+        """A view, or something that is handled where the reader reaches it."""
+        items = self._items
+        if not items:
+            self.taken_at = trio.current_time()
+        if isinstance(item, View) and items and isinstance(items[-1], View):
+            items[-1] = item
+            self.merged_views += 1
+        else:
+            items.append(item)
+        if self._reader is not None:
+            self._wake()
+
+    def put_back(self, item: Any) -> None:
+        """``item``, which ``take`` has just given and is no batch, comes first again."""
+        self._items.appendleft(item)
+        if self._reader is not None:
+            self._wake()
+
+    def end(self, error: Exception) -> None:
+        """Nothing more comes; the first error stays."""
+        if self._error is None:
+            self._error = error
+            if self._reader is not None:
+                self._wake()
+
+    def take(self) -> Any:
+        """The next item, None if there is none now; raises the error of the end."""
+        if not self._items:
+            if self._error is not None:
+                raise self._error
+            return None
+        item = self._items[0]
+        if type(item) is PackedRuns:
+            packed, item = item, item.take()
+            if not packed:
+                self._items.popleft()
+        else:
+            self._items.popleft()
+        self.taken += 1
+        self.taken_at = trio.current_time()
+        if type(item) is Batch:
+            self.length -= len(item.payloads)
+            if not item.credits:
+                self.uncredited -= item.length
+        return item
+
+    def clear(self) -> list[Any]:
+        """Takes everything."""
+        items: list[Any] = []
+        for item in self._items:
+            if type(item) is PackedRuns:
+                while item:
+                    items.append(item.take())
+            else:
+                items.append(item)
+        self._items.clear()
+        self.length = self.uncredited = 0
+        return items
+
+    def drop_multicasts(self, first: Any = None) -> list[Batch]:
+        """Takes out the multicasts, which a state contains; ``first`` then stands before all."""
+        waiting = self.clear()
+        dropped: list[Batch] = []
+        if first is not None:
+            self.put(first)
+        for item in waiting:
+            if type(item) is not Batch:
+                self.put(item)
+            elif item.dest is None:
+                dropped.append(item)
+            else:
+                self.put_batch(item)
+        return dropped
+
+    async def wait(self) -> None:
+        """Returns when ``take`` has something to give or to raise."""
+        if self._reader is not None:
+            raise trio.BusyResourceError("another task is reading this channel")
+        self._reader = trio.lowlevel.current_task()
+        await trio.lowlevel.wait_task_rescheduled(self._abort)
+
+    def _abort(self, _raise_cancel: object) -> trio.lowlevel.Abort:
+        self._reader = None
+        return trio.lowlevel.Abort.SUCCEEDED
+
+    def _wake(self) -> None:
+        reader, self._reader = self._reader, None
+        if reader is not None:
+            trio.lowlevel.reschedule(reader)

@@ -1,0 +1,47 @@
+"""What a line of traffic to caches may say, and how it is read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any, Final
+
+from jgroups_py.drill.file import values
+
+KEYS_MAX = 100_000
+VALUE_MIN, VALUE_MAX = 64, 10_000_000
+"""A value says who wrote it, with which number."""
+
+
+def keys(text: str) -> int:
+    """A number of keys."""
+    if not re.fullmatch(r"[0-9]{1,9}", text) or not 1 <= int(text) <= KEYS_MAX:
+        raise ValueError(f"{text!r} is not a number of keys, 1 to {KEYS_MAX}")
+    return int(text)
+
+
+def part(text: str) -> float:
+    """``80%``, ``0.8``."""
+    if re.fullmatch(r"[0-9]*\.?[0-9]+", text):
+        if float(text) <= 1:
+            return float(text)
+    elif text.endswith("%"):
+        return values.percentage(text)
+    raise ValueError(f"{text!r} is not a part such as 80% or 0.8")
+
+
+def value_size(text: str) -> int:
+    """``1KB``."""
+    size = values.size(text)
+    if not VALUE_MIN <= size <= VALUE_MAX:
+        raise ValueError(f"{size} B; from {VALUE_MIN} B (who wrote it) to {VALUE_MAX} B")
+    return size
+
+
+PARTS: Final = ("read_ratio", "remove_ratio", "stickiness")
+READERS: Final[dict[str, Callable[[str], Any]]] = {
+    "keys": keys,
+    **{name: lambda text: values.span(text, part) for name in PARTS},
+    "value_size": value_size,
+}
+KEYS: Final = tuple(READERS)

@@ -1,0 +1,60 @@
+"""The cache of a drill's member: its cache file on the drill's stack, with what is overridden."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from jgroups_py.cache import CacheSettings
+from jgroups_py.cache.settings_file import load_cache_settings
+from jgroups_py.config.file import load_stack
+from jgroups_py.config.model import with_attributes
+from jgroups_py.config.write import to_xml
+from jgroups_py.drill.file.plan import Plan
+from jgroups_py.drill.file.stacks import Settings, has_relay
+from jgroups_py.errors import ConfigError
+
+
+def settings_of(plan: Plan, site: str, stack: Settings, file: Path) -> CacheSettings:
+    """The cache's settings; its stack is written to ``file``, with everything resolved.
+
+    Raises ``ConfigError``.
+    """
+    return on_stack(load(plan, site), stack, file)
+
+
+def on_stack(settings: CacheSettings, stack: Settings, file: Path) -> CacheSettings:
+    """The same cache on that stack, which is written to ``file``."""
+    config = with_attributes(load_stack(stack.stack, stack.properties), stack.attributes)
+    file.write_text(to_xml(config))
+    return replace(settings, stack=str(file))
+
+
+def load(plan: Plan, site: str) -> CacheSettings:
+    """The site's cache file. ``ConfigError`` where it has no buddies, or does not search."""
+    planned = plan.site(site)
+    settings = load_cache_settings(planned.cache, properties=dict(planned.properties))
+    if settings.buddies is None:
+        raise ConfigError("a drill of caches is one of buddies", file=planned.cache)
+    if not settings.buddies.auto_data_gravitation:
+        raise ConfigError(
+            "autoDataGravitation must be true: requests go astray", file=planned.cache
+        )
+    return settings
+
+
+def check(plan: Plan) -> None:
+    """Raises ``ConfigError`` for files with which no member could start, or reach another site."""
+    for site in plan.sites:
+        load(plan, site.name)
+        if len(plan.sites) > 1:
+            known = {"relay.site": site.name, "relay.bridge": "bridge.xml"}
+            if not has_relay(load_stack(site.stack, known)):
+                raise ConfigError(
+                    "no RELAY: caches at several sites need it (relay-udp.xml)", file=site.stack
+                )
+
+
+def keys_of(plan: Plan) -> int:
+    """How many keys are asked for at most."""
+    return max((load.cache.keys for load in plan.loads if load.cache is not None), default=0)

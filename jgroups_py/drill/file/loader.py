@@ -1,0 +1,629 @@
+"""Drill files: YAML to ``model.Drill``.
+
+Every mistake is a ``ConfigError`` that names file, line, column, the key, the value and, for a key
+nobody knows, the nearest one that is known. All scalars are read as text, so ``on``, ``1e3`` and
+``0777`` stay what was written; a key that stands twice is refused.
+
+YAML takes ``key: >= 3s`` for the start of a folded text. Expectations are written that way, so the
+scanner here reads ``>=`` as plain text.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable, Iterable
+from importlib import resources
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from typing import TypeVar
+
+import yaml
+
+from jgroups_py.config.model import nearest
+from jgroups_py.drill.file import cache_keys, values
+from jgroups_py.drill.file.model import (
+    CACHE_COUNTS,
+    CACHE_FAULTS,
+    CACHE_TIMES,
+    COUNTS,
+    FAULTS,
+    PRIMARY_ONLY,
+    ROLES,
+    TIMES,
+    WORKLOADS,
+    Bridge,
+    Drill,
+    Event,
+    Expectation,
+    Network,
+    Override,
+    Place,
+    Selector,
+    Site,
+    Traffic,
+)
+from jgroups_py.drill.file.values import Span
+from jgroups_py.drill.log import PAYLOAD_MIN
+from jgroups_py.drill.run.requests import Load
+from jgroups_py.errors import ConfigError
+
+FILE_BYTES_MAX = 1_000_000
+MEMBERS_MAX = 1_000
+"""Of all sites together."""
+RATE_MAX = 1_000_000.0
+SIZE_MAX = 10_000_000
+
+DEFAULT_STACK = "relay-udp.xml"
+DEFAULT_CACHE_STACK = "udp.xml"
+"""Of caches at one site."""
+DEFAULT_CACHE = "buddy.xml"
+DEFAULT_BRIDGE_STACK = "relay-bridge-tcp.xml"
+DEFAULT_SETTLE = Span(10.0, 10.0)
+DEFAULT_GRACE = Span(1.0, 1.0)
+
+_T = TypeVar("_T")
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*")
+_COMPARE = re.compile(r"\s*(<=|>=|<|=)?\s*(.*?)\s*")
+
+
+class _Loader(yaml.BaseLoader):
+    def fetch_folded(self) -> None:
+        if self.peek(1) == "=":
+            self.fetch_plain()
+        else:
+            super().fetch_folded()
+
+    def check_plain(self) -> bool:
+        if self.peek() == ">" and self.peek(1) == "=":
+            return True
+        return bool(super().check_plain())
+
+
+def shipped_drills() -> tuple[str, ...]:
+    """Names of the drills that come with the package, without ``.yaml``, sorted."""
+    names = (entry.name for entry in _shipped().iterdir())
+    return tuple(sorted(n.removesuffix(".yaml") for n in names if n.endswith(".yaml")))
+
+
+def _shipped() -> Traversable:
+    return resources.files("jgroups_py.stacks") / "drills"
+
+
+def find(name: str) -> Path | Traversable:
+    """The file of this name; else the drill that is shipped as ``name`` or ``name.yaml``.
+
+    Raises ``ConfigError`` that lists the shipped drills and names the nearest.
+    """
+    path = Path(name)
+    if path.exists():
+        return path
+    known = shipped_drills()
+    short = name.removesuffix(".yaml")
+    if short in known:
+        return _shipped() / f"{short}.yaml"
+    hint = nearest(short, known)
+    raise ConfigError(
+        f'no drill file "{name}", and no shipped drill of that name{hint};'
+        f" shipped: {', '.join(known)}"
+    )
+
+
+def load(name: str | Path) -> Drill:
+    """Read a drill file, or a shipped drill by its name (``nyc-sfo``). Raises ``ConfigError``;
+    nothing is started."""
+    path = find(str(name))
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise ConfigError(f"cannot be read: {error.strerror}", file=str(path)) from None
+    if len(data) > FILE_BYTES_MAX:
+        raise ConfigError(f"longer than {FILE_BYTES_MAX} bytes", file=str(path))
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"not UTF-8 (byte {error.start})", file=str(path)) from None
+    return loads(text, str(path))
+
+
+def loads(text: str, file: str = "<drill>") -> Drill:
+    """``load`` for text; ``file`` is the name used in errors and to find stack files."""
+    try:
+        node = yaml.compose(text, Loader=_Loader)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        raise ConfigError(
+            error.problem or "not YAML",
+            file=file,
+            line=mark.line + 1 if mark else None,
+            column=mark.column + 1 if mark else None,
+        ) from None
+    except yaml.YAMLError as error:
+        raise ConfigError(f"not YAML: {error}", file=file) from None
+    except RecursionError:
+        raise ConfigError("nested too deeply", file=file) from None
+    if node is None:
+        raise ConfigError("the file is empty", file=file)
+    return _Reader(file).drill(node)
+
+
+class _Reader:
+    """Walks the YAML nodes. One method a kind of thing; all raise ``ConfigError``."""
+
+    def __init__(self, file: str) -> None:
+        self._file = file
+        self._sites: dict[str, tuple[str, ...]] = {}
+        self._workload = WORKLOADS[0]
+
+    # what every kind of value needs
+
+    def _place(self, node: yaml.Node) -> Place:
+        return Place(self._file, node.start_mark.line + 1, node.start_mark.column + 1)
+
+    def _error(self, node: yaml.Node, where: str, problem: str) -> ConfigError:
+        place = self._place(node)
+        return ConfigError(
+            problem, file=self._file, line=place.line, column=place.column, where=where or None
+        )
+
+    def _mapping(
+        self, node: yaml.Node, where: str, known: Iterable[str] | None
+    ) -> dict[str, tuple[yaml.Node, yaml.Node]]:
+        if not isinstance(node, yaml.MappingNode):
+            raise self._error(node, where, "a mapping (key: value) expected")
+        found: dict[str, tuple[yaml.Node, yaml.Node]] = {}
+        for key, value in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                raise self._error(key, where, "a key must be plain text")
+            name = str(key.value)
+            if known is not None and name not in known:
+                raise self._unknown(key, where, "key", name, known)
+            if name in found:
+                line = found[name][0].start_mark.line + 1
+                raise self._error(key, where, f"key {name!r} stands twice, first in line {line}")
+            found[name] = (key, value)
+        return found
+
+    def _unknown(
+        self, node: yaml.Node, where: str, what: str, name: str, known: Iterable[str]
+    ) -> ConfigError:
+        names = list(known)
+        near = difflib.get_close_matches(name, names, n=1, cutoff=0.0)
+        hint = f"; nearest: {near[0]!r}" if near else ""
+        return self._error(
+            node, where, f"unknown {what} {name!r}{hint} (known: {', '.join(names)})"
+        )
+
+    def _text(self, node: yaml.Node, where: str) -> str:
+        if not isinstance(node, yaml.ScalarNode):
+            raise self._error(node, where, "one value expected")
+        text = str(node.value).strip()
+        if not text:
+            raise self._error(node, where, "a value is missing")
+        return text
+
+    def _items(self, node: yaml.Node) -> list[yaml.Node]:
+        """The elements of a list, or the one value that stands for a list of one."""
+        return list(node.value) if isinstance(node, yaml.SequenceNode) else [node]
+
+    def _list(self, node: yaml.Node, where: str) -> list[yaml.Node]:
+        if not isinstance(node, yaml.SequenceNode):
+            raise self._error(node, where, "a list expected")
+        return list(node.value)
+
+    def _value(self, node: yaml.Node, where: str, read: Callable[[str], _T]) -> _T:
+        text = self._text(node, where)
+        try:
+            return read(text)
+        except ValueError as error:
+            raise self._error(node, where, str(error)) from None
+
+    def _span(self, node: yaml.Node, where: str, read: Callable[[str], float]) -> Span:
+        return self._value(node, where, lambda text: values.span(text, read))
+
+    def _name(self, node: yaml.Node, where: str) -> str:
+        name = self._text(node, where)
+        if not _NAME.fullmatch(name):
+            raise self._error(node, where, f"{name!r} is no name (letters, digits, _ and -)")
+        return name
+
+    # the file
+
+    def drill(self, node: yaml.Node) -> Drill:
+        keys = [
+            "name",
+            "seed",
+            "workload",
+            "primary",
+            "relay",
+            "sites",
+            "bridge",
+            "network",
+            "set",
+            "traffic",
+            "timeline",
+            "settle",
+            "grace",
+            "expect",
+        ]
+        top = self._mapping(node, "", keys)
+        if "sites" not in top:
+            raise self._error(node, "", "key 'sites' is missing")
+        self._workload = self._read_workload(top)
+        sites = self._read_sites(top["sites"][1])
+        traffic = self._read_traffic(top["traffic"][1]) if "traffic" in top else ()
+        timeline = self._read_timeline(top["timeline"][1]) if "timeline" in top else ()
+        return Drill(
+            name=self._text(top["name"][1], "name") if "name" in top else Path(self._file).stem,
+            file=self._file,
+            seed=self._value(top["seed"][1], "seed", _seed) if "seed" in top else 1,
+            primary=self._primary(top["primary"][1]) if "primary" in top else sites[0].name,
+            sites=sites,
+            bridge=self._read_bridge(top["bridge"][1] if "bridge" in top else None, node),
+            network=self._network(top["network"][1]) if "network" in top else Network(),
+            overrides=self._overrides(top["set"][1], "set") if "set" in top else (),
+            traffic=traffic,
+            timeline=timeline,
+            settle=self._span(top["settle"][1], "settle", values.duration)
+            if "settle" in top
+            else DEFAULT_SETTLE,
+            grace=self._span(top["grace"][1], "grace", values.duration)
+            if "grace" in top
+            else DEFAULT_GRACE,
+            expect=self._read_expect(top["expect"][1]) if "expect" in top else (),
+            workload=self._workload,
+            primary_only=self._primary_only(top),
+        )
+
+    def _read_workload(self, top: dict[str, tuple[yaml.Node, yaml.Node]]) -> str:
+        """Said at the top, or in each line of traffic; one for the whole drill."""
+        said: list[tuple[yaml.Node, str]] = []
+        if "workload" in top:
+            said.append((top["workload"][1], "workload"))
+        lines = top["traffic"][1].value if "traffic" in top else ()
+        for index, line in enumerate(lines if isinstance(lines, list) else ()):
+            for key, value in line.value if isinstance(line, yaml.MappingNode) else ():
+                if key.value == "workload":
+                    said.append((value, f"traffic[{index}].workload"))
+        found = WORKLOADS[0]
+        for number, (node, where) in enumerate(said):
+            text = self._text(node, where)
+            if text not in WORKLOADS:
+                raise self._unknown(node, where, "workload", text, WORKLOADS)
+            if number and text != found:
+                raise self._error(node, where, f"{text}, but the drill has {found} already")
+            found = text
+        return found
+
+    def _primary(self, node: yaml.Node) -> str | None:
+        name = self._text(node, "primary")
+        if name == "all":
+            return None
+        if name not in self._sites:
+            raise self._unknown(node, "primary", "site", name, [*self._sites, "all"])
+        return name
+
+    def _primary_only(self, top: dict[str, tuple[yaml.Node, yaml.Node]]) -> bool:
+        if "relay" not in top:
+            return False
+        node = top["relay"][1]
+        text = self._text(node, "relay")
+        if text != PRIMARY_ONLY:
+            raise self._error(node, "relay", f"{text!r} is not {PRIMARY_ONLY!r}")
+        if "primary" in top and self._text(top["primary"][1], "primary") == "all":
+            raise self._error(node, "relay", f"{PRIMARY_ONLY!r}, but 'primary: all' lets all relay")
+        return True
+
+    def _read_sites(self, node: yaml.Node) -> tuple[Site, ...]:
+        sites = []
+        named = self._mapping(node, "sites", None)
+        alone = self._workload == "cache" and len(named) == 1
+        for key, value in named.values():
+            name = self._name(key, "sites")
+            if name in ("all", "bridge"):
+                raise self._error(key, "sites", f"{name!r} is reserved")
+            where = f"sites.{name}"
+            more = ("cache", "properties") if self._workload == "cache" else ()
+            found = self._mapping(value, where, ("members", "stack", "set", *more))
+            if "members" not in found:
+                raise self._error(key, where, "key 'members' is missing")
+            members: list[str] = []
+            for item in self._list(found["members"][1], f"{where}.members"):
+                member = self._name(item, f"{where}.members")
+                if member in ROLES or member == "all":
+                    raise self._error(item, f"{where}.members", f"{member!r} is a selector")
+                if member in members:
+                    raise self._error(item, f"{where}.members", f"{member!r} stands twice")
+                members.append(member)
+            if not members:
+                raise self._error(found["members"][1], f"{where}.members", "nobody is named")
+            self._sites[name] = tuple(members)
+            if sum(map(len, self._sites.values())) > MEMBERS_MAX:
+                raise self._error(value, where, f"more than {MEMBERS_MAX} members")
+            sites.append(
+                Site(
+                    name,
+                    tuple(members),
+                    self._text(found["stack"][1], f"{where}.stack")
+                    if "stack" in found
+                    else (DEFAULT_CACHE_STACK if alone else DEFAULT_STACK),
+                    self._overrides(found["set"][1], f"{where}.set") if "set" in found else (),
+                    self._place(found["stack"][1] if "stack" in found else key),
+                    self._cache(found, where) if self._workload == "cache" else "",
+                    self._properties(found["properties"][1], f"{where}.properties")
+                    if "properties" in found
+                    else (),
+                )
+            )
+        if not sites:
+            raise self._error(node, "sites", "no site is named")
+        return tuple(sites)
+
+    def _cache(self, found: dict[str, tuple[yaml.Node, yaml.Node]], where: str) -> str:
+        if "cache" not in found:
+            return DEFAULT_CACHE
+        return self._text(found["cache"][1], f"{where}.cache")
+
+    def _properties(self, node: yaml.Node, where: str) -> tuple[tuple[str, str], ...]:
+        found = self._mapping(node, where, None)
+        return tuple((n, self._text(value, f"{where}.{n}")) for n, (_, value) in found.items())
+
+    _NETWORK = ("latency", "jitter", "loss", "duplicate", "reorder")
+
+    def _network(self, node: yaml.Node) -> Network:
+        return self._figures(self._mapping(node, "network", self._NETWORK), "network")
+
+    def _figures(self, found: dict[str, tuple[yaml.Node, yaml.Node]], where: str) -> Network:
+        spans = {
+            name: self._span(
+                found[name][1],
+                f"{where}.{name}",
+                values.duration if name in ("latency", "jitter") else values.percentage,
+            )
+            for name in self._NETWORK
+            if name in found
+        }
+        return Network(**spans)
+
+    def _read_bridge(self, node: yaml.Node | None, top: yaml.Node) -> Bridge:
+        if node is None:
+            return Bridge(DEFAULT_BRIDGE_STACK, Network(), (), self._place(top))
+        found = self._mapping(node, "bridge", ("stack", *self._NETWORK, "set"))
+        return Bridge(
+            self._text(found["stack"][1], "bridge.stack")
+            if "stack" in found
+            else DEFAULT_BRIDGE_STACK,
+            self._figures(found, "bridge"),
+            self._overrides(found["set"][1], "bridge.set") if "set" in found else (),
+            self._place(found["stack"][1] if "stack" in found else node),
+        )
+
+    def _overrides(self, node: yaml.Node, where: str) -> tuple[Override, ...]:
+        overrides = []
+        for name, (key, value) in self._mapping(node, where, None).items():
+            protocol, dot, attribute = name.rpartition(".")
+            if not dot or not protocol or not attribute:
+                raise self._error(key, where, f"{name!r} is not PROTOCOL.attribute")
+            text = self._text(value, f"{where}.{name}")
+            overrides.append(Override(protocol, attribute, text, self._place(key)))
+        return tuple(overrides)
+
+    def _read_traffic(self, node: yaml.Node) -> tuple[Traffic, ...]:
+        lines = []
+        for index, item in enumerate(self._list(node, "traffic")):
+            where = f"traffic[{index}]"
+            keys = cache_keys.KEYS if self._workload == "cache" else ("size",)
+            found = self._mapping(
+                item, where, ("site", "members", "rate", "start", "stop", "workload", *keys)
+            )
+            for key in ("site", "rate"):
+                if key not in found:
+                    raise self._error(item, where, f"key {key!r} is missing")
+            site = self._site(found["site"][1], f"{where}.site")
+            rate = self._span(found["rate"][1], f"{where}.rate", values.rate)
+            if not 0 <= rate.low <= rate.high <= RATE_MAX:
+                raise self._error(found["rate"][1], f"{where}.rate", f"at most {RATE_MAX:.0f}/s")
+            lines.append(
+                Traffic(
+                    site,
+                    self._members(found["members"][1], site, f"{where}.members")
+                    if "members" in found
+                    else self._sites[site],
+                    rate,
+                    self._size(found["size"][1], f"{where}.size") if "size" in found else 1000,
+                    self._span(found["start"][1], f"{where}.start", values.duration)
+                    if "start" in found
+                    else Span(0.0, 0.0),
+                    self._span(found["stop"][1], f"{where}.stop", values.duration)
+                    if "stop" in found
+                    else None,
+                    self._place(item),
+                    *(self._load(found, where) if self._workload == "cache" else ()),
+                )
+            )
+        return tuple(lines)
+
+    def _load(
+        self, found: dict[str, tuple[yaml.Node, yaml.Node]], where: str
+    ) -> tuple[Load, tuple[tuple[str, Span], ...]]:
+        given = {
+            key: self._value(found[key][1], f"{where}.{key}", read)
+            for key, read in cache_keys.READERS.items()
+            if key in found
+        }
+        drawn = tuple((name, given.pop(name)) for name in cache_keys.PARTS if name in given)
+        return Load(**given), drawn
+
+    def _size(self, node: yaml.Node, where: str) -> int:
+        size = self._value(node, where, values.size)
+        if not PAYLOAD_MIN <= size <= SIZE_MAX:
+            raise self._error(
+                node, where, f"{size} B; from {PAYLOAD_MIN} B (number and time) to {SIZE_MAX} B"
+            )
+        return size
+
+    def _site(self, node: yaml.Node, where: str) -> str:
+        name = self._text(node, where)
+        if name not in self._sites:
+            raise self._unknown(node, where, "site", name, self._sites)
+        return name
+
+    def _members(self, node: yaml.Node, site: str, where: str) -> tuple[str, ...]:
+        if isinstance(node, yaml.ScalarNode) and node.value == "all":
+            return self._sites[site]
+        names: list[str] = []
+        for item in self._items(node):
+            name = self._text(item, where).removeprefix(f"{site}.")
+            if name not in self._sites[site]:
+                raise self._unknown(item, where, f"member of {site}", name, self._sites[site])
+            if name in names:
+                raise self._error(item, where, f"{name!r} stands twice")
+            names.append(name)
+        return tuple(names)
+
+    def _read_timeline(self, node: yaml.Node) -> tuple[Event, ...]:
+        return tuple(
+            self._event(item, f"timeline[{index}]")
+            for index, item in enumerate(self._list(node, "timeline"))
+        )
+
+    def _event(self, node: yaml.Node, where: str) -> Event:
+        known = CACHE_FAULTS if self._workload == "cache" else FAULTS
+        found = self._mapping(node, where, ("at", *known, "for", "gap", "order", "how"))
+        faults = [name for name in found if name in known]
+        if len(faults) != 1:
+            raise self._error(
+                node, where, f"exactly one of {', '.join(known)} expected, found {len(faults)}"
+            )
+        (fault,) = faults
+        if "at" not in found:
+            raise self._error(node, where, "key 'at' is missing")
+        allowed = {
+            "for": ("pause", "partition"),
+            "gap": ("crash", "vanish", "pause", "leave", "restart", "fail_site"),
+            "order": ("crash", "vanish", "pause", "leave", "restart", "fail_site"),
+            "how": ("fail_site",),
+        }
+        for key, with_faults in allowed.items():
+            if key in found and fault not in with_faults:
+                raise self._error(
+                    found[key][0], where, f"key {key!r} goes with {', '.join(with_faults)} only"
+                )
+        target, inside = found[fault][1], f"{where}.{fault}"
+        groups: tuple[tuple[Selector, ...], ...] = ()
+        targets: tuple[Selector, ...] = ()
+        if fault == "partition":
+            groups = self._groups(target, inside)
+        elif fault in ("fail_site", "promote", "bootstrap"):
+            targets = tuple(
+                Selector(self._site(item, inside), None, self._place(item))
+                for item in self._items(target)
+            )
+            if fault != "fail_site" and len(targets) != 1:
+                raise self._error(target, inside, "one site expected")
+            if fault == "bootstrap" and len(self._sites) == 1:
+                raise self._error(target, inside, f"no other site could send to {targets[0]}")
+            if fault == "promote" and self._workload == "cache" and len(self._sites) == 1:
+                raise self._error(target, inside, f"there is no other site than {targets[0]}")
+        else:
+            targets = tuple(self._member(item, inside, fault) for item in self._items(target))
+        if fault != "partition" and not targets:
+            raise self._error(target, inside, "nobody is named")
+        duplicates = [t for i, t in enumerate(targets) if str(t) in map(str, targets[:i])]
+        if any(t.what != "any" for t in duplicates):
+            raise self._error(target, inside, f"{duplicates[0]} stands twice")
+        return Event(
+            at=self._span(found["at"][1], f"{where}.at", values.duration),
+            fault=fault,
+            targets=targets,
+            groups=groups,
+            gap=self._span(found["gap"][1], f"{where}.gap", values.duration)
+            if "gap" in found
+            else Span(0.0, 0.0),
+            shuffled="order" in found and self._choice(found["order"][1], where, "order"),
+            duration=self._span(found["for"][1], f"{where}.for", values.duration)
+            if "for" in found
+            else None,
+            how=self._how(found["how"][1], where) if "how" in found else "vanish",
+            place=self._place(node),
+        )
+
+    def _choice(self, node: yaml.Node, where: str, key: str) -> bool:
+        text = self._text(node, f"{where}.{key}")
+        if text not in ("given", "shuffled"):
+            raise self._unknown(node, f"{where}.{key}", "order", text, ("given", "shuffled"))
+        return text == "shuffled"
+
+    def _how(self, node: yaml.Node, where: str) -> str:
+        text = self._text(node, f"{where}.how")
+        if text not in ("vanish", "crash"):
+            raise self._unknown(node, f"{where}.how", "way", text, ("vanish", "crash"))
+        return text
+
+    def _member(self, node: yaml.Node, where: str, fault: str) -> Selector:
+        text = self._text(node, where)
+        site, dot, what = text.partition(".")
+        if site not in self._sites:
+            raise self._unknown(node, where, "site", site, self._sites)
+        if not dot:
+            raise self._error(node, where, f"{text!r} is a site; SITE.NAME or SITE.role expected")
+        known = [*self._sites[site], *ROLES] if fault != "restart" else list(self._sites[site])
+        if what not in known:
+            kind = f"member of {site}" if fault == "restart" else f"member or role of {site}"
+            raise self._unknown(node, where, kind, what, known)
+        return Selector(site, what, self._place(node))
+
+    def _groups(self, node: yaml.Node, where: str) -> tuple[tuple[Selector, ...], ...]:
+        groups = []
+        seen: list[str] = []
+        for item in self._list(node, where):
+            group = []
+            for element in self._items(item):
+                text = self._text(element, where)
+                if "." in text:
+                    selector = self._member(element, where, "partition")
+                else:
+                    selector = Selector(self._site(element, where), None, self._place(element))
+                if str(selector) in seen:
+                    raise self._error(element, where, f"{selector} stands in two places")
+                seen.append(str(selector))
+                group.append(selector)
+            if not group:
+                raise self._error(item, where, "an empty group")
+            groups.append(tuple(group))
+        if len(groups) < 2:
+            raise self._error(node, where, "at least two groups expected: [[NYC], [SFO]]")
+        for site in self._sites:
+            if site in seen and any(name.startswith(f"{site}.") for name in seen):
+                raise self._error(node, where, f"{site} and a member of it are both named")
+        return tuple(groups)
+
+    def _read_expect(self, node: yaml.Node) -> tuple[Expectation, ...]:
+        expectations = []
+        counts, times = (
+            (CACHE_COUNTS, CACHE_TIMES) if self._workload == "cache" else (COUNTS, TIMES)
+        )
+        for name, (_, value) in self._mapping(node, "expect", (*counts, *times)).items():
+            where = f"expect.{name}"
+            match = _COMPARE.fullmatch(self._text(value, where))
+            assert match is not None  # the pattern takes any text of one line
+            compare, text = match[1] or "=", match[2]
+            try:
+                limit = values.duration(text) if name in times else _count(text)
+            except ValueError as error:
+                raise self._error(value, where, str(error)) from None
+            shown = f"{compare} {text}"
+            expectations.append(Expectation(name, compare, limit, shown, self._place(value)))
+        return tuple(expectations)
+
+
+def _seed(text: str) -> int:
+    if not re.fullmatch(r"[0-9]{1,18}", text):
+        raise ValueError(f"{text!r} is not a seed (a whole number from 0)")
+    return int(text)
+
+
+def _count(text: str) -> float:
+    if not re.fullmatch(r"[0-9]{1,18}", text):
+        raise ValueError(f"{text!r} is not a number of messages")
+    return int(text)

@@ -1,0 +1,184 @@
+"""A drill file as frozen values, each with the place it was read from.
+
+Nothing is drawn here: what may vary is a ``Span``. ``plan`` turns this and a seed into a ``Plan``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from jgroups_py.drill.file.values import Span
+from jgroups_py.drill.run.requests import Load
+
+ROLES = ("coordinator", "relay", "standby", "newest", "any")
+"""Selectors that are no names; a member cannot be called one of these."""
+
+FAULTS = ("crash", "vanish", "pause", "leave", "restart", "partition", "fail_site", "promote")
+"""What a line of the timeline may do."""
+
+COUNTS = ("lost", "lost_inside", "duplicated", "out_of_order")
+TIMES = ("detection", "takeover", "unrelayed_at_site_failure")
+"""What may be expected: numbers of messages, and times."""
+
+WORKLOADS = ("messages", "cache")
+PRIMARY_ONLY = "primary only"
+"""What ``relay`` in a drill file may say."""
+CACHE_FAULTS = (*FAULTS, "bootstrap")
+"""Of caches also: everything is sent to a site."""
+CACHE_COUNTS = ("lost", "stale", "doubly_owned", "diverged", "discarded")
+CACHE_TIMES = ("detection", "unprotected", "bootstrap", "unrelayed_at_site_failure")
+"""What may be expected of caches: numbers of keys, and times."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where something stands in a drill file; line and column count from 1."""
+
+    file: str
+    line: int
+    column: int
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
+
+
+@dataclass(frozen=True, slots=True)
+class Override:
+    """``PROTOCOL.attribute: value``; the value is text, as a stack file would have it."""
+
+    protocol: str
+    attribute: str
+    value: str
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """What happens to packets; ``None``: nothing is injected. Fractions and seconds, one way."""
+
+    latency: Span | None = None
+    jitter: Span | None = None
+    loss: Span | None = None
+    duplicate: Span | None = None
+    reorder: Span | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    name: str
+    members: tuple[str, ...]
+    """In the order of joining: the first becomes coordinator and relay."""
+    stack: str
+    overrides: tuple[Override, ...]
+    place: Place
+    cache: str = ""
+    """The cache file, of caches."""
+    properties: tuple[tuple[str, str], ...] = ()
+    """Values for ``${name}`` in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bridge:
+    stack: str
+    network: Network
+    overrides: tuple[Override, ...]
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    site: str
+    members: tuple[str, ...]
+    rate: Span
+    """Messages, or requests to the cache, a second and member."""
+    size: int
+    start: Span
+    stop: Span | None
+    """``None``: until the last event is over."""
+    place: Place
+    cache: Load | None = None
+    """Of caches: what is asked for; ``size`` means nothing then."""
+    drawn: tuple[tuple[str, Span], ...] = ()
+    """Parts of ``cache`` that were given, by name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Selector:
+    """``SITE`` (``what`` is ``None``), ``SITE.NAME`` or ``SITE.role``."""
+
+    site: str
+    what: str | None
+    place: Place
+
+    @property
+    def is_role(self) -> bool:
+        return self.what in ROLES
+
+    def __str__(self) -> str:
+        return self.site if self.what is None else f"{self.site}.{self.what}"
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    at: Span
+    fault: str
+    """One of ``FAULTS``, of caches ``CACHE_FAULTS``."""
+    targets: tuple[Selector, ...]
+    groups: tuple[tuple[Selector, ...], ...]
+    """Of a partition; ``targets`` is empty then."""
+    gap: Span
+    shuffled: bool
+    duration: Span | None
+    how: str
+    """Of ``fail_site``: ``vanish`` or ``crash``."""
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class Expectation:
+    name: str
+    compare: str
+    """``<=``, ``<``, ``>=``, ``=``."""
+    limit: float
+    text: str
+    """As the file has it, for people."""
+    place: Place
+
+    def holds(self, measured: float | None) -> bool:
+        """What was not measured does not hold."""
+        if measured is None:
+            return False
+        match self.compare:
+            case "<=":
+                return measured <= self.limit
+            case "<":
+                return measured < self.limit
+            case ">=":
+                return measured >= self.limit
+            case _:
+                return measured == self.limit
+
+
+@dataclass(frozen=True, slots=True)
+class Drill:
+    name: str
+    file: str
+    seed: int
+    primary: str | None
+    """``None``: every site relays to every other."""
+    sites: tuple[Site, ...]
+    bridge: Bridge
+    network: Network
+    overrides: tuple[Override, ...]
+    traffic: tuple[Traffic, ...]
+    timeline: tuple[Event, ...]
+    settle: Span
+    grace: Span
+    expect: tuple[Expectation, ...]
+    workload: str = "messages"
+    """One of ``WORKLOADS``."""
+    primary_only: bool = False
+    """``relay: primary only``: what other sites send is not meant to be relayed."""
+
+    def site(self, name: str) -> Site:
+        return next(site for site in self.sites if site.name == name)

@@ -1,0 +1,422 @@
+"""A drill and a seed become a plan: every figure drawn, every time known.
+
+Each value that may vary is drawn from its own stream, ``Random(f"{seed}:{where}")``, so that adding
+a range to a drill does not change what the others draw. Roles (``NYC.relay``) stay roles: who that
+is shows when the event fires (``resolve``).
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from jgroups_py.config.file import shipped_stacks
+from jgroups_py.drill.file.model import (
+    Drill,
+    Event,
+    Expectation,
+    Network,
+    Override,
+    Place,
+    Selector,
+    Traffic,
+)
+from jgroups_py.drill.file.values import Span, seconds_text
+from jgroups_py.drill.run.requests import Load as CacheLoad
+from jgroups_py.errors import ConfigError
+
+START_SECONDS_MAX = 30.0
+"""How long the start may take: every site in its full view, every relay on the bridge."""
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What is injected into a network: seconds, and fractions of packets; all 0: nothing.
+    ``latency`` None: not written, so the simulator's own."""
+
+    latency: float | None = None
+    jitter: float = 0.0
+    loss: float = 0.0
+    duplicate: float = 0.0
+    reorder: float = 0.0
+
+    @property
+    def nothing(self) -> bool:
+        return not (self.latency or self.jitter or self.loss or self.duplicate or self.reorder)
+
+
+@dataclass(frozen=True, slots=True)
+class SitePlan:
+    name: str
+    members: tuple[str, ...]
+    stack: str
+    """Path of the stack file; as written where no such file was found."""
+    overrides: tuple[Override, ...]
+    """Later ones win."""
+    cache: str = ""
+    """Path of the cache file, or the name of a shipped one; empty without caches."""
+    properties: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class BridgePlan:
+    stack: str
+    figures: Figures
+    overrides: tuple[Override, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """One member's traffic: ``rate`` messages a second of ``size`` bytes, or requests of ``cache``."""
+
+    site: str
+    member: str
+    rate: float
+    size: int
+    start: float
+    stop: float
+    cache: CacheLoad | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedEvent:
+    at: float
+    fault: str
+    targets: tuple[Selector, ...]
+    """In the order written; ``resolve`` shuffles."""
+    groups: tuple[tuple[Selector, ...], ...]
+    gap: float
+    shuffled: bool
+    duration: float | None
+    how: str
+    place: Place
+    stream: str
+    """Name of the random stream of this event: ``random.Random(stream)``."""
+
+    @property
+    def end(self) -> float:
+        return self.at + self.gap * max(0, len(self.targets) - 1) + (self.duration or 0.0)
+
+    def __str__(self) -> str:
+        named = [", ".join(map(str, group)) for group in self.groups] or [
+            ", ".join(map(str, self.targets))
+        ]
+        text = f"{self.fault} {' | '.join(named)}"
+        return text if self.duration is None else f"{text} for {seconds_text(self.duration)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    name: str
+    file: str
+    seed: int
+    primary: str | None
+    sites: tuple[SitePlan, ...]
+    bridge: BridgePlan
+    network: Figures
+    loads: tuple[Load, ...]
+    events: tuple[PlannedEvent, ...]
+    """By time."""
+    end: float
+    """When the drill is judged: ``settle`` after the last event and the last traffic."""
+    grace: float
+    expect: tuple[Expectation, ...]
+    workload: str = "messages"
+    primary_only: bool = False
+    """What sites send that do not relay is not counted as lost."""
+
+    def site(self, name: str) -> SitePlan:
+        return next(site for site in self.sites if site.name == name)
+
+    @property
+    def members(self) -> list[tuple[str, str]]:
+        """(site, name) of everybody, in the order of joining."""
+        return [(site.name, name) for site in self.sites for name in site.members]
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """``--set [SITE:|bridge:]PROTOCOL.attribute=value``; ``scope`` None: every site."""
+
+    scope: str | None
+    override: Override
+    text: str
+
+
+def parse_setting(text: str) -> Setting:
+    """Raises ``ConfigError``."""
+    target, equals, value = text.partition("=")
+    scope, colon, name = target.rpartition(":")
+    protocol, dot, attribute = name.rpartition(".")
+    if not (equals and dot and protocol and attribute and value) or (colon and not scope):
+        raise ConfigError(f"{text!r} is not [SITE:|bridge:]PROTOCOL.attribute=value", where="--set")
+    override = Override(protocol, attribute, value, Place("--set", 1, 1))
+    return Setting(scope or None, override, text)
+
+
+def find_stack(drill_file: str, name: str, place: Place) -> str:
+    """The stack file: relative to the drill file, then among the shipped stacks."""
+    import jgroups_py.stacks
+
+    shipped = Path(jgroups_py.stacks.__file__).parent
+    for candidate in (Path(drill_file).parent / name, shipped / name):
+        if candidate.is_file():
+            return str(candidate)
+    if name in shipped_stacks():
+        return name  # the package is in an archive: no path leads into it, its name does
+    raise ConfigError(
+        f"stack file {name!r} is neither beside the drill nor among the shipped stacks",
+        file=place.file,
+        line=place.line,
+        column=place.column,
+    )
+
+
+def find_cache(drill_file: str, name: str) -> str:
+    """The cache file beside the drill; else the name, which may be that of a shipped one."""
+    beside = Path(drill_file).parent / name
+    return str(beside) if beside.is_file() else name
+
+
+def build(drill: Drill, seed: int | None = None, settings: Sequence[Setting] = ()) -> Plan:
+    """Draw what is to be drawn. Raises ``ConfigError`` for what is known to be impossible."""
+    seed = drill.seed if seed is None else seed
+    draw = _Draws(seed)
+    for setting in settings:
+        scopes = [None, "bridge", *(site.name for site in drill.sites)]
+        if setting.scope not in scopes:
+            known = ", ".join(scope for scope in scopes if scope)
+            raise ConfigError(f"{setting.text!r}: no site {setting.scope!r} (known: {known})")
+    events = tuple(
+        sorted(
+            (_event(event, f"timeline[{i}]", draw, seed) for i, event in enumerate(drill.timeline)),
+            key=lambda event: event.at,
+        )
+    )
+    _check_who_is_there(drill, events)
+    last_event = max((event.end for event in events), default=0.0)
+    loads = [
+        load
+        for i, line in enumerate(drill.traffic)
+        for load in _loads(line, f"traffic[{i}]", draw, last_event)
+    ]
+    last = max([last_event, *(load.stop for load in loads)], default=0.0)
+
+    def settings_for(*scopes: str | None) -> tuple[Override, ...]:
+        return tuple(s.override for scope in scopes for s in settings if s.scope == scope)
+
+    return Plan(
+        name=drill.name,
+        file=drill.file,
+        seed=seed,
+        primary=_primary(drill, settings_for(None)),
+        sites=tuple(
+            SitePlan(
+                site.name,
+                site.members,
+                find_stack(drill.file, site.stack, site.place),
+                drill.overrides + site.overrides + settings_for(None, site.name),
+                find_cache(drill.file, site.cache) if site.cache else "",
+                site.properties,
+            )
+            for site in drill.sites
+        ),
+        bridge=BridgePlan(
+            find_stack(drill.file, drill.bridge.stack, drill.bridge.place),
+            _figures(drill.bridge.network, "bridge", draw),
+            drill.bridge.overrides + settings_for("bridge"),
+        ),
+        network=_figures(drill.network, "network", draw),
+        loads=tuple(loads),
+        events=events,
+        end=last + draw(drill.settle, "settle"),
+        grace=draw(drill.grace, "grace"),
+        expect=drill.expect,
+        workload=drill.workload,
+        primary_only=drill.primary_only,
+    )
+
+
+def _primary(drill: Drill, settings: Sequence[Override]) -> str | None:
+    """``primary``, or what ``set: {RELAY.primary: ...}`` or ``--set RELAY.primary=...`` says."""
+    primary = drill.primary
+    sites = [site.name for site in drill.sites]
+    for override in (*drill.overrides, *settings):
+        if (override.protocol, override.attribute) != ("RELAY", "primary"):
+            continue
+        if override.value not in (*sites, "all"):
+            place = override.place
+            raise ConfigError(
+                f"no site {override.value!r} (known: {', '.join(sites)}, all)",
+                file=place.file,
+                line=place.line,
+                column=place.column,
+                where="RELAY.primary",
+            )
+        primary = None if override.value == "all" else override.value
+    return primary
+
+
+def unrelayed_senders(plan: Plan) -> list[str]:
+    """Sites that send, or write, at a time when they do not relay, as far as the plan tells."""
+    if plan.primary is None or len(plan.sites) == 1:
+        return []
+    reigns = [(plan.primary, 0.0, plan.end)]
+    for event in plan.events:
+        if event.fault == "promote" and event.targets[0].site != reigns[-1][0]:
+            site, start, _ = reigns[-1]
+            # Around a promotion nobody is blamed: the news takes a moment.
+            reigns[-1] = (site, start, event.at + plan.grace)
+            reigns.append((event.targets[0].site, event.at, plan.end))
+    found: dict[str, None] = {}
+    for load in plan.loads:
+        writes = load.cache is None or load.cache.read_ratio < 1
+        failures = (
+            event.at
+            for event in plan.events
+            if event.fault == "fail_site" and any(t.site == load.site for t in event.targets)
+        )
+        stop = min(load.stop, min(failures, default=load.stop))
+        if load.rate <= 0 or not writes or stop <= load.start:
+            continue
+        if not any(
+            site == load.site and a <= load.start and stop <= b + 1e-9 for site, a, b in reigns
+        ):
+            found[load.site] = None
+    return list(found)
+
+
+class _Draws:
+    def __init__(self, seed: int) -> None:
+        self._seed = seed
+
+    def __call__(self, span: Span, where: str) -> float:
+        if span.fixed:
+            return span.low
+        return random.Random(f"{self._seed}:{where}").uniform(span.low, span.high)
+
+
+def _figures(network: Network, where: str, draw: _Draws) -> Figures:
+    def value(span: Span | None, name: str) -> float:
+        return 0.0 if span is None else draw(span, f"{where}.{name}")
+
+    return Figures(
+        latency=None if network.latency is None else value(network.latency, "latency"),
+        jitter=value(network.jitter, "jitter"),
+        loss=value(network.loss, "loss"),
+        duplicate=value(network.duplicate, "duplicate"),
+        reorder=value(network.reorder, "reorder"),
+    )
+
+
+def _event(event: Event, where: str, draw: _Draws, seed: int) -> PlannedEvent:
+    return PlannedEvent(
+        at=draw(event.at, f"{where}.at"),
+        fault=event.fault,
+        targets=event.targets,
+        groups=event.groups,
+        gap=draw(event.gap, f"{where}.gap"),
+        shuffled=event.shuffled,
+        duration=None if event.duration is None else draw(event.duration, f"{where}.for"),
+        how=event.how,
+        place=event.place,
+        stream=f"{seed}:{where}",
+    )
+
+
+def _loads(line: Traffic, where: str, draw: _Draws, last_event: float) -> list[Load]:
+    start = draw(line.start, f"{where}.start")
+    stop = last_event if line.stop is None else draw(line.stop, f"{where}.stop")
+    if line.stop is not None and stop < start:
+        raise ConfigError(
+            f"traffic stops at {seconds_text(stop)}, before it starts",
+            file=line.place.file,
+            line=line.place.line,
+            column=line.place.column,
+            where=where,
+        )
+    cache = line.cache
+    if cache is not None:
+        parts: dict[str, Any] = {name: draw(span, f"{where}.{name}") for name, span in line.drawn}
+        cache = replace(cache, **parts)
+    return [
+        Load(
+            line.site,
+            name,
+            draw(line.rate, f"{where}.rate"),
+            line.size,
+            start,
+            max(start, stop),
+            cache,
+        )
+        for name in line.members
+    ]
+
+
+class _Site:
+    """Who is there, as far as the plan tells: named faults are certain, roles take one of many."""
+
+    def __init__(self, members: Sequence[str]) -> None:
+        self.gone: dict[str, None] = {}  # certainly not there
+        self.members = members
+        self.hidden = 0  # fell to a role, so nobody knows which
+
+    @property
+    def there(self) -> int:
+        return len(self.members) - len(self.gone) - self.hidden
+
+
+def _check_who_is_there(drill: Drill, events: Sequence[PlannedEvent]) -> None:
+    sites = {site.name: _Site(site.members) for site in drill.sites}
+    for event in events:
+        needed: dict[str, int] = {}
+        for target in event.targets:
+            site = sites[target.site]
+            if event.fault in ("promote", "bootstrap"):
+                continue
+            if event.fault == "restart":
+                _check_restart(event, target, site)
+                continue
+            if event.fault == "fail_site":
+                if site.there <= 0:
+                    raise _impossible(event, f"nobody is left in {target.site}")
+                site.gone = dict.fromkeys(site.members)
+                site.hidden = 0
+                continue
+            if target.what in site.gone:
+                raise _impossible(event, f"{target} is not there any more")
+            needed[target.site] = needed.get(target.site, 0) + 1
+            rank = 2 if target.what == "standby" else 1
+            if site.there < max(rank, needed[target.site]):
+                raise _impossible(event, f"{target}: too few members are left in {target.site}")
+        for target in event.targets:
+            if event.fault in ("crash", "vanish", "leave"):
+                site = sites[target.site]
+                if target.is_role:
+                    site.hidden += 1
+                elif target.what is not None:
+                    site.gone[target.what] = None
+
+
+def _check_restart(event: PlannedEvent, target: Selector, site: _Site) -> None:
+    assert target.what is not None  # the loader takes names only
+    if target.what in site.gone:
+        del site.gone[target.what]
+    elif site.hidden:
+        site.hidden -= 1  # it may be one of those; if it is not, the run says so
+    else:
+        raise _impossible(event, f"{target} is there: it neither crashed nor left before")
+
+
+def _impossible(event: PlannedEvent, problem: str) -> ConfigError:
+    place = event.place
+    return ConfigError(
+        f"at {seconds_text(event.at)} {event.fault}: {problem}",
+        file=place.file,
+        line=place.line,
+        column=place.column,
+        where="timeline",
+    )

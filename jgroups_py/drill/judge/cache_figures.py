@@ -1,0 +1,115 @@
+"""``figures`` for drills of caches: from what the applications asked for and were told.
+
+RTO      the longest time from a fault until each application of the site that was there had
+         a write acknowledged which it began after the fault; when a site failed as a whole,
+         until that was so at the site that was promoted, after its promotion
+latency  of a request: a read until its answer, a write until it is acknowledged
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from jgroups_py.drill.judge.evidence import Evidence, Fault, Who
+from jgroups_py.drill.judge.figures import INTERRUPTIONS, Figures, Recovery, buffers
+from jgroups_py.drill.judge.flows import percentile
+from jgroups_py.drill.log import Record
+
+
+class Request(NamedTuple):
+    """A request that was answered."""
+
+    began: float
+    ended: float
+    who: Who
+    write: bool
+
+
+def requests(evidence: Evidence) -> list[Request]:
+    """Answered reads and acknowledged writes, by their end. What is asked at the end is left out."""
+    found: list[Request] = []
+    begun: dict[tuple[str | None, int | None, Who], float] = {}
+    for record in evidence.marks:
+        detail = record.detail or {}
+        match record.event:
+            case "put":
+                begun[record.origin, record.seqno, _who(record)] = record.t
+            case "acked":
+                began = begun.pop((record.origin, record.seqno, _who(record)), None)
+                if began is not None:
+                    found.append(Request(began, record.t, _who(record), True))
+            case "got" if not detail.get("last"):
+                found.append(
+                    Request(record.t - float(detail["took"]), record.t, _who(record), False)
+                )
+    return found
+
+
+def figures(
+    evidence: Evidence, asked: Sequence[Request], reigns: Sequence[tuple[str, float, float]]
+) -> Figures:
+    """``asked``: ``requests(evidence)``. ``reigns``: which site relayed when, none where there is one."""
+    took = sorted(request.ended - request.began for request in asked)
+    writes = [request for request in asked if request.write]
+    fullest, growth = buffers(evidence)
+    return Figures(
+        recoveries=[
+            _recovery(fault, evidence, writes, reigns)
+            for fault in evidence.faults
+            if fault.event in INTERRUPTIONS and fault.detail.get("by") != "fail_site"
+        ],
+        latency_p50=percentile(took, 0.5),
+        latency_p99=percentile(took, 0.99),
+        buffer=fullest,
+        growth=growth,
+    )
+
+
+def _recovery(
+    fault: Fault,
+    evidence: Evidence,
+    writes: Sequence[Request],
+    reigns: Sequence[tuple[str, float, float]],
+) -> Recovery:
+    site, since = str(fault.site), fault.t
+    if fault.event == "partition":
+        names = [name for side in fault.detail["groups"] for name in side]
+        sites = list(dict.fromkeys(name.partition(".")[0] for name in names))
+    elif fault.event == "fail_site":
+        promoted = next(
+            (f for f in evidence.faults if f.event == "promote" and f.t >= fault.t), None
+        )
+        if promoted is not None:
+            sites, since = [str(promoted.site)], promoted.t
+        elif any(name == site and a <= fault.t < b for name, a, b in reigns):
+            return Recovery(fault.t, fault.event, None, site, None, "no other site was promoted")
+        else:
+            sites = [name for name in evidence.sites if name != site]
+    else:
+        sites = [site]
+    took = [t for one in sites for t in _written(evidence, one, since, fault, writes)]
+    shown = site if fault.event != "partition" else ", ".join(sites)
+    if not took:
+        return Recovery(
+            fault.t, fault.event, fault.who, shown, None, "nothing was written after it"
+        )
+    return Recovery(fault.t, fault.event, fault.who, shown, max(took) - fault.t)
+
+
+def _written(
+    evidence: Evidence, site: str, since: float, fault: Fault, writes: Sequence[Request]
+) -> list[float]:
+    """When each member that was there had its first write after ``since`` acknowledged, if it had one."""
+    found = []
+    for who in evidence.members(site):
+        if who == fault.who or not evidence.born[who] <= since < evidence.ended(who):
+            continue
+        first = min((w.ended for w in writes if w.who == who and w.began >= since), default=None)
+        if first is not None:
+            found.append(first)
+    return found
+
+
+def _who(record: Record) -> Who:
+    return Who(str(record.site), str(record.member), record.incarnation)

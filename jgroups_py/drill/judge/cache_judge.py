@@ -1,0 +1,350 @@
+"""The verdict on a drill of caches, key by key, from what applications were told.
+
+    acknowledged  writes of a site that returned without an error
+    present       a value was found there at the end
+    lost          at the end nothing is found there, or a value that is surely older than an acknowledged
+                  write which had to be there: w1 was acknowledged before w2 began, w2 was
+                  acknowledged, w1 is found
+    stale         reads that got such a value, or nothing, though w2 was acknowledged in that site before
+                  they began; what a write said it replaces is a read, too
+    doubly owned  at the end two members of one view say that they own it
+    discarded     it would be lost, but a merge after a partition, or the other site, says that it dropped
+                  the write or a later one of that side
+    diverged      at the end two sites that reach each other have different values
+
+Of an acknowledged write, that its own site must have it, and every other site, unless (``cache_sites``)
+it is named: the members of the site that wrote it say which keys a site has not acknowledged, just before
+they fall and at the end. After a site failure ``unrelayed`` is what the others did not have.
+
+A write without an answer, or with one that says "may have happened", may come true at any time later:
+neither it nor its absence is held against the cache. Writes whose outcome overlaps in time may take
+effect in any order. What is found that nobody wrote, or whose writer was told that certainly nothing was
+changed, is stale as well. What a member reads whose view lacks somebody who lives is not held against it:
+its site is split, and each side knows its own writes only.
+
+``unprotected``: from a crash until every survivor's view lacks who fell and says that all it owns has its
+copies. That, the keys that are named, when a bootstrap is complete and which members are there at the
+end, is what caches say of themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from jgroups_py.drill.file.model import Expectation
+from jgroups_py.drill.judge import cache_sites
+from jgroups_py.drill.judge import verdict as messages
+from jgroups_py.drill.judge.cache_history import History, Order, Read, Version, Write
+from jgroups_py.drill.judge.cache_sites import Sites, Unrelayed, version_of
+from jgroups_py.drill.judge.evidence import NEVER, Evidence, Who
+from jgroups_py.drill.judge.verdict import Judged, Measured
+from jgroups_py.drill.log import Record
+
+
+@dataclass
+class Key:
+    """What became of one key of a site."""
+
+    site: str
+    key: int
+    acknowledged: int = 0
+    present: bool = False
+    lost: int = 0
+    """Acknowledged writes that are later than what was found; 0: it is not lost."""
+    found: str | None = None
+    """``A#1/17``: what was found at the end; another site's is ``SFO.A#1/17``."""
+    missing: str | None = None
+    """The last acknowledged write, if the key is lost."""
+    stale: int = 0
+    """Reads that got an older value than they had to."""
+    owners: tuple[str, ...] = ()
+    diverged: tuple[str, ...] = ()
+    """Sites that have something else."""
+    discarded: int = 0
+    """Acknowledged writes that would be lost, had a merge not listed them."""
+
+    @property
+    def doubly_owned(self) -> bool:
+        return len(self.owners) > 1
+
+    @property
+    def bad(self) -> bool:
+        return bool(self.lost or self.stale or self.doubly_owned or self.diverged)
+
+
+@dataclass
+class SiteNumbers:
+    reads: int = 0
+    misses: int = 0
+    writes: int = 0
+    acknowledged: int = 0
+    failed: int = 0
+    gravitations: int = 0
+    lost: int = 0
+    stale: int = 0
+    doubly_owned: int = 0
+    diverged: int = 0
+    discarded: int = 0
+    unrelayed: int = 0
+    """Keys of which another site had not everything when this one failed."""
+    views: int = 0
+
+
+@dataclass
+class CacheVerdict:
+    sites: dict[str, SiteNumbers] = field(default_factory=dict)
+    keys: list[Key] = field(default_factory=list)
+    detections: list[Measured] = field(default_factory=list)
+    unprotected: list[Measured] = field(default_factory=list)
+    bootstraps: list[Measured] = field(default_factory=list)
+    unrelayed: list[Unrelayed] = field(default_factory=list)
+    rpo: float | None = None
+    """Age of the oldest unrelayed write when a site failed; None: none failed."""
+    expectations: list[Judged] = field(default_factory=list)
+
+    @property
+    def passed(self) -> bool:
+        return all(judged.holds for judged in self.expectations)
+
+
+def judge(evidence: Evidence, *, expect: Sequence[Expectation] = ()) -> CacheVerdict:
+    """Everything a drill of caches reports."""
+    verdict = CacheVerdict(sites={site: SiteNumbers() for site in evidence.sites})
+    sites = Sites(evidence)
+    for key, history in sorted(_histories(evidence).items()):
+        order = Order(history, sites.failures)
+        found = [_judged(site, key, history, order, sites) for site in evidence.sites]
+        there = [each for each in found if each is not None]
+        _compare(there, sites)
+        verdict.keys += there
+        verdict.unrelayed += sites.unrelayed(key, history, order)
+    verdict.keys.sort(key=lambda each: (evidence.sites.index(each.site), each.key))
+    if any(sites.failures.values()) and len(evidence.sites) > 1:
+        verdict.rpo = max((entry.age for entry in verdict.unrelayed), default=0.0)
+    _count(evidence, verdict)
+    verdict.detections = messages.judge(evidence, primary=None, grace=0.0).detections
+    verdict.unprotected = _unprotected(evidence)
+    verdict.bootstraps = cache_sites.bootstraps(evidence)
+    verdict.expectations = [_expectation(e, verdict) for e in expect]
+    return verdict
+
+
+def _judged(site: str, key: int, history: History, order: Order, sites: Sites) -> Key | None:
+    """None: the site has ended, or never had to do with it."""
+    owners, reads = history.owners.get(site, {}), history.reads.get(site, [])
+    own = order.done(site, NEVER)
+    if not sites.there(site) or not (own or reads or owners or sites.several):
+        return None
+    found = Key(site, key, owners=tuple(owners))
+    found.acknowledged = sum(w.acked < NEVER for v, w in history.writes.items() if v[0] == site)
+
+    def outdated(version: Version | None, by: float, among: Sequence[Version]) -> list[Version]:
+        """Acknowledged writes that it surely lacks."""
+        if not order.known(version):
+            return list(among)
+        return order.later(version, among, by)
+
+    def unlisted(versions: Sequence[Version]) -> list[Version]:
+        return [version for version in versions if not order.listed(version)]
+
+    for read in reads:
+        if read.last:
+            continue
+        if not order.known(read.version):
+            found.stale += 1
+        elif unlisted(outdated(read.version, read.t, order.done(site, read.began))):
+            found.stale += not sites.apart(site, read.who, read.t)
+    seen = [r.version for r in reads if r.last] + list(owners.values())
+    there = [version for version in seen if version is not None]
+    found.present = bool(there)
+    found.found = _text(there[0], site) if there else None
+    owed = [*own, *sites.owed(key, site, order)]
+    bad = [v for v in seen or [None] if not order.known(v) or outdated(v, NEVER, owed)]
+    found.discarded = max(
+        (sum(map(order.listed, outdated(v, NEVER, owed))) for v in bad), default=0
+    )
+    bad = [v for v in bad if not order.known(v) or unlisted(outdated(v, NEVER, owed))]
+    if bad:
+        lacking = unlisted(outdated(bad[0], NEVER, owed))
+        found.lost = max(1, len(lacking))
+        newest = max(owed, key=lambda v: order.writes[v].began, default=None)
+        found.missing = None if newest is None else _text(newest, site)
+    return found
+
+
+def _compare(keys: Sequence[Key], sites: Sites) -> None:
+    """Of one key."""
+    for one in keys:
+        one.diverged = tuple(
+            other.site
+            for other in keys
+            if other is not one
+            and sites.same(one.site, other.site)
+            and _whole(one) != _whole(other)
+        )
+
+
+def _whole(key: Key) -> str | None:
+    """What was found, with its site."""
+    found = key.found
+    return found if found is None or "." in found else f"{key.site}.{found}"
+
+
+def _text(version: Version, site: str) -> str:
+    text = f"{version[1]}/{version[2]}"
+    return text if version[0] == site else f"{version[0]}.{text}"
+
+
+def _histories(evidence: Evidence) -> dict[int, History]:
+    histories: dict[int, History] = {}
+    main = _main_views(evidence)
+    for record in evidence.marks:
+        detail = record.detail or {}
+        assert record.site is not None or record.event not in _EVENTS
+        if record.event == "census":
+            if tuple(detail["members"]) != main.get(str(record.site)):
+                continue
+            for key, owned in detail["owned"].items():
+                history = histories.setdefault(int(key), History())
+                owners = history.owners.setdefault(str(record.site), {})
+                owners[_origin(record)] = version_of(owned, record)
+        elif record.event in _EVENTS:
+            history = histories.setdefault(detail["key"], History())
+            _add(history, record, detail, main.get(str(record.site)))
+    return histories
+
+
+_EVENTS = ("put", "acked", "failed", "got", "over", "discarded")
+
+
+def _add(
+    history: History, record: Record, detail: dict[str, Any], main: tuple[str, ...] | None
+) -> None:
+    site, who, version = str(record.site), _origin(record), None
+    if record.origin is not None and record.seqno is not None:
+        version = (detail.get("from", site), record.origin, record.seqno)
+    match record.event:
+        case "put":
+            assert version is not None
+            history.writes[version] = Write(record.t, removed=bool(detail.get("removed")))
+        case "acked":
+            assert version is not None
+            if detail.get("nothing"):  # it changed nothing, but it has looked
+                began = history.writes.pop(version).began
+                reads = history.reads.setdefault(site, [])
+                reads.append(Read(record.t, began, who, None, False))
+            else:
+                history.writes[version].acked = record.t
+        case "failed" if version is not None:
+            history.writes[version].refused = bool(detail.get("definite"))
+        case "over":
+            assert version is not None
+            write, over = history.writes[version], detail["over"]
+            write.looked = record.t
+            write.over = None if over is None else version_of(over, record)
+            reads = history.reads.setdefault(site, [])
+            reads.append(Read(record.t, write.began, who, write.over, False))
+        case "discarded":
+            history.discarded.append((record.t, version))
+        case "got":
+            last = bool(detail.get("last"))
+            if not last or (main is not None and who in main):
+                read = Read(record.t, record.t - detail["took"], who, version, last)
+                history.reads.setdefault(site, []).append(read)
+
+
+def _main_views(evidence: Evidence) -> dict[str, tuple[str, ...]]:
+    """Of each site, the view in which most members are at the end."""
+    held: dict[str, dict[tuple[str, ...], int]] = {}
+    for record in evidence.marks:
+        if record.event == "census":
+            members = tuple((record.detail or {})["members"])
+            counts = held.setdefault(str(record.site), {})
+            counts[members] = counts.get(members, 0) + 1
+    return {site: max(counts, key=lambda view: counts[view]) for site, counts in held.items()}
+
+
+def _origin(record: Record) -> str:
+    return f"{record.member}#{record.incarnation}"
+
+
+def _count(evidence: Evidence, verdict: CacheVerdict) -> None:
+    moved: dict[Who, int] = {}
+    for record in evidence.marks:
+        if record.site is None or record.event not in (*_EVENTS, "buddies"):
+            continue
+        numbers, detail = verdict.sites[record.site], record.detail or {}
+        match record.event:
+            case "put":
+                numbers.writes += 1
+            case "acked":
+                numbers.acknowledged += 1
+            case "failed":
+                numbers.failed += 1
+            case "got":
+                numbers.reads += 1
+                numbers.misses += record.origin is None
+            case "buddies":
+                who = Who(record.site, str(record.member), record.incarnation)
+                moved[who] = detail["gravitations"]
+    for who, count in moved.items():
+        verdict.sites[who.site].gravitations += count
+    for key in verdict.keys:
+        numbers = verdict.sites[key.site]
+        numbers.lost += key.lost > 0
+        numbers.stale += key.stale > 0
+        numbers.doubly_owned += key.doubly_owned
+        numbers.diverged += bool(key.diverged)
+        numbers.discarded += key.discarded > 0
+    for site, numbers in verdict.sites.items():
+        numbers.unrelayed = len({entry.key for entry in verdict.unrelayed if entry.site == site})
+        seen = {v.key for who, vs in evidence.views.items() if who.site == site for v in vs}
+        numbers.views = len(seen)
+
+
+def _unprotected(evidence: Evidence) -> list[Measured]:
+    told = cache_sites.told(evidence)
+    found = []
+    for fault in evidence.faults:
+        victim = fault.who
+        if victim is None or fault.event not in ("crash", "vanish"):
+            continue
+        if fault.detail.get("by") == "fail_site":
+            continue
+        took: list[float | None] = []
+        for who, said in told.items():
+            if who.site != victim.site or evidence.ended(who) < NEVER:
+                continue
+            if evidence.born.get(who, 0.0) <= fault.t:
+                took.append(cache_sites.safe_after(fault.t, victim.origin, said))
+        seconds = None if None in took else max((t for t in took if t is not None), default=None)
+        found.append(
+            Measured(fault.t, fault.event, victim, victim.site, seconds, required=bool(took))
+        )
+    return found
+
+
+def _expectation(expectation: Expectation, verdict: CacheVerdict) -> Judged:
+    measured: float | None
+    match expectation.name:
+        case "lost":
+            measured = sum(key.lost > 0 for key in verdict.keys)
+        case "stale":
+            measured = sum(key.stale > 0 for key in verdict.keys)
+        case "doubly_owned":
+            measured = sum(key.doubly_owned for key in verdict.keys)
+        case "diverged":
+            measured = len({key.key for key in verdict.keys if key.diverged})
+        case "discarded":
+            measured = len({key.key for key in verdict.keys if key.discarded})
+        case "detection":
+            measured = messages.largest(verdict.detections)
+        case "bootstrap":
+            measured = messages.largest(verdict.bootstraps)
+        case "unrelayed_at_site_failure":
+            measured = verdict.rpo
+        case _:
+            measured = messages.largest(verdict.unprotected)
+    return Judged(expectation, measured, expectation.holds(measured))

@@ -1,0 +1,124 @@
+"""What ``--json`` prints of a drill of caches."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jgroups_py.drill.judge.cache_judge import CacheVerdict, Key
+
+
+def result(
+    verdict: CacheVerdict,
+    *,
+    name: str,
+    mode: str,
+    seed: int,
+    virtual_s: float | None,
+    wall_s: float,
+) -> dict[str, Any]:
+    """The object that ``--json`` prints."""
+
+    keys = [_shown(key) for key in verdict.keys]
+    return {
+        "name": name,
+        "mode": mode,
+        "workload": "cache",
+        "seed": seed,
+        "verdict": "pass" if verdict.passed else "fail",
+        "expectations": [
+            {
+                "name": judged.expectation.name,
+                "limit": judged.expectation.text,
+                "measured": _seconds(judged.measured),
+                "holds": judged.holds,
+            }
+            for judged in verdict.expectations
+        ],
+        "sites": {site: vars(numbers).copy() for site, numbers in verdict.sites.items()},
+        "keys": keys,
+        **_findings(verdict),
+        "detection_s": [_seconds(m.seconds) for m in verdict.detections],
+        "unprotected_s": [_seconds(m.seconds) for m in verdict.unprotected],
+        "bootstrap_s": [_seconds(m.seconds) for m in verdict.bootstraps],
+        "takeover_s": [],
+        "rpo_s": _seconds(verdict.rpo),
+        "virtual_s": _seconds(virtual_s),
+        "wall_s": round(wall_s, 3),
+    }
+
+
+def _seconds(value: float | None) -> float | None:
+    return None if value is None else round(value, 6)
+
+
+def _findings(verdict: CacheVerdict) -> dict[str, Any]:
+    """What is wrong with which key, and what was missing when a site failed."""
+    return {
+        "lost": [
+            {
+                "site": key.site,
+                "key": key.key,
+                "origin": _part(key.missing, 0),
+                "seqno": _part(key.missing, 1),
+                "found": key.found,
+                "writes": key.lost,
+            }
+            for key in verdict.keys
+            if key.lost
+        ],
+        "stale": [
+            {"site": key.site, "key": key.key, "reads": key.stale}
+            for key in verdict.keys
+            if key.stale
+        ],
+        "doubly_owned": [
+            {"site": key.site, "key": key.key, "owners": list(key.owners)}
+            for key in verdict.keys
+            if key.doubly_owned
+        ],
+        "diverged": [
+            {"site": key.site, "key": key.key, "found": key.found, "from": list(key.diverged)}
+            for key in verdict.keys
+            if key.diverged
+        ],
+        "discarded": [
+            {"site": key.site, "key": key.key, "writes": key.discarded, "found": key.found}
+            for key in verdict.keys
+            if key.discarded
+        ],
+        "unrelayed": len({(entry.site, entry.key) for entry in verdict.unrelayed}),
+        "unrelayed_keys": [
+            {
+                "site": entry.site,
+                "at": entry.at,
+                "key": entry.key,
+                "writes": entry.writes,
+                "origin": entry.last[1],
+                "seqno": entry.last[2],
+                "age_s": _seconds(entry.age),
+            }
+            for entry in verdict.unrelayed
+        ],
+    }
+
+
+def _shown(key: Key) -> dict[str, Any]:
+    return {
+        "site": key.site,
+        "key": key.key,
+        "acknowledged": key.acknowledged,
+        "present": key.present,
+        "lost": key.lost,
+        "stale": key.stale,
+        "doubly_owned": key.doubly_owned,
+        "diverged": bool(key.diverged),
+        "discarded": key.discarded,
+        "owners": list(key.owners),
+    }
+
+
+def _part(version: str | None, at: int) -> str | int | None:
+    if version is None:
+        return None
+    origin, _, seqno = version.rpartition("/")
+    return origin if at == 0 else int(seqno)

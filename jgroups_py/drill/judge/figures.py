@@ -1,0 +1,253 @@
+"""What an operator asks after a drill, reckoned from what applications sent and were given.
+
+    RTO            the longest time from a fault until the service went on: until another site delivered
+                   a message that was sent after the fault. When a site failed as a whole: until
+                   the site that was promoted delivered a message sent after its promotion
+    latency        from send to delivery at each member of another site (in a drill of one site:
+                   of the same one), p50 and p99 by nearest rank
+    lag            the largest age of a message when it first reached another site
+    buffer         how full RELAY's buffers were, in per cent of their limit, and how soon the
+                   fullest is full at the fastest steady growth that was seen. RELAY says so itself.
+
+RPO is the judge's ``rpo_s``. A fault after which nothing was sent has no recovery (``seconds`` and ``why``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from jgroups_py.drill.judge.evidence import NEVER, Evidence, Fault, Who
+from jgroups_py.drill.judge.flows import Flow, flow, flows, percentile
+from jgroups_py.drill.judge.verdict import Verdict
+
+INTERRUPTIONS = ("crash", "vanish", "pause", "leave", "partition", "fail_site")
+"""Faults after which a recovery is looked for."""
+GROWTH_SECONDS = 1.0
+"""A buffer must grow for so long without a pause, before a rate is taken from it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recovery:
+    """``seconds`` None: ``why`` tells. ``missing``: something was sent, but nothing arrived."""
+
+    t: float
+    event: str
+    who: Who | None
+    site: str
+    seconds: float | None
+    why: str = ""
+    missing: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """A buffer that grew: from ``fill`` (0 .. 1) at ``t``, ``rate`` of its limit a second."""
+
+    t: float
+    fill: float
+    rate: float
+
+    @property
+    def until_full(self) -> float:
+        return max(0.0, 1.0 - self.fill) / self.rate
+
+
+@dataclass
+class Figures:
+    recoveries: list[Recovery] = field(default_factory=list)
+    latency_p50: float | None = None
+    latency_p99: float | None = None
+    lag: float | None = None
+    buffer: float | None = None
+    """The highest fill, 0 .. 1."""
+    growth: Growth | None = None
+    """The one after which a buffer would have been full first."""
+    flows: list[Flow] = field(default_factory=list)
+
+    @property
+    def rto(self) -> float | None:
+        """None: there was no fault, nothing to measure it by, or no recovery."""
+        if any(recovery.missing for recovery in self.recoveries):
+            return None
+        return max((r.seconds for r in self.recoveries if r.seconds is not None), default=None)
+
+    @property
+    def until_full(self) -> float | None:
+        return None if self.growth is None else self.growth.until_full
+
+    def printed(self) -> dict[str, Any]:
+        """The part of the JSON."""
+        return {
+            "rto_s": _round(self.rto),
+            "latency_p50_s": _round(self.latency_p50),
+            "latency_p99_s": _round(self.latency_p99),
+            "lag_s": _round(self.lag),
+            "buffer_percent": None if self.buffer is None else round(self.buffer * 100, 6),
+            "time_until_full_s": _round(self.until_full),
+            "recoveries": [
+                {
+                    "t": round(r.t, 6),
+                    "event": r.event,
+                    "site": r.site,
+                    "member": None if r.who is None else r.who.origin,
+                    "recovered_s": _round(r.seconds),
+                    "why": r.why or None,
+                }
+                for r in self.recoveries
+            ],
+        }
+
+
+def figures(evidence: Evidence, verdict: Verdict) -> Figures:
+    """Of a drill of messages."""
+    found = Figures(flows=flows(evidence))
+    measured = found.flows
+    if len(evidence.sites) == 1:
+        measured = [flow(evidence, evidence.sites[0], evidence.sites[0])]
+    delays = sorted(delay for one in measured for delay in one.delays)
+    found.latency_p50, found.latency_p99 = percentile(delays, 0.5), percentile(delays, 0.99)
+    found.lag = max((t - at for one in measured for at, t in one.journeys), default=None)
+    found.recoveries = [
+        _recovery(fault, evidence, verdict, measured)
+        for fault in evidence.faults
+        if fault.event in INTERRUPTIONS and fault.detail.get("by") != "fail_site"
+    ]
+    found.buffer, found.growth = buffers(evidence)
+    return found
+
+
+# recoveries
+
+
+def _recovery(
+    fault: Fault, evidence: Evidence, verdict: Verdict, flows: Sequence[Flow]
+) -> Recovery:
+    if fault.event == "fail_site":
+        return _site_recovery(fault, evidence, verdict, flows)
+    sites = _sites(fault)
+    took: list[float] = []
+    missing: list[str] = []
+    for one in flows:
+        if not {one.origin, one.target} & set(sites) or not _relays(verdict, one, fault.t):
+            continue
+        seconds = _first_after(one, fault.t)
+        if seconds is not None:
+            took.append(seconds)
+        elif _sent_until_failure(one, fault.t, evidence):
+            missing.append(f"{one.target} got nothing of {one.origin}")
+    if missing:
+        return _told(fault, sites, None, f"{', '.join(missing)} that was sent after it", True)
+    if not took:
+        return _told(fault, sites, None, "nothing was sent after it by which to measure")
+    return _told(fault, sites, max(took))
+
+
+def _site_recovery(
+    fault: Fault, evidence: Evidence, verdict: Verdict, flows: Sequence[Flow]
+) -> Recovery:
+    failed = str(fault.site)
+    sites = [failed]
+    led = any(site == failed and a <= fault.t < b for site, a, b in verdict.reigns)
+    if verdict.primary is not None and led:
+        promoted = next(
+            (f for f in evidence.faults if f.event == "promote" and f.t >= fault.t), None
+        )
+        if promoted is None:
+            return _told(fault, sites, None, "no other site was promoted")
+        home = flow(evidence, str(promoted.site), str(promoted.site))
+        seconds = _first_after(home, promoted.t)
+        if seconds is None:
+            return _told(fault, sites, None, f"nothing was sent at {promoted.site} after it")
+        return _told(fault, sites, promoted.t - fault.t + seconds)
+    took = [
+        seconds
+        for one in flows
+        if failed not in (one.origin, one.target)
+        and _relays(verdict, one, fault.t)
+        and (seconds := _first_after(one, fault.t)) is not None
+    ]
+    if not took:
+        return _told(fault, sites, None, "nothing goes between the sites that are left")
+    return _told(fault, sites, max(took))
+
+
+def _told(
+    fault: Fault, sites: Sequence[str], seconds: float | None, why: str = "", missing: bool = False
+) -> Recovery:
+    return Recovery(fault.t, fault.event, fault.who, ", ".join(sites), seconds, why, missing)
+
+
+def _sites(fault: Fault) -> list[str]:
+    if fault.event != "partition":
+        return [str(fault.site)]
+    names = [name for side in fault.detail["groups"] for name in side]
+    return list(dict.fromkeys(name.partition(".")[0] for name in names))
+
+
+def _relays(verdict: Verdict, one: Flow, t: float) -> bool:
+    if one.origin == one.target:
+        return True
+    return any(site == one.origin and a <= t < b for site, a, b in verdict.reigns)
+
+
+def _first_after(one: Flow, t: float) -> float | None:
+    """Seconds until something arrived that was sent after ``t``."""
+    first = min((arrived for at, arrived in one.journeys if at > t), default=None)
+    return None if first is None else first - t
+
+
+def _sent_until_failure(one: Flow, t: float, evidence: Evidence) -> bool:
+    """Whether anything was sent after ``t`` that should have arrived: no site failed after it."""
+    failed = any(
+        fault.event == "fail_site" and fault.t >= t and fault.site in (one.origin, one.target)
+        for fault in evidence.faults
+    )
+    return not failed and any(at > t for at in one.sent)
+
+
+# buffers
+
+
+def buffers(evidence: Evidence) -> tuple[float | None, Growth | None]:
+    """The highest fill of all members, and the growth after which one would have been full first."""
+    fullest: float | None = None
+    fastest: Growth | None = None
+    for samples in evidence.samples.values():
+        points = fills(samples)
+        if not points:
+            continue
+        fullest = max(fullest or 0.0, *(fill for _, fill in points))
+        found = growth(points)
+        if found is not None and (fastest is None or found.until_full < fastest.until_full):
+            fastest = found
+    return fullest, fastest
+
+
+def fills(samples: Sequence[tuple[float, dict[str, Any]]]) -> list[tuple[float, float]]:
+    """(t, part of the limit) from the drill's zero on."""
+    return [(t, float(sample["fill"])) for t, sample in samples if "fill" in sample and t >= 0]
+
+
+def growth(points: Sequence[tuple[float, float]]) -> Growth | None:
+    """The steady growth over ``GROWTH_SECONDS`` after which it would be full first."""
+    fastest: Growth | None = None
+    begin = 0  # since then it has not shrunk
+    back = 0  # the last sample that is GROWTH_SECONDS older
+    for place, (t, fill) in enumerate(points):
+        if place and fill < points[place - 1][1]:
+            begin = place
+        while points[back + 1][0] <= t - GROWTH_SECONDS if back + 1 < len(points) else False:
+            back += 1
+        t0, fill0 = points[back]
+        if back < begin or t - t0 < GROWTH_SECONDS or fill <= fill0:
+            continue
+        found = Growth(t, fill, (fill - fill0) / (t - t0))
+        if fastest is None or found.until_full < fastest.until_full:
+            fastest = found
+    return fastest
+
+
+def _round(value: float | None) -> float | None:
+    return None if value is None or value == NEVER else round(value, 6)

@@ -1,0 +1,133 @@
+"""Messages on their way from one site to another, as applications sent and delivered them."""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from jgroups_py.drill.judge.evidence import NEVER, Evidence, Who
+
+GAP_SECONDS_MIN = 0.25
+"""A site that gets nothing for this long, while something is under way to it, shows a gap."""
+
+
+@dataclass
+class Flow:
+    """One site's messages on their way to another, or to the others of its own members."""
+
+    origin: str
+    target: str
+    sent: list[float]
+    """By time; also what did not arrive."""
+    arrived: list[float]
+    """When each first reached a member there, by time."""
+    journeys: list[tuple[float, float]] = field(default_factory=list)
+    """(sent, first reached a member there) of what arrived, by time of sending."""
+    delays: array[float] = field(default_factory=lambda: array("d"))
+    """Seconds from send to delivery, of each message at each member there."""
+
+
+def flows(evidence: Evidence) -> list[Flow]:
+    """Between sites, where anything arrived."""
+    found = [
+        flow(evidence, origin, target)
+        for origin in evidence.sites
+        for target in evidence.sites
+        if origin != target
+    ]
+    return [one for one in found if one.arrived]
+
+
+def flow(evidence: Evidence, origin_site: str, target: str) -> Flow:
+    """``target`` may be the origin's site: what others than the sender got of it."""
+    origins = [who for who in evidence.sent if who.site == origin_site]
+    journeys: list[tuple[float, float]] = []
+    delays = array("d")
+    for origin in origins:
+        sent = evidence.sent[origin]
+        first = array("d")
+        for times in _deliveries(evidence, origin, target):
+            common = min(len(first), len(times))
+            first = array("d", [*map(min, first, times), *first[common:], *times[common:]])
+            delays.extend(
+                t - at for at, t in zip(sent, times, strict=False) if t < NEVER and at < NEVER
+            )
+        journeys += [
+            (at, t) for at, t in zip(sent, first, strict=False) if t < NEVER and at < NEVER
+        ]
+    journeys.sort()
+    return Flow(
+        origin_site,
+        target,
+        sorted(t for origin in origins for t in evidence.sent[origin] if t < NEVER),
+        sorted(t for _, t in journeys),
+        journeys,
+        delays,
+    )
+
+
+def _deliveries(evidence: Evidence, origin: Who, target: str) -> Iterator[array[float]]:
+    for who in evidence.receivers(target):
+        delivered = evidence.delivered[who].get(origin)
+        if who != origin and delivered is not None:
+            yield delivered.times
+
+
+def gaps(flow: Flow) -> list[tuple[float, float]]:
+    """When nothing arrived for ``GAP_SECONDS_MIN`` although something was under way."""
+    found = []
+    for number, (t0, t1) in enumerate(pairwise(flow.arrived), 1):
+        if t1 - t0 < GAP_SECONDS_MIN or number >= len(flow.sent):
+            continue
+        waiting = max(t0, flow.sent[number])
+        if t1 - waiting >= GAP_SECONDS_MIN:
+            found.append((waiting, t1))
+    return found
+
+
+def percentile(ordered: Sequence[float], part: float) -> float | None:
+    """The nearest rank of an ascending sequence; ``None`` of an empty one."""
+    if not ordered:
+        return None
+    return ordered[min(len(ordered) - 1, max(0, -int(-part * len(ordered) // 1) - 1))]
+
+
+def rates(times: Sequence[float], edges: Sequence[float]) -> list[float]:
+    """How many a second, in each bin."""
+    counted = [bisect_left(times, edge) for edge in edges]
+    return [
+        (b - a) / (t1 - t0)
+        for (a, b), (t0, t1) in zip(pairwise(counted), pairwise(edges), strict=True)
+    ]
+
+
+def latencies(flow: Flow, edges: Sequence[float], part: float) -> list[float | None]:
+    """A percentile, by the time of sending, in each bin; of first arrivals."""
+    sent = [at for at, _ in flow.journeys]
+    found = []
+    for t0, t1 in pairwise(edges):
+        inside = flow.journeys[bisect_left(sent, t0) : bisect_left(sent, t1)]
+        found.append(percentile(sorted(t - at for at, t in inside), part))
+    return found
+
+
+def lags(flow: Flow, edges: Sequence[float]) -> list[float]:
+    """In each bin, the largest age of the oldest message that was on its way and did arrive."""
+    found = [0.0] * (len(edges) - 1)
+    if not found:
+        return found
+    for at, t in flow.journeys:
+        # It was the oldest from some time until it arrived; its age was largest then.
+        place = bisect_right(edges, t) - 1
+        if 0 <= place < len(found):
+            found[place] = max(found[place], t - at)
+    oldest = 0
+    for place, edge in enumerate(edges[1:]):
+        while oldest < len(flow.journeys) and flow.journeys[oldest][1] <= edge:
+            oldest += 1
+        if oldest < len(flow.journeys) and flow.journeys[oldest][0] <= edge:
+            found[place] = max(found[place], edge - flow.journeys[oldest][0])
+    return found

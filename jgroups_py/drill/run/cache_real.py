@@ -1,0 +1,83 @@
+"""A drill of caches for real: as real.py, with a cache in each process."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import trio
+
+from jgroups_py.drill.file.cache_settings import keys_of
+from jgroups_py.drill.file.plan import Plan
+from jgroups_py.drill.run.real import Process, RealDrill, run_drill
+from jgroups_py.drill.run.resolve import DrillError
+from jgroups_py.drill.run.runner import Progress, RunLog
+
+LOOK_SECONDS = 30.0
+"""For all members together to say what they own, and again to read every key."""
+LAST_WORDS_SECONDS = 0.5
+"""For one that is about to be killed, to say what other sites have not acknowledged."""
+
+
+def run_cache_real(plan: Plan, progress: Progress) -> RunLog:
+    """A ``Runner``. Raises ``DrillError``, ``ConfigError``."""
+    return run_drill(plan, progress, CacheRealDrill)
+
+
+class CacheRealDrill(RealDrill):
+    """One run."""
+
+    module = "jgroups_py.drill.run.cache_member"
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self._protected: dict[Process, bool] = {}
+        self._looked: dict[Process, None] = {}
+
+    def _heard(self, member: Process, told: dict[str, Any]) -> None:
+        match told["what"]:
+            case "protected":
+                self._protected[member] = told["protected"]
+            case "looked":
+                self._looked[member] = None
+            case _:
+                super()._heard(member, told)
+
+    def _settled(self) -> bool:
+        return all(self._protected.get(member, False) for member in self._everybody)
+
+    async def _before_crash(self, member: Process) -> None:
+        if len(self.plan.sites) > 1 and not member.paused:
+            self._looked.pop(member, None)
+            # One that is paused cannot be asked: who keeps its copies says what it had.
+            asleep = any(m.paused for m in self._members.values() if m.site == member.site)
+            await self._tell(member, do="unsent", backups=asleep)
+            with trio.move_on_after(LAST_WORDS_SECONDS):
+                await self._until(lambda: member in self._looked)
+
+    async def _look_after(self, site: str) -> None:
+        for member in list(self._members.values()):
+            if not (member.gone or member.paused or member.site == site):
+                await self._tell(member, do="holds", keys=keys_of(self.plan), failed=site)
+
+    async def _last_look(self) -> None:
+        """Who owns what; then each key is read once more, each by one of its site."""
+        keys = keys_of(self.plan)
+        there = [m for m in self._members.values() if not (m.gone or m.paused)]
+        await self._look(there, {member: {"do": "census", "keys": keys} for member in there})
+        commands = {}
+        for site in self.plan.sites:
+            living = [m for m in there if m.site == site.name]
+            for number, member in enumerate(living):
+                mine = list(range(number, keys, len(living)))
+                commands[member] = {"do": "look", "keys": mine}
+        await self._look(there, commands)
+
+    async def _look(self, there: list[Process], commands: dict[Process, dict[str, Any]]) -> None:
+        self._looked.clear()
+        for member, command in commands.items():
+            await self._tell(member, **command)
+        with trio.move_on_after(LOOK_SECONDS):
+            await self._until(lambda: all(m in self._looked or m.gone for m in there))
+            return
+        silent = ", ".join(str(m) for m in there if m not in self._looked)
+        raise DrillError(f"{self.plan.file}: {silent}: no answer after {LOOK_SECONDS:.0f} s")

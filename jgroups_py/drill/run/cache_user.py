@@ -1,0 +1,251 @@
+"""The application of a cache drill: requests at a rate, and what came of each, logged.
+
+A value says who wrote it and with which number, so that a reader can tell whose it is:
+``["NYC", "A#1", 17, padding]``. Requests do not wait for each other, as those of many clients. Half of the
+writes are batches that look first, and say what they replace: so a write that was lost shows though
+nobody read before the next one.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import trio
+
+from jgroups_py.cache import TreeCache
+from jgroups_py.drill.run.requests import Load, Request, Requests
+from jgroups_py.errors import CacheError
+
+WATCH_SECONDS = 0.02
+"""Between two looks at what the buddies say."""
+TELL_SECONDS = 1.0
+"""After which they are logged though nothing changed."""
+UNDER_WAY_MAX = 1000
+"""Requests of one member that have no answer yet; further ones are counted as failed."""
+LOOKING = 0.5
+"""The part of writes that say what they replace."""
+
+Version = tuple[str, str, int]
+"""Site, ``NAME#incarnation`` and number of who wrote a value."""
+
+
+class Log(Protocol):
+    """Where records go; the time is that of the call."""
+
+    def __call__(
+        self, event: str, origin: str | None = None, seqno: int | None = None, **detail: Any
+    ) -> None: ...
+
+
+class CacheUser:
+    """One member's requests. ``origin``: ``NAME#incarnation``. ``others``: other sites. ``awake``: does
+    the process run?"""
+
+    def __init__(
+        self,
+        cache: TreeCache,
+        site: str,
+        origin: str,
+        chance: random.Random,
+        log: Log,
+        others: Sequence[str] = (),
+    ) -> None:
+        self._cache = cache
+        self._site = site
+        self._others = others
+        self._origin = origin
+        self._name = origin.partition("#")[0]
+        self._chance = chance
+        self._log = log
+        self._seqno = 0
+        self._under_way = 0
+        self._discarded = 0
+        self.awake = True
+
+    @property
+    def members(self) -> list[str]:
+        """Names, without incarnations, of the view the buddies were chosen in."""
+        cache = self._cache
+        return [cache.name_of(m).partition("#")[0] for m in cache.buddies.members]
+
+    async def requests(
+        self, load: Load, rate: float, start: float, stop: float, zero: float
+    ) -> None:
+        """``rate`` a second from ``start`` to ``stop``, on trio's clock from ``zero`` on; returns when
+        all are answered."""
+        source = Requests(load, self._name, self._chance)
+        due = max(start, trio.current_time() - zero)
+        async with trio.open_nursery() as nursery:
+            while due < stop:
+                await trio.sleep_until(zero + due)
+                due += 1 / rate
+                if self.awake:  # who sleeps is asked for nothing
+                    request = source.next(self.members)
+                    if self._under_way >= UNDER_WAY_MAX:
+                        self._log("failed", key=request.key, why="too many requests under way")
+                    else:
+                        nursery.start_soon(self._one, request, load)
+
+    async def _one(self, request: Request, load: Load) -> None:
+        self._under_way += 1
+        try:
+            if request.read:
+                await self.read(request.key)
+            else:
+                await self._write(request.key, load)
+        finally:
+            self._under_way -= 1
+
+    async def read(self, key: int, **detail: Any) -> None:
+        """From wherever it is; what is read is taken, if the cache does so."""
+        began = trio.current_time()
+        try:
+            value = await self._cache.get(_path(key), "v")
+        except CacheError as error:
+            self._log("failed", key=key, why=str(error), **detail)
+        else:
+            took = trio.current_time() - began
+            origin, seqno, more = self._named(_whose(value))
+            self._log("got", origin, seqno, key=key, took=round(took, 6), **more, **detail)
+
+    async def _write(self, key: int, load: Load) -> None:
+        self._seqno += 1
+        seqno, path = self._seqno, _path(key)
+        looking = self._chance.random() < LOOKING
+        value = None
+        if self._chance.random() >= load.remove_ratio:
+            padding = bytes(max(0, load.value_size - len(self._site) - len(self._origin) - 12))
+            value = [self._site, self._origin, seqno, padding]
+        more = {"removed": True} if value is None else {}
+        self._log("put", self._origin, seqno, key=key, **more)
+        try:
+            changed = True
+            if looking:
+                changed = await self._look_and_write(key, seqno, value)
+            elif value is None:
+                changed = await self._cache.remove_node(path)
+            else:
+                await self._cache.put(path, "v", value)
+        except CacheError as error:
+            why, definite = str(error), error.definite
+            self._log("failed", self._origin, seqno, key=key, why=why, definite=definite)
+        else:
+            self._log(
+                "acked", self._origin, seqno, key=key, **({} if changed else {"nothing": True})
+            )
+
+    async def _look_and_write(self, key: int, seqno: int, value: list[Any] | None) -> bool:
+        """False: it removed what was not there."""
+        path = _path(key)
+        async with self._cache.batch() as batch:
+            replaced = _whose(await batch.get(path, "v"))
+            over = None if replaced is None else [replaced[1], replaced[2], replaced[0]]
+            self._log("over", self._origin, seqno, key=key, over=over)
+            if value is None:
+                batch.remove_node(path)
+            else:
+                batch.put(path, "v", value)
+        return replaced is not None or value is not None
+
+    def _named(self, version: Version | None) -> tuple[str | None, int | None, dict[str, Any]]:
+        """As a record has it: origin, number, and ``from`` where it is of another site."""
+        if version is None:
+            return None, None, {}
+        site, origin, seqno = version
+        return origin, seqno, {} if site == self._site else {"from": site}
+
+    def name_unsent(self, *, backups: bool = False) -> None:
+        """Logs the keys of this member's that another site has not acknowledged. ``backups``: and those
+        of members whose copies it has, for one that cannot be asked."""
+        for site in self._others:
+            unsent = self._cache.buddies.sites.unsent(site, backups=backups)
+            keys = {path[-1]: n for path, n in unsent.items() if len(path) == 2}
+            self._log("unsent", to=site, keys=keys)
+
+    def last_words(self, *, backups: bool = False) -> None:
+        """What must be known of a member that is about to fall, or was expelled."""
+        self._tell_discarded()
+        self.name_unsent(backups=backups)
+
+    def _tell_discarded(self) -> None:
+        """Logs what merges have dropped since it was asked last."""
+        listed = self._cache.discarded
+        for value in listed[self._discarded :]:
+            version = _whose((value.attributes or {}).get("v"))
+            origin, seqno, more = self._named(version)
+            self._log("discarded", origin, seqno, key=int(value.path[-1]), **more)
+        self._discarded = len(listed)
+
+    def _sites(self) -> dict[str, Any]:
+        """What this member knows of other sites, for the log."""
+        if not self._others:
+            return {}
+        status = self._cache.buddies.sites.status
+        return {
+            "reachable": list(status.reachable),
+            "out_of_sync": list(status.out_of_sync),
+            "under_way": dict(status.under_way),
+            "bootstraps": self._cache.statistics().counters.get("buddy_bootstraps", 0),
+        }
+
+    async def watch(self) -> None:
+        """Logs what the buddies say when it changes."""
+        cache, told, at = self._cache, None, 0.0
+        while True:
+            self._tell_discarded()
+            members = [cache.name_of(member) for member in cache.buddies.members]
+            now = (cache.buddies.protected, members, sites := self._sites())
+            if now != told or trio.current_time() - at >= TELL_SECONDS:
+                told, at = now, trio.current_time()
+                counters = cache.statistics().counters
+                self._log(
+                    "buddies",
+                    protected=now[0],
+                    members=members,
+                    owned=len(cache.buddies.entries),
+                    gravitations=counters.get("buddy_gravitations", 0),
+                    adopted=counters.get("nodes_adopted", 0),
+                    **sites,
+                )
+            await trio.sleep(WATCH_SECONDS)
+
+    async def census(self, keys: int) -> None:
+        """At the end: logs which keys are owned here, with what value, and what other sites lack."""
+        owned = await self._owned(keys)
+        self._tell_discarded()
+        members = [self._cache.name_of(member) for member in self._cache.buddies.members]
+        self._log("census", members=members, owned=owned)
+        self.name_unsent()
+
+    async def holds(self, keys: int, failed: str) -> None:
+        """The same when another site has ``failed``: what is there of it?"""
+        self._log("holds", failed=failed, owned=await self._owned(keys))
+
+    async def _owned(self, keys: int) -> dict[str, Any]:
+        """Nothing moves."""
+        owned: dict[str, Any] = {}
+        for key in range(keys):
+            try:
+                value = await self._cache.get(_path(key), "v", gravitation=False)
+            except CacheError as error:  # a request that still waits has it locked
+                self._log("failed", key=key, why=str(error), last=True)
+                continue
+            version = _whose(value)
+            if version is not None:
+                owned[str(key)] = [version[1], version[2], version[0]]
+        return owned
+
+    async def last_look(self, keys: Sequence[int]) -> None:
+        """Reads each key once more, when all is at rest."""
+        for key in keys:
+            await self.read(key, last=True)
+
+
+def _path(key: int) -> str:
+    return f"/drill/{key}"
+
+
+def _whose(value: Any) -> Version | None:
+    return None if value is None else (value[0], value[1], value[2])

@@ -1,0 +1,235 @@
+"""The course of a drill that runs on trio: what is hit when, whatever its members are.
+
+A runner says how one member ends, sleeps, leaves and comes back; who that is, in which order and when, is
+said here, the same for caches in virtual time and for real processes.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from typing import Any, Generic, Protocol, TypeVar
+
+import trio
+
+from jgroups_py.drill.file.plan import Plan, PlannedEvent
+from jgroups_py.drill.run.resolve import DrillError, groups, resolve
+from jgroups_py.drill.run.runner import Progress
+
+Sides = list[list[tuple[str, str]]]
+"""Of a partition, by (site, name)."""
+
+
+class Hit(Protocol):
+    """What a course must know of one incarnation of a member."""
+
+    site: str
+    name: str
+    gone: bool
+    """By a fault, or because it left."""
+    paused: bool
+
+
+M = TypeVar("M", bound=Hit)
+
+
+class Course(ABC, Generic[M]):
+    """``_members``: the newest incarnation of each."""
+
+    def __init__(self, plan: Plan, progress: Progress) -> None:
+        self.plan = plan
+        self.progress = progress
+        self.notes: list[str] = []
+        self._members: dict[tuple[str, str], M] = {}
+        self._cuts: list[Sides] = []
+        self._nursery: trio.Nursery
+
+    # --- what a runner says
+
+    @property
+    @abstractmethod
+    def now(self) -> float:
+        """Seconds since the drill's zero."""
+
+    @abstractmethod
+    def _names(self, member: M) -> tuple[str, ...]:
+        """The member's view, by name."""
+
+    @abstractmethod
+    def _fault(self, event: str, member: M, **detail: Any) -> None:
+        """Logs what is done to a member."""
+
+    @abstractmethod
+    def _note(self, event: str, site: str | None = None, **detail: Any) -> None:
+        """Logs what is done to more than one."""
+
+    @abstractmethod
+    async def _end(self, member: M, how: str, **detail: Any) -> None:
+        """It crashes or vanishes."""
+
+    @abstractmethod
+    async def _leave(self, member: M) -> None: ...
+
+    @abstractmethod
+    def _sleep(self, member: M) -> None: ...
+
+    @abstractmethod
+    def _wake_up(self, member: M) -> None:
+        """Not asked of one whose process has ended."""
+
+    @abstractmethod
+    async def _restart(self, site: str, name: str) -> None:
+        """The next incarnation."""
+
+    @abstractmethod
+    async def _cuts_changed(self) -> None:
+        """``_cuts`` says who cannot reach whom now."""
+
+    @abstractmethod
+    async def _tell_relay(self, relay: M, what: str, site: str) -> None:
+        """``promote`` its own site, or ``bootstrap`` another one."""
+
+    # --- who is there
+
+    def _living(self) -> dict[str, list[str]]:
+        return {
+            site.name: [n for n in site.members if not self._members[site.name, n].gone]
+            for site in self.plan.sites
+        }
+
+    def _views(self) -> dict[str, dict[str, tuple[str, ...]]]:
+        return {
+            site: {name: self._names(self._members[site, name]) for name in names}
+            for site, names in self._living().items()
+        }
+
+    def _relay(self, site: str) -> M | None:
+        """Who leads the site's view."""
+        views = self._views()[site]
+        leader = next((name for name, view in views.items() if view[:1] == (name,)), None)
+        return None if leader is None else self._members[site, leader]
+
+    async def _until(self, condition: Callable[[], bool]) -> None:
+        while not condition():  # noqa: ASYNC110 - a few times a drill, over many members
+            await trio.sleep(0.01)
+
+    async def _at(self, t: float, action: Callable[..., Any], *args: Any) -> None:
+        await trio.sleep(max(0.0, t - self.now))
+        await action(*args)
+
+    # --- what happens
+
+    async def _fire(self, event: PlannedEvent) -> None:
+        match event.fault:
+            case "partition":
+                await self._partition(event)
+            case "promote":
+                await self._promote(event)
+            case "bootstrap":
+                await self._bootstrap(event)
+            case "fail_site":
+                for i, target in enumerate(event.targets):
+                    self._nursery.start_soon(
+                        self._at, event.at + i * event.gap, self._fail_site, event, target.site
+                    )
+            case _:
+                hit = resolve(event, self._living(), self._views(), self._not_there())
+                start = self.now
+                for i, (site, name) in enumerate(hit):
+                    self._nursery.start_soon(
+                        self._at, start + i * event.gap, self._hit, event, site, name
+                    )
+
+    def _not_there(self) -> Mapping[str, list[str]]:
+        living = self._living()
+        return {
+            site.name: [n for n in site.members if n not in living[site.name]]
+            for site in self.plan.sites
+        }
+
+    async def _hit(self, event: PlannedEvent, site: str, name: str) -> None:
+        if event.fault == "restart":
+            await self._restart(site, name)
+            return
+        member = self._members[site, name]
+        if member.gone:
+            raise DrillError(
+                f"{event.place}: {event.fault} {site}.{name}: it is not there any more"
+            )
+        self.progress.say(self.now, f"{event.fault} {site}.{name}")
+        match event.fault:
+            case "crash" | "vanish":
+                await self._end(member, event.fault)
+            case "leave":
+                self._fault("leave", member)
+                member.gone = True
+                await self._leave(member)
+            case "pause":
+                self._fault("pause", member)
+                member.paused = True
+                self._sleep(member)
+                if event.duration is not None:
+                    await trio.sleep(event.duration)
+                    self._resume(member)
+
+    def _resume(self, member: M) -> None:
+        if member.paused:
+            self.progress.say(self.now, f"resume {member.site}.{member.name}")
+            self._fault("resume", member)
+            member.paused = False
+            self._wake_up(member)
+
+    async def _fail_site(self, event: PlannedEvent, site: str) -> None:
+        names = self._living()[site]
+        if not names:
+            raise DrillError(f"{event.place}: fail_site {site}: nobody is left there")
+        self.progress.say(self.now, f"fail_site {site}")
+        self._note("fail_site", site, how=event.how)
+        for name in names:
+            await self._end(self._members[site, name], event.how, by="fail_site")
+        self._nursery.start_soon(self._after_failure, site)
+
+    async def _after_failure(self, site: str) -> None:
+        """Looks at what is left: at once, and when what is under way has come."""
+        await self._look_after(site)
+        await trio.sleep(self.plan.grace)
+        await self._look_after(site)
+
+    async def _look_after(self, site: str) -> None:
+        """What do the others have?"""
+
+    async def _partition(self, event: PlannedEvent) -> None:
+        members = {site.name: site.members for site in self.plan.sites}
+        sides = groups(event, self._living(), self._views(), members)
+        named = [[f"{site}.{name}" for site, name in side] for side in sides]
+        self.progress.say(self.now, str(event))
+        self._note("partition", groups=named)
+        self._cuts.append(sides)
+        await self._cuts_changed()
+        if event.duration is not None:
+            await trio.sleep(event.duration)
+            self._cuts.remove(sides)
+            self.progress.say(self.now, "heal")
+            self._note("heal", groups=named)
+            await self._cuts_changed()
+
+    async def _promote(self, event: PlannedEvent) -> None:
+        site = event.targets[0].site
+        relay = self._relay(site)
+        if relay is None:
+            raise DrillError(f"{event.place}: promote {site}: no relay there")
+        self.progress.say(self.now, f"promote {site}")
+        self._note("promote", site)
+        await self._tell_relay(relay, "promote", site)
+
+    async def _bootstrap(self, event: PlannedEvent) -> None:
+        """Every other site that lives sends everything to that one."""
+        site = event.targets[0].site
+        relays = [self._relay(other.name) for other in self.plan.sites if other.name != site]
+        there = [relay for relay in relays if relay is not None]
+        if not there:
+            raise DrillError(f"{event.place}: bootstrap {site}: no relay at another site")
+        self.progress.say(self.now, f"bootstrap {site}")
+        self._note("bootstrap", site)
+        for relay in there:
+            await self._tell_relay(relay, "bootstrap", site)

@@ -1,0 +1,58 @@
+"""The ports of one real drill, held against other drills of this host until it is over."""
+
+from __future__ import annotations
+
+import os
+import random
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from jgroups_py.drill.run.resolve import DrillError
+
+HOST = "127.0.0.1"
+MEMBERS_MAX = 100
+"""FD_SOCK2 listens 100 ports above its transport: more members would get in each other's way."""
+FD_OFFSET, BRIDGE_OFFSET, GUARD_OFFSET = 100, 200, 400
+"""Member i has base + i, its FD_SOCK2 100 above, its bridge 200 above, that one's FD_SOCK2 300; the guard is
+above all of them."""
+BASES = range(20_000, 32_000, GUARD_OFFSET + 1)
+"""Below the ports that Linux gives to outgoing connections (32768 on)."""
+
+
+@contextmanager
+def port_block(members: int) -> Iterator[int]:
+    """The first port of a block that no other drill takes before the end of the ``with`` block.
+
+    Members bind only later: until then the guard, which this process listens on, says that the block
+    is taken.
+
+    Raises:
+        DrillError: no block is free.
+    """
+    bases = list(BASES)
+    random.Random(os.urandom(8)).shuffle(bases)
+    for base in bases:
+        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as guard:
+            try:
+                guard.bind((HOST, base + GUARD_OFFSET))
+                guard.listen()
+            except OSError:
+                continue
+            steps = range(0, GUARD_OFFSET, FD_OFFSET)
+            if all(_is_free(base + i + step) for i in range(members) for step in steps):
+                yield base
+                return
+    raise DrillError("no block of free ports on this machine")
+
+
+def _is_free(port: int) -> bool:
+    for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM):
+        with socket.socket(socket.AF_INET, kind) as sock:
+            if kind == socket.SOCK_STREAM:
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                sock.bind((HOST, port))
+            except OSError:
+                return False
+    return True

@@ -1,0 +1,51 @@
+"""What a way of running a plan offers, and what it hands back.
+
+A runner is ``run(plan, progress) -> RunLog``; it raises ``DrillError`` when the drill could not be
+run. ``simulated`` and ``real`` are two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from jgroups_py.drill.file.plan import Plan
+from jgroups_py.drill.log import Record
+
+
+class Progress(Protocol):
+    """Told how far the drill is."""
+
+    def at(self, t: float) -> None:
+        """The drill has come to ``t`` seconds."""
+
+    def say(self, t: float, text: str) -> None:
+        """Something happened that people want to read."""
+
+
+class Silent:
+    """A ``Progress`` for tests and for many runs at once."""
+
+    def at(self, t: float) -> None:
+        pass
+
+    def say(self, t: float, text: str) -> None:
+        pass
+
+
+@dataclass
+class RunLog:
+    """A drill that was run."""
+
+    mode: str
+    """``simulated`` or ``real``."""
+    records: Callable[[], Iterator[Record]]
+    """The records in the order of time; may be asked for more than once."""
+    wall_s: float
+    virtual_s: float | None = None
+    notes: list[str] = field(default_factory=list)
+    """What people should know about the run: another stack was taken, and why."""
+
+
+Runner = Callable[[Plan, Progress], RunLog]

@@ -1,0 +1,515 @@
+"""A drill in virtual time: one process, the simulator's world, the real protocol code."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+import traceback
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from jgroups_py.drill import log
+from jgroups_py.drill.file import stacks
+from jgroups_py.drill.file.plan import START_SECONDS_MAX, Figures, Load, Plan, PlannedEvent
+from jgroups_py.drill.log import Payload, Record
+from jgroups_py.drill.run.resolve import DrillError, groups, resolve
+from jgroups_py.drill.run.runner import Progress, RunLog
+from jgroups_py.testing.check.relay_oracle import Violation
+from jgroups_py.testing.sim import LinkSettings, Member, World
+from jgroups_py.testing.sim.host import Host
+from jgroups_py.values.address import Address
+from jgroups_py.values.batch import Batch
+from jgroups_py.values.events import Failed
+from jgroups_py.values.view import View
+
+SAMPLE_SECONDS = 0.1
+"""Between samples of the relays' buffers."""
+SLICE_SECONDS = 0.25
+"""Virtual time between two looks of ``progress``."""
+REST_SECONDS = 120.0
+"""Virtual time after the drill's end in which RELAY must come to rest."""
+BLOCKED_SECONDS = 0.01
+"""After which a load generator that has no credit tries again."""
+BEHIND_RUN, BEHIND_FACTOR = 10, 10
+"""A load generator that fell behind sends so many messages at once, or catches up so many times as
+fast as its rate: an application that is told to wait again still hears it in time."""
+INSIDE_LATENCY, BETWEEN_LATENCY = 0.0002, 0.04
+"""Where the drill names none."""
+TCP_PORT, BRIDGE_PORT = 7800, 8000  # FD_SOCK2 listens 100 above each
+
+
+class BrokenInvariant(DrillError):
+    """What is checked after every step does not hold: a bug in the stack, whatever the judge says."""
+
+
+def run_simulated(plan: Plan, progress: Progress, *, check: bool = True) -> RunLog:
+    """A ``Runner``. Raises ``DrillError``, ``ConfigError``; ``BrokenInvariant`` if ``check``."""
+    begun = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="jgroups-drill-") as folder:
+        simulation = Simulation(plan, progress, Path(folder), check)
+        try:
+            simulation.run()
+        except AssertionError as error:
+            raise BrokenInvariant(simulation.explain(error)) from error
+        finally:
+            simulation.world.close()
+    return RunLog(
+        "simulated",
+        lambda: iter(simulation.records),
+        time.monotonic() - begun,
+        simulation.ended,
+    )
+
+
+class Simulation:
+    """One run. ``world`` is there for tests that want to plant a fault."""
+
+    def __init__(self, plan: Plan, progress: Progress, folder: Path, check: bool = True) -> None:
+        self.plan = plan
+        self.progress = progress
+        self.records: list[Record] = []
+        self.world = World(
+            plan.seed,
+            inside=_link(plan.network, INSIDE_LATENCY),
+            between=_link(plan.bridge.figures, BETWEEN_LATENCY),
+            check=check,
+        )
+        self.ended = 0.0
+        """The world's time at the end of the drill."""
+        self._over = False
+        self._zero = 0.0
+        self._folder = folder
+        self._who: dict[Address, tuple[str, str, int]] = {}
+        self._bridge_seen: dict[Host, View | None] = {}
+        self._member_of: dict[Host, Member] = {}
+        self._leaving: dict[Member, None] = {}
+        self._seqnos: dict[Member, int] = {}
+        self._site_index = {site.name: i for i, site in enumerate(plan.sites)}
+        self._index = {
+            (site.name, name): i for site in plan.sites for i, name in enumerate(site.members)
+        }
+        self._bridged = len(plan.sites) > 1
+        self._hosts = {who: self.world.host_address(*who) for who in plan.members}
+        self.world.after_each_step.append(self._watch_bridge)
+        self._settings = {who: self._make_settings(*who) for who in plan.members}
+        self._relays = any("RELAY.site" in s.attributes for s in self._settings.values())
+
+    def _make_settings(self, site: str, name: str) -> stacks.Settings:
+        bind_addr = self._hosts[site, name]
+        file = self._folder / f"{site}.{name}.xml"
+        stacks.write_bridge(
+            self.plan,
+            file,
+            bind_addr=bind_addr,
+            hosts=[f"{host}[{BRIDGE_PORT}]" for host in self._hosts.values()],
+            port=BRIDGE_PORT,
+        )
+        hosts = [self._hosts[site, other] for other in self.plan.site(site).members]
+        return stacks.site_settings(
+            self.plan,
+            site,
+            bind_addr=bind_addr,
+            bridge_file=file,
+            properties={
+                "jgroups.bind_port": str(TCP_PORT),
+                "jgroups.tcpping.initial_hosts": ",".join(f"{h}[{TCP_PORT}]" for h in hosts),
+            },
+        )
+
+    # the course of it
+
+    def run(self) -> None:
+        self._start_all()
+        self._zero = self.world.now
+        self.records = [r._replace(t=r.t - self._zero) for r in self.records]
+        for load in self.plan.loads:
+            self._begin_load(load)
+        for event in self.plan.events:
+            self._at(event.at, self._fire, event)
+        self._at(0.0, self._sample)
+        t = 0.0
+        while t < self.plan.end:
+            self.progress.at(t)
+            t = min(t + SLICE_SECONDS, self.plan.end)
+            self.world.run(self._zero + t)
+        self._take_sample()
+        self.ended = self.world.now
+        self._come_to_rest()
+
+    def _come_to_rest(self) -> None:
+        """Nothing more is logged; RELAY must come to rest where everybody is there for it."""
+        oracle = self.world.oracle
+        if oracle is None:
+            return
+        self._over = True
+        end = self.world.now + REST_SECONDS
+        while oracle.can_rest and (problem := oracle.unrest()) is not None:
+            if self.world.now >= end:
+                now, seed = self.world.now, self.world.seed
+                raise Violation("at rest", "RELAY", now, seed, problem)
+            self.world.run_for(2 * SLICE_SECONDS)
+
+    def explain(self, error: AssertionError) -> str:
+        """One line for a broken invariant."""
+        if isinstance(error, Violation):
+            what = f"{error.invariant}, {error.member}: {error.problem}"
+            t = error.at - self._zero
+        else:
+            place = traceback.extract_tb(error.__traceback__)[-1]
+            what = f"{Path(place.filename).name}:{place.lineno}: {error or place.line}"
+            t = self.now
+        seed = self.plan.seed
+        return f"{self.plan.file}: seed {seed}, {t:.3f} s: a bug, an invariant is broken: {what}"
+
+    def _at(self, t: float, action: Callable[..., None], *args: Any) -> None:
+        self.world.at(self._zero + t, action, *args)
+
+    @property
+    def now(self) -> float:
+        """Seconds since the drill's zero."""
+        return self.world.now - self._zero
+
+    def _start_all(self) -> None:
+        longest = max(len(site.members) for site in self.plan.sites)
+        for i in range(longest):
+            for site in self.plan.sites:
+                if i < len(site.members):
+                    self._start(site.name, site.members[i])
+            self._wait(lambda i=i: self._joined(i + 1), "not every member has its full view")  # type: ignore[misc]
+        if self._bridged and self._relays:
+            self._wait(self._relays_met, "the relays have not met on the bridge")
+
+    def _wait(self, condition: Callable[[], bool], problem: str) -> None:
+        if not self.world.run_until(condition, limit=START_SECONDS_MAX - self.world.now):
+            raise DrillError(f"{self.plan.file}: after {START_SECONDS_MAX:.0f} s {problem}")
+
+    def _joined(self, count: int) -> bool:
+        for site in self.plan.sites:
+            names = site.members[:count]
+            if any(self.world.member(n, site.name).view_names != names for n in names):
+                return False
+        return True
+
+    def _relays_met(self) -> bool:
+        for site in self.plan.sites:
+            relay = self.world.member(site.members[0], site.name)
+            view = self._bridge_seen.get(relay.host)
+            if view is None or len(view) != len(self.plan.sites):
+                return False
+        return True
+
+    # what is logged
+
+    def _log(
+        self,
+        member: Member,
+        event: str,
+        origin: str | None = None,
+        seqno: int | None = None,
+        **detail: Any,
+    ) -> None:
+        if self._over:
+            return
+        self.records.append(
+            Record(
+                self.now,
+                member.site,
+                member.name,
+                event,
+                origin,
+                seqno,
+                detail or None,
+                member.incarnation,
+            )
+        )
+
+    def _note(self, event: str, site: str | None = None, **detail: Any) -> None:
+        self.records.append(Record(self.now, site, None, event, None, None, detail or None))
+
+    def _name(self, address: Address) -> str:
+        who = self._who.get(address)
+        return str(address) if who is None else f"{who[1]}#{who[2]}"
+
+    def _on_view(self, member: Member, view: View) -> None:
+        self._log(
+            member,
+            "view",
+            id=f"{self._name(view.view_id.creator)}|{view.view_id.id}",
+            members=[self._name(address) for address in view.members],
+        )
+
+    def _on_batch(self, member: Member, batch: Batch) -> None:
+        for run in log.runs(p for p in batch.payloads if p is not None):
+            site = self.plan.sites[run.site]
+            detail: dict[str, Any] = {"count": run.length} if run.length > 1 else {}
+            if site.name != member.site:
+                detail["from"] = site.name
+            origin = f"{site.members[run.member]}#{run.incarnation}"
+            self._log(member, "deliver", origin, run.first, **detail)
+
+    def _watch_bridge(self, host: Host) -> None:
+        machine = host.machine
+        if len(machine.stacks) < 2:
+            return
+        member = self._member_of.get(host)
+        if member is None:
+            return
+        child = stacks.bridge_stack(machine, member.stack)
+        if child is None:
+            return
+        view = stacks.bridge_view(child)
+        if view is self._bridge_seen.get(host):
+            return
+        self._bridge_seen[host] = view
+        if child.address not in self._who:
+            self._who[child.address] = (member.site, member.name, member.incarnation)
+        if view is None:
+            return
+        sites = [self._who[a][0] for a in view.members if a in self._who]
+        names = [f"{self._who[a][0]}.{self._name(a)}" for a in view.members if a in self._who]
+        self._log(member, "view", id=str(view.view_id), members=names, bridge=True, sites=sites)
+
+    def _on_trace(
+        self, who: Member, _t: float, _name: str, protocol: str, what: str, details: dict[str, Any]
+    ) -> None:
+        found = stacks.traced(protocol, what, details)
+        if found is None:
+            return
+        event, origin, seqno, detail = found
+        if event == "suspect":
+            detail["members"] = [self._name(address) for address in detail["members"]]
+        if origin is not None:
+            newest = self.world.members.get(f"{who.site}/{origin}")
+            origin = f"{origin}#{1 if newest is None else newest.incarnation}"
+        self._log(who, event, origin, seqno, **detail)
+
+    def _sample(self) -> None:
+        self._take_sample()
+        self._at(self.now + SAMPLE_SECONDS, self._sample)
+
+    def _take_sample(self) -> None:
+        if not self._relays:
+            return
+        for member in self.world.members.values():
+            if member.alive:
+                found = stacks.sample(member.stack)
+                if found:
+                    self._log(member, "buffer", **found)
+
+    # members
+
+    def _start(self, site: str, name: str) -> Member:
+        settings = self._settings[site, name]
+        member = self.world.start(
+            name,
+            settings.stack,
+            f"drill-{site}",
+            site=site,
+            attributes=settings.attributes,
+            properties=settings.properties,
+        )
+        member.keep_batches = False
+        member.on_view = self._on_view
+        member.on_batch = self._on_batch
+        self._who[member.address] = (site, name, member.incarnation)
+        self._member_of[member.host] = member
+        member.host.machine.trace = partial(self._on_trace, member)
+        self._log(member, "join", incarnation=member.incarnation)
+        return member
+
+    def _running(self, member: Member) -> bool:
+        if any(isinstance(event, Failed) for event in member.events):
+            problem = next(e.problem for e in member.events if isinstance(e, Failed))
+            raise DrillError(f"{member.site}.{member.name} failed: {problem}")
+        return member.alive and member not in self._leaving
+
+    def _living(self) -> dict[str, list[str]]:
+        return {
+            site.name: [
+                name for name in site.members if self._running(self.world.member(name, site.name))
+            ]
+            for site in self.plan.sites
+        }
+
+    def _views(self) -> dict[str, dict[str, tuple[str, ...]]]:
+        return {
+            site: {name: self.world.member(name, site).view_names for name in names}
+            for site, names in self._living().items()
+        }
+
+    def _gone(self) -> dict[str, list[str]]:
+        living = self._living()
+        return {
+            site.name: [name for name in site.members if name not in living[site.name]]
+            for site in self.plan.sites
+        }
+
+    # traffic
+
+    def _begin_load(self, load: Load) -> None:
+        if load.rate <= 0 or load.stop <= load.start:
+            return
+        names = self.plan.site(load.site).members
+        # Not all at the same instant: the members of a site take turns.
+        phase = names.index(load.member) / len(names) / load.rate
+        self._at(load.start + phase, self._load, load, load.start + phase)
+
+    def _load(self, load: Load, due: float) -> None:
+        """Send what is due since ``due``, the time of the next message."""
+        if due >= load.stop:
+            return
+        member = self.world.member(load.member, load.site)
+        interval = 1 / load.rate
+        if not self._running(member) or member.host.paused or member.view is None:
+            # Nobody there, or nobody awake: what it would have sent is not made up for.
+            self._at(self.now + interval, self._load, load, self.now + interval)
+            return
+        if member.blocked:
+            self._at(self.now + BLOCKED_SECONDS, self._load, load, due)
+            return
+        count = 0
+        most = max(BEHIND_RUN, int(load.rate * BLOCKED_SECONDS * BEHIND_FACTOR))
+        while due <= self.now + 1e-9 and due < load.stop and count < most:
+            count += 1
+            due += interval
+        if count:
+            self._send(member, load.size, count)
+        again = self.now + BLOCKED_SECONDS if due <= self.now else due
+        self._at(again, self._load, load, due)
+
+    def _send(self, member: Member, size: int, count: int) -> None:
+        first = self._seqnos.get(member, 0) + 1
+        self._seqnos[member] = first + count - 1
+        who = (self._site_index[member.site], self._index[member.site, member.name])
+        payloads = [
+            Payload(*who, member.incarnation, seqno, self.now).pack(size)
+            for seqno in range(first, first + count)
+        ]
+        detail = {"count": count} if count > 1 else {}
+        self._log(member, "send", f"{member.name}#{member.incarnation}", first, **detail)
+        member.send(*payloads)
+
+    # faults
+
+    def _fire(self, event: PlannedEvent) -> None:
+        if event.fault == "partition":
+            self._partition(event)
+            return
+        if event.fault == "promote":
+            self._promote(event)
+            return
+        if event.fault == "fail_site":
+            for i, target in enumerate(event.targets):
+                self._at(event.at + i * event.gap, self._fail_site, event, target.site)
+            return
+        hit = resolve(event, self._living(), self._views(), self._gone())
+        for i, (site, name) in enumerate(hit):
+            self._at(self.now + i * event.gap, self._hit, event, site, name)
+
+    def _hit(self, event: PlannedEvent, site: str, name: str) -> None:
+        if event.fault == "restart":
+            self._restart(event, site, name)
+            return
+        member = self.world.member(name, site)
+        if not self._running(member):
+            raise DrillError(
+                f"{event.place}: {event.fault} {site}.{name}: it is not there any more"
+            )
+        self.progress.say(self.now, f"{event.fault} {site}.{name}")
+        match event.fault:
+            case "crash":
+                self._end(member, "crash")
+            case "vanish":
+                self._end(member, "vanish")
+            case "leave":
+                self._leaving[member] = None
+                self._log(member, "leave")
+                member.leave()
+            case "pause":
+                self._log(member, "pause")
+                member.pause()
+                if event.duration is not None:
+                    self._at(self.now + event.duration, self._resume, member)
+
+    def _end(self, member: Member, how: str, **detail: Any) -> None:
+        self._log(member, how, **detail)
+        if how == "crash":
+            member.crash()
+        else:
+            member.vanish()
+
+    def _resume(self, member: Member) -> None:
+        if member.alive and member.host.paused:
+            self.progress.say(self.now, f"resume {member.site}.{member.name}")
+            self._log(member, "resume")
+            member.resume()
+
+    def _restart(self, event: PlannedEvent, site: str, name: str) -> None:
+        former = self.world.member(name, site)
+        if former.alive:  # it says goodbye still
+            self._at(self.now + BLOCKED_SECONDS, self._restart, event, site, name)
+            return
+        self._leaving.pop(former, None)
+        self.progress.say(self.now, f"restart {site}.{name}")
+        self.records.append(
+            Record(self.now, site, name, "restart", incarnation=former.incarnation + 1)
+        )
+        self._start(site, name)
+
+    def _fail_site(self, event: PlannedEvent, site: str) -> None:
+        names = self._living()[site]
+        if not names:
+            raise DrillError(f"{event.place}: fail_site {site}: nobody is left there")
+        self.progress.say(self.now, f"fail_site {site}")
+        self._note("fail_site", site, how=event.how)
+        for name in names:
+            self._end(self.world.member(name, site), event.how, by="fail_site")
+
+    def _partition(self, event: PlannedEvent) -> None:
+        members = {site.name: site.members for site in self.plan.sites}
+        sides = groups(event, self._living(), self._views(), members)
+        named = [[f"{site}.{name}" for site, name in side] for side in sides]
+        self.progress.say(self.now, str(event))
+        self._note("partition", groups=named)
+        token = self.world.partition(
+            *([self.world.member(name, site) for site, name in side] for side in sides)
+        )
+        if event.duration is not None:
+            self._at(self.now + event.duration, self._heal, token, named)
+
+    def _heal(self, token: int, named: list[list[str]]) -> None:
+        self.progress.say(self.now, "heal")
+        self._note("heal", groups=named)
+        self.world.heal(token)
+
+    def _promote(self, event: PlannedEvent) -> None:
+        site = event.targets[0].site
+        relay = next(
+            (
+                self.world.member(name, site)
+                for name in self._living()[site]
+                if self.world.member(name, site).view_names[:1] == (name,)
+            ),
+            None,
+        )
+        if relay is None:
+            raise DrillError(f"{event.place}: promote {site}: no relay there")
+        self.progress.say(self.now, f"promote {site}")
+        self._note("promote", site)
+        stacks.promote(relay.stack)
+        relay.host.after_step()
+
+
+def _link(figures: Figures, latency: float) -> LinkSettings:
+    return LinkSettings(
+        latency=latency if figures.latency is None else figures.latency,
+        jitter=figures.jitter,
+        loss=figures.loss,
+        duplicate=figures.duplicate,
+        reorder=figures.reorder,
+    )
+
+
+__all__ = ["Simulation", "run_simulated"]

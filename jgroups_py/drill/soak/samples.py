@@ -1,0 +1,201 @@
+"""What is measured at a calm moment, kept outside memory, and how two times are compared.
+
+Two windows are compared: a twelfth of the run up to its first quarter (of 24 hours: 4:00 to 6:00), and
+the last twelfth. Of each the mean counts. Fine is: at most ``TOLERANCE`` more, or ``slack`` more
+(a table of three entries may have a fourth). Less is always fine: what is gone cannot leak.
+
+    all tables        of all members together, by name; their sum in entries and in bytes
+    elders' tables    of each process that lived through both windows, by name
+    figures           of the process or processes: memory, open files, threads
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from jgroups_py.drill.soak.tables import Table, Tables
+
+TOLERANCE: Final = 0.05
+SLACK_ENTRIES: Final = 8
+"""Of a table of one process; of all members together one for each."""
+SLACK_INNER: Final = 32
+"""Of tables inside the entries of a table, likewise."""
+WINDOW: Final = 12
+"""A window is the run divided by this; three samples at least."""
+PROCESS: Final = "process"
+"""Where tables stand that belong to no member."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """Seconds since the start, member (name#incarnation) -> table -> (entries, bytes), figures."""
+
+    t: float
+    members: dict[str, dict[str, tuple[int, int]]]
+    figures: dict[str, float]
+    """Of the whole run."""
+    each: dict[str, dict[str, float]] = field(default_factory=dict)
+    """Of each process (real runs)."""
+
+    def total(self) -> dict[str, Table]:
+        """All members' tables by name."""
+        total: dict[str, Table] = {}
+        for tables in self.members.values():
+            for name, (length, size) in tables.items():
+                total.setdefault(name, Table()).add(Table(length, size))
+        return total
+
+    def tables(self, who: str) -> dict[str, Table]:
+        return {name: Table(*entry) for name, entry in self.members[who].items()}
+
+
+def plain(tables: Tables) -> dict[str, tuple[int, int]]:
+    return {name: (table.length, table.size) for name, table in tables.found.items()}
+
+
+class Samples:
+    """In a file: what is measured must not grow by measuring."""
+
+    def __init__(self) -> None:
+        self._file = tempfile.TemporaryFile("w+", prefix="jgroups-longlife-")  # noqa: SIM115
+        self.count = 0
+
+    def add(self, sample: Sample) -> None:
+        json.dump([sample.t, sample.members, sample.figures, sample.each], self._file)
+        self._file.write("\n")
+        self.count += 1
+
+    def __iter__(self) -> Iterator[Sample]:
+        self._file.seek(0)
+        for line in self._file:
+            t, members, figures, each = json.loads(line)
+            yield Sample(t, members, figures, each)
+
+    def close(self) -> None:
+        self._file.close()
+
+
+@dataclass
+class Run:
+    """What came of a run."""
+
+    samples: Samples = field(default_factory=Samples)
+    problems: list[str] = field(default_factory=list)
+    """What must not be: a message lost or twice, no common view, a broken invariant."""
+    notes: list[str] = field(default_factory=list)
+    faults: dict[str, int] = field(default_factory=dict)
+    cycles: int = 0
+    events: int = 0
+    """Packets handled and timers fired (simulated)."""
+    sent: int = 0
+    deliveries: int = 0
+    wall_s: float = 0.0
+    virtual_s: float = 0.0
+
+    def count(self, fault: str) -> None:
+        self.faults[fault] = self.faults.get(fault, 0) + 1
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """One quantity at both times. ``kind``: sum, figure, table (of all members) or elder's table."""
+
+    kind: str
+    name: str
+    early: float
+    late: float
+    slack: float
+
+    @property
+    def growth(self) -> float:
+        """As a fraction of the early value."""
+        return self.late / self.early - 1 if self.early else float(self.late > 0)
+
+    @property
+    def holds(self) -> bool:
+        return self.late <= max(self.early * (1 + TOLERANCE), self.early + self.slack)
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "kind": self.kind,
+            "name": self.name,
+            "early": round(self.early, 1),
+            "late": round(self.late, 1),
+            "holds": self.holds,
+        }
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.early:,.0f} -> {self.late:,.0f} ({self.growth:+.1%})"
+
+
+def compare(samples: list[Sample], end: float, slacks: Mapping[str, float]) -> list[Compared]:
+    """Everything at a quarter of ``end`` and at ``end``. ``slacks``: of figures of one process, by
+    name."""
+    early, late = window(samples, end / 4), window(samples, end)
+    members = max(len(sample.members) for sample in samples)
+    totals = [sample.total() for sample in early], [sample.total() for sample in late]
+    found = [
+        _between(
+            "sum", f"sum of {what}", [[sum(map(value, t.values())) for t in p] for p in totals]
+        )
+        for what, value in (("entries", _length), ("bytes", _size))
+    ]
+    for name in late[-1].figures:
+        values = [[sample.figures[name] for sample in part] for part in (early, late)]
+        found.append(_between("figure", name, values, slacks.get(name, 0.0)))
+    elders = [w for w in late[-1].members if all(w in s.members for s in (*early, *late))]
+    for who in elders:
+        for name in late[-1].each.get(who, ()):
+            values = [[sample.each[who][name] for sample in part] for part in (early, late)]
+            found.append(_between("figure", f"{who} {name}", values, slacks.get(name, 0.0)))
+    found += _tables("table", "", totals, max(1.0, members / 8))
+    for who in elders:
+        tables = [sample.tables(who) for sample in early], [sample.tables(who) for sample in late]
+        # A split may make another member relay for a while: then the bridge's stack is elsewhere.
+        always = set.intersection(*[set(map(_stack, t)) for part in tables for t in part])
+        parts: list[list[dict[str, Table]]] = [
+            [{n: t[n] for n in t if _stack(n) in always} for t in part] for part in tables
+        ]
+        found += _tables("elder's table", f"{who} ", parts, 1.0)
+    return found
+
+
+def _stack(table: str) -> str:
+    """Whose table it is: "" of the first stack, else the stack's cluster."""
+    return table.rpartition(":")[0]
+
+
+def window(samples: list[Sample], end: float) -> list[Sample]:
+    """The samples that count for ``end``."""
+    before = [s for s in samples if s.t <= end + 1e-6]
+    return before[-max(3, len(samples) // WINDOW) :]
+
+
+def _length(table: Table) -> int:
+    return table.length
+
+
+def _size(table: Table) -> int:
+    return table.size
+
+
+def _between(
+    kind: str, name: str, values: Sequence[Sequence[float]], slack: float = 0.0
+) -> Compared:
+    early, late = map(statistics.fmean, values)
+    return Compared(kind, name, early, late, slack)
+
+
+def _tables(
+    kind: str, prefix: str, parts: Sequence[Sequence[dict[str, Table]]], slack: float
+) -> Iterator[Compared]:
+    none = Table()
+    for name in dict.fromkeys(name for part in parts for tables in part for name in tables):
+        values = [[tables.get(name, none).length for tables in part] for part in parts]
+        entries = SLACK_INNER if "[]" in name else SLACK_ENTRIES
+        yield _between(kind, prefix + name, values, slack * entries)

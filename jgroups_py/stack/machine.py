@@ -1,0 +1,279 @@
+"""A machine: everything of one member that a driver runs. Sans-IO.
+
+To its driver a machine looks like one connection: things that happened come in with the time
+(``handle``), due timers fire (``advance``), things to do come out (``take_outgoing``), and one
+deadline is named (``next_deadline``). The trio driver and the simulator call the same four.
+
+Inside, one machine holds one stack and the child stacks its protocols opened (RELAY's bridge);
+they share the clock, the handles and the heap of timers.
+"""
+
+from __future__ import annotations
+
+import heapq
+import random as _random
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from jgroups_py.stack.lateness import Lateness
+from jgroups_py.stack.ports import Accepted, Bind, Connect, Handle, In, JoinGroup, Out, Resolve
+from jgroups_py.values.events import Lag
+
+if TYPE_CHECKING:
+    from jgroups_py.config.model import StackConfig
+    from jgroups_py.stack.protocol import Protocol
+    from jgroups_py.stack.stack import Stack
+
+Trace = Callable[[float, str, str, str, dict[str, Any]], None]
+"""Called with (time, member's name, protocol's name, what happened, details)."""
+
+
+class Timer:
+    """A named, cancellable timer of one protocol. Starting it again moves it. While this process does
+    not run, its time stands still (lateness.py). Once ``owner``'s stack is closed it runs no more."""
+
+    __slots__ = ("_callback", "_machine", "_put_off", "_token", "deadline", "name", "owner")
+
+    def __init__(
+        self, machine: Machine, callback: Callable[[], None], name: str, owner: Protocol | None
+    ) -> None:
+        self._machine = machine
+        self.owner = owner
+        self._callback = callback
+        self._token = 0
+        self._put_off = 0.0
+        self.name = name
+        self.deadline: float | None = None
+
+    @property
+    def armed(self) -> bool:
+        return self.deadline is not None
+
+    def start(self, delay: float) -> None:
+        self.start_at(self._machine.now + delay)
+
+    def start_at(self, deadline: float) -> None:
+        if deadline == self.deadline or (self.owner is not None and self.owner.stack.closed):
+            return
+        self._put_off = 0.0
+        self._move(deadline)
+
+    def _move(self, deadline: float) -> None:
+        self.deadline = deadline
+        self._token += 1
+        self._machine._push_timer(deadline, self, self._token)
+
+    def _forgive(self, lag: float, lateness: Lateness) -> None:
+        assert self.deadline is not None
+        more = lateness.forgiven(lag, self._put_off)
+        if more > 0:
+            self._put_off += more
+            self._move(self.deadline + more)
+
+    def cancel(self) -> None:
+        self.deadline = None
+        self._token += 1
+
+    def _is_current(self, token: int) -> bool:
+        return token == self._token and self.deadline is not None
+
+    def _fire(self) -> None:
+        self.deadline = None
+        self._callback()
+
+
+class Machine:
+    """See the module's docstring.
+
+    ``name``: the member's logical name. ``random``: its own generator (UUIDs, intervals, picks).
+    ``host``: the address to bind to where a stack file names none. ``lateness``: how late this
+    process is, and what that excuses.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        random: _random.Random,
+        now: float = 0.0,
+        host: str = "127.0.0.1",
+        trace: Trace | None = None,
+        lateness: Lateness | None = None,
+    ) -> None:
+        self.name = name
+        self.lateness = lateness or Lateness()
+        self.random = random
+        self.now = now
+        self.host = host
+        self.trace = trace
+        self.prepare: Callable[[StackConfig], StackConfig] | None = None
+        """Applied to the stack files of child stacks: host names become numbers. The simulator
+        has none."""
+        self.stacks: list[Stack] = []
+        self._outgoing: list[Out] = []
+        self._handles: dict[Handle, Protocol] = {}
+        self._next_handle = 1
+        self._timers: list[tuple[float, int, Timer, int]] = []
+        self._timer_count = 0
+        self._soon: deque[Callable[[], None]] = deque()
+        self._flushers: dict[Callable[[], None], None] = {}
+        self._depth = 0
+        self.timers_fired = 0
+        self.unrouted = 0
+        """Inputs for handles that are gone already."""
+
+    # --- what the driver calls
+
+    def handle(self, inputs: Iterable[In], now: float) -> None:
+        """Takes what happened, in order."""
+        self.enter(now)
+        handles = self._handles
+        for item in inputs:
+            handle = item.listener if type(item) is Accepted else item.handle
+            protocol = handles.get(handle)
+            if protocol is None:
+                self.unrouted += 1
+                continue
+            protocol.on_input(item)
+            if self._soon:
+                self._run_soon()
+        self.leave()
+
+    def advance(self, now: float) -> None:
+        """Fires every timer that is due, in the order of deadlines."""
+        self.enter(now)
+        timers = self._timers
+        while timers and timers[0][0] <= now:
+            _, _, timer, token = heapq.heappop(timers)
+            if timer._is_current(token):
+                self.timers_fired += 1
+                timer._fire()
+                if self._soon:
+                    self._run_soon()
+        self.leave()
+
+    def woke(self, now: float, wanted: float, since: float) -> bool:
+        """To be called before ``handle`` or ``advance`` by who meant to run us at ``wanted``, when
+        that was some time ago; ``since``: when it could run us last. Was it a lag? Then timers are
+        put off by the time since, and the stacks are told."""
+        if not self.lateness.note(now - wanted, now):
+            return False
+        late = now - since
+        self.enter(now)
+        for _, _, timer, token in list(self._timers):
+            if timer._is_current(token):
+                timer._forgive(late, self.lateness)
+        for stack in list(self.stacks):
+            if not stack.closed:
+                stack.event_down(Lag(late))
+        self.leave()
+        return True
+
+    def next_deadline(self) -> float | None:
+        """When ``advance`` must be called at the latest; None: no timer runs."""
+        timers = self._timers
+        while timers and not timers[0][2]._is_current(timers[0][3]):
+            heapq.heappop(timers)
+        return timers[0][0] if timers else None
+
+    def take_outgoing(self) -> list[Out]:
+        """Things to do, once. Bundles everything that was sent since the last call."""
+        self.take_flushes()
+        out, self._outgoing = self._outgoing, []
+        return out
+
+    @property
+    def has_outgoing(self) -> bool:
+        """Would ``take_outgoing`` give anything?"""
+        return bool(self._outgoing or self._flushers)
+
+    def check(self) -> None:
+        """The invariants of every protocol; simulator and tests call this after a step."""
+        for stack in self.stacks:
+            for check in stack.checks:
+                check()
+
+    def check_step(self) -> None:
+        """Those that a step may have broken: here all. The simulator's machine knows better."""
+        self.check()
+
+    # --- what stacks and protocols call
+
+    def enter(self, now: float | None = None) -> None:
+        """Begins a step; every call from outside is one."""
+        if now is not None and now > self.now:
+            self.now = now
+        self._depth += 1
+
+    def leave(self) -> None:
+        """Ends a step: what was put off runs now."""
+        self._depth -= 1
+        if self._depth == 0 and self._soon:
+            self._run_soon()
+
+    def soon(self, callback: Callable[[], None]) -> None:
+        """Runs ``callback`` when the handler that is running now has returned."""
+        self._soon.append(callback)
+
+    def _run_soon(self) -> None:
+        soon = self._soon
+        self._depth += 1
+        while soon:
+            soon.popleft()()
+        self._depth -= 1
+
+    def take_flushes(self) -> None:
+        """Bundles what waits, without taking it: before a stack closes."""
+        while self._flushers:
+            flushers, self._flushers = self._flushers, {}
+            for flush in flushers:
+                flush()
+            self._run_soon()
+
+    def want_flush(self, flush: Callable[[], None]) -> None:
+        """``flush`` is called once when the driver next takes what is outgoing."""
+        self._flushers[flush] = None
+
+    def put(self, out: Out) -> None:
+        self._outgoing.append(out)
+
+    def open(self, protocol: Protocol, out: Bind | JoinGroup | Connect | Resolve) -> None:
+        """Puts ``out`` and routes what happens to its handle to ``protocol``."""
+        self._handles[out.handle] = protocol
+        self._outgoing.append(out)
+
+    def route(self, handle: Handle, protocol: Protocol) -> None:
+        """Inputs for ``handle`` (an accepted connection) go to ``protocol``."""
+        self._handles[handle] = protocol
+
+    def unroute(self, handle: Handle) -> None:
+        self._handles.pop(handle, None)
+
+    def new_handle(self) -> Handle:
+        handle = self._next_handle
+        self._next_handle += 1
+        return handle
+
+    def timer(
+        self, callback: Callable[[], None], name: str, owner: Protocol | None = None
+    ) -> Timer:
+        return Timer(self, callback, name, owner)
+
+    def linked(self, stack: Stack) -> None:
+        """A stack is complete and about to start. The simulator's machine looks on from here."""
+
+    def drop_timers(self, stack: Stack) -> None:
+        """A closed stack's timers go at once: each would keep the whole stack until it is due."""
+        gone = [
+            e for e in self._timers if (owner := e[2].owner) is not None and owner.stack is stack
+        ]
+        for _, _, timer, _ in gone:
+            timer.cancel()
+        # In place: a timer that fires now may be what closes the stack.
+        self._timers[:] = [entry for entry in self._timers if entry[2].deadline is not None]
+        heapq.heapify(self._timers)
+
+    def _push_timer(self, deadline: float, timer: Timer, token: int) -> None:
+        self._timer_count += 1
+        heapq.heappush(self._timers, (deadline, self._timer_count, timer, token))

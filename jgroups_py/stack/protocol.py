@@ -1,0 +1,218 @@
+"""A protocol: one layer of a stack. A machine, not a program.
+
+Batches, events and timers come in; calls on its stack go out. It never awaits, sleeps, locks,
+opens a socket, or reads a clock or the global random generator. To write one, derive from
+Protocol, give it a ``protocol_id`` (>= 1024 for your own), a ``Config`` and the handlers you need:
+
+    up(batch), down(batch)              messages; pass_up / pass_down forwards
+    event_up(event), event_down(event)  events;   pass_event_up / pass_event_down forwards
+    answer(query)                       the answer to a query, or None
+    on_input(item)                      sockets and connections opened with open_port
+    start(), stop()                     the stack is being opened / closed
+    check()                             assert what must hold after every step
+
+State is changed before anything is passed on, because passing on may call back.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+
+from jgroups_py.config.settings import Bytes, ConfigBase, Fraction, HostPorts, Seconds
+from jgroups_py.stack.machine import Machine, Timer
+from jgroups_py.stack.ports import Bind, Connect, Handle, In, JoinGroup, Out, Resolve
+from jgroups_py.values.address import UUID, Address
+from jgroups_py.values.batch import Batch
+from jgroups_py.values.events import Consumed, Event, Query, Suspect, Unsuspect, ViewChange
+from jgroups_py.values.header import Header
+
+if TYPE_CHECKING:
+    import random
+
+    from jgroups_py.stack.stack import Stack, StackOwner
+
+__all__ = [
+    "Batch",
+    "Bytes",
+    "Event",
+    "Fraction",
+    "Header",
+    "HostPorts",
+    "Protocol",
+    "Query",
+    "Seconds",
+    "Suspect",
+    "Timer",
+    "Unsuspect",
+    "ViewChange",
+]
+"""Public: what a protocol of one's own is written with."""
+
+C = TypeVar("C", bound="Protocol")
+
+
+class Protocol:
+    """Base of all protocols. See the module's docstring."""
+
+    protocol_id: ClassVar[int] = 0
+    """Which headers are ours (jg-protocol-ids of JGroups; 1024 and above for user protocols)."""
+
+    provides: ClassVar[tuple[str, ...]] = ()
+    """Services of this protocol (services.py). One that takes the place of GMS: ``("views",)``."""
+    needs_below: ClassVar[tuple[str, ...]] = ()
+    """Services that a protocol below this one must provide, or the stack cannot work."""
+    needs_above: ClassVar[tuple[str, ...]] = ()
+    """Services that a protocol above this one must provide, or the stack cannot work."""
+    wants_below: ClassVar[tuple[str, ...]] = ()
+    """As ``needs_below``, but the stack works: ``jgroups-py validate`` warns."""
+    wants_above: ClassVar[tuple[str, ...]] = ()
+    """As ``needs_above``, but the stack works: ``jgroups-py validate`` warns."""
+
+    @dataclass(frozen=True, kw_only=True)
+    class Config(ConfigBase):
+        """Attributes of the protocol, as written in a stack file."""
+
+    config: Any
+
+    def __init__(self, config: ConfigBase | None = None, **attributes: Any) -> None:
+        self.config = self.Config(**attributes) if config is None else config
+        self.stack: Stack
+        self.machine: Machine
+        self.name = type(self).__name__
+        self.log: logging.LoggerAdapter[logging.Logger]
+        # Replaced by direct references to the neighbours when the stack is built.
+        self.pass_up: Callable[[Batch], None]
+        self.pass_down: Callable[[Batch], None]
+        self.pass_event_up: Callable[[Event], None]
+        self.pass_event_down: Callable[[Event], None]
+
+    # --- handlers: override what you need
+
+    def start(self) -> None:
+        """The stack is complete; make timers and tables here."""
+
+    def stop(self) -> None:
+        """The stack is being closed; sockets of this protocol are closed by the stack."""
+
+    def up(self, batch: Batch) -> None:
+        """A batch from below."""
+        self.pass_up(batch)
+
+    def down(self, batch: Batch) -> None:
+        """A batch from above."""
+        self.pass_down(batch)
+
+    def event_up(self, event: Event) -> None:
+        """An event from below."""
+        self.pass_event_up(event)
+
+    def event_down(self, event: Event) -> None:
+        """An event from above."""
+        self.pass_event_down(event)
+
+    def answer(self, query: Query) -> Any:
+        """The answer to a query of another protocol, or None to let the next one answer."""
+        return None
+
+    def on_input(self, item: In) -> None:
+        """Something happened to a handle opened with ``open_port`` (or accepted on one)."""
+        raise AssertionError(f"{self.name} opened a port but does not handle {item}")
+
+    def check(self) -> None:
+        """Assert the invariants."""
+
+    def statistics(self) -> dict[str, int | float]:
+        """Counters and sizes by name. Counters are public int attributes set in ``start``."""
+        return {
+            key: value
+            for key, value in vars(self).items()
+            if type(value) in (int, float) and not key.startswith("_")
+        }
+
+    def memory_limits(self, members: int) -> dict[str, int]:
+        """Bytes this protocol holds at most for a group of ``members``, by the attribute that says
+        so; what is counted must be what Python needs, not payload alone. See limits.py."""
+        return {}
+
+    # --- what a protocol may use
+
+    @property
+    def now(self) -> float:
+        return self.machine.now
+
+    @property
+    def random(self) -> random.Random:
+        return self.machine.random
+
+    @property
+    def local_address(self) -> UUID:
+        return self.stack.address
+
+    @property
+    def cluster(self) -> str:
+        return self.stack.cluster
+
+    def timer(self, callback: Callable[[], None], name: str | None = None) -> Timer:
+        """A timer, not running yet. ``callback`` is a method of ours, named ``_on_...``."""
+        return self.machine.timer(callback, name or callback.__name__, self)
+
+    def patience(self, seconds: float) -> float:
+        """A time-out that waits for somebody else: longer when this process is late itself."""
+        machine = self.machine
+        return seconds + machine.lateness.patience(machine.now)
+
+    def ask_down(self, query: Query) -> Any:
+        """The first answer of the protocols below, top down; None if nobody answers."""
+        return self.stack.ask(query, self, -1)
+
+    def ask_up(self, query: Query) -> Any:
+        """The first answer of the protocols above, bottom up; None if nobody answers."""
+        return self.stack.ask(query, self, 1)
+
+    def name_of(self, member: Address | None) -> str:
+        """The logical name if known, else the address as text."""
+        return self.stack.name_of(member)
+
+    def consume(self, batch: Batch) -> None:
+        """This layer keeps ``batch`` to itself: give its flow-control credits back."""
+        if batch.credits:
+            self.pass_event_down(Consumed(batch.credits))
+
+    def open_port(self, out: Bind | JoinGroup | Connect | Resolve) -> None:
+        """Opens a socket or connection under a handle from ``new_handle``; see ports.py."""
+        self.stack.ports[out.handle] = self
+        self.machine.open(self, out)
+
+    def new_handle(self) -> Handle:
+        return self.machine.new_handle()
+
+    def put(self, out: Out) -> None:
+        """Something for the driver to do."""
+        self.machine.put(out)
+
+    def adopt(self, handle: Handle) -> None:
+        """Inputs for an accepted connection come to us; call it on ``Accepted``."""
+        self.stack.ports[handle] = self
+        self.machine.route(handle, self)
+
+    def forget_port(self, handle: Handle) -> None:
+        """The handle was closed (by us or by the peer): nothing more is heard of it."""
+        self.stack.ports.pop(handle, None)
+        self.machine.unroute(handle)
+
+    def open_stack(self, stack: str, cluster: str, owner: StackOwner, **options: Any) -> Stack:
+        """A child stack of the same member (stack file name or path), not yet connected."""
+        return self.stack.open_child(stack, cluster, owner, **options)
+
+    def trace(self, what: str, **details: Any) -> None:
+        """Tells a watching simulator or log what happens. Costs nothing when nobody watches."""
+        trace = self.machine.trace
+        if trace is not None:
+            trace(self.machine.now, self.machine.name, self.name, what, details)
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{f.name}={getattr(self.config, f.name)!r}" for f in fields(self.config))
+        return f"{self.name}({shown})"

@@ -1,0 +1,206 @@
+"""What protocols of a stack need of each other, and whether a stack can work at all.
+
+A protocol names what it provides and what it needs, below and above it, as class attributes
+(``provides``, ``needs_below``, ``needs_above``, ``wants_below``, ``wants_above`` of Protocol). A
+need that nobody meets makes a stack that cannot work: ``build_whole`` refuses it. A want that nobody
+meets is a warning. ``open_channel`` and ``jgroups-py validate`` ask here; ``config.build``, ``Stack``,
+``FakeStack`` and the simulator take any protocols.
+
+A protocol of a user's own that takes the place of one of ours says so: ``provides = (VIEWS,)``.
+
+Source:  JGroups Protocol.requiredUpServices, requiredDownServices, providedDownServices.
+Differs: JGroups names event types; here they are services, and each says what fails without it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from jgroups_py.config.model import ProtocolConfig, StackConfig
+from jgroups_py.config.settings import Ignored, build
+from jgroups_py.errors import ConfigError
+
+TRANSPORT: Final = "transport"
+DISCOVERY: Final = "discovery"
+MERGING: Final = "merging"
+DETECTION: Final = "failure detection"
+VERIFICATION: Final = "verification of suspicions"
+MULTICAST: Final = "reliable multicast"
+UNICAST: Final = "reliable unicast"
+STABILITY: Final = "stability"
+VIEWS: Final = "views"
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """``by``: who of ours provides it. ``without``: what happens in a stack that lacks it."""
+
+    by: str
+    without: str
+
+
+SERVICES: Final = {
+    TRANSPORT: Service("UDP, TCP", "nothing is sent and nothing comes"),
+    DISCOVERY: Service(
+        "PING, MPING, TCPPING", "members do not find each other, each founds a group of its own"
+    ),
+    MERGING: Service("MERGE3", "a group that was split stays split"),
+    DETECTION: Service("FD_ALL3, FD_SOCK2", "a member that crashed stays in the view"),
+    VERIFICATION: Service("VERIFY_SUSPECT2", "a suspicion is final at once"),
+    MULTICAST: Service("NAKACK2", "messages and views get lost or come in another order"),
+    UNICAST: Service("UNICAST3", "requests to join and their answers get lost"),
+    STABILITY: Service(
+        "STABLE", "nothing frees delivered messages, and sending stops when max_unstable is full"
+    ),
+    VIEWS: Service("GMS", "there are no views, so no member can join"),
+}
+"""Those that protocols of this package provide."""
+
+SHOWN_MAX: Final = 5
+"""Problems of a stack that one error tells; how many more there are is told, too."""
+CHANNEL_NEEDS: Final = (TRANSPORT, VIEWS)
+"""What a channel needs of its stack, whatever the protocols in it need."""
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """``problems``: why the stack cannot work. ``warnings``: what it will not do."""
+
+    problems: tuple[ConfigError, ...]
+    warnings: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Layer:
+    written: ProtocolConfig
+    cls: type[Any]
+
+    @property
+    def name(self) -> str:
+        return self.cls.__name__
+
+
+def examine(stack: StackConfig, built: Sequence[tuple[type[Any], Any]]) -> Findings:
+    """What is missing or in the wrong place. ``built`` is ``config.build(stack)``."""
+    layers = [_Layer(p, cls) for p, (cls, _) in zip(stack.protocols, built, strict=True)]
+    missing = {service: ["the channel"] for service in CHANNEL_NEEDS if not _who(layers, service)}
+    problems = [
+        *_transports(layers),
+        *(ConfigError(_missing(service, ()), file=stack.source) for service in missing),
+        *_unmet(layers, "needs", missing),
+    ]
+    wishes = _unmet(layers, "wants", missing)
+    warnings = [f"{wish.where}: {wish.problem}" for wish in wishes]
+    return Findings(tuple(problems), tuple(warnings))
+
+
+def build_whole(
+    stack: StackConfig, ignored: list[Ignored] | None = None
+) -> list[tuple[type[Any], Any]]:
+    """``config.build`` of a stack that a channel can be opened on.
+
+    Raises:
+        ConfigError: as ``build``; or what is missing or in the wrong place, the first with its place.
+    """
+    unset = _unset(stack)
+    built = [] if unset else build(stack, ignored=ignored)
+    problems = unset or list(examine(stack, built).problems)
+    if not problems:
+        return built
+    first, *others = problems
+    told = [first.problem, *map(str, others[: SHOWN_MAX - 1])]
+    if len(problems) > SHOWN_MAX:
+        told.append(f"and {len(problems) - SHOWN_MAX} more")
+    raise ConfigError(
+        "; ".join(told), file=first.file, line=first.line, column=first.column, where=first.where
+    )
+
+
+def _who(layers: Sequence[_Layer], service: str) -> list[_Layer]:
+    """Those that provide it."""
+    return [layer for layer in layers if service in layer.cls.provides]
+
+
+def _unmet(layers: Sequence[_Layer], kind: str, missing: dict[str, list[str]]) -> list[ConfigError]:
+    """What the layers' ``kind`` (needs, wants) asks for and is not there, or on the wrong side.
+
+    A service that nobody provides is told once, for all who ask for it; ``missing`` has those that
+    were told before, and gets the others."""
+    found = []
+    for index, layer in enumerate(layers):
+        for above in (False, True):
+            side = layers[index + 1 :] if above else layers[:index]
+            for service in getattr(layer.cls, f"{kind}_{'above' if above else 'below'}"):
+                if _who(side, service) or service in missing:
+                    continue
+                others = [other for other in _who(layers, service) if other is not layer]
+                if others:
+                    problem = _misplaced(service, others[0], above)
+                else:
+                    missing[service] = _askers(layers, kind, service)
+                    problem = _missing(service, missing[service])
+                found.append(_at(layer.written, problem))
+    return found
+
+
+def _askers(layers: Sequence[_Layer], kind: str, service: str) -> list[str]:
+    return [
+        layer.name
+        for layer in layers
+        if service in getattr(layer.cls, f"{kind}_below")
+        or service in getattr(layer.cls, f"{kind}_above")
+    ]
+
+
+def _misplaced(service: str, other: _Layer, above: bool) -> str:
+    wanted, there = ("above", "below") if above else ("below", "above")
+    line = f" (line {other.written.line})" if other.written.line is not None else ""
+    return f"needs {service} {wanted} it, and {other.name}{line} stands {there} it"
+
+
+def _missing(service: str, askers: Sequence[str]) -> str:
+    known = SERVICES.get(service)
+    names = f" ({known.by})" if known else ""
+    needed = f", asked for by {', '.join(askers)}" if askers else ""
+    effect = f": {known.without}" if known else ""
+    return f"no {service} in the stack{names}{needed}{effect}"
+
+
+def _transports(layers: Sequence[_Layer]) -> list[ConfigError]:
+    """One at the bottom, and no other."""
+    found = _who(layers, TRANSPORT)
+    if len(found) > 1:
+        names = " and ".join(layer.name for layer in found)
+        return [_at(found[1].written, f"two transports in one stack: {names}")]
+    if found and found[0] is not layers[0]:
+        below = ", ".join(layer.name for layer in layers[: layers.index(found[0])])
+        return [_at(found[0].written, f"a transport stands at the bottom; below it: {below}")]
+    return []
+
+
+def _unset(stack: StackConfig) -> list[ConfigError]:
+    """Variables with neither a value nor a default."""
+    return [
+        ConfigError(
+            f'"{attribute.text}" has a variable that is not set and has no default '
+            "(give it as property -D NAME=VALUE or environment variable, or write ${NAME:default})",
+            file=attribute.file or protocol.file,
+            line=attribute.line,
+            column=attribute.column,
+            where=f"{protocol.short_name}.{attribute.key}",
+        )
+        for protocol in stack.protocols
+        for attribute in protocol.unset
+    ]
+
+
+def _at(protocol: ProtocolConfig, problem: str) -> ConfigError:
+    return ConfigError(
+        problem,
+        file=protocol.file,
+        line=protocol.line,
+        column=protocol.column,
+        where=protocol.written or protocol.name,
+    )

@@ -1,0 +1,467 @@
+"""Windows that work on runs: what arrived out of order, what may be asked for again, what to ask.
+
+    RunStore         runs by first seqno; kept for retransmission, or until the gap before them closes
+    ReceiveWindow    puts the runs of one sender in order and hands every message out once
+    GapClock         when to ask for what is missing: once soon, then at growing intervals
+
+A run is a ``Batch``; message ``i`` of a run that starts at ``first`` has seqno ``first + i``. In
+order nothing is stored and nothing is cut: one comparison per run. Runs are sliced where they overlap.
+
+Source: JGroups Table, RetransmitTable and RetransmitTask (the rule of two ticks); spans of seqnos
+instead of a matrix of messages.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import Final
+
+from jgroups_py.values.batch import Batch
+from jgroups_py.values.message import Flag
+from jgroups_py.values.payloads import SeqnoList
+
+Span = tuple[int, int]
+"""First and last seqno, both included."""
+
+_OOB: Final = int(Flag.OOB)
+_PER_RUN: Final = 400
+_PER_MESSAGE: Final = 100
+"""Bytes that a stored run, and each of its messages, cost beside the payload."""
+_SMALL: Final = 4096
+_SHARE: Final = 4
+"""A packet of more than ``_SMALL`` bytes is not held for less than a ``_SHARE``th of it."""
+_SPAN_BITS: Final = 64
+"""A list of seqnos may span this many times as many seqnos as it may name."""
+
+
+def cost(run: Batch) -> int:
+    """Bytes that it costs to keep a run."""
+    return run.length + _PER_RUN + _PER_MESSAGE * len(run.payloads)
+
+
+class RunStore:
+    """Runs by the seqno of their first message: ascending, not overlapping, gaps allowed."""
+
+    __slots__ = ("_checked", "count", "firsts", "runs", "size")
+
+    def __init__(self) -> None:
+        self.firsts: list[int] = []
+        self.runs: dict[int, Batch] = {}
+        self.count = 0
+        """Messages stored."""
+        self.size = 0
+        """Bytes that keeping them costs; see ``cost``."""
+        self._checked = (0, 0, 0, 0, 0)
+
+    def __bool__(self) -> bool:
+        return bool(self.firsts)
+
+    @property
+    def first(self) -> int:
+        """The lowest seqno stored; there must be one."""
+        return self.firsts[0]
+
+    @property
+    def last(self) -> int:
+        """The highest seqno stored, 0 if there is none."""
+        if not self.firsts:
+            return 0
+        first = self.firsts[-1]
+        return first + len(self.runs[first].payloads) - 1
+
+    def append(self, first: int, run: Batch) -> None:
+        """Adds a run that begins above everything stored."""
+        self.firsts.append(first)
+        self.runs[first] = run
+        count = len(run.payloads)
+        self.count += count
+        self.size += run.length + _PER_RUN + _PER_MESSAGE * count
+
+    def insert(self, first: int, run: Batch) -> list[tuple[int, Batch]]:
+        """Adds those parts of a run that are not stored yet, and returns them, ascending."""
+        if first > self.last:
+            self.append(first, run)
+            return [(first, run)]
+        stop = first + len(run.payloads)
+        pieces = [
+            (low, run.slice(low - first, high + 1 - first))
+            for low, high in self.missing(first, stop - 1)
+        ]
+        for low, piece in pieces:
+            self.firsts.insert(bisect_left(self.firsts, low), low)
+            self.runs[low] = piece
+            self.count += len(piece.payloads)
+            self.size += cost(piece)
+        return pieces
+
+    def pop_at(self, first: int) -> Batch | None:
+        """Takes out the run that begins exactly there."""
+        run = self.runs.pop(first, None)
+        if run is not None:
+            del self.firsts[bisect_left(self.firsts, first)]
+            self.count -= len(run.payloads)
+            self.size -= cost(run)
+        return run
+
+    def between(self, low: int, high: int) -> Iterator[tuple[int, Batch]]:
+        """What is stored of ``low .. high``, ascending, cut to fit."""
+        firsts = self.firsts
+        for index in range(max(0, bisect_right(firsts, low) - 1), len(firsts)):
+            first = firsts[index]
+            if first > high:
+                return
+            run = self.runs[first]
+            start = max(low - first, 0)
+            stop = min(high + 1 - first, len(run.payloads))
+            if start < stop:
+                yield first + start, run.slice(start, stop)
+
+    def missing(self, low: int, high: int) -> list[Span]:
+        """Spans of ``low .. high`` that are not stored, ascending."""
+        spans: list[Span] = []
+        firsts = self.firsts
+        for index in range(max(0, bisect_right(firsts, low) - 1), len(firsts)):
+            first = firsts[index]
+            if first > high:
+                break
+            if first > low:
+                spans.append((low, first - 1))
+            low = max(low, first + len(self.runs[first].payloads))
+        if low <= high:
+            spans.append((low, high))
+        return spans
+
+    def drop_to(self, seqno: int) -> int:
+        """Forgets the runs that end at or below ``seqno``; returns how many messages that were.
+
+        A run that goes on above it stays whole: cutting it would cost more than it frees.
+        """
+        firsts, runs = self.firsts, self.runs
+        dropped = 0
+        index = 0
+        for first in firsts:
+            run = runs[first]
+            size = len(run.payloads)
+            if first + size - 1 > seqno:
+                break
+            del runs[first]
+            dropped += size
+            self.size -= cost(run)
+            index += 1
+        if index:
+            del firsts[:index]
+            self.count -= dropped
+        return dropped
+
+    def clear(self) -> None:
+        self.firsts.clear()
+        self.runs.clear()
+        self.count = self.size = 0
+
+    def check(self) -> None:
+        """Ascending, not overlapping, counted. What was checked before and looks the same from
+        both ends is taken as checked, as long as the sums agree."""
+        firsts = self.firsts
+        assert len(self.runs) == len(firsts)
+        known, first, last, count, size = self._checked
+        if not firsts:
+            assert self.count == self.size == 0
+        elif not (
+            known and known <= len(firsts) and (firsts[0], firsts[known - 1]) == (first, last)
+        ):
+            self._check_from(0, 0, 0)
+        elif known < len(firsts) or (count, size) != (self.count, self.size):
+            try:
+                self._check_from(known, count, size)
+            except AssertionError:
+                self._check_from(0, 0, 0)
+        if firsts:
+            self._checked = (len(firsts), firsts[0], firsts[-1], self.count, self.size)
+
+    def _check_from(self, index: int, count: int, size: int) -> None:
+        """``count``, ``size``: of the runs before ``index``."""
+        runs = self.runs
+        end = 0
+        if index:
+            first = self.firsts[index - 1]
+            end = first + len(runs[first].payloads) - 1
+        for first in self.firsts[index:]:
+            assert first > end, f"run {first} overlaps the one that ends at {end}"
+            run = runs[first]
+            end = first + len(run.payloads) - 1
+            count += len(run.payloads)
+            size += cost(run)
+        assert (count, size) == (self.count, self.size)
+
+
+class ReceiveWindow:
+    """The order of one sender's messages, each handed out once.
+
+    In order is the caller's fast path::
+
+        if first == window.delivered + 1 and not window.pending.firsts:
+            window.delivered = window.known = first + count - 1     # known: if that is higher
+            hand out
+        else:
+            for run in window.take(first, run): hand out
+
+    ``delivered``: everything up to here was handed out. ``known``: the highest seqno known to
+    exist. ``pending``: what arrived beyond a gap. ``early``: those of it that were handed out already
+    (out-of-band messages, and own ones that are not looped back). ``passed``: numbers of such that were
+    forgotten since, and may come again.
+    """
+
+    __slots__ = ("closed", "delivered", "early", "known", "passed", "pending")
+
+    def __init__(self, delivered: int) -> None:
+        self.delivered = delivered
+        self.known = delivered
+        self.pending = RunStore()
+        self.early: dict[int, None] = {}
+        self.passed: frozenset[int] = frozenset()
+        self.closed = False
+        """Set by the owner: hand out nothing more."""
+
+    @property
+    def received(self) -> int:
+        """The highest seqno received."""
+        return max(self.delivered, self.pending.last)
+
+    @property
+    def has_gap(self) -> bool:
+        """Something that is known to exist has not come."""
+        return self.delivered + self.pending.count < self.known
+
+    def add(self, first: int, run: Batch) -> list[tuple[int, Batch]]:
+        """Takes a run in and returns what is new of it; ``next`` hands out what is in order.
+
+        New out-of-band messages are the caller's to hand out at once, those that are ``fresh``: they
+        are marked here.
+        """
+        if first <= self.delivered:
+            if first + len(run.payloads) - 1 <= self.delivered:
+                return []
+            run = run.slice(self.delivered + 1 - first, len(run.payloads))
+            first = self.delivered + 1
+        pieces = self.pending.insert(first, run)
+        if pieces:
+            low, piece = pieces[-1]
+            self.known = max(self.known, low + len(piece.payloads) - 1)
+            if run.flags & _OOB:
+                for low, _ in pieces:
+                    self.early[low] = None
+        return pieces
+
+    def fresh(self, pieces: list[tuple[int, Batch]]) -> list[Batch]:
+        """What of new out-of-band messages was not handed out before it was forgotten."""
+        if not self.passed:
+            return [piece for _, piece in pieces]
+        found = []
+        for low, piece in pieces:
+            start, count = 0, len(piece.payloads)
+            for index in range(count + 1):
+                if index == count or low + index in self.passed:
+                    if start < index:
+                        found.append(piece.slice(start, index))
+                    start = index + 1
+        return found
+
+    def skip(self, first: int, run: Batch) -> None:
+        """Takes a run in that nobody is to get."""
+        for low, _ in self.pending.insert(first, run):
+            self.early[low] = None
+        self.known = max(self.known, first + len(run.payloads) - 1)
+
+    def next(self, last: int | None = None) -> Batch | None:
+        """The next run in order that is still to be handed out; none that begins beyond ``last``."""
+        while not self.closed and (last is None or self.delivered < last):
+            run = self.pending.pop_at(self.delivered + 1)
+            if run is None:
+                return None
+            first = self.delivered + 1
+            self.delivered += len(run.payloads)
+            if self.early.pop(first, 0) == 0:
+                return run
+        return None
+
+    def count_early(self) -> None:
+        """What was handed out early and is next now counts as handed out, also while it is closed."""
+        while (first := self.delivered + 1) in self.early:
+            run = self.pending.pop_at(first)
+            assert run is not None
+            del self.early[first]
+            self.delivered += len(run.payloads)
+
+    def split_at(self, seqno: int) -> None:
+        """No pending run goes on beyond ``seqno`` that begins at or below it."""
+        pending = self.pending
+        index = bisect_right(pending.firsts, seqno) - 1
+        if index < 0:
+            return
+        first = pending.firsts[index]
+        run = pending.runs[first]
+        if first + len(run.payloads) - 1 > seqno:
+            at = seqno + 1 - first
+            pending.runs[first] = run.slice(0, at)
+            pending.runs[seqno + 1] = run.slice(at, len(run.payloads))
+            pending.size += _PER_RUN
+            pending.firsts.insert(index + 1, seqno + 1)
+            if first in self.early:
+                self.early[seqno + 1] = None
+
+    def forget_pending(self) -> None:
+        """Drops what is pending, as if nothing had come after what was handed out in order."""
+        runs = self.pending.runs
+        beyond = [
+            n for first in self.early for n in range(first, first + len(runs[first].payloads))
+        ]
+        self.passed = frozenset(n for n in self.passed if n > self.delivered).union(beyond)
+        self.pending.clear()
+        self.early.clear()
+        self.known = self.delivered
+
+    def move_to(self, delivered: int) -> None:
+        """Goes on after ``delivered``: what is pending up to there is forgotten."""
+        old, early = self.pending, self.early
+        self.pending, self.early = RunStore(), {}
+        self.delivered = delivered
+        self.known = max(self.known, delivered)
+        for first in old.firsts:
+            run = old.runs[first]
+            start = max(0, delivered + 1 - first)
+            if start < len(run.payloads):
+                self.pending.append(first + start, run.slice(start, len(run.payloads)))
+                if first in early:
+                    self.early[first + start] = None
+
+    def missing(self, low: int | None = None) -> list[Span]:
+        """Spans that are known to exist and have not come, from ``low`` (default: all)."""
+        low = self.delivered + 1 if low is None else max(low, self.delivered + 1)
+        return self.pending.missing(low, self.known) if low <= self.known else []
+
+    def check(self) -> None:
+        assert self.delivered <= self.known
+        pending = self.pending
+        if not (pending.firsts or pending.runs or self.early):
+            assert pending.count == pending.size == 0
+            return
+        pending.check()
+        assert self.pending.last <= self.known
+        if self.pending:
+            assert self.pending.first > self.delivered
+            assert self.closed or self.pending.first > self.delivered + 1, "in order, not taken"
+        for first in self.early:
+            assert first in self.pending.runs
+
+
+class GapClock:
+    """When to ask for missing messages of one sender: each once, ``delay`` after the gap was seen,
+    then all that are missing after ``interval``, doubled with each time that brought nothing.
+
+    ``factor_max``: the largest multiple of ``interval``.
+    """
+
+    __slots__ = ("again_at", "asked_to", "factor_max", "interval", "new_at", "seen_at", "tries")
+
+    def __init__(self, interval: float, factor_max: int = 8) -> None:
+        self.interval = interval
+        self.factor_max = factor_max
+        self.asked_to = 0
+        self.new_at: float | None = None
+        self.again_at: float | None = None
+        self.tries = 0
+        """Requests repeated since something came."""
+        self.seen_at = 0
+
+    @property
+    def deadline(self) -> float | None:
+        if self.new_at is None:
+            return self.again_at
+        return self.new_at if self.again_at is None else min(self.new_at, self.again_at)
+
+    def saw(self, known: int, at: float) -> bool:
+        """Something up to ``known`` is missing; ask at that time. True: the deadline changed."""
+        if known <= self.asked_to or (self.new_at is not None and self.new_at <= at):
+            return False
+        self.new_at = at
+        return True
+
+    def due(self, window: ReceiveWindow, now: float, delay: float, limit: int) -> SeqnoList | None:
+        """What to ask for now, at most ``limit`` seqnos; None: nothing."""
+        if not window.has_gap:
+            self.new_at = self.again_at = None
+            self.tries = 0
+            self.asked_to = window.delivered
+            return None
+        if window.delivered > self.seen_at:
+            self.tries = 0
+        self.seen_at = window.delivered
+        if self.again_at is not None and now >= self.again_at:
+            self.tries += 1
+            self.again_at = now + self.interval * min(2**self.tries, self.factor_max)
+            self.asked_to = window.delivered
+        elif self.new_at is None or now < self.new_at:
+            return None
+        elif self.again_at is None:
+            self.again_at = now + self.interval
+        self.new_at = None
+        wanted = span_list(window.missing(self.asked_to + 1), limit)
+        if wanted is None:
+            self.asked_to = window.known
+            return None
+        self.asked_to = wanted.offset + wanted.size - 1
+        if window.missing(self.asked_to + 1):
+            self.new_at = now + delay
+        return wanted
+
+
+def compact(run: Batch) -> Batch:
+    """The run, its payloads copied when they are a small part of the packet they came in."""
+    payload = run.payloads[0]
+    if type(payload) is memoryview:
+        held = memoryview(payload.obj).nbytes
+        if held > _SMALL and held > _SHARE * run.length:
+            return replace(run, payloads=[p if p is None else bytes(p) for p in run.payloads])
+    return run
+
+
+def span_list(spans: Iterable[Span], limit: int) -> SeqnoList | None:
+    """The lowest ``limit`` seqnos of some ascending spans as a list; None if there are none."""
+    bits = 0
+    offset = top = None
+    end = 0
+    for low, high in spans:
+        if offset is None:
+            offset = low
+            end = low + limit * _SPAN_BITS - 1
+        high = min(high, low + limit - 1, end)
+        if limit <= 0 or high < low:
+            break
+        limit -= high - low + 1
+        bits |= ((1 << (high - low + 1)) - 1) << (low - offset)
+        top = high
+    if offset is None or top is None:
+        return None
+    return SeqnoList(offset, top - offset + 1, bits)
+
+
+def spans_of(seqnos: SeqnoList, limit: int) -> list[Span]:
+    """The spans of a list, ascending, at most ``limit`` seqnos of it.
+
+    What lies too far behind the first is left out, so that no list can be expensive.
+    """
+    bits = seqnos.bits & ((1 << (limit * _SPAN_BITS)) - 1)
+    spans: list[Span] = []
+    at = seqnos.offset
+    while bits and limit > 0:
+        zeros = (bits & -bits).bit_length() - 1
+        bits >>= zeros
+        at += zeros
+        ones = (~bits & (bits + 1)).bit_length() - 1
+        spans.append((at, at + min(ones, limit) - 1))
+        bits >>= ones
+        at += ones
+        limit -= ones
+    return spans

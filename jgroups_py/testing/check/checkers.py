@@ -1,0 +1,106 @@
+"""Checkers: what must hold of any run, judged from outside the protocol code.
+
+They see what applications sent, were delivered and were given as views and state, and nothing else.
+One file per family:
+
+    checkers_messages   fifo, duplicate, gap, agreement, unicast
+    checkers_named      named: what is left out, its sender was told to be lost
+    checkers_views      view_order, view_holder, view_identity
+    checkers_stream     stream: views, messages and states stand in one order that makes sense
+    checkers_bounds     bounds: configured limits are kept
+    checkers_deaths     death: nobody alive is taken for proved dead
+    checkers_rest       what still waits when nothing should
+    checkers_tables     leftovers: nothing remembers a member that has gone
+    relay_oracle        RELAY's invariants, and its guarantee
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from jgroups_py.testing.check.messages import Messages
+from jgroups_py.testing.check.stream import Stream
+from jgroups_py.testing.check.views import Views
+from jgroups_py.values.address import Address
+from jgroups_py.values.batch import Batch
+from jgroups_py.values.view import View
+
+if TYPE_CHECKING:
+    from jgroups_py.testing.sim.member import Member
+
+PROBLEMS_MAX = 50
+"""Problems that are kept of one run: what follows the first is rarely worth more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something does not hold. ``check``: which; ``at``: virtual seconds."""
+
+    check: str
+    detail: str
+    at: float = 0.0
+
+    def __str__(self) -> str:
+        return f"{self.check}: {self.at:.3f} {self.detail}"
+
+
+class Checker:
+    """Watches members. ``problems`` is empty: everything held.
+
+    Use ``payload`` for everything that is sent, and ``watch`` every member when it starts.
+    """
+
+    def __init__(self) -> None:
+        self.problems: list[Problem] = []
+        self.members: dict[Address, Member] = {}
+        self.messages = Messages(self.say, self.name)
+        self.views = Views(self.say)
+        self.stream = Stream(self.say, self.name)
+        self._families = (self.stream, self.messages, self.views)
+
+    def watch(self, member: Member) -> None:
+        self.members[member.address] = member
+        for family in self._families:
+            family.watch(member)
+        member.keep_batches = False
+        member.on_batch = self._on_batch
+        member.on_view = self._on_view
+        member.on_state = self._on_state
+        member.on_excluded = self.messages.on_excluded
+        member.provide_state = lambda: self.messages.state_of(member)
+
+    def payload(
+        self, member: Member, size: int = 0, *, to: Member | None = None, oob: bool = False
+    ) -> bytes:
+        """The next message of ``member``: 25 bytes that say whose and which, and ``size`` more."""
+        return self.messages.payload(member, size, to, oob)
+
+    def say(self, check: str, member: Member, problem: str) -> None:
+        if len(self.problems) < PROBLEMS_MAX:
+            who = self.name(member.address)
+            self.problems.append(Problem(check, f"{who}: {problem}", member.world.now))
+
+    def name(self, address: Address) -> str:
+        member = self.members.get(address)
+        if member is None:
+            return str(address)
+        return member.name + (f"#{member.incarnation}" if member.incarnation > 1 else "")
+
+    def _on_batch(self, member: Member, batch: Batch) -> None:
+        runs = self.messages.decode(member, batch)
+        self.stream.on_messages(member, batch, runs)
+        self.messages.on_messages(member, runs)
+
+    def _on_view(self, member: Member, view: View) -> None:
+        self.messages.on_view(member, view)
+        self.stream.on_view(member, view)
+        self.views.on_view(member, view)
+
+    def _on_state(self, member: Member, state: bytes | None) -> None:
+        self.stream.on_state(member, state)
+        self.messages.on_state(member, state)
+
+
+Say = Callable[[str, "Member", str], None]

@@ -1,0 +1,46 @@
+"""death: nobody alive is taken for proved dead, however it was paused, cut off or slowed down.
+
+Proof of death is what lets survivors expel a member without waiting (FD_SOCK2, VERIFY_SUSPECT2), so
+one false proof is a false expulsion. Looked at after each step: whom VERIFY_SUSPECT2 holds for
+proved dead, and whether that process has gone. Silence alone proves nothing and is not judged here.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from jgroups_py.protocols.failure.verify_suspect2 import VERIFY_SUSPECT2
+
+if TYPE_CHECKING:
+    from jgroups_py.testing.check.checkers import Checker
+    from jgroups_py.testing.sim.host import Host
+
+
+class Deaths:
+    """Watches every member of ``checker``."""
+
+    def __init__(self, checker: Checker) -> None:
+        self._checker = checker
+        self._of: dict[Host, VERIFY_SUSPECT2 | None] = {}
+
+    def after_step(self, host: Host) -> None:
+        verify = self._of.get(host)
+        if verify is not None:
+            if verify.gone:
+                self._look(verify)
+        elif host not in self._of:
+            self._find(host)
+
+    def _find(self, host: Host) -> None:
+        for member in self._checker.members.values():
+            if member.host is host:
+                self._of[host] = member.stack.find(VERIFY_SUSPECT2)
+
+    def _look(self, verify: VERIFY_SUSPECT2) -> None:
+        members = self._checker.members
+        holder = members[verify.local_address]
+        for address in verify.gone:
+            member = members.get(address)
+            if member is not None and member.alive and not member.leaving:
+                say = f"takes {self._checker.name(address)} for proved dead, which is alive"
+                self._checker.say("death", holder, say)

@@ -1,0 +1,25 @@
+"""At rest: when nobody sends any more and everybody has everything, nothing waits anywhere."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from jgroups_py.stack.stack import Stack
+
+EMPTY: Final = {
+    "NAKACK2": ("unstable", "pending"),
+    "UNICAST3": ("unacked", "pending"),
+    "MFC": ("queued", "held"),
+    "UFC": ("queued", "held"),
+    "FRAG2": ("incomplete",),
+}
+"""By protocol: the statistics that are 0 then."""
+
+
+def waiting(stack: Stack) -> str | None:
+    """What still waits in a stack; None: nothing."""
+    for name, numbers in stack.statistics().items():
+        for key in EMPTY.get(name, ()):
+            if numbers.get(key):
+                return f"{name}.{key} is {numbers[key]}"
+    return None

@@ -1,0 +1,113 @@
+"""leftovers: when a group is at rest, no table of any protocol names a member that has gone.
+
+Every attribute of every protocol is looked through, and what it holds of our own values: containers,
+dataclasses, objects of this package. Tables that are meant to remember are named below with what
+bounds them.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import fields, is_dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from jgroups_py.protocols.relay.protocol import RELAY
+from jgroups_py.stack.machine import Machine, Timer
+from jgroups_py.stack.protocol import Protocol
+from jgroups_py.values.address import UUID, Address
+from jgroups_py.values.view import View
+
+if TYPE_CHECKING:
+    from jgroups_py.testing.sim.member import Member
+
+DEPTH_MAX: Final = 6
+NOT_LOOKED_AT: Final = ("stack", "config", "log")
+"""Attributes that lead elsewhere."""
+MAY_REMEMBER: Final[dict[str, str]] = {
+    "NAKACK2.repair._answered": "who asked last, for pacing; forgotten with the next question",
+    "NAKACK2.left": "how far who departed was: for departed_remembered, at most max_departed",
+    "NAKACK2._early": "batches of strangers until the next view: max_buffered_before_join",
+    "UNICAST3._answered": "as NAKACK2's",
+    "MFC._debts": "strangers: at most max_strangers",
+    "UFC._debts": "strangers: at most max_strangers",
+    "STATE_TRANSFER._covered": "of members whom a state's provider knew: until the third view after it",
+    "RELAY.joining.snapshots": "digests of views whose joiners may still ask: at most 8, for five minutes",
+    "RELAY.bridge.sessions.have": "what a peer said to have when it asked last",
+    "RELAY.buffer._arrived": "empty entries behind what stays: at most 64, or twice what is there",
+    "RELAY.state._forgotten": "so that old copies are not delivered: at most 1000",
+    "RELAY.state.left": "origins of other sites, which may come back: at most 1000 of each",
+}
+"""Where (the beginning of what is said): why it may."""
+
+
+def leftovers(
+    member: Member, known: Mapping[Address, Member], here: Iterable[Member]
+) -> Iterator[str]:
+    """One sentence for each table of ``member`` that names somebody of its site who is not
+    ``here``. ``known``: everybody there ever was."""
+    here = list(here)
+    present = {m.address for m in here}
+    kept = _kept_for_a_site(here)
+    gone = {a: m for a, m in known.items() if a not in present and m.site == member.site}
+    for protocol in member.stack.protocols:
+        found: dict[str, dict[Address, None]] = {}
+        for path, address in named_in(protocol):
+            if address in gone and address not in kept:
+                found.setdefault(path, {})[address] = None
+        for path, addresses in found.items():
+            if not path.startswith(tuple(MAY_REMEMBER)):
+                names = ", ".join(f"{gone[a].name}#{gone[a].incarnation}" for a in addresses)
+                yield f"{member.name}: {path} still names {names}"
+
+
+def _kept_for_a_site(here: Iterable[Member]) -> set[Address]:
+    """Who has sent something at a site that has never met another one: the first that comes gets it,
+    or is told what is lost of it."""
+    relays = [p for m in here for p in m.stack.protocols if isinstance(p, RELAY)]
+    waiting = [r for r in relays if r.is_relaying and not r.state.sites]
+    return {UUID(origin) for r in waiting for origin in r.state.delivered}
+
+
+def named_in(protocol: Protocol) -> Iterator[tuple[str, Address]]:
+    """Every address that an attribute of ``protocol`` holds, with the names that lead there."""
+    yield from _walk(protocol, protocol.name, DEPTH_MAX, {})
+
+
+def _walk(value: Any, path: str, depth: int, seen: dict[int, Any]) -> Iterator[tuple[str, Address]]:
+    """The addresses in ``value``, with the attributes that lead there."""
+    if isinstance(value, Address):
+        yield path, value
+        return
+    if type(value) is bytes:
+        if len(value) == 16:
+            yield path, UUID(value)
+        return
+    if depth == 0 or id(value) in seen or isinstance(value, View):
+        return  # of views the healing check speaks
+    if isinstance(value, (dict, list, tuple, deque, set, frozenset)):
+        if isinstance(value, dict):
+            for key in list(value):
+                yield from _walk(key, path, depth, seen)
+            value = value.values()
+        for item in list(value):
+            yield from _walk(item, path, depth - 1, seen)
+        return
+    seen[id(value)] = value
+    for name, item in _attributes(value):
+        if name not in NOT_LOOKED_AT and not isinstance(item, Protocol | Machine | Timer):
+            yield from _walk(item, f"{path}.{name}", depth - 1, seen)
+
+
+def _attributes(value: Any) -> Iterator[tuple[str, Any]]:
+    # Protocols may be a user's; of what they hold only values of ours are known.
+    if not isinstance(value, Protocol) and not type(value).__module__.startswith("jgroups_py"):
+        return
+    if is_dataclass(value):
+        names = [f.name for f in fields(value)]
+    else:
+        names = list(getattr(value, "__dict__", {}))
+        names += [n for cls in type(value).__mro__ for n in getattr(cls, "__slots__", ())]
+    for name in names:
+        if hasattr(value, name):
+            yield name, getattr(value, name)

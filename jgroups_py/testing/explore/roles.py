@@ -1,0 +1,97 @@
+"""Roles: who is meant, found at run time.
+
+    SITE.relay      the first of its site, which is coordinator (and relay)
+    SITE.standby    the next one                    SITE.last       the last one
+    SITE.any/3      the living members' fourth, counted round
+    SITE.dead/0     the first of those that are gone
+    SITE.all        all that live                   SITE.NAME       that one, if it lives
+    SITE.trigger    who traced what the step waited for
+    SITE.sender     who sent last                   SITE.asker      who last asked for a state
+
+``*`` as SITE: any site. Where nobody has the role, somebody else of the site is hit; a role of the
+dead, and a name, stand for nobody then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from jgroups_py.testing.sim import Member, World
+
+
+@dataclass(slots=True)
+class Cast:
+    """Who is there, by site and name, in the order in which they were named."""
+
+    world: World
+    sites: dict[str, tuple[str, ...]]
+    sender: Member | None = None
+    asker: Member | None = None
+    core: dict[str, None] | None = None
+
+    def newest(self, site: str = "*") -> list[Member]:
+        """The newest incarnation of everybody."""
+        return [
+            self.world.member(name, place)
+            for place, names in self.sites.items()
+            if site in ("*", place)
+            for name in names
+            if f"{place}/{name}" in self.world.members
+        ]
+
+    def living(self, site: str = "*") -> list[Member]:
+        return [m for m in self.newest(site) if m.alive and not m.leaving]
+
+    def dead(self, site: str = "*") -> list[Member]:
+        """Who can be started again."""
+        return [m for m in self.newest(site) if not m.host.alive or m.host.vanished]
+
+    def in_line(self, site: str) -> list[Member]:
+        """The living members of the view most of them have, in its order; then the others."""
+        living = self.living(site)
+        counts: dict[tuple[str, ...], int] = {}
+        for member in living:
+            if member.view is not None:
+                counts[member.view_names] = counts.get(member.view_names, 0) + 1
+        if not counts:
+            return living
+        line = max(counts, key=lambda names: counts[names])
+        order = {name: at for at, name in enumerate(line)}
+        return sorted(living, key=lambda m: order.get(m.name, len(order)))
+
+    def find(self, roles: Iterable[str], trigger: Member | None = None) -> list[Member]:
+        """The members meant, each once, in the order of ``roles``."""
+        found: dict[Member, None] = {}
+        for role in roles:
+            found.update(dict.fromkeys(self._of(role, trigger)))
+        return list(found)
+
+    def _of(self, role: str, trigger: Member | None) -> list[Member]:
+        site, _, who = role.partition(".")
+        who, _, digits = who.partition("/")
+        turn = int(digits) if digits.isdigit() else 0
+        if who in ("trigger", "sender", "asker"):
+            member = {"trigger": trigger, "sender": self.sender, "asker": self.asker}[who]
+            if member is not None and member.alive and site in ("*", member.site):
+                return [member]
+            return _one(self.living(site), turn)
+        if who == "dead":
+            return _one(self.dead(site), turn)
+        if who == "all":
+            return self.living(site)
+        if who == "any":
+            return _one(self.living(site), turn)
+        if who in ("relay", "standby", "last"):
+            line = self.in_line(self._one_site(site, turn))
+            at = {"relay": 0, "standby": 1, "last": len(line) - 1}[who]
+            return line[at : at + 1] or line[:1]
+        return [m for m in self.living(site) if m.name == who]
+
+    def _one_site(self, site: str, turn: int) -> str:
+        names = list(self.sites)
+        return names[turn % len(names)] if site == "*" else site
+
+
+def _one(members: list[Member], turn: int) -> list[Member]:
+    return [members[turn % len(members)]] if members else []

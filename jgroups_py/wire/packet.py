@@ -1,0 +1,694 @@
+"""Packets: what one UDP datagram or TCP frame holds, from and to batches.
+
+The hot path. Messages of a run differ in a few bytes only: the low byte of each sequence number,
+and the payload. Encoding writes the bytes before the payload once as a template and patches a run
+of equal-sized messages column by column; decoding predicts the bytes before the next payload and
+compares. Whatever does not fit the prediction takes the general path, with the same result.
+
+Payloads of a decoded batch are read-only views into the packet. A COMPOSITE payload is a tuple of
+batches of one message each, a BATCH payload a pair (original sender, such a tuple).
+
+Source: WIRE.md sections 6 to 9; JGroups Util.writeMessageList, TpHeader, TcpConnection, FD_SOCK2,
+MPING.
+"""
+
+from __future__ import annotations
+
+import functools
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate
+from struct import Struct, pack
+from typing import Any, Final
+
+from jgroups_py.errors import LocalProtocolError, RemoteProtocolError
+from jgroups_py.values.address import Address, IpAddress
+from jgroups_py.values.batch import Batch
+from jgroups_py.values.header import Header
+from jgroups_py.values.message import MessageType
+from jgroups_py.wire.header_codec import encode_header, sequence_offset, write_header
+from jgroups_py.wire.headers import TP_ID, FdHeader, TpHeader
+from jgroups_py.wire.message import (
+    DEST_SET,
+    MIN_MESSAGE,
+    SRC_SET,
+    BatchPayload,
+    NioPayload,
+    WireMessage,
+    read_message,
+    read_typed_message,
+    write_message,
+    write_payload,
+    write_typed_message,
+)
+from jgroups_py.wire.primitives import (
+    DEFAULT_VERSION,
+    V5_4,
+    Reader,
+    Writer,
+    format_version,
+    same_minor,
+)
+
+LIST, MULTICAST = 1, 2
+"""Flags of a packet."""
+
+MAX_SIZE: Final = 64_000
+"""Default limit of a packet's messages in bytes (JGroups' bundler.max_size); below 65507 / UDP."""
+
+_LENGTH: Final = Struct(">i")
+_MESSAGE_START: Final = Struct(">hbhh")  # type, leading, flags, number of headers
+_ALONE_START: Final = Struct(">HBhBh")  # version, flags of the packet, type, leading, flags
+_NO_SENDER: Final = "a batch without sender cannot be sent"
+_COLUMN: Final = bytes(range(256)) * 2
+_UNLIMITED: Final = 1 << 30
+_PROBE: Final = 8
+"""Messages compared at once after a prediction failed; doubled while predictions hold."""
+
+
+@dataclass(slots=True)
+class Packet:
+    """A decoded packet. ``cluster`` None: a single message that names none (accepted by all)."""
+
+    version: int
+    flags: int
+    dest: Address | None
+    src: Address
+    cluster: str | None
+    batches: list[Batch]
+
+    @property
+    def multicast(self) -> bool:
+        return bool(self.flags & MULTICAST)
+
+    def is_for(self, cluster: str) -> bool:
+        """False when another cluster's name is on it."""
+        return self.cluster is None or self.cluster == cluster
+
+
+# Encoding
+
+
+@dataclass(slots=True)
+class _Template:
+    """The bytes of a message before its payload's length, for one place in a run.
+
+    ``spots``: where the low bytes of sequence numbers are. ``room``: how many messages, this one
+    included, differ in those bytes only.
+    """
+
+    prefix: bytes
+    spots: list[int]
+    room: int
+
+
+def _template(batch: Batch, index: int, tp: bytes) -> _Template:
+    out = bytearray(_MESSAGE_START.pack(batch.type, 0, batch.flags, len(batch.headers) + bool(tp)))
+    spots: list[int] = []
+    room = _UNLIMITED
+    for protocol_id, first in batch.headers.items():
+        header = first.at(index)
+        offset = sequence_offset(header)
+        if offset is not None:
+            spot = len(out) + 4 + offset + 1
+            out += encode_header(protocol_id, header)
+            if out[spot - 1] == 0:
+                room = 1  # zero has no byte that could be patched
+            else:
+                spots.append(spot)
+                room = min(room, 256 - out[spot])
+        else:
+            out += encode_header(protocol_id, header)
+    out += tp
+    return _Template(bytes(out), spots, room)
+
+
+def _equal_run(template: _Template, payloads: Sequence[Any], size: int) -> bytearray:
+    """Messages of one size."""
+    head = template.prefix + _LENGTH.pack(size)
+    out = bytearray(head).join((b"", *payloads))  # joins and copies once
+    stride = len(head) + size
+    for spot in template.spots:
+        low = head[spot]
+        out[spot::stride] = _COLUMN[low : low + len(payloads)]
+    return out
+
+
+def _mixed_run(template: _Template, payloads: Sequence[Any], sizes: Sequence[int]) -> bytes:
+    """Messages of different sizes."""
+    count, at = len(payloads), len(template.prefix)
+    stride = at + 4
+    heads = bytearray((template.prefix + b"\0\0\0\0") * count)
+    for spot in template.spots:
+        low = template.prefix[spot]
+        heads[spot::stride] = _COLUMN[low : low + count]
+    lengths = pack(f">{count}I", *sizes)
+    for column in range(4):
+        heads[at + column :: stride] = lengths[column::4]
+    fixed = bytes(heads)
+    parts: list[Any] = []
+    for start, payload in zip(range(0, count * stride, stride), payloads, strict=True):
+        parts.append(fixed[start : start + stride])
+        parts.append(payload)
+    return b"".join(parts)
+
+
+@functools.lru_cache(maxsize=16)
+def _tp(cluster: str, version: int) -> bytes:
+    return encode_header(TP_ID, TpHeader(cluster), version)
+
+
+def _alone(batch: Batch, cluster: str, version: int) -> bytes:
+    """A packet of one message."""
+    dest, src = batch.dest, batch.src
+    if src is None:
+        raise LocalProtocolError(_NO_SENDER)
+    writer = Writer(version)
+    leading = SRC_SET if dest is None else SRC_SET | DEST_SET
+    packet_flags = MULTICAST if dest is None else 0
+    writer.data += _ALONE_START.pack(version, packet_flags, batch.type, leading, batch.flags)
+    if dest is not None:
+        writer.addr(dest)
+    writer.addr(src)
+    writer.i16(len(batch.headers) + 1)
+    for protocol_id, header in batch.headers.items():
+        write_header(writer, protocol_id, header)
+    writer.data += _tp(cluster, version)
+    write_payload(writer, batch.type, _wire_payload(batch, batch.payloads[0], version))
+    return writer.done()
+
+
+class _Packer:
+    """Collects encoded messages (in the form without addresses) into packets."""
+
+    def __init__(self, first: Batch, cluster: str, version: int, max_size: int) -> None:
+        if first.src is None:
+            raise LocalProtocolError(_NO_SENDER)
+        self.dest, self.src = first.dest, first.src
+        self.version = version
+        self.max_size = max_size
+        self.tp = _tp(cluster, version)
+        writer = Writer(version)
+        writer.u16(version)
+        writer.u8(LIST | (MULTICAST if self.dest is None else 0))
+        writer.addr(self.dest)
+        writer.addr(self.src)
+        writer.astr(cluster)
+        self.list_head = writer.done()
+        self.packets: list[bytes] = []
+        self.parts: list[bytes | bytearray] = []
+        self.count = 0
+        self.size = 0
+
+    @property
+    def left(self) -> int:
+        return self.max_size - self.size
+
+    def add(self, data: bytes | bytearray, count: int) -> None:
+        self.parts.append(data)
+        self.count += count
+        self.size += len(data)
+
+    def flush(self) -> None:
+        if self.count == 1:
+            self.packets.append(self._single(self.parts[0]))
+        elif self.count:
+            count = _LENGTH.pack(self.count)
+            self.packets.append(b"".join((self.list_head, count, *self.parts)))
+        self.parts = []
+        self.count = self.size = 0
+
+    def _single(self, message: bytes | bytearray) -> bytes:
+        writer = Writer(self.version)
+        writer.u16(self.version)
+        writer.u8(MULTICAST if self.dest is None else 0)
+        writer.raw(message[:2])
+        writer.u8(SRC_SET | (DEST_SET if self.dest is not None else 0))
+        writer.raw(message[3:5])
+        if self.dest is not None:
+            writer.addr(self.dest)
+        writer.addr(self.src)
+        writer.raw(message[5:])
+        return writer.done()
+
+    def run(self, batch: Batch) -> None:
+        """Messages of type BYTES, none of them null."""
+        payloads = batch.payloads
+        sizes = list(map(len, payloads))
+        equal = min(sizes) == max(sizes)
+        start, total = 0, len(payloads)
+        while start < total:
+            template = _template(batch, start, self.tp)
+            stop = min(total, start + template.room)
+            overhead = len(template.prefix) + 4
+            if equal:
+                fit = max(0, self.left) // (overhead + sizes[0])
+            else:
+                ends = list(accumulate([size + overhead for size in sizes[start:stop]]))
+                fit = bisect_right(ends, self.left)
+            if fit <= 0:
+                if self.count:
+                    self.flush()
+                    continue
+                fit = 1  # larger than a packet: goes alone
+            stop = min(stop, start + fit)
+            if equal:
+                data: bytes | bytearray = _equal_run(template, payloads[start:stop], sizes[0])
+            else:
+                data = _mixed_run(template, payloads[start:stop], sizes[start:stop])
+            self.add(data, stop - start)
+            start = stop
+
+    def others(self, batch: Batch) -> None:
+        """Messages of any kind, one by one."""
+        for index, payload in enumerate(batch.payloads):
+            writer = Writer(self.version)
+            writer.raw(_template(batch, index, self.tp).prefix)
+            write_payload(writer, batch.type, _wire_payload(batch, payload, self.version))
+            if self.count and len(writer.data) > self.left:
+                self.flush()
+            self.add(writer.data, 1)
+
+
+def encode_packets(
+    batches: Iterable[Batch],
+    cluster: str,
+    version: int = DEFAULT_VERSION,
+    max_size: int = MAX_SIZE,
+) -> list[bytes]:
+    """Packets for batches of one sender to one destination, order kept.
+
+    No packet holds more than ``max_size`` bytes of messages, unless it is a single larger one.
+    LocalProtocolError for what cannot be encoded or has another sender or destination.
+    """
+    packer: _Packer | None = None
+    queue = list(batches)
+    if len(queue) == 1 and len(queue[0].payloads) == 1:
+        return [_alone(queue[0], cluster, version)]
+    for batch in _joined(queue):
+        if packer is None:
+            packer = _Packer(batch, cluster, version, max_size)
+        elif batch.dest != packer.dest or batch.src != packer.src:
+            raise LocalProtocolError("batches of several senders or destinations in one packet")
+        if batch.type == MessageType.BYTES and None not in batch.payloads:
+            if batch.payloads:
+                packer.run(batch)
+        else:
+            packer.others(batch)
+    if packer is None:
+        return []
+    packer.flush()
+    return packer.packets
+
+
+def _joined(batches: Iterable[Batch]) -> Iterator[Batch]:
+    """The batches, those that continue each other joined: one template serves them all."""
+    last: Batch | None = None
+    payloads: list[Any] = []
+    for batch in batches:
+        if last is not None:
+            if (
+                batch.type == MessageType.BYTES == last.type
+                and batch.flags == last.flags
+                and batch.dest == last.dest
+                and batch.src == last.src
+                and list(batch.headers) == list(last.headers)
+                and all(
+                    header.is_followed_by(batch.headers[key], len(payloads))
+                    for key, header in last.headers.items()
+                )
+            ):
+                payloads += batch.payloads
+                continue
+            yield last if len(payloads) == len(last) else replace(last, payloads=payloads)
+        last, payloads = batch, list(batch.payloads)
+    if last is not None:
+        yield last if len(payloads) == len(last) else replace(last, payloads=payloads)
+
+
+def _wire_payload(batch: Batch, payload: Any, version: int) -> Any:
+    """A batch's payload as message_codec.py wants it."""
+    if batch.type == MessageType.NIO:
+        return NioPayload(False, payload)
+    if batch.type == MessageType.COMPOSITE:
+        return tuple([_part(part, batch.src, version) for part in payload])
+    if batch.type == MessageType.BATCH:
+        original, parts = payload
+        implied = original if original == batch.src else None
+        return BatchPayload(original, tuple([_part(part, implied, version) for part in parts]))
+    return payload
+
+
+def _part(part: Batch, implied: Address | None, version: int) -> WireMessage:
+    """A message inside another: without addresses, as far as the outer one implies them."""
+    m = _wire_message(part, version)
+    if version < V5_4:
+        return m
+    src = None if m.src == implied else m.src
+    return WireMessage(m.type, m.flags, None, src, m.headers, m.payload)
+
+
+def _wire_message(batch: Batch, version: int) -> WireMessage:
+    if len(batch) != 1:
+        raise LocalProtocolError(f"one message was expected, the batch holds {len(batch)}")
+    payload = _wire_payload(batch, batch.payloads[0], version)
+    headers = tuple(batch.headers.items())
+    return WireMessage(batch.type, batch.flags, batch.dest, batch.src, headers, payload)
+
+
+# Decoding
+
+
+def packet_version(data: bytes) -> int:
+    """The version a packet leads with."""
+    return Reader(data).u16()
+
+
+def decode_packet(data: bytes, *, version: int | None = None, fast: bool = True) -> Packet:
+    """What a packet holds. ``version``: refuse packets of another minor; None: take any.
+
+    ``fast`` False takes the general path only (for tests). RemoteProtocolError for anything wrong.
+    """
+    data = bytes(data)
+    r = Reader(data)
+    r.version = r.u16()
+    if version is not None and not same_minor(r.version, version):
+        r.fail(f"version {format_version(r.version)}, ours is {format_version(version)}", 0)
+    flags = r.u8()
+    if flags & LIST:
+        return _decode_list(r, data, flags, fast)
+    message = read_typed_message(r)
+    r.expect_end()
+    cluster: str | None = None
+    for protocol_id, header in message.headers:
+        if protocol_id == TP_ID and isinstance(header, TpHeader):
+            cluster = header.cluster or ""
+    batch = _batch_of(message, None, None)
+    if batch.src is None:
+        r.fail("a message without sender")
+    return Packet(r.version, flags, batch.dest, batch.src, cluster, [batch])
+
+
+def header_marks(data: bytes) -> list[int]:
+    """Where the headers of a packet of one message begin; RemoteProtocolError as ``decode_packet``."""
+    r = Reader(data)
+    r.version = r.u16()
+    r.u8()
+    r.marks = []
+    read_typed_message(r)
+    return r.marks
+
+
+def _decode_list(r: Reader, data: bytes, flags: int, fast: bool) -> Packet:
+    dest = r.addr()
+    src = r.known_addr("the sender of a packet")
+    cluster = r.astr() or ""
+    left = r.count(r.i32(), MIN_MESSAGE, "messages")
+    runs: list[_Run] = []
+    marks: list[int] = []
+    r.marks = marks
+    while left:
+        start = r.pos
+        marks.clear()
+        message = read_typed_message(r)
+        left -= 1
+        if runs and runs[-1].takes(message):
+            run = runs[-1]
+            run.payloads.append(message.payload)
+        else:
+            run = _Run(message, [message.payload])
+            runs.append(run)
+        if fast and left and message.type == MessageType.BYTES and message.payload is not None:
+            left -= _follow(r, data, start, message, run.payloads, left)
+    r.expect_end()
+    batches = [_batch_of(run.first, dest, src, run.payloads) for run in runs]
+    return Packet(r.version, flags, dest, src, cluster, batches)
+
+
+@dataclass(slots=True)
+class _Run:
+    """Messages that follow each other: the first one, and the payloads of all."""
+
+    first: WireMessage
+    payloads: list[Any]
+
+    def takes(self, message: WireMessage) -> bool:
+        """True when ``message`` is the next one of this run."""
+        first = self.first
+        if (
+            first.type != MessageType.BYTES
+            or message.type != MessageType.BYTES
+            or first.flags != message.flags
+            or first.src != message.src
+            or first.dest != message.dest
+            or len(first.headers) != len(message.headers)
+        ):
+            return False
+        index = len(self.payloads)
+        return all(
+            id_a == id_b and _continues(a, b, index)
+            for (id_a, a), (id_b, b) in zip(first.headers, message.headers, strict=True)
+        )
+
+
+def _continues(first: Header, other: Header, distance: int) -> bool:
+    """``other`` is ``first.at(distance)``, unless its sequence number is not on the wire."""
+    if sequence_offset(first) is None:
+        return first == other
+    return first.is_followed_by(other, distance)
+
+
+def _follow(
+    r: Reader, data: bytes, start: int, message: WireMessage, payloads: list[Any], left: int
+) -> int:
+    """Takes the messages that continue the run of ``message`` (which began at ``start``) as far as
+    their bytes can be predicted. Returns how many."""
+    pos, size = r.pos, len(message.payload)
+    at = pos - size - 4 - start  # of the length, within a message
+    head = bytearray(data[start : start + at + 4])
+    spots = _spots(r.marks or [], message, start, head)
+    if spots is None:
+        return 0
+    left = min([left, *[255 - head[spot] for spot in spots]])
+    view = memoryview(data)
+    end, overhead, taken, probe = r.end, at + 4, 0, _PROBE
+    while taken < left:
+        for spot in spots:
+            head[spot] += 1
+        body = pos + overhead
+        found = data[pos:body]
+        same_size = found == head
+        if not same_size:
+            if found[:at] != head[:at] or body > end:
+                break
+            size = int.from_bytes(found[at:], "big", signed=True)
+            if size < 0:
+                break
+            head[at:] = found[at:]
+        if size > end - body:
+            break
+        pos = body + size
+        payloads.append(view[body:pos])
+        taken += 1
+        if not same_size:
+            continue
+        # Sizes often repeat: compare several at once.
+        stride = overhead + size
+        count = min(probe, left - taken, (end - pos) // stride)
+        if count < 2:
+            continue
+        expected = head * count
+        for spot in spots:
+            low = head[spot] + 1
+            expected[spot::overhead] = _COLUMN[low : low + count]
+        pieces = b"".join(
+            [data[i : i + overhead] for i in range(pos, pos + count * stride, stride)]
+        )
+        if pieces == expected:
+            probe *= 2
+        else:
+            count = _matches(pieces, expected, overhead)
+            probe = _PROBE
+        stop = pos + count * stride
+        payloads += [view[i : i + size] for i in range(pos + overhead, stop + overhead, stride)]
+        for spot in spots:
+            head[spot] += count
+        taken += count
+        pos = stop
+    r.pos = pos
+    return taken
+
+
+def _spots(marks: list[int], message: WireMessage, start: int, head: bytearray) -> list[int] | None:
+    """Where in ``head`` the low bytes of sequence numbers are; None when that cannot be told, or
+    the next number has one byte more."""
+    if len(marks) != len(message.headers):  # headers within headers
+        return None
+    spots: list[int] = []
+    for mark, (_, header) in zip(marks, message.headers, strict=True):
+        offset = sequence_offset(header)
+        if offset is not None:
+            spot = mark - start + 4 + offset
+            if head[spot] == 0:
+                return None
+            spots.append(spot + 1)
+    return spots
+
+
+def _matches(found: bytes, expected: bytearray, size: int) -> int:
+    """How many pieces of ``size`` bytes are equal from the start."""
+    for i in range(0, len(found), size):
+        if found[i : i + size] != expected[i : i + size]:
+            return i // size
+    return len(found) // size
+
+
+def _batch_of(
+    message: WireMessage,
+    dest: Address | None,
+    src: Address | None,
+    payloads: list[Any] | None = None,
+) -> Batch:
+    """A message, or a run that it is the first of, as a batch without TpHeader. ``dest`` and
+    ``src``: of the enclosing frame."""
+    dest = message.dest if message.dest is not None else dest
+    src = message.src if message.src is not None else src
+    headers = {key: header for key, header in message.headers if key != TP_ID}
+    if payloads is None:
+        payloads = [message.payload]
+    if message.type == MessageType.NIO:
+        payloads = [payload.data for payload in payloads]
+    elif message.type == MessageType.COMPOSITE:
+        payloads = [tuple([_batch_of(part, dest, src) for part in parts]) for parts in payloads]
+    elif message.type == MessageType.BATCH:
+        payloads = [
+            (p.original_src, tuple([_batch_of(part, dest, p.original_src) for part in p.messages]))
+            for p in payloads
+        ]
+    return Batch(dest, payloads, headers, src, message.flags, 0, message.type)
+
+
+# Single messages in other places
+
+
+def encode_payload(batch: Batch, payload: Any, version: int = DEFAULT_VERSION) -> bytes:
+    """One payload of the batch, of whatever type, as it stands behind the headers."""
+    writer = Writer(version)
+    write_payload(writer, batch.type, _wire_payload(batch, payload, version))
+    return bytes(writer.data)
+
+
+def encode_nested(batch: Batch, version: int = DEFAULT_VERSION) -> bytes:
+    """``i16`` type and message, as it stands inside a payload (FRAG2, COMPRESS, SEQUENCER)."""
+    writer = Writer(version)
+    write_typed_message(writer, _wire_message(batch, version))
+    return writer.done()
+
+
+def decode_nested(data: bytes | memoryview, version: int = DEFAULT_VERSION) -> Batch:
+    """The message that encode_nested wrote; nothing may follow it."""
+    r = Reader(data, 0, version)
+    message = read_typed_message(r)
+    r.expect_end()
+    return _batch_of(message, None, None)
+
+
+def _encode_bare(batch: Batch, version: int) -> bytes:
+    writer = Writer(version)
+    write_message(writer, _wire_message(batch, version))
+    return writer.done()
+
+
+def _decode_bare(data: bytes | memoryview, type: int, version: int) -> Batch:
+    r = Reader(data, 0, version)
+    message = read_message(r, type)
+    r.expect_end()
+    batch = _batch_of(message, None, None)
+    if batch.src is None:
+        r.fail("a message without sender")
+    return batch
+
+
+def encode_mping(batch: Batch, version: int = DEFAULT_VERSION) -> bytes:
+    """MPING's datagram: one message of type BYTES, nothing before it."""
+    if batch.type != MessageType.BYTES:
+        raise LocalProtocolError("MPING sends messages of type BYTES only")
+    return _encode_bare(batch, version)
+
+
+def decode_mping(data: bytes | memoryview, version: int = DEFAULT_VERSION) -> Batch:
+    return _decode_bare(data, MessageType.BYTES, version)
+
+
+def encode_fd_frame(src: Address, header: FdHeader, protocol_id: int = 71) -> bytes:
+    """A frame of FD_SOCK2's own connections, without the length before it."""
+    batch = Batch(None, (None,), {protocol_id: header}, src, 0, 0, MessageType.EMPTY)
+    return _encode_bare(batch, DEFAULT_VERSION)
+
+
+def decode_fd_frame(data: bytes | memoryview) -> tuple[Address, FdHeader]:
+    """Sender and header of such a frame."""
+    batch = _decode_bare(data, MessageType.EMPTY, DEFAULT_VERSION)
+    assert batch.src is not None
+    for header in batch.headers.values():
+        if isinstance(header, FdHeader):
+            return batch.src, header
+    raise RemoteProtocolError("a frame without header of FD_SOCK2", 0)
+
+
+# TCP
+
+COOKIE: Final = b"bela"
+GRACEFUL_CLOSE: Final = _LENGTH.pack(-5)
+"""Stands where a frame's length would: the peer is going to close on purpose (5.5.3 and later)."""
+HANDSHAKE_HEAD: Final = 8
+"""Bytes of a handshake from which its size is known."""
+
+
+def encode_frame(packet: bytes) -> bytes:
+    """``i32`` length and packet."""
+    return _LENGTH.pack(len(packet)) + packet
+
+
+def encode_handshake(version: int, listening: IpAddress) -> bytes:
+    """The first bytes of the connecting side: who it is and which version it speaks."""
+    body = Writer(version)
+    body.ip_body(listening)
+    writer = Writer(version)
+    writer.raw(COOKIE)
+    writer.u16(version)
+    writer.u16(len(body.data))
+    writer.raw(body.data)
+    return writer.done()
+
+
+def handshake_size(head: bytes) -> int:
+    """The whole size of the handshake that starts with these HANDSHAKE_HEAD bytes."""
+    r = Reader(head)
+    _read_handshake_head(r)
+    size = r.u16()
+    if size not in (3, 7, 23):
+        r.fail(f"a handshake with an address of {size} bytes", 6)
+    return HANDSHAKE_HEAD + size
+
+
+def decode_handshake(data: bytes) -> tuple[int, IpAddress]:
+    """Version and listening address of the connecting side. The version is for the caller to
+    compare (``same_minor``)."""
+    size = handshake_size(data)
+    r = Reader(data)
+    version = _read_handshake_head(r)
+    r.u16()
+    address = r.ip_body()
+    if r.pos != size:
+        r.fail("a handshake with an address of another size than it says", 6)
+    r.expect_end()
+    return version, address
+
+
+def _read_handshake_head(r: Reader) -> int:
+    cookie = r.take(4)
+    if cookie != COOKIE:
+        r.fail(f"a handshake with the cookie {cookie.hex()}", 0)
+    return r.u16()

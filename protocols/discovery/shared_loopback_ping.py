@@ -1,0 +1,42 @@
+"""SHARED_LOOPBACK_PING: discovery among members in one process.
+
+Place: above SHARED_LOOPBACK.
+
+As PING, but nobody can be slow to answer there: who has not answered within ``wait`` is not there,
+and a search without an answer is certain that we are alone.
+
+Source:  JGroups SHARED_LOOPBACK_PING.java, LOCAL_PING.java, which look into a table of the process.
+Limits:  with a simulated network slower than ``wait`` for a round trip, members that are there are
+         not seen, and their groups merge later: raise it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from jgroups_py.config.settings import Seconds
+from jgroups_py.protocols.discovery.ping import PING
+from jgroups_py.values.events import FindMembers
+from jgroups_py.wire.headers import PROTOCOL_IDS
+
+
+class SHARED_LOOPBACK_PING(PING):
+    """See the module's docstring."""
+
+    protocol_id = PROTOCOL_IDS["SHARED_LOOPBACK_PING"]
+    silence_is_certain: ClassVar[bool] = True
+
+    @dataclass(frozen=True, kw_only=True)
+    class Config(PING.Config):
+        wait: Seconds = 0.01
+        """Who has not answered after this time is not there."""
+
+        def __post_init__(self) -> None:
+            super().__post_init__()
+            self._above(0, "wait")
+
+    config: Config
+
+    def timeout_of(self, request: FindMembers) -> float:
+        return min(request.timeout, self.config.wait)

@@ -1,0 +1,547 @@
+"""Flow control by credits: what MFC (multicasts) and UFC (unicasts) have in common.
+
+A sender may have at most ``max_credits`` bytes under way to each member: sent, but not yet taken by
+the application there. What does not fit waits here, in order, and FlowBlocked asks the channel to
+wait; FlowOpened ends that.
+
+    message from above      fits: count it, send it; else: send what fits of the run, keep the rest
+    message from below      attach the credit that its sender is owed
+    Consumed                owe it; 60 % of max_credits (1 - min_threshold) or more: REPLENISH
+    REPLENISH from P        P has taken that much: send what waits
+    blocked for too long    CREDIT_REQUEST to the members that are short
+    CREDIT_REQUEST from P   REPLENISH what was consumed, the rest as soon as it is
+    ViewChange              members that left do not count any more, new ones begin with all credits
+
+NO_FC and messages without bytes are exempt, but a message without bytes does not overtake. Members
+count their own multicasts, so a member that does not read stops sending.
+
+A message that is larger than ``max_credits`` goes when nothing else is under way, and blocks until it
+has been taken. (Java needs FRAG2's frag_size below max_credits; so does a mixed group.)
+
+Credits are totals here, but increments on the wire. A credit gets lost when a merge skips messages
+between groups that could not hear each other: a member of the other side that asks twice, and of which
+nothing has come for a while, is owed what it asks for, but not what is still to consume; once a merge,
+since what it asks for may as well be on its way. Anybody else is when nothing has come of it, nor gone
+to it, for LEAK_SECONDS.
+
+Source:  JGroups FlowControl, MFC, UFC, Credit; WIRE.md 11.6.
+Differs: Java replenishes what was received; here, what was consumed. A sender that would wait for a
+         replenishment that cannot come by itself asks at once.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final
+
+from jgroups_py.config.settings import Bytes, Fraction, Seconds
+from jgroups_py.errors import ConfigError
+from jgroups_py.stack.protocol import Protocol
+from jgroups_py.values.address import Address
+from jgroups_py.values.batch import Batch, Credit
+from jgroups_py.values.events import (
+    Attribute,
+    Consumed,
+    Event,
+    FlowBlocked,
+    FlowOpened,
+    HeldSenders,
+    LacksCredit,
+    Query,
+    ViewChange,
+)
+from jgroups_py.values.message import Flag, MessageType, Transient
+from jgroups_py.values.view import MergeView, View
+from jgroups_py.wire.headers import FcHeader, FcType
+
+LEAK_SECONDS: Final = 60.0
+"""Nothing that a sender waits for is under way for longer."""
+NO_FC: Final = int(Flag.NO_FC)
+_DONT_LOOPBACK: Final = int(Transient.DONT_LOOPBACK)
+_FLAGS: Final = int(Flag.OOB | Flag.DONT_BUNDLE)
+
+
+class Lane:
+    """What is sent to one destination. Bytes.
+
+    ``sent``: all so far. ``granted``: per member, how much of it is not under way any more.
+    ``room``: what may be sent at once. ``queue``: what waits.
+    """
+
+    __slots__ = (
+        "asked",
+        "blocked",
+        "blocked_at",
+        "dest",
+        "granted",
+        "peak",
+        "queue",
+        "queued",
+        "room",
+        "sent",
+        "stuck_at",
+    )
+
+    def __init__(self, dest: Address | None) -> None:
+        self.dest = dest
+        self.sent = 0
+        self.granted: dict[Address, int] = {}
+        self.room = 1 << 62
+        self.queue: deque[Batch] = deque()
+        self.queued = 0
+        self.peak = 0
+        self.blocked = False
+        """The channel was told."""
+        self.blocked_at = 0.0
+        """When something last got through, or members were asked, while something waits."""
+        self.stuck_at = 0.0
+        """When something last got through, while something waits."""
+        self.asked: dict[Address, None] = {}
+        """Members asked for credits since then."""
+
+    def measure(self, max_credits: int) -> None:
+        """Computes ``room`` after ``granted`` has changed."""
+        low = min(self.granted.values(), default=None)
+        self.room = 1 << 62 if low is None else max_credits - (self.sent - low)
+
+    def grant(self, member: Address, amount: int, max_credits: int) -> None:
+        self.granted[member] = min(self.granted[member] + amount, self.sent)
+        self.measure(max_credits)
+
+
+@dataclass(slots=True)
+class _Debt:
+    """What is owed to one sender. Bytes, and when it first asked for more than there is (None: it did
+    not)."""
+
+    held: int = 0
+    owed: int = 0
+    wanted: int = 0
+    vain_at: float | None = None
+    missing: int = 0
+    """The least that was neither held nor owed of what it has asked for since."""
+    moved_at: float = 0.0
+    """When something last came of it, or went to it."""
+    asked_at: float | None = None
+    """When it asked for more than was given back, if the application has taken nothing of it since."""
+    merged: bool = False
+    """It was on the other side of the last merge; what it had sent before may be skipped."""
+
+
+class FlowControl(Protocol):
+    """See the module's docstring."""
+
+    multicast: ClassVar[bool]
+
+    @dataclass(frozen=True, kw_only=True)
+    class Config(Protocol.Config):
+        """Attributes of the protocol."""
+
+        max_credits: Bytes = 2_000_000
+        """Bytes that may be under way to one member."""
+        min_threshold: Fraction = 0.4
+        """Replenish when a sender has this share of its credits left."""
+        min_credits: Bytes = 0
+        """The same in bytes; 0: computed from ``min_threshold``."""
+        max_block_time: Seconds = 5.0
+        """A sender that waits for so long asks for credits."""
+        max_queue: Bytes = 100_000_000
+        """Bytes that wait for credits to one destination. The channel holds senders back long
+        before; beyond, messages are kept all the same, and counted."""
+        max_strangers: int = 100
+        """Senders outside the view that are owed something."""
+
+        ignored: ClassVar[frozenset[str]] = frozenset({"max_block_times"})
+
+        def __post_init__(self) -> None:
+            self._at_least(1, "max_credits")
+            self._at_least(0, "max_queue", "max_strangers")
+            if not 0 <= self.min_threshold < 1:
+                raise ConfigError(f"min_threshold must be >= 0 and < 1, got {self.min_threshold}")
+            if not 0 <= self.min_credits < self.max_credits:
+                raise ConfigError(f"min_credits must be < max_credits, got {self.min_credits}")
+            self._above(0, "max_block_time")
+
+    config: Config
+
+    def start(self) -> None:
+        config = self.config
+        self._max = config.max_credits
+        least = config.min_credits or int(config.max_credits * config.min_threshold)
+        self._threshold = config.max_credits - least
+        self._lanes: dict[Address | None, Lane] = {}
+        self._debts: dict[Address, _Debt] = {}
+        self._view: View | None = None
+        self._ask_timer = self.timer(self._on_ask)
+
+        self.bytes_sent = 0
+        self.bytes_received = 0
+        self.bytes_consumed = 0
+        self.times_blocked = 0
+        self.replenishments_sent = 0
+        self.replenishments_received = 0
+        self.requests_sent = 0
+        self.requests_received = 0
+        self.leaks_repaired = 0
+        self.queue_overflows = 0
+        self.queue_dropped = 0
+        """Messages that waited for a member that left."""
+        self.strangers_dropped = 0
+        self.bad = 0
+
+    # --- sending
+
+    def send(self, lane: Lane, batch: Batch) -> None:
+        """Sends a run that is subject to flow control, or what fits of it."""
+        length = batch.length
+        if not lane.queue and length <= lane.room:
+            self._pass(lane, batch, length)
+            return
+        lane.queue.append(batch)
+        lane.queued += length
+        if lane.queued > self.config.max_queue:
+            self.queue_overflows += 1
+            self.trace("queue_overflow", dest=lane.dest, queued=lane.queued)
+        if len(lane.queue) == 1:
+            lane.blocked_at = lane.stuck_at = self.now
+            lane.asked.clear()
+            self._drain(lane)
+        if lane.queue:
+            self._block(lane)
+
+    def _pass(self, lane: Lane, batch: Batch, length: int) -> None:
+        lane.sent += length
+        lane.room -= length
+        self.bytes_sent += length
+        if batch.transient & _DONT_LOOPBACK and lane.dest is None and lane.granted:
+            # Nobody here will ever consume it.
+            if self.local_address in lane.granted:
+                lane.grant(self.local_address, length, self._max)
+        self.pass_down(batch)
+
+    def _drain(self, lane: Lane) -> None:
+        """Sends what fits now of what waits."""
+        queue = lane.queue
+        while queue:
+            batch = queue[0]
+            length = batch.length
+            if length <= lane.room:
+                queue.popleft()
+            else:
+                count = self._fitting(lane, batch)
+                if count == 0:
+                    return
+                if count == len(batch.payloads):
+                    queue.popleft()
+                else:
+                    queue[0] = batch.slice(count, len(batch.payloads))
+                    batch = batch.slice(0, count)
+                    length = batch.length
+            lane.queued -= length
+            lane.blocked_at = lane.stuck_at = self.now
+            lane.asked.clear()
+            self._pass(lane, batch, length)
+
+    def _fitting(self, lane: Lane, batch: Batch) -> int:
+        """How many of the first messages of a run that does not fit as a whole can go."""
+        if len(batch.payloads) > 1:
+            room = lane.room
+            for index, payload in enumerate(batch.payloads):
+                room -= 0 if payload is None else len(payload)
+                if room < 0:
+                    if index:
+                        return index
+                    break
+        # Larger than all credits: it may go when nothing else is under way.
+        return 1 if lane.room >= self._max else 0
+
+    def _short(self, lane: Lane) -> tuple[Address, ...]:
+        """The members whose credits hold up what waits first."""
+        need = lane.queue[0].slice(0, 1).length
+        room = self._max - lane.sent
+        return tuple(
+            [m for m, granted in lane.granted.items() if room + granted < min(need, self._max)]
+        )
+
+    def _block(self, lane: Lane) -> None:
+        if not self._ask_timer.armed:
+            self._ask_timer.start(self.config.max_block_time)
+        self._ask_if_idle(lane)
+        lane.peak = max(lane.peak, lane.queued)
+        if not lane.blocked:
+            lane.blocked = True
+            lane.peak = lane.queued
+            self.times_blocked += 1
+            short = self._short(lane)
+            self.trace("blocked", dest=lane.dest, queued=lane.queued, waiting_for=short)
+            self.pass_event_up(FlowBlocked(self.name, lane.dest, short))
+
+    def _ask_if_idle(self, lane: Lane) -> None:
+        """Asks members that are short and owe less than they replenish by themselves."""
+        idle = [
+            member
+            for member in self._short(lane)
+            if member not in lane.asked and lane.sent - lane.granted[member] < self._threshold
+        ]
+        lane.asked.update(dict.fromkeys(idle))
+        self._ask(lane, idle)
+
+    def _open(self, lane: Lane) -> None:
+        """After something got through."""
+        if lane.blocked and (not lane.queue or 2 * lane.queued < lane.peak):
+            lane.blocked = False
+            lane.peak = lane.queued
+            self.trace("opened", dest=lane.dest, queued=lane.queued)
+            self.pass_event_up(FlowOpened(self.name, lane.dest))
+
+    def _ask(self, lane: Lane, members: list[Address] | tuple[Address, ...]) -> None:
+        for member in members:
+            if member == self.local_address:
+                continue
+            amount = lane.sent - lane.granted[member]
+            self.requests_sent += 1
+            self.trace("request", to=member, amount=amount)
+            self._say(member, FcType.CREDIT_REQUEST, amount)
+
+    def _on_ask(self) -> None:
+        due = None
+        for lane in self._lanes.values():
+            if not lane.queue:
+                continue
+            at = lane.blocked_at + self.config.max_block_time
+            if at <= self.now:
+                lane.blocked_at = self.now
+                at = self.now + self.config.max_block_time
+                self._ask(lane, self._short(lane))
+            due = at if due is None else min(due, at)
+        if due is not None:
+            self._ask_timer.start_at(due)
+
+    def _say(self, to: Address, kind: FcType, amount: int) -> None:
+        self.pass_down(
+            Batch.of(
+                to,
+                self.protocol_id,
+                FcHeader(kind),
+                payload=amount,
+                type=MessageType.LONG,
+                flags=_FLAGS,
+            )
+        )
+
+    # --- receiving
+
+    def received(self, batch: Batch, length: int) -> Batch:
+        """The run with the credit that its sender is owed."""
+        src = batch.src
+        assert src is not None
+        debt = self._debts.get(src)
+        if debt is None:
+            debt = self._new_debt(src)
+        debt.held += length
+        self._moved(debt)
+        self.bytes_received += length
+        owing = Batch(
+            batch.dest,
+            batch.payloads,
+            batch.headers,
+            src,
+            batch.flags,
+            batch.transient,
+            batch.type,
+            (*batch.credits, Credit(src, self.multicast, length)),
+        )
+        owing._length = length
+        return owing
+
+    def _moved(self, debt: _Debt) -> None:
+        debt.moved_at = self.now
+        if not debt.merged:
+            debt.vain_at = None
+
+    def _new_debt(self, src: Address) -> _Debt:
+        members = () if self._view is None else self._view.members
+        if src not in members:
+            strangers = [m for m in self._debts if m not in members]
+            if len(strangers) >= self.config.max_strangers:
+                self.strangers_dropped += 1
+                del self._debts[strangers[0]]
+        debt = self._debts[src] = _Debt()
+        return debt
+
+    def on_control(self, batch: Batch, header: object) -> None:
+        """REPLENISH or CREDIT_REQUEST."""
+        src, amount = batch.src, batch.payloads[0]
+        if type(header) is not FcHeader or src is None or type(amount) is not int or amount < 0:
+            self.bad += 1
+            self.trace("bad_message", sender=src)
+        elif header.type == FcType.REPLENISH:
+            self.replenishments_received += 1
+            self.trace("replenished", by=src, amount=amount)
+            self._on_replenish(src, amount)
+        elif header.type == FcType.CREDIT_REQUEST:
+            self.requests_received += 1
+            self._on_request(src, amount)
+        else:
+            self.bad += 1
+
+    def _on_replenish(self, member: Address, amount: int) -> None:
+        lane = self.lane_of(member)
+        if lane is None or member not in lane.granted:
+            return
+        lane.grant(member, amount, self._max)
+        self._go_on(lane)
+
+    def _go_on(self, lane: Lane) -> None:
+        if lane.queue:
+            self._drain(lane)
+            if lane.queue:
+                self._ask_if_idle(lane)
+            self._open(lane)
+
+    def _on_request(self, src: Address, wanted: int) -> None:
+        debt = self._debts.get(src) or self._new_debt(src)
+        debt.wanted = wanted
+        missing = wanted - debt.held - debt.owed
+        if missing <= 0:
+            debt.vain_at = None
+        elif debt.vain_at is None:
+            debt.vain_at = self.now
+            debt.missing = missing
+        else:
+            debt.missing = min(debt.missing, missing)
+            wait = self.config.max_block_time / 2 if debt.merged else LEAK_SECONDS
+            if max(debt.vain_at, debt.moved_at) + wait <= self.now:
+                self.leaks_repaired += 1
+                self.trace("leak_repaired", sender=src, amount=debt.missing)
+                debt.merged = False
+                debt.owed += debt.missing
+        if debt.owed:
+            self._replenish(src, debt)
+        if debt.wanted and debt.held and debt.asked_at is None:
+            debt.asked_at = self.now
+
+    def _replenish(self, to: Address, debt: _Debt) -> None:
+        amount, debt.owed = debt.owed, 0
+        debt.wanted = max(0, debt.wanted - amount)
+        self._moved(debt)
+        self.replenishments_sent += 1
+        self.trace("replenish", to=to, amount=amount)
+        self._say(to, FcType.REPLENISH, amount)
+
+    def event_down(self, event: Event) -> None:
+        if type(event) is Consumed:
+            amounts: dict[Address, int] = {}
+            others: list[Credit] = []
+            for credit in event.credits:
+                if credit.multicast == self.multicast:
+                    amounts[credit.sender] = amounts.get(credit.sender, 0) + credit.amount
+                else:
+                    others.append(credit)
+            for sender, amount in amounts.items():
+                self._on_consumed(sender, amount)
+            if not others:
+                return
+            event = Consumed(tuple(others))
+        self.pass_event_down(event)
+
+    def _on_consumed(self, sender: Address, amount: int) -> None:
+        self.bytes_consumed += amount
+        debt = self._debts.get(sender)
+        if debt is not None:
+            debt.held = max(0, debt.held - amount)
+            debt.asked_at = None
+        if sender == self.local_address:
+            self._on_replenish(sender, amount)
+            return
+        if debt is None:
+            return
+        debt.owed += amount
+        if debt.owed >= self._threshold or (
+            debt.wanted and (debt.held == 0 or debt.owed >= debt.wanted)
+        ):
+            self._replenish(sender, debt)
+
+    # --- views
+
+    def event_up(self, event: Event) -> None:
+        if not isinstance(event, ViewChange):
+            self.pass_event_up(event)
+            return
+        self._view = event.view
+        for member in event.view.left_since(event.old):
+            self._debts.pop(member, None)
+        if isinstance(event.view, MergeView):
+            self._merged(event.view)
+        self.on_view(event.view)
+        self.pass_event_up(event)
+        for lane in list(self._lanes.values()):
+            self._go_on(lane)
+
+    def _merged(self, view: MergeView) -> None:
+        mine = next((s.members for s in view.subgroups if self.local_address in s), ())
+        for member in view:
+            if member not in mine:
+                debt = self._debts.get(member) or self._new_debt(member)
+                debt.merged = True
+                debt.vain_at = None
+
+    def on_view(self, view: View) -> None:
+        """Brings the lanes in line with the members."""
+        raise NotImplementedError
+
+    def lane_of(self, member: Address) -> Lane | None:
+        """The lane on which ``member`` grants credits."""
+        raise NotImplementedError
+
+    def answer(self, query: Query) -> Any:
+        match query:
+            case Attribute("max_credits", self.name):
+                return self._max
+            case LacksCredit(dest):
+                lane = self._lanes.get(dest)
+                return self._short(lane) if lane is not None and lane.queue else None
+            case HeldSenders():
+                return self._held_senders()
+        return None
+
+    def _held_senders(self) -> dict[Address, float]:
+        held = {a: debt.asked_at for a, debt in self._debts.items() if debt.asked_at is not None}
+        for lane in self._lanes.values():
+            if lane.queue and self.local_address in self._short(lane):
+                held[self.local_address] = lane.stuck_at
+        return held
+
+    # --- looking
+
+    def memory_limits(self, members: int) -> dict[str, int]:
+        """What senders may have sent and the application has not taken, packed (backlog.py)."""
+        return {"max_credits": self._max * (members if self.multicast else members - 1)}
+
+    def check(self) -> None:
+        for lane in self._lanes.values():
+            if lane.granted:
+                granted = lane.granted.values()
+                least = min(granted)
+                assert 0 <= least <= max(granted) <= lane.sent
+                assert lane.room == self._max - (lane.sent - least) <= self._max
+            if not lane.queue:
+                assert lane.queued == 0
+                assert not lane.blocked
+            else:
+                assert lane.queued == sum(batch.length for batch in lane.queue)
+                assert self._ask_timer.armed
+                assert lane.queue[0].length > lane.room, "it fits and waits"
+                assert self._fitting(lane, lane.queue[0]) == 0, "a part fits and waits"
+        for debt in self._debts.values():
+            assert debt.held >= 0
+            assert 0 <= debt.owed < max(self._threshold, 1)
+
+    def statistics(self) -> dict[str, int | float]:
+        stats = super().statistics()
+        stats["queued"] = sum(lane.queued for lane in self._lanes.values())
+        stats["held"] = sum(debt.held for debt in self._debts.values())
+        rooms = [lane.room for lane in self._lanes.values() if lane.granted]
+        stats["room"] = min(rooms, default=self._max)
+        return stats

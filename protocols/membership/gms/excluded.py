@@ -1,0 +1,216 @@
+"""GMS, when others go on without this member: it is told, and what it sent in vain is named.
+
+    a view without us, of      nothing more goes out: FlowBlocked up, Withhold down. Ask those who
+      most of our view         went on what they have of us (ASK)
+    ASK from who has gone      HAS: how far its multicasts were delivered here; from who is in our
+                               view still: when it is not any more
+    all have answered, or      Exclude up, with what they have not delivered
+      view_ack_collection_timeout
+    a merge view, with those   Exclude up; nobody is asked any more
+      who went on unnoticed
+    the next view              Exclude, if that is still to be said, before it; FlowOpened after it
+
+*Most of our view*, all views without us together: where those who went on are fewer than the rest, the rest is the group: it keeps on
+sending among itself, and is merged with them as ever. Half of a view is most of it: of two members one
+goes on, and the other one does not know better.
+
+What they have not delivered of us by then they will not deliver: they drop the multicasts of who is not
+in their view, and after a merge begin where we say (NAKACK2 says: after all that was numbered before
+Withhold). Who has not answered, or is none of ours, may have anything that is not known to be
+everywhere: then the loss is not certain, and the whole of it is named.
+
+Unicasts are not lost by this: they are sent until they are acknowledged, also across a merge. Only where
+the next view lacks who went on (we made one of our own), what they have not acknowledged is dropped, and
+named in a second Exclude.
+
+Source: RELAY.md of the design; not in JGroups, whose members learn of it by the merge view only.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from jgroups_py.errors import RemoteProtocolError
+from jgroups_py.protocols.membership.gms.wire import AGREE_ID, Kind, encode_has, read_has
+from jgroups_py.values.address import UUID, Address
+from jgroups_py.values.batch import Batch
+from jgroups_py.values.events import (
+    Exclude,
+    FlowBlocked,
+    FlowOpened,
+    GetDelivered,
+    GetSentAfter,
+    GetUnacknowledged,
+    Withhold,
+)
+from jgroups_py.values.message import Flag
+from jgroups_py.values.view import MergeView, View
+from jgroups_py.wire.headers import FragHeader
+from jgroups_py.wire.primitives import decode_whole
+
+if TYPE_CHECKING:
+    from jgroups_py.protocols.membership.gms.protocol import GMS
+
+_FLAGS = int(Flag.OOB | Flag.NO_FC)
+_OOB = int(Flag.OOB)
+WHY = "a view with this member again"
+"""What a ``send`` waits for, as FlowBlocked says it."""
+
+
+class Exclusion:
+    """See the module's docstring."""
+
+    def __init__(self, gms: GMS) -> None:
+        self.gms = gms
+        self._number = 0
+        self._view: View | None = None
+        """That of the others; None: we are in the group."""
+        self._by: Address | None = None
+        self._gone: tuple[Address, ...] = ()
+        """Members of our view that are in it."""
+        self._went_on: dict[Address, None] = {}
+        """Members of our view that are in one without us, perhaps in different ones."""
+        self._asked: dict[Address, None] = {}
+        """Who has not answered."""
+        self._has: dict[Address, int] = {}
+        self._told = False
+        self._wanted: dict[Address, int] = {}
+        """Members of our view that have asked: told when they are not in it any more."""
+        self._timer = gms.timer(self._on_timeout, "_on_excluded_timeout")
+
+    def stop(self) -> None:
+        self._timer.cancel()
+        self._wanted.clear()
+
+    # --- excluded
+
+    def begin(self, by: Address, view: View, ours: View, *, ask: bool = True) -> None:
+        """Members of our view have ``view``, which is without us."""
+        gms = self.gms
+        self._went_on.update((m, None) for m in ours if m in view)
+        gone = tuple(m for m in ours if m in self._went_on)
+        if self._view is not None or 2 * len(gone) < len(ours):
+            return
+        gms.times_excluded += 1
+        self._view, self._by, self._gone = view, by, gone
+        self._told = False
+        self._has = {}
+        self._number = self._number % 0x7FFFFFFF + 1
+        self._asked = {m: None for m in gone if ask and isinstance(m, UUID) and m.is_ours}
+        gms.pass_event_down(Withhold())
+        for dest in (None, *gone):
+            gms.pass_event_up(FlowBlocked(gms.name, dest, gone, WHY))
+        if not self._asked:
+            self._tell()
+            return
+        self._timer.start(gms.patience(gms.config.view_ack_collection_timeout))
+        for member in self._asked:
+            self._send(member, Kind.ASK, self._number, b"")
+
+    def lost_at_worst(self) -> tuple[Batch, ...]:
+        """All that is not known to have arrived, for who ends now."""
+        gms = self.gms
+        assert gms.view is not None
+        others = tuple(m for m in gms.view if m != gms.local_address)
+        runs = gms.ask_down(GetSentAfter(0)) or ()
+        return (*runs, *(gms.ask_down(GetUnacknowledged(others)) or ()))
+
+    def _on_timeout(self) -> None:
+        self._tell()
+
+    def _tell(self) -> None:
+        """To whom it concerns: the application."""
+        gms = self.gms
+        self._told = True
+        self._timer.cancel()
+        silent = [m for m in self._gone if m not in self._has]
+        self._asked.clear()
+        least = 0 if silent else min(self._has.values())
+        lost: tuple[Batch, ...] = gms.ask_down(GetSentAfter(least)) or ()
+        self._say(lost, not silent and not any(run.number and run.flags & _OOB for run in lost))
+
+    def _say(self, lost: tuple[Batch, ...], certain: bool) -> None:
+        assert self._view is not None and self._by is not None
+        self.gms.trace("excluded", step="told", lost=len(lost), certain=certain)
+        self.gms.pass_event_up(Exclude(self._view, self._by, lost, certain))
+
+    def before_view(self, old: View, view: View) -> None:
+        """``view`` follows ``old`` and is about to be known below."""
+        if self._view is None:
+            self._merged_unnoticed(old, view)
+            return
+        if not self._told:
+            self._tell()
+        dropped = tuple(m for m in self._gone if m not in view)
+        lost = self.gms.ask_down(GetUnacknowledged(dropped)) or ()
+        if any(run.number for run in lost):
+            self._say(lost, False)
+
+    def _merged_unnoticed(self, old: View, view: View) -> None:
+        """A merge view may be the first that we hear of those who went on."""
+        if isinstance(view, MergeView):
+            for group in view.subgroups:
+                if group.view_id != old.view_id and self.gms.local_address not in group:
+                    self.begin(view.coordinator, group, old, ask=False)
+
+    def view_installed(self, view: View) -> None:
+        """``view`` is known below and above."""
+        for member in [m for m in self._wanted if m not in view]:
+            self._answer(member, self._wanted[member])
+        self._wanted.clear()
+        self._went_on.clear()
+        if self._view is None:
+            return
+        gone, self._gone, self._view, self._by = self._gone, (), None, None
+        self._has.clear()
+        for dest in (None, *gone):
+            self.gms.pass_event_up(FlowOpened(self.gms.name, dest))
+
+    # --- messages
+
+    def take(self, batch: Batch, header: FragHeader) -> None:
+        """ASK or HAS."""
+        src = batch.src
+        assert src is not None
+        for index, payload in enumerate(batch.payloads):
+            number = header.at(index).id
+            try:
+                if header.index == Kind.ASK:
+                    self._asked_by(src, number)
+                else:
+                    self._answered(src, number, payload or b"")
+            except RemoteProtocolError as error:
+                self.gms.bad_messages += 1
+                self.gms.trace("bad message", src=src, problem=str(error))
+
+    def _asked_by(self, src: Address, number: int) -> None:
+        view = self.gms.view
+        if view is not None and src in view:
+            self._wanted[src] = number
+        else:
+            self._answer(src, number)
+
+    def _answer(self, to: Address, number: int) -> None:
+        """Nothing to those of whom nothing is remembered."""
+        delivered = self.gms.ask_down(GetDelivered(to))
+        if delivered is not None:
+            self._send(to, Kind.HAS, number, encode_has(delivered))
+
+    def _answered(self, src: Address, number: int, payload: Any) -> None:
+        if self._view is None or number != self._number or src not in self._asked:
+            return
+        self._has[src] = decode_whole(read_has, payload)
+        del self._asked[src]
+        if not self._asked:
+            self._tell()
+
+    def _send(self, dest: Address, kind: Kind, number: int, payload: bytes) -> None:
+        header = FragHeader(number, kind, 0)
+        self.gms.pass_down(Batch.of(dest, AGREE_ID, header, payload=payload, flags=_FLAGS))
+
+    def check(self) -> None:
+        assert self._timer.armed == bool(self._asked)
+        assert not self._asked or (self._view is not None and not self._told)
+        assert (self._view is not None) == bool(self._gone)
+        assert len(self._gone) <= len(self._went_on)
+        assert all(self.gms.view is not None and m in self.gms.view for m in self._wanted)

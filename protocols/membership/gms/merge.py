@@ -1,0 +1,409 @@
+"""GMS, merging: groups that do not know each other become one.
+
+    MergeViews                members have different views. The lowest of their coordinators leads:
+                              MERGE_REQ to the coordinator of each subgroup
+    MERGE_REQ                 ask the subgroup's members how far they have sent (GET_DIGEST_REQ,
+                              GET_DIGEST_RSP); MERGE_RSP with the subgroup's view and digest
+    all have answered, or     one MergeView of all that answered, number above all others:
+      merge_timeout           INSTALL_MERGE_VIEW to each coordinator. Fewer than two: CANCEL_MERGE
+    INSTALL_MERGE_VIEW        VIEW with digest to the subgroup; install it
+    CANCEL_MERGE, time-out    forget it
+
+A *stale* member has a view whose coordinator is known to have another one, or does not answer while
+another coordinator that is in that view has another one: the others went on without it. It takes part
+as a subgroup of its own. Anybody else whose coordinator said nothing is left to that coordinator. Where
+nobody leads, or counts us, and the member that should make our next view has another one, which it may
+have announced only (it may be deaf), we make a view of our own and are a coordinator from then on. A
+member in two views belongs to the newer one.
+
+While a merge runs no other view is made; members that depart or join meanwhile wait for its end.
+A coordinator that is just replacing a member refuses; MERGE3 reports again.
+
+Source:  WIRE.md 11.3; JGroups Merger, MergeTask.
+Differs: views that are equal after all are noticed and nothing happens, also when who had an older
+         one has come to ours until it answers; the digest of a member that
+         does not answer is what its coordinator has.
+Limits:  one merge at a time, at most 2 x merge_timeout.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from jgroups_py.errors import RemoteProtocolError
+from jgroups_py.values.address import Address
+from jgroups_py.values.events import HoldStability
+from jgroups_py.values.message import Flag, MessageType, Transient
+from jgroups_py.values.payloads import MergeId, ViewDigest
+from jgroups_py.values.view import DeltaView, Digest, MergeView, View, ViewId, lowest, order_key
+from jgroups_py.wire.headers import GmsHeader, GmsType
+from jgroups_py.wire.primitives import Reader, Writer, encode_whole
+from jgroups_py.wire.values import read_view_digest, write_view_digest
+
+if TYPE_CHECKING:
+    from jgroups_py.protocols.membership.gms.protocol import GMS
+
+_OOB = int(Flag.OOB)
+_DIGEST_FLAGS = int(Flag.OOB | Flag.NO_FC)
+
+
+class _Led:
+    """A merge we lead."""
+
+    def __init__(self, participants: Mapping[Address, tuple[Address, ...]]) -> None:
+        self.participants = participants
+        self.answers: dict[Address, ViewDigest | None] = {}
+        """What each coordinator answered; None: it refused."""
+
+
+class Merger:
+    """See the module's docstring. Leader and subgroup coordinator in one."""
+
+    def __init__(self, gms: GMS) -> None:
+        self.gms = gms
+        self._counter = 0
+        self._id: MergeId | None = None
+        """The merge that runs here."""
+        self._leader: Address | None = None
+        self._members: tuple[Address, ...] = ()
+        self._digests: dict[Address, tuple[int, int]] | None = None
+        """What the subgroup's members answered; None: nothing is awaited."""
+        self._led: _Led | None = None
+        self._end = gms.timer(self._on_end, "_on_merge_end")
+        self._collect = gms.timer(self._on_collect, "_on_merge_collect")
+
+    def _start(self, merge_id: MergeId, patience: float) -> None:
+        """From the digests collected to the merge view nothing they name may be purged: members of
+        the other subgroups begin there."""
+        self.gms.agreement.give_up()
+        self._id = merge_id
+        self._end.start(patience)
+        self.gms.pass_event_down(HoldStability(True))
+
+    def stop(self) -> None:
+        if self.busy:
+            self.gms.pass_event_down(HoldStability(False))
+        self._id = None
+        self._leader = None
+        self._members = ()
+        self._digests = None
+        self._led = None
+        self._end.cancel()
+        self._collect.cancel()
+
+    @property
+    def busy(self) -> bool:
+        return self._id is not None
+
+    def view_installed(self, view: View) -> None:
+        led, merge_id = self._led, self._id
+        self.stop()
+        if led is not None and merge_id is not None:
+            self._cancel_at(tuple(led.participants), merge_id)
+
+    def _cannot(self) -> bool:
+        """We have another view to make first; not if others may have made theirs without us."""
+        gms, changes = self.gms, self.gms.changes
+        if gms.excluding is not None:
+            return gms.leaver.leaving
+        return gms.leaver.leaving or (changes.acting and bool(changes.departing))
+
+    # --- leader
+
+    def views_differ(self, views: Mapping[Address, View], silent: tuple[Address, ...] = ()) -> None:
+        """MERGE3 saw different views; ours is among them. ``silent`` have others, too."""
+        gms = self.gms
+        assert gms.view is not None
+        views = {**views, gms.local_address: gms.view}
+        if self.busy or self._cannot():
+            return
+        if len({v.view_id for v in views.values()}) < 2 and not silent:
+            return
+        me = gms.local_address
+        participants = participants_of(views)
+        leader = merge_leader(views, participants)
+        counted = any(me in group for group in participants.values())
+        if not (counted and leader) and self._is_left_behind(views, silent):
+            participants, leader = {me: (me,)}, me
+        elif len(participants) < 2:
+            return
+        if leader != me:
+            return
+        self._counter = (self._counter + 1) & 0x7FFFFFFF
+        merge_id = MergeId(gms.local_address, self._counter)
+        gms.trace("merge", step="request", of=tuple(participants))
+        gms.log.info("merging with %s", ", ".join(gms.name_of(m) for m in participants))
+        self._start(merge_id, gms.config.merge_timeout)
+        self._led = _Led(participants)
+        for coordinator, members in participants.items():
+            if coordinator != gms.local_address:
+                gms.send(
+                    coordinator,
+                    GmsType.MERGE_REQ,
+                    member=gms.local_address,
+                    merge_id=merge_id,
+                    payload=encode_whole(Writer.addrs, members),
+                    flags=_OOB,
+                )
+        self._take_part(gms.local_address, merge_id, participants[gms.local_address])
+
+    def _is_left_behind(self, views: Mapping[Address, View], silent: tuple[Address, ...]) -> bool:
+        """Has who should make our next view another one? Then nobody will."""
+        gms = self.gms
+        first = gms.changes.first_that_stays
+        if first in silent:
+            return True
+        theirs = None if first is None else views.get(first)
+        return theirs is not None and theirs.view_id != views[gms.local_address].view_id
+
+    def _answered(self, src: Address, answer: ViewDigest | None) -> None:
+        led = self._led
+        if led is None or src not in led.participants or src in led.answers:
+            return
+        if answer is not None:
+            view = answer.view
+            if not isinstance(view, View) or src not in view or answer.digest is None:
+                raise RemoteProtocolError("a merge response without view or digest")
+            if any(m not in answer.digest for m in view):
+                raise RemoteProtocolError("a merge response whose digest lacks members")
+        led.answers[src] = answer
+        if len(led.answers) == len(led.participants):
+            self._decide(led)
+
+    def _decide(self, led: _Led) -> None:
+        gms = self.gms
+        merge_id = self._id
+        assert merge_id is not None
+        accepted = {
+            m: answer for m in led.participants if (answer := led.answers.get(m)) is not None
+        }
+        few = len(accepted) < min(2, len(led.participants)) or gms.local_address not in accepted
+        if few or (len(accepted) > 1 and len(groups_of(accepted)) == 1):
+            gms.merges_cancelled += 1
+            gms.trace("merge", step="cancelled", answers=tuple(led.answers))
+            self.stop()
+            self._cancel_at(tuple(led.participants), merge_id)
+            gms.changes.wake()
+            return
+        view, digest = merged(gms.local_address, accepted, gms.highest_id)
+        payload = encode_whole(write_view_digest, ViewDigest(view, digest))
+        gms.trace("merge", step="install", view=view)
+        self._led = None
+        self._cancel_at(tuple(m for m in led.participants if m not in accepted), merge_id)
+        for coordinator in accepted:
+            if coordinator != gms.local_address:
+                gms.send(
+                    coordinator, GmsType.INSTALL_MERGE_VIEW, merge_id=merge_id, payload=payload
+                )
+        self._install(view, digest)
+
+    def _cancel_at(self, members: tuple[Address, ...], merge_id: MergeId) -> None:
+        for member in members:
+            if member != self.gms.local_address:
+                self.gms.send(member, GmsType.CANCEL_MERGE, merge_id=merge_id)
+
+    def _on_end(self) -> None:
+        """The time for the merge is over."""
+        led = self._led
+        if led is not None:
+            self._decide(led)
+            return
+        self.gms.merges_cancelled += 1
+        self.gms.trace("merge", step="timed out")
+        self.stop()
+        self.gms.changes.wake()
+
+    # --- coordinator of a subgroup
+
+    def handle(self, src: Address, header: GmsHeader, payload: bytes | memoryview) -> None:
+        """The messages of a merge; we have a view."""
+        gms, merge_id = self.gms, header.merge_id
+        if header.type == GmsType.GET_DIGEST_REQ:
+            self._digest_wanted(src, merge_id)
+        elif header.type == GmsType.MERGE_REQ:
+            if merge_id is None:
+                raise RemoteProtocolError("a merge request without merge id")
+            self._requested(src, merge_id, gms.decode(Reader.members, payload))
+        elif merge_id != self._id and not (merge_id is None and self.busy):
+            gms.views_ignored += 1  # of a merge that is over
+        elif header.type == GmsType.GET_DIGEST_RSP:
+            self._collected(src, self._content(payload))
+        elif header.type == GmsType.MERGE_RSP:
+            rejected = header.rejected or not payload
+            self._answered(src, None if rejected else self._content(payload))
+        elif header.type == GmsType.INSTALL_MERGE_VIEW:
+            self._install_wanted(src, self._content(payload))
+        elif header.type == GmsType.CANCEL_MERGE and src == self._leader and self._led is None:
+            gms.merges_cancelled += 1
+            gms.trace("merge", step="cancelled", by=src)
+            self.stop()
+            gms.changes.wake()
+
+    def _content(self, payload: bytes | memoryview) -> ViewDigest:
+        content = self.gms.decode(read_view_digest, payload)
+        if content.view is not None:
+            self.gms.believe(content.view.view_id.id, merging=True)
+        return content
+
+    def _requested(self, src: Address, merge_id: MergeId, members: tuple[Address, ...]) -> None:
+        gms = self.gms
+        if gms.local_address not in members:
+            raise RemoteProtocolError("a merge request for others")
+        if self.busy:
+            gms.merges_refused += 1
+            return
+        if self._cannot():
+            gms.merges_refused += 1
+            gms.send(src, GmsType.MERGE_RSP, merge_id=merge_id, rejected=True, flags=_OOB)
+            return
+        self._start(merge_id, 2 * gms.config.merge_timeout)
+        self._take_part(src, merge_id, members)
+
+    def _take_part(self, leader: Address, merge_id: MergeId, members: tuple[Address, ...]) -> None:
+        gms, view = self.gms, self.gms.view
+        assert view is not None
+        self._leader = leader
+        self._members = tuple(m for m in view if m in members)
+        me = gms.local_address
+        self._digests = {me: gms.digest_of((me,)).seqnos[me]}
+        if len(self._members) == 1:
+            self._respond()
+            return
+        self._collect.start(gms.config.merge_timeout / 2)
+        gms.send(
+            None,
+            GmsType.GET_DIGEST_REQ,
+            merge_id=merge_id,
+            flags=_OOB,
+            transient=int(Transient.DONT_LOOPBACK),
+        )
+
+    def _digest_wanted(self, src: Address, merge_id: MergeId | None) -> None:
+        gms, me = self.gms, self.gms.local_address
+        if gms.view is None or src not in gms.view:
+            gms.views_ignored += 1
+            return
+        digest = encode_whole(write_view_digest, ViewDigest(None, gms.digest_of((me,))))
+        gms.send(
+            src, GmsType.GET_DIGEST_RSP, merge_id=merge_id, payload=digest, flags=_DIGEST_FLAGS
+        )
+
+    def _collected(self, src: Address, answer: ViewDigest) -> None:
+        if self._digests is None or src not in self._members:
+            return
+        if answer.digest is None or src not in answer.digest:
+            raise RemoteProtocolError("a digest response without the member's own entry")
+        self._digests[src] = answer.digest.seqnos[src]
+        if len(self._digests) == len(self._members):
+            self._respond()
+
+    def _on_collect(self) -> None:
+        self._respond()
+
+    def _respond(self) -> None:
+        gms = self.gms
+        assert self._digests is not None and gms.view is not None and self._leader is not None
+        self._collect.cancel()
+        known = gms.digest_of(self._members)
+        digest = Digest({m: self._digests.get(m, known.seqnos[m]) for m in self._members})
+        self._digests = None
+        answer = ViewDigest(View(gms.view.view_id, self._members), digest)
+        if self._leader == gms.local_address:
+            self._answered(self._leader, answer)
+            return
+        gms.send(
+            self._leader,
+            GmsType.MERGE_RSP,
+            merge_id=self._id,
+            payload=encode_whole(write_view_digest, answer),
+            flags=_OOB,
+            message=MessageType.BYTES,
+        )
+
+    def _install_wanted(self, src: Address, content: ViewDigest) -> None:
+        view, digest = content.view, content.digest
+        if view is None or isinstance(view, DeltaView) or digest is None:
+            raise RemoteProtocolError("a merge view without members or digest")
+        current = self.gms.view
+        assert current is not None
+        ours = isinstance(view, MergeView) and self.gms.merges_our_view(view)
+        if src != self._leader or not ours or view.id <= current.id:
+            self.gms.views_ignored += 1
+            return
+        self._install(view, digest)
+
+    def _install(self, view: View, digest: Digest) -> None:
+        gms, members = self.gms, self._members
+        self.stop()
+        if len(members) > 1:
+            gms.multicast_view(view, members, digest)
+        gms.merge_digest(view, digest)
+        gms.install(view)
+
+    def check(self) -> None:
+        assert self._end.armed == self.busy
+        assert self._collect.armed <= self.busy
+        assert self._led is None or self.busy
+
+
+def participants_of(views: Mapping[Address, View]) -> dict[Address, tuple[Address, ...]]:
+    """Coordinator (or stale member) of each subgroup -> its members; who has which view is
+    ``views``. The subgroups share no member."""
+    coordinators = [m for m, v in views.items() if v.coordinator == m]
+    owner: dict[Address, Address] = {m: m for m in coordinators}
+    for member, view in views.items():
+        leader = view.coordinator
+        if leader in views and views[leader].view_id == view.view_id:
+            owner.setdefault(member, leader)
+        elif leader in views or any(m in views[c] for c in coordinators for m in view):
+            # Somebody of its view follows another coordinator now: it was left behind.
+            owner.setdefault(member, member)
+    newest_first = sorted(coordinators, key=lambda m: (-views[m].id, order_key(m)))
+    for leader in newest_first:
+        for member in views[leader]:
+            owner.setdefault(member, leader)
+    groups = sorted({m: None for m in owner.values()}, key=order_key)
+    return {g: tuple(m for m in views[g] if owner.get(m) == g) for g in groups}
+
+
+def merge_leader(
+    views: Mapping[Address, View], participants: Mapping[Address, tuple[Address, ...]]
+) -> Address | None:
+    """The lowest coordinator; None where somebody's coordinator did not answer and nobody's own view
+    has it as coordinator. Where they follow each other in a circle, the lowest of those followed."""
+    coordinators = tuple(m for m in participants if views[m].coordinator == m)
+    followed = tuple(views[m].coordinator for m in participants)
+    if not coordinators and all(m in participants for m in followed):
+        coordinators = followed
+    return lowest(coordinators) if coordinators else None
+
+
+def merged(
+    leader: Address, answers: Mapping[Address, ViewDigest], highest_id: int
+) -> tuple[MergeView, Digest]:
+    """The view and digest of all that answered, the leader's group first."""
+    order = sorted(answers, key=lambda m: (m != leader, order_key(m)))
+    seqnos: dict[Address, tuple[int, int]] = {}
+    for coordinator in order:
+        view, digest = answers[coordinator].view, answers[coordinator].digest
+        assert isinstance(view, View) and digest is not None
+        for member in view:
+            delivered, received = digest.seqnos[member]
+            known = seqnos.get(member, (0, 0))
+            seqnos[member] = (max(known[0], delivered), max(known[1], received))
+    groups = groups_of({m: answers[m] for m in order})
+    number = max([highest_id, *[g.id for g in groups]]) + 1
+    view = MergeView(ViewId(leader, number), tuple(seqnos), groups)
+    return view, Digest(seqnos)
+
+
+def groups_of(answers: Mapping[Address, ViewDigest]) -> tuple[View, ...]:
+    """The subgroups. Two that answered with the same view are one: somebody left behind has come
+    after the others meanwhile."""
+    groups: dict[ViewId, dict[Address, None]] = {}
+    for answer in answers.values():
+        view = answer.view
+        assert isinstance(view, View)
+        groups.setdefault(view.view_id, {}).update(dict.fromkeys(view.members))
+    return tuple(View(view_id, tuple(members)) for view_id, members in groups.items())

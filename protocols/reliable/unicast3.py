@@ -1,0 +1,695 @@
+"""UNICAST3: reliable unicast. Messages between two members come in order, once.
+
+Place: above NAKACK2, below STABLE.
+
+    unicast from above        number it on the connection to its destination, keep it until acked
+    DATA from P               next one: deliver; beyond a gap: keep, ask for the gap; old: drop;
+                              too far off to be kept: drop, ask for what comes before
+    DATA, first               the connection of P to us begins (again) at this seqno
+    DATA, no such connection  keep a few, SEND_FIRST_SEQNO to P
+    SEND_FIRST_SEQNO from P   send the oldest message that is not acked again, as first
+    ACK from P                forget what P has
+    XMIT_REQ from P           send those again
+    nothing acked for a while send the last one again, at growing intervals
+    CLOSE from P              forget P's connection to us
+    connection to P idle      after expiry and close time-out: CLOSE to P, forget it
+    ViewChange                connections to members that left are closed
+
+Unicasts to this member itself, to physical addresses and with NO_RELIABILITY pass by.
+
+Source:  JGroups UNICAST3.java; WIRE.md 11.5.
+Differs: gaps are asked for once after ``xmit_delay`` and then at growing intervals. A first message
+         of an older connection (their numbers are a counter) is ignored. A connection to somebody
+         outside the view that acks nothing for ``max_retransmit_time`` is given up; how far a sender
+         outside the view was is remembered for ``departed_remembered``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Final
+
+from jgroups_py.config.settings import Bytes, Seconds
+from jgroups_py.stack.protocol import Protocol
+from jgroups_py.stack.services import UNICAST
+from jgroups_py.stack.windows import GapClock, ReceiveWindow, RunStore, compact, spans_of
+from jgroups_py.values.address import Address, IpAddress
+from jgroups_py.values.batch import Batch
+from jgroups_py.values.events import (
+    Event,
+    FlowBlocked,
+    FlowOpened,
+    GetUnacknowledged,
+    Query,
+    ViewChange,
+)
+from jgroups_py.values.message import Flag, MessageType
+from jgroups_py.values.payloads import SeqnoList, Streamable
+from jgroups_py.values.view import View
+from jgroups_py.wire.headers import PROTOCOL_IDS, UnicastHeader3, UnicastType
+
+_ID: Final = PROTOCOL_IDS["UNICAST3"]
+_SEQNO_LIST: Final = 15
+_OOB: Final = int(Flag.OOB)
+_NO_FC: Final = int(Flag.NO_FC)
+_NO_RELIABILITY: Final = int(Flag.NO_RELIABILITY)
+_CONTROL: Final = int(Flag.OOB | Flag.NO_FC)
+_DATA: Final = UnicastType.DATA
+_CONN_IDS: Final = 32768
+_ACK_AFTER: Final = 0.5
+"""Of xmit_interval: acks that come later than xmit_interval find the last message sent again."""
+_FACTOR_MAX: Final = 8
+"""The last message is sent again after 1, 2, 4, 8, 8, ... times xmit_interval."""
+
+
+class _Outgoing:
+    """The connection to one destination. ``kept``: what is not acked."""
+
+    __slots__ = (
+        "acked",
+        "blocked",
+        "conn_id",
+        "kept",
+        "last_ack",
+        "progress_at",
+        "resend_at",
+        "seqno",
+        "tries",
+        "used_at",
+    )
+
+    def __init__(self, conn_id: int, now: float) -> None:
+        self.conn_id = conn_id
+        self.seqno = 0
+        self.acked = 0
+        self.kept = RunStore()
+        self.last_ack = 0
+        """Timestamp of the last ACK or SEND_FIRST_SEQNO."""
+        self.used_at = now
+        self.progress_at = now
+        self.resend_at: float | None = None
+        self.tries = 0
+        self.blocked = False
+
+
+class _Incoming:
+    """The connection from one sender. ``unacked``: messages received since the last ack."""
+
+    __slots__ = ("ack_due", "conn_id", "gaps", "unacked", "used_at", "window")
+
+    def __init__(self, conn_id: int, first: int, now: float, interval: float) -> None:
+        self.conn_id = conn_id
+        self.window = ReceiveWindow(first - 1)
+        self.gaps = GapClock(interval)
+        self.unacked = 0
+        self.ack_due = False
+        self.used_at = now
+
+
+class UNICAST3(Protocol):
+    """See the module's docstring."""
+
+    protocol_id: ClassVar[int] = _ID
+    provides = (UNICAST,)
+
+    @dataclass(frozen=True, kw_only=True)
+    class Config(Protocol.Config):
+        """Attributes of the protocol."""
+
+        xmit_interval: Seconds = 0.5
+        """What is not acked for so long is sent again; acks go out after half of it at the latest."""
+        xmit_delay: Seconds = 0.02
+        """Packets may overtake each other by this before a gap is asked for; at most
+        ``xmit_interval``."""
+        ack_threshold: int = 100
+        """Ack at once when so many messages have come."""
+        sync_min_interval: Seconds = 2.0
+        """Between two SEND_FIRST_SEQNO to one member."""
+        max_xmit_req_size: int = 1024
+        """Seqnos asked for, or answered, in one request."""
+        max_xmit_bytes: Bytes = 4_000_000
+        """Bytes retransmitted to one member per ``xmit_interval``."""
+        max_retransmit_time: Seconds = 60.0
+        """A connection to somebody outside the view is given up when nothing was acked for so
+        long."""
+        conn_expiry_timeout: Seconds = 120.0
+        """A connection that was not used for so long is about to be closed; 0: never."""
+        conn_close_timeout: Seconds = 240.0
+        """It is closed when it was not used for so much longer."""
+        departed_remembered: Seconds = 300.0
+        """How far a sender was that is not in the view any more, and that a merge may bring back:
+        longer than it takes others to find out that we are gone to them."""
+        max_window: int = 131_072
+        """Messages of one sender beyond the last delivered one; what is further off is dropped."""
+        max_window_bytes: Bytes = 50_000_000
+        """The same in bytes; the one that closes the gap is always taken. Of a sender outside the
+        view a ``max_strangers``th of it."""
+        max_unacked: Bytes = 100_000_000
+        """Messages to one destination that are not acked; beyond, FlowBlocked asks to wait."""
+        max_cached: int = 50
+        """Batches of one sender kept while its connection is unknown; of a sender outside the view
+        as many as a ``max_strangers``th of ``max_window_bytes`` holds."""
+        max_strangers: int = 1000
+        """Senders outside the view, and senders without connection, that are remembered."""
+
+        ignored: ClassVar[frozenset[str]] = frozenset(
+            {
+                "log_not_found_msgs",
+                "loopback",
+                "is_trace",
+                "max_batch_size",
+                "send_bytes_in_ack",
+                "xmit_table_*",
+            }
+        )
+
+        def __post_init__(self) -> None:
+            self._above(0, "xmit_interval")
+            self._at_least(1, "ack_threshold", "max_xmit_req_size", "max_xmit_bytes")
+            self._at_least(1, "max_window", "max_window_bytes", "max_unacked", "max_strangers")
+            self._at_least(0, "xmit_delay", "sync_min_interval", "max_retransmit_time")
+            self._at_least(0, "conn_expiry_timeout", "conn_close_timeout", "departed_remembered")
+            self._at_least(0, "max_cached")
+
+    config: Config
+
+    def start(self) -> None:
+        self._delay = min(self.config.xmit_delay, self.config.xmit_interval)
+        self._outgoing: dict[Address, _Outgoing] = {}
+        self._incoming: dict[Address, _Incoming] = {}
+        self._unknown: dict[Address, tuple[float, list[Batch]]] = {}
+        self._answered: dict[Address, list[float]] = {}
+        self._next_conn_id = 0
+        self._timestamp = 0
+        self._view: View | None = None
+        self._tick = self.timer(self._on_tick)
+        self._gap_timer = self.timer(self._on_gaps)
+        self._expiry = self.timer(self._on_expiry)
+
+        self.sent = 0
+        self.delivered = 0
+        self.duplicates = 0
+        self.gaps_seen = 0
+        self.requests_sent = 0
+        self.requests_received = 0
+        self.retransmitted = 0
+        self.not_found = 0
+        self.limited = 0
+        self.acks_sent = 0
+        self.acks_received = 0
+        self.stale_acks = 0
+        self.last_resent = 0
+        """Times the last message was sent again because nothing was acked."""
+        self.first_requested = 0
+        self.window_dropped = 0
+        self.unknown_dropped = 0
+        self.unacked_dropped = 0
+        """Messages that were not acked when their connection was given up."""
+        self.given_up = 0
+        self.closed = 0
+        self.strangers_dropped = 0
+        self.bad = 0
+        self.times_blocked = 0
+
+    # --- down
+
+    def down(self, batch: Batch) -> None:
+        dest = batch.dest
+        if (
+            dest is None
+            or batch.flags & _NO_RELIABILITY
+            or dest == self.local_address
+            or type(dest) is IpAddress
+        ):
+            self.pass_down(batch)
+            return
+        now = self.machine.now
+        conn = self._outgoing.get(dest)
+        if conn is None:
+            conn = self._connect(dest)
+        conn.used_at = now
+        count = len(batch.payloads)
+        self.sent += count
+        first = conn.seqno + 1
+        conn.seqno += count
+        if conn.resend_at is None:
+            conn.resend_at = conn.progress_at = now + self.config.xmit_interval
+            conn.tries = 0
+            self._arm_tick(conn.resend_at)
+        if first == 1:
+            head = batch.slice(0, 1).with_header(_ID, UnicastHeader3(_DATA, 1, conn.conn_id, True))
+            conn.kept.append(1, head)
+            if count == 1:
+                self.pass_down(head)
+                return
+            batch = batch.slice(1, count).with_header(_ID, UnicastHeader3(_DATA, 2, conn.conn_id))
+            conn.kept.append(2, batch)
+            self.pass_down(head)
+            self.pass_down(batch)
+            return
+        batch = batch.with_header(_ID, UnicastHeader3(_DATA, first, conn.conn_id))
+        conn.kept.append(first, batch)
+        self.pass_down(batch)
+        if conn.kept.size > self.config.max_unacked and not conn.blocked:
+            conn.blocked = True
+            self.times_blocked += 1
+            self.trace("blocked", dest=dest, unacked=conn.kept.count)
+            self.pass_event_up(FlowBlocked(self.name, dest, (dest,), "acknowledgement"))
+
+    def _connect(self, dest: Address) -> _Outgoing:
+        conn = self._outgoing[dest] = _Outgoing(self._next_conn_id, self.now)
+        self._next_conn_id = (self._next_conn_id + 1) % _CONN_IDS
+        self.trace("connect", dest=dest, conn_id=conn.conn_id)
+        self._arm_expiry()
+        return conn
+
+    # --- up
+
+    def up(self, batch: Batch) -> None:
+        header = batch.headers.get(_ID)
+        if header is None:
+            self.pass_up(batch)
+            return
+        src = batch.src
+        if type(header) is not UnicastHeader3 or src is None or batch.dest is None:
+            self.bad += 1
+            self.trace("bad_header", sender=src)
+            return
+        kind = header.type
+        if kind == _DATA:
+            conn = self._incoming.get(src)
+            if conn is not None and conn.conn_id == header.conn_id:
+                window = conn.window
+                first = header.seqno
+                count = len(batch.payloads)
+                if first == window.delivered + 1 and not window.pending.firsts:
+                    window.delivered = last = first + count - 1
+                    if last > window.known:
+                        window.known = last
+                    self.delivered += count
+                    self._count_for_ack(src, conn, count)
+                    self.pass_up(batch)
+                else:
+                    self._on_data(src, conn, batch, first)
+                return
+            self._on_other(src, conn, batch, header)
+        elif kind == UnicastType.ACK:
+            self._on_ack(src, header)
+        elif kind == UnicastType.XMIT_REQ:
+            self._on_request(src, batch)
+        elif kind == UnicastType.SEND_FIRST_SEQNO:
+            self._on_send_first(src, header.timestamp)
+        elif kind == UnicastType.CLOSE:
+            self._on_close(src, header.conn_id)
+        else:
+            self.bad += 1
+
+    def _on_data(self, src: Address, conn: _Incoming, batch: Batch, first: int) -> None:
+        """A run that is not simply the next one of its connection."""
+        window = conn.window
+        count = len(batch.payloads)
+        if first < 1:
+            self.bad += 1
+            return
+        last, most = first + count - 1, window.delivered + self.config.max_window
+        if last > most or (
+            first > window.delivered + 1 and window.pending.size + batch.length > self._room(src)
+        ):
+            self.window_dropped += count
+            self.trace("window_full", sender=src, seqno=first, delivered=window.delivered)
+            # By itself the sender repeats its last message only, which may be too far off for ever.
+            window.known = max(window.known, min(last, most))
+            self._look_for_gap(src, conn)
+            return
+        pieces = window.add(first, compact(batch))
+        self._count_for_ack(src, conn, count)
+        if not pieces:
+            self.duplicates += count
+            return
+        if batch.flags & _OOB:
+            for piece in window.fresh(pieces):
+                self.delivered += len(piece.payloads)
+                self.pass_up(piece)
+        while (run := window.next()) is not None:
+            self.delivered += len(run.payloads)
+            self.pass_up(run)
+        self._look_for_gap(src, conn)
+
+    def _look_for_gap(self, src: Address, conn: _Incoming) -> None:
+        window = conn.window
+        if window.has_gap and not window.closed:
+            at = self.now + self._delay
+            if conn.gaps.saw(window.known, at):
+                self.gaps_seen += 1
+                self.trace("gap", sender=src, delivered=window.delivered, known=window.known)
+                self._arm_gaps(at)
+
+    def _room(self, src: Address) -> int:
+        """Bytes of ``src`` that may wait for a gap to close; strangers share one member's room."""
+        config = self.config
+        if src in self._members():
+            return config.max_window_bytes
+        return config.max_window_bytes // config.max_strangers
+
+    def _on_other(
+        self, src: Address, conn: _Incoming | None, batch: Batch, header: UnicastHeader3
+    ) -> None:
+        """Data of a connection that is not known: a new one, an old one, or one we forgot."""
+        if conn is not None and (conn.conn_id - header.conn_id) % _CONN_IDS < _CONN_IDS // 2:
+            self.duplicates += len(batch.payloads)
+            return
+        if header.first:
+            if header.seqno < 1:
+                self.bad += 1
+                return
+            if conn is not None:
+                self._forget(src, conn)
+            elif src not in self._members():
+                self._make_room()
+            self._incoming[src] = _Incoming(
+                header.conn_id, header.seqno, self.now, self.config.xmit_interval
+            )
+            self.trace("accept", sender=src, conn_id=header.conn_id, seqno=header.seqno)
+            self._arm_expiry()
+            _, cached = self._unknown.pop(src, (0.0, []))
+            self.up(batch)
+            for waiting in cached:
+                told = waiting.headers[_ID]
+                assert isinstance(told, UnicastHeader3)
+                if told.conn_id == header.conn_id:
+                    self.up(waiting)
+            return
+        asked, cached = self._unknown.get(src, (-1e9, []))
+        if src not in self._unknown and len(self._unknown) >= self.config.max_strangers:
+            self.strangers_dropped += 1
+            del self._unknown[next(iter(self._unknown))]
+        kept = sum([waiting.length for waiting in cached])
+        if len(cached) < self.config.max_cached and kept + batch.length <= self._room(src):
+            cached.append(compact(batch))
+        else:
+            self.unknown_dropped += len(batch.payloads)
+        self._arm_expiry()
+        if self.now >= asked + self.config.sync_min_interval:
+            asked = self.now
+            self.first_requested += 1
+            self.trace("ask_first", sender=src, conn_id=header.conn_id)
+            self._unknown[src] = (asked, cached)
+            ask = UnicastHeader3(UnicastType.SEND_FIRST_SEQNO, timestamp=self._stamp())
+            self.pass_down(Batch.of(src, _ID, ask, flags=_CONTROL))
+            return
+        self._unknown[src] = (asked, cached)
+
+    def _members(self) -> tuple[Address, ...]:
+        return () if self._view is None else self._view.members
+
+    def _make_room(self) -> None:
+        members = self._members()
+        strangers = [src for src in self._incoming if src not in members]
+        if len(strangers) >= self.config.max_strangers:
+            oldest = min(strangers, key=lambda src: self._incoming[src].used_at)
+            self._forget(oldest, self._incoming[oldest])
+            self.strangers_dropped += 1
+
+    def _forget(self, src: Address, conn: _Incoming) -> None:
+        conn.window.closed = True
+        del self._incoming[src]
+
+    # --- acks
+
+    def _stamp(self) -> int:
+        self._timestamp += 1
+        return self._timestamp
+
+    def _count_for_ack(self, src: Address, conn: _Incoming, count: int) -> None:
+        conn.unacked += count
+        if conn.unacked >= self.config.ack_threshold:
+            self._ack(src, conn)
+        elif not conn.ack_due:
+            conn.ack_due = True
+            conn.used_at = self.now
+            self._arm_tick(self.now + self.config.xmit_interval * _ACK_AFTER)
+
+    def _ack(self, src: Address, conn: _Incoming) -> None:
+        conn.unacked = 0
+        conn.ack_due = False
+        conn.used_at = self.now
+        self.acks_sent += 1
+        ack = UnicastHeader3(
+            UnicastType.ACK, conn.window.delivered, conn.conn_id, timestamp=self._stamp()
+        )
+        self.pass_down(Batch.of(src, _ID, ack, flags=_NO_FC))
+
+    def _on_ack(self, src: Address, header: UnicastHeader3) -> None:
+        conn = self._outgoing.get(src)
+        if (
+            conn is None
+            or conn.conn_id != header.conn_id
+            or header.timestamp <= conn.last_ack
+            or header.seqno > conn.seqno
+        ):
+            self.stale_acks += 1
+            return
+        self.acks_received += 1
+        conn.last_ack = header.timestamp
+        if header.seqno <= conn.acked:
+            return
+        conn.acked = header.seqno
+        conn.kept.drop_to(header.seqno)
+        conn.tries = 0
+        conn.progress_at = self.now
+        if conn.acked >= conn.seqno:
+            conn.resend_at = None
+        else:
+            conn.resend_at = self.now + self.config.xmit_interval
+            self._arm_tick(conn.resend_at)
+        if conn.blocked and conn.kept.size <= self.config.max_unacked // 2:
+            conn.blocked = False
+            self.pass_event_up(FlowOpened(self.name, src))
+
+    # --- sending again
+
+    def _on_request(self, asker: Address, batch: Batch) -> None:
+        payload = batch.payloads[0]
+        seqnos = payload.value if isinstance(payload, Streamable) else None
+        if not isinstance(seqnos, SeqnoList):
+            self.bad += 1
+            self.trace("bad_request", asker=asker)
+            return
+        self.requests_received += 1
+        conn = self._outgoing.get(asker)
+        if conn is None:
+            self.not_found += len(seqnos)
+            return
+        budget = self._answered.get(asker)
+        if budget is None or budget[0] <= self.now:
+            budget = [self.now + self.config.xmit_interval, self.config.max_xmit_bytes]
+            self._answered[asker] = budget
+        for low, high in spans_of(seqnos, self.config.max_xmit_req_size):
+            found = 0
+            for first, run in conn.kept.between(low, high):
+                if budget[1] <= 0:
+                    self.limited += 1
+                    self.trace("limited", asker=asker, seqno=first)
+                    return
+                budget[1] -= run.length
+                found += len(run.payloads)
+                self.retransmitted += len(run.payloads)
+                self.trace("retransmit", to=asker, seqno=first, count=len(run.payloads))
+                self.pass_down(run)
+            self.not_found += high - low + 1 - found
+
+    def _on_send_first(self, src: Address, timestamp: int) -> None:
+        conn = self._outgoing.get(src)
+        if conn is None or timestamp <= conn.last_ack:
+            self.stale_acks += 1
+            return
+        conn.last_ack = timestamp
+        for first, run in conn.kept.between(conn.acked + 1, conn.acked + 1):
+            self.retransmitted += 1
+            self.trace("send_first", to=src, seqno=first)
+            header = UnicastHeader3(_DATA, first, conn.conn_id, True)
+            self.pass_down(replace(run, headers={**run.headers, _ID: header}))
+
+    def _arm_tick(self, at: float) -> None:
+        timer = self._tick
+        if timer.deadline is None or timer.deadline > at:
+            timer.start_at(at)
+
+    def _on_tick(self) -> None:
+        """Acks that are due, and the last message of connections on which nothing moved."""
+        now = self.now
+        for src, incoming in list(self._incoming.items()):
+            if incoming.ack_due:
+                self._ack(src, incoming)
+        earliest: float | None = None
+        for dest, conn in list(self._outgoing.items()):
+            if conn.resend_at is None:
+                continue
+            if conn.resend_at <= now:
+                if self._is_hopeless(dest, conn):
+                    self._give_up(dest, conn)
+                    continue
+                self._resend_last(dest, conn)
+            if earliest is None or conn.resend_at < earliest:
+                earliest = conn.resend_at
+        if earliest is not None:
+            self._arm_tick(earliest)
+
+    def _resend_last(self, dest: Address, conn: _Outgoing) -> None:
+        interval = self.config.xmit_interval
+        # Messages still flow: only what was sent last a full interval ago may be lost.
+        if conn.tries == 0 and conn.used_at + interval > self.now:
+            conn.resend_at = conn.used_at + interval
+            return
+        conn.resend_at = self.now + interval * min(2**conn.tries, _FACTOR_MAX)
+        conn.tries += 1
+        self.last_resent += 1
+        self.trace("resend_last", dest=dest, seqno=conn.seqno)
+        for _, run in conn.kept.between(conn.seqno, conn.seqno):
+            self.pass_down(run)
+
+    def _is_hopeless(self, dest: Address, conn: _Outgoing) -> bool:
+        return (
+            dest not in self._members()
+            and self.now - max(conn.progress_at, 0.0) >= self.config.max_retransmit_time
+        )
+
+    def _give_up(self, dest: Address, conn: _Outgoing) -> None:
+        """Forgets the connection and what was not acked on it."""
+        lost = conn.seqno - conn.acked
+        self.unacked_dropped += lost
+        self.given_up += 1
+        self.trace("give_up", dest=dest, unacked=lost)
+        del self._outgoing[dest]
+        self._answered.pop(dest, None)
+        if conn.blocked:
+            self.pass_event_up(FlowOpened(self.name, dest))
+
+    # --- asking
+
+    def _arm_gaps(self, at: float) -> None:
+        timer = self._gap_timer
+        if timer.deadline is None or timer.deadline > at:
+            timer.start_at(at)
+
+    def _on_gaps(self) -> None:
+        earliest: float | None = None
+        for src, conn in list(self._incoming.items()):
+            gaps = conn.gaps
+            if gaps.deadline is None:
+                continue
+            wanted = gaps.due(conn.window, self.now, self._delay, self.config.max_xmit_req_size)
+            if wanted is not None:
+                self.requests_sent += 1
+                self.trace("request", to=src, seqno=wanted.offset, count=len(wanted))
+                self.pass_down(
+                    Batch.of(
+                        src,
+                        _ID,
+                        UnicastHeader3(UnicastType.XMIT_REQ),
+                        payload=Streamable(_SEQNO_LIST, wanted),
+                        type=MessageType.OBJECT,
+                        flags=_CONTROL,
+                    )
+                )
+            if gaps.deadline is not None and (earliest is None or gaps.deadline < earliest):
+                earliest = gaps.deadline
+        if earliest is not None:
+            self._arm_gaps(earliest)
+
+    # --- the end of connections
+
+    def _on_close(self, src: Address, conn_id: int) -> None:
+        conn = self._incoming.get(src)
+        if conn is not None and conn.conn_id == conn_id:
+            self.trace("closed_by_peer", sender=src, conn_id=conn_id)
+            self._forget(src, conn)
+
+    def _arm_expiry(self) -> None:
+        if self.config.conn_expiry_timeout > 0 and not self._expiry.armed:
+            self._expiry.start(self.config.conn_expiry_timeout)
+
+    def _on_expiry(self) -> None:
+        config = self.config
+        idle = self.now - config.conn_expiry_timeout - config.conn_close_timeout
+        members = self._members()
+        for dest, conn in list(self._outgoing.items()):
+            if conn.used_at <= idle and conn.acked >= conn.seqno:
+                del self._outgoing[dest]
+                self._answered.pop(dest, None)
+                self.closed += 1
+                self.trace("close", dest=dest, conn_id=conn.conn_id)
+                if dest in members:
+                    close = UnicastHeader3(UnicastType.CLOSE, conn_id=conn.conn_id)
+                    self.pass_down(Batch.of(dest, _ID, close, flags=_NO_FC))
+        # Who still has us in its view may send what was not acked again, however late.
+        long_ago = min(idle, self.now - config.departed_remembered)
+        for src, incoming in list(self._incoming.items()):
+            if src in members or incoming.used_at > idle:
+                continue
+            if incoming.used_at <= long_ago:
+                self._forget(src, incoming)
+            else:
+                incoming.window.forget_pending()  # nobody is left to fill its gaps
+        for src, (asked, _) in list(self._unknown.items()):
+            if asked <= idle:
+                del self._unknown[src]
+        if self._outgoing or self._incoming or self._unknown:
+            self._arm_expiry()
+
+    def event_down(self, event: Event) -> None:
+        if isinstance(event, ViewChange):
+            self._view = event.view
+            for member in event.view.left_since(event.old):
+                conn = self._outgoing.get(member)
+                if conn is not None:
+                    self._give_up(member, conn)
+                self._unknown.pop(member, None)
+                incoming = self._incoming.get(member)
+                if incoming is not None:
+                    # Kept, so that nothing is delivered twice; but nobody is left to fill gaps.
+                    incoming.window.forget_pending()
+        self.pass_event_down(event)
+
+    # --- looking
+
+    def answer(self, query: Query) -> Any:
+        match query:
+            case GetUnacknowledged(members):
+                known = [conn for m in members if (conn := self._outgoing.get(m)) is not None]
+                return tuple(
+                    run
+                    for conn in known
+                    for _, run in conn.kept.between(conn.acked + 1, conn.seqno)
+                )
+        return None
+
+    def check(self) -> None:
+        for dest, conn in self._outgoing.items():
+            kept = conn.kept
+            if conn.acked == conn.seqno and not (kept.firsts or kept.runs):
+                assert kept.count == kept.size == 0
+                assert conn.resend_at is None, dest
+                continue
+            kept.check()
+            assert conn.acked <= conn.seqno
+            assert conn.kept.last in (0, conn.seqno)
+            assert (conn.resend_at is not None) == (conn.acked < conn.seqno), dest
+            assert conn.resend_at is None or self._tick.armed
+        for src, incoming in self._incoming.items():
+            incoming.window.check()
+            assert not incoming.ack_due or self._tick.armed
+            if incoming.window.has_gap:
+                assert incoming.gaps.deadline is not None, f"nobody asks {src}"
+                assert self._gap_timer.armed
+        for _, cached in self._unknown.values():
+            assert len(cached) <= self.config.max_cached
+        assert len(self._unknown) <= self.config.max_strangers
+
+    def statistics(self) -> dict[str, int | float]:
+        stats = super().statistics()
+        stats["connections_out"] = len(self._outgoing)
+        stats["connections_in"] = len(self._incoming)
+        stats["unacked"] = sum(conn.kept.count for conn in self._outgoing.values())
+        stats["pending"] = sum(conn.window.pending.count for conn in self._incoming.values())
+        return stats

@@ -1,0 +1,605 @@
+"""TP: what every transport does; UDP, TCP and SHARED_LOOPBACK derive from it.
+
+Place: bottom of the stack.
+
+    Connect from above        open the sockets; TransportReady or Failed up
+    batch from above          queue it for its destination; all that was queued while the driver was
+                              busy leaves as bundles of at most bundler.max_size bytes
+    multicast from above      comes back up as well (unless DONT_LOOPBACK), never through the network
+    unicast to ourselves      comes back up only
+    unicast to an address     kept for a short while; FindPhysical up
+      we cannot locate
+    packet from the network   version, destination and cluster checked, then up, run by run
+
+A packet of another minor version that is meant for our cluster, heard before the first view, makes
+us speak that version: VersionHeard up. Later ones are dropped, and so are those of a higher version
+after ``max_version_changes``.
+
+Source:  JGroups TP.java, PerDestinationBundler.java; WIRE.md sections 1 and 7.
+Differs: no bundler thread or timer: a bundle is what was sent within one step of the machine.
+         Own multicasts are recognised by their sender as well as by the datagram's source.
+Limits:  logical_addr_cache_max_size addresses; max_pending_members, max_pending_bytes for
+         destinations that are being looked for. What does not fit is dropped and counted.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final
+
+from jgroups_py.config.settings import Bytes, ConfigBase, Seconds
+from jgroups_py.errors import ConfigError, RemoteProtocolError
+from jgroups_py.protocols.transport.namesakes import Namesakes
+from jgroups_py.stack.protocol import Protocol
+from jgroups_py.stack.services import TRANSPORT
+from jgroups_py.values.address import Address, IpAddress, is_numeric_host
+from jgroups_py.values.batch import Batch
+from jgroups_py.values.events import (
+    Around,
+    Attribute,
+    Connect,
+    Event,
+    Failed,
+    FindPhysical,
+    GetPhysical,
+    HasMulticast,
+    PhysicalAddress,
+    Query,
+    Surroundings,
+    TransportReady,
+    VersionHeard,
+    ViewChange,
+)
+from jgroups_py.values.message import Flag, Transient
+from jgroups_py.wire.headers import TP_ID
+from jgroups_py.wire.packet import Packet, encode_packets
+from jgroups_py.wire.packet_memory import PacketReader
+from jgroups_py.wire.primitives import (
+    DEFAULT_VERSION,
+    format_version,
+    make_version,
+    parse_version,
+    same_minor,
+)
+
+OLDEST, NEWEST = make_version(5, 3), make_version(5, 6)
+"""Minor versions that may be adopted."""
+_DONT_BUNDLE: Final = int(Flag.DONT_BUNDLE)
+_DONT_LOOPBACK: Final = int(Transient.DONT_LOOPBACK)
+STRANGERS_MAX: Final = 5
+"""Other clusters and versions that are remembered, for who is alone and asks why."""
+NAME_MAX = 255
+"""Characters of a logical name that are remembered."""
+
+
+@dataclass(slots=True)
+class _Pending:
+    """Batches for a member whose physical address is not known yet."""
+
+    batches: list[Batch]
+    size: int
+    drop_at: float
+    ask_at: float
+
+
+class TP(Protocol):
+    """Base of transports. A subclass opens sockets, sends packets, and hands in what it hears:
+    see the methods at the end of the class."""
+
+    protocol_id = TP_ID
+    provides = (TRANSPORT,)
+
+    @dataclass(frozen=True, kw_only=True)
+    class Config(Protocol.Config):
+        bind_addr: str = ""
+        """Numeric address to bind to; empty: the host's default, loopback."""
+        bind_port: int = 0
+        """First port to try; 0: any."""
+        port_range: int = 10
+        """How many ports after bind_port are tried."""
+        external_addr: str = ""
+        """Numeric address that is told to others instead of bind_addr (address translation)."""
+        external_port: int = 0
+        """Port that is told to others instead of the bound one; 0: the bound one."""
+        bundler_max_size: Bytes = 64_000
+        """Bundles are cut at this size."""
+        logical_addr_cache_max_size: int = 2000
+        """How many physical addresses are remembered; members of the view always are."""
+        logical_addr_cache_expiration: Seconds = 360.0
+        """How long the address of somebody who is not in the view is remembered."""
+        who_has_cache_timeout: Seconds = 2.0
+        """How long messages wait for a destination that is being looked for."""
+        find_physical_interval: Seconds = 0.5
+        """A destination is looked for at most this often."""
+        max_pending_members: int = 100
+        """Destinations that are looked for at the same time."""
+        max_pending_bytes: Bytes = 1_000_000
+        """Payload that waits for one such destination (each message counts 100 bytes more)."""
+        version: str = "5.5"
+        """The minor version of the wire: 5.3 to 5.6."""
+        max_version_changes: int = 3
+        """How often another version is adopted before the first view. After that only a lower one is:
+        members that start together with different versions must not swap them for ever."""
+        ignored: ClassVar[frozenset[str]] = frozenset(
+            {
+                "thread_pool",
+                "thread_pool.*",
+                "thread_pool_*",
+                "thread_naming_pattern",
+                "timer.*",
+                "use_fork_join_pool",
+                "use_common_fork_join_pool",
+                "bundler_type",
+                "bundler",
+                "bundler.*",
+                "diag.*",
+                "diagnostics.*",
+                "diagnostics_*",
+                "enable_diagnostics",
+                "message_processing_policy*",
+                "message_processing_policy.*",
+                "msg_processing_max_buffer_size",
+                "msg_processing_policy",
+                "max_msg_size",
+                "rtt.*",
+                "async_executor.*",
+                "use_virtual_threads",
+                "use_ip_addrs",
+                "use_vthreads",
+                "vthreads",
+                "loopback_copy",
+                "loopback_separate_thread",
+                "logical_addr_cache_reaper_interval",
+                "log_discard_msgs",
+                "log_discard_msgs_version",
+                "suppress_time_different_version_warnings",
+                "suppress_time_different_cluster_warnings",
+                "time_service_interval",
+                "receive_on_all_interfaces",
+                "receive_interfaces",
+                "msg_factory_class",
+                "socket_factory",
+                "local_transport",
+                "print_*",
+                "drop_when_full",
+                "spawn_thread_on_full_pool",
+                "thread_dumps_threshold",
+                "max_buffer_size",
+                "unicasts_to_self",
+            }
+        )
+
+        def __post_init__(self) -> None:
+            _check_version(self.version)
+            self._within(0, 65535, "bind_port", "external_port")
+            self._at_least(0, "port_range", "logical_addr_cache_expiration")
+            self._at_least(1, "logical_addr_cache_max_size")
+            self._at_least(0, "who_has_cache_timeout")
+            self._above(0, "find_physical_interval")
+            self._at_least(0, "max_pending_members", "max_pending_bytes", "max_version_changes")
+            if self.bundler_max_size < 100:
+                raise ConfigError(f"bundler.max_size must be >= 100, got {self.bundler_max_size}")
+
+    config: Config
+
+    def __init__(self, config: ConfigBase | None = None, **attributes: Any) -> None:
+        super().__init__(config, **attributes)
+        self._reader = PacketReader()
+        self.decode: Callable[[bytes], Packet] = self._reader.decode
+        """The simulator puts a cache in front of it: there many members are handed the same bytes,
+        and nobody changes a packet."""
+
+    def start(self) -> None:
+        self._version = parse_version(self.config.version)
+        if same_minor(self._version, DEFAULT_VERSION):
+            self._version = max(self._version, DEFAULT_VERSION)
+        self._changes_left = self.config.max_version_changes
+        self.physical: IpAddress | None = None
+        self.view_members: tuple[Address, ...] = ()
+        self.joined = False
+        self._table: dict[Address, IpAddress] = {}
+        self._expires: dict[Address, float] = {}  # who is not in the view
+        self._pending: dict[Address, _Pending] = {}
+        self._queues: dict[Address | None, list[Batch]] = {}
+        self._strangers: dict[str, None] = {}
+        self._looped: deque[Batch] = deque()
+        self._pending_timer = self.timer(self._on_pending)
+        self._expiry_timer = self.timer(self._on_expiry)
+        self._namesakes = Namesakes(self)
+        self.packets_sent = 0
+        self.bytes_sent = 0
+        self.packets_received = 0
+        self.bytes_received = 0
+        self.messages_sent = 0
+        self.messages_received = 0
+        self.dropped_own = 0
+        self.dropped_version = 0
+        self.dropped_cluster = 0
+        self.dropped_dest = 0
+        self.dropped_garbage = 0
+        self.dropped_not_open = 0
+        self.dropped_too_large = 0
+        self.dropped_unlocated = 0
+        self.dropped_address_table_full = 0
+
+    @property
+    def is_open(self) -> bool:
+        return self.physical is not None
+
+    @property
+    def version(self) -> int:
+        """The version we speak, as on the wire."""
+        return self._version
+
+    @property
+    def bind_host(self) -> str:
+        """The numeric address sockets are bound to. Words (site_local, ...) have become numbers
+        before the stack was built; without a machine to ask, as in a simulation, they mean the
+        host's default."""
+        text = self.config.bind_addr
+        return text if is_numeric_host(text) else self.machine.host
+
+    # --- from above
+
+    def down(self, batch: Batch) -> None:
+        if batch.src is None:
+            batch.src = self.local_address
+        dest = batch.dest
+        if dest is None:
+            if not batch.transient & _DONT_LOOPBACK:
+                self._loop_back(batch)
+        elif dest == self.stack.address or dest == self.physical:
+            self._loop_back(batch)
+            return
+        queue = self._queues.get(dest)
+        if queue is None:
+            if not self._queues:
+                self.machine.want_flush(self._flush)
+            self._queues[dest] = [batch]
+        else:
+            queue.append(batch)
+
+    def event_down(self, event: Event) -> None:
+        match event:
+            case Connect():
+                if self.physical is not None:
+                    self.pass_event_up(TransportReady(self.physical))
+                else:
+                    self.open_ports()
+            case PhysicalAddress(member, physical, name):
+                self._learn(member, physical, name)
+            case ViewChange(view, _):
+                self.joined = True
+                self._reader.forget()
+                self._on_view(view.members)
+
+    def answer(self, query: Query) -> Any:
+        match query:
+            case GetPhysical(member):
+                if member is None or member == self.local_address:
+                    return self.physical
+                return self._table.get(member)
+            case HasMulticast():
+                return self.has_multicast
+            case Surroundings():
+                return Around(self.groups(), tuple(self._strangers))
+            case Attribute("wire_version"):
+                return self.version
+        return None
+
+    # --- own messages
+
+    def _loop_back(self, batch: Batch) -> None:
+        if not self._looped:
+            self.machine.soon(self._on_looped)
+        self._looped.append(batch)
+
+    def _on_looped(self) -> None:
+        looped = self._looped
+        while looped:
+            batch = looped.popleft()
+            if self.stack.closed:
+                continue
+            self.messages_received += len(batch.payloads)
+            self.pass_up(batch)
+
+    # --- sending
+
+    def _flush(self) -> None:
+        queues, self._queues = self._queues, {}
+        if self.physical is None:
+            self.dropped_not_open += sum(len(b) for queue in queues.values() for b in queue)
+            return
+        for dest, batches in queues.items():
+            if dest is None:
+                self.send_group(self._encode(batches))
+            elif isinstance(dest, IpAddress):
+                self.send_unicast(dest, self._encode(batches))
+            elif (physical := self._table.get(dest)) is not None:
+                self.send_unicast(physical, self._encode(batches))
+            else:
+                self._keep(dest, batches)
+
+    def _encode(self, batches: Sequence[Batch]) -> list[bytes]:
+        packets: list[bytes] = []
+        max_size = self.config.bundler_max_size
+        for bundle in _bundles(batches):
+            packets += encode_packets(bundle, self.cluster, self._version, max_size)
+        for batch in batches:
+            self.messages_sent += len(batch.payloads)
+        return packets
+
+    # --- where members are
+
+    def _learn(self, member: Address, physical: IpAddress, name: str | None) -> None:
+        if member == self.local_address or isinstance(member, IpAddress):
+            return
+        if member not in self._table and not self._make_room():
+            self.dropped_address_table_full += 1
+            return
+        self._table[member] = physical
+        if name and self.stack.names.get(member) != name[:NAME_MAX]:
+            self.stack.names[member] = name[:NAME_MAX]
+            self._namesakes.look()
+        if member not in self.view_members:
+            self._expires.pop(member, None)  # the order is that of learning
+            self._expires[member] = self.now + self.config.logical_addr_cache_expiration
+            if not self._expiry_timer.armed:
+                self._expiry_timer.start_at(self._expires[member])
+        pending = self._pending.pop(member, None)
+        if pending is not None:
+            self.send_unicast(physical, self._encode(pending.batches))
+
+    def _make_room(self) -> bool:
+        if len(self._table) < self.config.logical_addr_cache_max_size:
+            return True
+        oldest = next(iter(self._expires), None)
+        if oldest is None:
+            return False
+        self._forget(oldest)
+        return True
+
+    def _forget(self, member: Address) -> None:
+        del self._expires[member]
+        self._table.pop(member, None)
+        self.stack.names.pop(member, None)
+
+    def _on_expiry(self) -> None:
+        for member in [m for m, at in self._expires.items() if at <= self.now]:
+            self._forget(member)
+        if self._expires:
+            self._expiry_timer.start_at(min(self._expires.values()))
+
+    def _on_view(self, members: tuple[Address, ...]) -> None:
+        present = frozenset(members)
+        until = self.now + self.config.logical_addr_cache_expiration
+        for member in self._table:
+            if member in present:
+                self._expires.pop(member, None)
+            else:
+                self._expires.setdefault(member, until)
+        self.view_members = members
+        if self._expires and not self._expiry_timer.armed:
+            self._expiry_timer.start_at(min(self._expires.values()))
+        self._namesakes.look()
+        self.view_changed()
+
+    def _keep(self, dest: Address, batches: list[Batch]) -> None:
+        """Batches wait for the address of ``dest``."""
+        config = self.config
+        pending = self._pending.get(dest)
+        if pending is None:
+            if len(self._pending) >= config.max_pending_members:
+                self.dropped_unlocated += sum(len(b) for b in batches)
+                return
+            pending = _Pending([], 0, self.now + config.who_has_cache_timeout, self.now)
+            self._pending[dest] = pending
+        for batch in batches:
+            size = batch.length + 100 * len(batch)
+            if pending.size + size > config.max_pending_bytes:
+                self.dropped_unlocated += len(batch)
+                continue
+            pending.size += size
+            pending.batches.append(batch)
+        self._on_pending()
+
+    def _on_pending(self) -> None:
+        """Asks for members that are waited for; gives up on those that took too long."""
+        asked = []
+        for member, pending in list(self._pending.items()):
+            if pending.drop_at <= self.now:
+                self.dropped_unlocated += sum(len(b) for b in pending.batches)
+                self.trace("unlocated", member=self.name_of(member))
+                del self._pending[member]
+            elif pending.ask_at <= self.now:
+                pending.ask_at = self.now + self.config.find_physical_interval
+                asked.append(member)
+        if self._pending:
+            self._pending_timer.start_at(
+                min(min(p.drop_at, p.ask_at) for p in self._pending.values())
+            )
+        else:
+            self._pending_timer.cancel()
+        for member in asked:
+            self.pass_event_up(FindPhysical(member))
+
+    # --- receiving
+
+    def receive(self, data: bytes) -> None:
+        """Checks one packet and passes its runs up; a bad one is counted and dropped."""
+        self.packets_received += 1
+        self.bytes_received += len(data)
+        if len(data) < 3:
+            self._garbage("shorter than 3 bytes")
+            return
+        version = data[0] << 8 | data[1]
+        other = (version ^ self._version) >> 6 != 0
+        if other and not self._may_adopt(version):
+            self.dropped_version += 1
+            self._note_stranger(
+                f"packets of version {format_version(version)} come here, and this member speaks "
+                f"{format_version(self._version)}"
+            )
+            self.trace("other version", version=format_version(version))
+            return
+        try:
+            packet = self.decode(data)
+        except RemoteProtocolError as error:
+            self._garbage(str(error))
+            return
+        batches = packet.batches
+        if not batches:
+            return
+        if packet.cluster is not None and packet.cluster != self.cluster:
+            self.dropped_cluster += 1
+            self._note_stranger(f'members of cluster "{packet.cluster[:NAME_MAX]}" are heard here')
+            self.trace("other cluster", theirs=packet.cluster)
+            return
+        dest = packet.dest
+        if (
+            dest is not None
+            and not packet.multicast
+            and dest != self.local_address
+            and dest != self.physical
+        ):
+            self.dropped_dest += 1
+            self.trace("not for us", dest=str(dest))
+            return
+        if packet.src == self.local_address:
+            self.dropped_own += 1
+            return
+        if other:
+            self._changes_left -= 1
+            self.adopt_version(version)
+        self.accepted_packet(packet)
+        for batch in batches:
+            if self.stack.closed:
+                return
+            self.messages_received += len(batch.payloads)
+            try:
+                self.pass_up(batch)
+            except RemoteProtocolError as error:
+                self._garbage(str(error))
+
+    def _note_stranger(self, words: str) -> None:
+        if len(self._strangers) < STRANGERS_MAX:
+            self._strangers[words] = None
+
+    def _may_adopt(self, version: int) -> bool:
+        """Packets of such a version could make us speak it."""
+        if self.joined or not OLDEST >> 6 <= version >> 6 <= NEWEST >> 6:
+            return False
+        return self._changes_left > 0 or version < self._version
+
+    def adopt_version(self, version: int) -> None:
+        """The group speaks another minor version: so do we."""
+        self._version = version
+        self.log.info("the group speaks version %s, so do we", format_version(version))
+        self.trace("version adopted", version=format_version(version))
+        self.pass_event_up(VersionHeard(version))
+
+    def _garbage(self, problem: str) -> None:
+        self.dropped_garbage += 1
+        self.trace("garbage", problem=problem)
+
+    # --- for subclasses
+
+    def opened(self, host: str, port: int) -> None:
+        """The sockets are open: this is where we can be reached."""
+        config = self.config
+        self.physical = IpAddress(config.external_addr or host, config.external_port or port)
+        self.pass_event_up(TransportReady(self.physical))
+
+    def failed(self, problem: str) -> None:
+        """The sockets cannot be opened."""
+        self.trace("failed", problem=problem)
+        self.pass_event_up(Failed(f"{self.name}: {problem}"))
+
+    @property
+    def has_multicast(self) -> bool:
+        """Can we reach members we do not know?"""
+        raise NotImplementedError
+
+    def groups(self) -> tuple[tuple[str, int], ...]:
+        """Multicast groups we listen to."""
+        return ()
+
+    def open_ports(self) -> None:
+        """Opens the sockets; calls ``opened`` or ``failed`` when that is done."""
+        raise NotImplementedError
+
+    def send_group(self, packets: Sequence[bytes]) -> None:
+        """Sends packets to everybody else."""
+        raise NotImplementedError
+
+    def send_unicast(self, physical: IpAddress, packets: Sequence[bytes]) -> None:
+        """Sends packets to one physical address."""
+        raise NotImplementedError
+
+    def send_copies(self, packets: Sequence[bytes]) -> None:
+        """``send_group`` where there is no multicast: a copy to each member of the view."""
+        for member in self.view_members:
+            if member == self.local_address:
+                continue
+            physical = self._table.get(member)
+            if physical is not None:
+                self.send_unicast(physical, packets)
+            else:
+                self.dropped_unlocated += len(packets)
+                self.find(member)
+
+    def physical_of(self, member: Address) -> IpAddress | None:
+        """Where a member is, if we know."""
+        return self._table.get(member)
+
+    def find(self, member: Address) -> None:
+        """Asks where a member is, though nothing waits for the answer."""
+        self._keep(member, [])
+
+    def view_changed(self) -> None:
+        """``view_members`` is new."""
+
+    def accepted_packet(self, packet: Packet) -> None:
+        """A packet has passed the checks and goes up now."""
+
+    def sent(self, packet: bytes, copies: int = 1) -> None:
+        """Counts one packet."""
+        self.packets_sent += copies
+        self.bytes_sent += copies * len(packet)
+
+    def check(self) -> None:
+        config = self.config
+        assert len(self._table) <= max(config.logical_addr_cache_max_size, len(self.view_members))
+        assert len(self._pending) <= config.max_pending_members
+        assert self._expires.keys() <= self._table.keys()
+
+
+def _bundles(batches: Sequence[Batch]) -> Iterator[Sequence[Batch]]:
+    """Cuts where a packet must end: DONT_BUNDLE stands alone, and a packet has one sender."""
+    if len(batches) == 1 == len(batches[0].payloads):
+        yield batches
+        return
+    start = 0
+    for index, batch in enumerate(batches):
+        if batch.flags & _DONT_BUNDLE:
+            if start < index:
+                yield batches[start:index]
+            for position in range(len(batch)):
+                yield (batch.slice(position, position + 1),)
+            start = index + 1
+        elif index > start and batch.src != batches[start].src:
+            yield batches[start:index]
+            start = index
+    if start < len(batches):
+        yield batches[start:] if start else batches
+
+
+def _check_version(text: str) -> None:
+    try:
+        version = parse_version(text)
+    except ValueError as error:
+        raise ConfigError(f"version must be one of 5.3, 5.4, 5.5, 5.6: {error}") from None
+    if not OLDEST >> 6 <= version >> 6 <= NEWEST >> 6:
+        raise ConfigError(f"version must be one of 5.3, 5.4, 5.5, 5.6, got {text}")

@@ -1,0 +1,621 @@
+"""Connections: one TCP connection per peer, for TCP and FD_SOCK2. Not a protocol.
+
+The connecting side says in a handshake where it listens; that address is the peer's name here.
+Then both sides send frames: length, bytes. A length of -5 says that the sender closes on purpose.
+
+Both sides may connect at once. Who already has a connection of its own making keeps it when its own
+address is the higher one, else takes the new one. The other one is closed with -5, but what is
+under way on it is still read: nothing is lost by the choice. While the one to keep is not open yet,
+the other one is spared: it is used if that never opens.
+
+States of a connection: CONNECTING (frames wait) or ACCEPTED (the handshake is awaited), OPEN,
+CLOSING (-5 was sent or received: no longer used for sending, read until the peer closes), GONE.
+
+Source:  JGroups BaseServer.java, TcpConnection.java; WIRE.md section 8.
+Differs: JGroups closes the loser at once. A second connection from a peer replaces one that the
+         same peer had opened before, whatever the addresses: it would not open it if the first one
+         worked.
+Limits:  max_connections; max_length a frame; max_incomplete bytes of frames that are not complete, all
+         connections together, beyond which the connection is closed whose frame began first (an honest
+         peer's is complete soon); max_send_queue unsent bytes a peer, beyond which whole
+         frames are dropped; peer_addr_read_timeout for the handshake; write_timeout for a peer that
+         takes nothing; reconnect_interval after a refused connection. All counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from functools import partial
+from typing import Final
+
+from jgroups_py.errors import RemoteProtocolError
+from jgroups_py.stack.machine import Timer
+from jgroups_py.stack.ports import (
+    Accepted,
+    Close,
+    Closed,
+    Connect,
+    Connected,
+    ConnectFailed,
+    Handle,
+    In,
+    Received,
+    Writable,
+    Write,
+)
+from jgroups_py.stack.protocol import Protocol
+from jgroups_py.values.address import IpAddress
+from jgroups_py.wire.packet import (
+    GRACEFUL_CLOSE,
+    HANDSHAKE_HEAD,
+    decode_handshake,
+    encode_frame,
+    encode_handshake,
+    handshake_size,
+)
+from jgroups_py.wire.primitives import format_version, make_version, same_minor
+
+CLOSING_TIME: Final = 1.0
+"""Seconds for the peer to close its side after -5."""
+WRITE_SIZE: Final = 256_000
+"""Frames are joined into writes of about this size."""
+HAS_GRACEFUL_CLOSE: Final = make_version(5, 5)
+"""The first version that knows -5."""
+
+
+class State(Enum):
+    CONNECTING = auto()
+    ACCEPTED = auto()
+    OPEN = auto()
+    CLOSING = auto()
+    GONE = auto()
+
+
+CONNECTING: Final = State.CONNECTING
+OPEN: Final = State.OPEN
+
+
+class FrameReader:
+    """Cuts a stream into frames. Every byte is copied twice at most, however it was cut."""
+
+    __slots__ = ("_buffer", "_max", "_need")
+
+    def __init__(self, max_length: int) -> None:
+        self._buffer = bytearray()
+        self._max = max_length
+        self._need = 4
+
+    def __len__(self) -> int:
+        """Bytes that wait for the rest of their frame."""
+        return len(self._buffer)
+
+    def feed(self, data: bytes) -> Iterator[bytes | None]:
+        """Frames that are complete now; None is the graceful close. RemoteProtocolError for a
+        length that cannot be; the stream is useless then."""
+        buffer: bytes | bytearray = data
+        if self._buffer:
+            self._buffer += data
+            buffer = self._buffer
+        size, pos = len(buffer), 0
+        if size >= self._need:
+            while size - pos >= 4:
+                length = int.from_bytes(buffer[pos : pos + 4], "big", signed=True)
+                if length < 0:
+                    if buffer[pos : pos + 4] != GRACEFUL_CLOSE:
+                        raise RemoteProtocolError(f"a frame of {length} bytes")
+                    length = 0
+                    yield None
+                elif length > self._max:
+                    raise RemoteProtocolError(f"a frame of {length} bytes, {self._max} allowed")
+                elif size - pos - 4 < length:
+                    self._need = 4 + length
+                    break
+                else:
+                    yield bytes(memoryview(buffer)[pos + 4 : pos + 4 + length])
+                pos += 4 + length
+            else:
+                self._need = 4
+        if buffer is data:
+            if pos < size:
+                self._buffer += data[pos:] if pos else data
+        else:
+            del self._buffer[:pos]
+
+
+@dataclass(slots=True, eq=False)
+class Connection:
+    """One connection. ``peer``: where the other side listens; None until its handshake came."""
+
+    handle: Handle
+    state: State
+    outgoing: bool
+    reader: FrameReader
+    timer: Timer
+    peer: IpAddress | None = None
+    waiting: list[bytes] = field(default_factory=list)
+    """Frames until the connection is open."""
+    waiting_size: int = 0
+    head: bytes = b""
+    """What there is of the handshake."""
+    spoken: int = 0
+    """The version of our handshake."""
+    unsent: int = 0
+    written: int = 0
+    taken: int = 0
+    """Bytes that the peer's side has taken, at least."""
+    heard: bool = False
+    """Something was received."""
+    graceful: bool = False
+    """-5 was sent or received."""
+    held: int = 0
+    """Bytes of a frame that is not complete yet."""
+    held_since: float = 0.0
+    spare: Connection | None = None
+    """While connecting: the peer's own connection, to be used if this one never opens."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """See the module's docstring. Seconds and bytes."""
+
+    connect_timeout: float
+    read_timeout: float
+    write_timeout: float
+    reconnect_interval: float
+    max_length: int
+    max_incomplete: int
+    max_send_queue: int
+    max_connections: int
+    nodelay: bool = True
+
+
+class Connections:
+    """The connections of one protocol. It passes on inputs for its handles to ``on_input`` and is
+    told what happens through callbacks:
+
+    on_frame(connection, frame), on_open(connection), on_lost(connection, reset) after an open
+    connection to a peer is gone (not for the loser of two), on_failed(peer, refused) when one
+    could not be opened.
+    """
+
+    def __init__(
+        self,
+        protocol: Protocol,
+        limits: Limits,
+        *,
+        host: str,
+        version: Callable[[], int],
+        on_frame: Callable[[Connection, bytes], None],
+        on_failed: Callable[[IpAddress, bool], None],
+        on_lost: Callable[[Connection, bool], None],
+        on_open: Callable[[Connection], None] | None = None,
+    ) -> None:
+        self._protocol = protocol
+        self._limits = limits
+        self._host = host
+        self._version = version
+        self._on_frame = on_frame
+        self._on_failed = on_failed
+        self._on_lost = on_lost
+        self._on_open = on_open
+        self.local: IpAddress | None = None
+        """Where we listen, as told to peers. Set it before anything else."""
+        self._all: dict[Handle, Connection] = {}
+        self._peers: dict[IpAddress, Connection] = {}
+        self._refused: dict[IpAddress, float] = {}
+        self.incomplete = 0
+        """Bytes of frames that are not complete, of all connections."""
+        self.counts: dict[str, int] = {
+            "connections_opened": 0,
+            "connections_accepted": 0,
+            "connections_refused": 0,
+            "connections_lost": 0,
+            "dropped_send_queue_full": 0,
+            "dropped_unreachable": 0,
+            "dropped_bad_stream": 0,
+            "dropped_incomplete": 0,
+            "dropped_handshake_version": 0,
+            "dropped_handshake_late": 0,
+            "dropped_too_many_connections": 0,
+            "dropped_stuck": 0,
+        }
+
+    # --- looking
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+    def get(self, peer: IpAddress) -> Connection | None:
+        """The connection to that peer that is used for sending, open or opening."""
+        return self._peers.get(peer)
+
+    def open(self) -> list[Connection]:
+        """All that are open, also those whose peer another one is used for."""
+        return [c for c in self._all.values() if c.state is State.OPEN]
+
+    def peers(self) -> list[IpAddress]:
+        return list(self._peers)
+
+    def check(self) -> None:
+        for peer, connection in self._peers.items():
+            assert connection.peer == peer
+            assert self._all.get(connection.handle) is connection
+            assert connection.state in (State.CONNECTING, State.OPEN)
+        for connection in self._all.values():
+            assert connection.waiting_size <= self._limits.max_send_queue
+            assert len(connection.reader) <= self._limits.max_length + 4
+        assert self.incomplete == sum(c.held for c in self._all.values())
+        assert self.incomplete <= self._limits.max_incomplete
+
+    # --- doing
+
+    def connect(self, peer: IpAddress) -> Connection | None:
+        """The connection to ``peer``, opened if need be. None: it was refused just now."""
+        connection = self._peers.get(peer)
+        if connection is not None:
+            return connection
+        if peer.host is None or self._was_refused(peer):
+            return None
+        connection = self._make(self._protocol.new_handle(), State.CONNECTING, outgoing=True)
+        connection.peer = peer
+        self._peers[peer] = connection
+        self._protocol.open_port(
+            Connect(
+                connection.handle,
+                (peer.host, peer.port),
+                self._limits.connect_timeout,
+                self._host,
+                self._limits.nodelay,
+            )
+        )
+        return connection
+
+    def _was_refused(self, peer: IpAddress) -> bool:
+        until = self._refused.get(peer)
+        if until is None:
+            return False
+        if until > self._protocol.now:
+            return True
+        del self._refused[peer]
+        return False
+
+    def send(self, peer: IpAddress, frames: Sequence[bytes]) -> None:
+        """Sends frames (with their length before them) to a peer, connecting if need be."""
+        connection = self._peers.get(peer) or self.connect(peer)
+        if connection is None:
+            self.counts["dropped_unreachable"] += len(frames)
+            self._protocol.machine.soon(partial(self._on_failed, peer, True))
+        else:
+            self.write(connection, frames)
+
+    def write(self, connection: Connection, frames: Sequence[bytes]) -> None:
+        """Sends frames on a connection, or as many as its queue has room for."""
+        limit = self._limits.max_send_queue
+        state = connection.state
+        if state is CONNECTING:
+            for frame in frames:
+                if connection.waiting_size + len(frame) > limit:
+                    self.counts["dropped_send_queue_full"] += 1
+                else:
+                    connection.waiting.append(frame)
+                    connection.waiting_size += len(frame)
+            return
+        if state is not OPEN:
+            self.counts["dropped_unreachable"] += len(frames)
+            return
+        room = limit - connection.unsent
+        for frame in frames:
+            if len(frame) > room:
+                self.counts["dropped_send_queue_full"] += 1
+                continue
+            room -= len(frame)
+            self._write(connection, frame)
+        if connection.unsent:
+            connection.unsent = limit - room  # until Writable says it better
+
+    def _write(self, connection: Connection, data: bytes) -> None:
+        connection.written += len(data)
+        self._protocol.machine.put(Write(connection.handle, data))
+
+    def close(self, connection: Connection, *, abort: bool = False) -> None:
+        """Closes a connection on our own account; ``on_lost`` is not called.
+
+        Not ``abort``: with -5, and reading until the peer has closed as well.
+        """
+        self._take_out(connection)
+        if abort or connection.state in (State.CONNECTING, State.ACCEPTED):
+            self._drop(connection, abort=abort)
+        elif connection.state is State.OPEN:
+            connection.state = State.CLOSING
+            self._say_goodbye(connection)
+            connection.timer.start(CLOSING_TIME)
+
+    def close_others(self, keep: set[IpAddress]) -> None:
+        """Closes connections to peers that are not in ``keep``."""
+        for peer, connection in list(self._peers.items()):
+            if peer not in keep and connection.state is State.OPEN:
+                self.close(connection)
+
+    def stop(self) -> None:
+        """Says goodbye to everybody; whoever owns the handles closes them."""
+        for connection in self._all.values():
+            connection.timer.cancel()
+            if connection.state is State.OPEN:
+                self._say_goodbye(connection)
+
+    def _say_goodbye(self, connection: Connection) -> None:
+        if not connection.graceful and self._version() >= HAS_GRACEFUL_CLOSE:
+            self._write(connection, GRACEFUL_CLOSE)
+        connection.graceful = True
+
+    def _make(self, handle: Handle, state: State, *, outgoing: bool) -> Connection:
+        timer = self._protocol.timer(lambda: None, "connection")
+        connection = Connection(
+            handle, state, outgoing, FrameReader(self._limits.max_length), timer
+        )
+        connection.timer = self._protocol.timer(
+            partial(self._on_late, connection), f"{self._protocol.name} connection"
+        )
+        self._all[handle] = connection
+        return connection
+
+    def _drop(self, connection: Connection, *, abort: bool) -> None:
+        """Closes the handle; nothing more is heard of it."""
+        self._protocol.put(Close(connection.handle, abort))
+        self._forget(connection)
+
+    def _forget(self, connection: Connection) -> None:
+        connection.timer.cancel()
+        connection.state = State.GONE
+        if self._all.pop(connection.handle, None) is not None:
+            self.incomplete -= connection.held
+        self._protocol.forget_port(connection.handle)
+        self._take_out(connection)
+
+    def _take_out(self, connection: Connection) -> bool:
+        """Not to be used for sending any more. Was it?"""
+        peer = connection.peer
+        if peer is None or self._peers.get(peer) is not connection:
+            return False
+        del self._peers[peer]
+        return True
+
+    # --- what happens
+
+    def on_input(self, item: In) -> None:
+        """An input for one of our connections, or Accepted on a listener of the protocol."""
+        if isinstance(item, Accepted):
+            self._accepted(item)
+            return
+        connection = self._all.get(item.handle)
+        if connection is None:
+            return
+        if type(item) is Received:
+            self._received(connection, item.data)
+            return
+        match item:
+            case Writable(_, unsent):
+                self._writable(connection, unsent)
+            case Connected():
+                self._connected(connection)
+            case ConnectFailed(_, refused, problem):
+                self._connect_failed(connection, refused, problem)
+            case Closed(_, reset):
+                self._closed(connection, reset)
+
+    def _accepted(self, item: Accepted) -> None:
+        self._protocol.adopt(item.handle)
+        if len(self._all) >= self._limits.max_connections:
+            self.counts["dropped_too_many_connections"] += 1
+            self._protocol.put(Close(item.handle, True))
+            self._protocol.forget_port(item.handle)
+            return
+        connection = self._make(item.handle, State.ACCEPTED, outgoing=False)
+        connection.timer.start(self._limits.read_timeout)
+
+    def _connected(self, connection: Connection) -> None:
+        assert self.local is not None
+        self.counts["connections_opened"] += 1
+        connection.state = State.OPEN
+        connection.spoken = self._version()
+        spare, connection.spare = connection.spare, None
+        if spare is not None:
+            self.close(spare)
+        self._write(connection, encode_handshake(connection.spoken, self.local))
+        self._write_waiting(connection)
+        if self._on_open is not None:
+            self._on_open(connection)
+
+    def _write_waiting(self, connection: Connection) -> None:
+        waiting, connection.waiting = connection.waiting, []
+        connection.waiting_size = 0
+        for data in joined(waiting):
+            self._write(connection, data)
+
+    def _connect_failed(self, connection: Connection, refused: bool, problem: str) -> None:
+        self.counts["connections_refused"] += 1
+        peer = connection.peer
+        assert peer is not None
+        self._forget(connection)
+        spare = connection.spare
+        if spare is not None and spare.state is State.OPEN:
+            self._protocol.trace("spare used", peer=str(peer), problem=problem)
+            self._take(spare, peer, connection)
+            return
+        self.counts["dropped_unreachable"] += len(connection.waiting)
+        if refused:
+            now = self._protocol.now
+            self._refused = {p: until for p, until in self._refused.items() if until > now}
+            if len(self._refused) >= self._limits.max_connections:
+                self._refused.clear()
+            self._refused[peer] = now + self._limits.reconnect_interval
+        self._protocol.trace("connect failed", peer=str(peer), problem=problem)
+        self._on_failed(peer, refused)
+
+    def _received(self, connection: Connection, data: bytes) -> None:
+        connection.heard = True
+        try:
+            if connection.state is State.ACCEPTED:
+                rest = self._handshake(connection, data)
+                if not rest:
+                    return
+                data = rest
+            begun = connection.held == 0
+            for frame in connection.reader.feed(data):
+                begun = True
+                if frame is None:
+                    self._peer_closes(connection)
+                else:
+                    self._on_frame(connection, frame)
+                if connection.handle not in self._all or self._protocol.stack.closed:
+                    return
+        except RemoteProtocolError as error:
+            self.counts["dropped_bad_stream"] += 1
+            self._throw_out(connection, str(error))
+        else:
+            self._hold(connection, begun)
+
+    def _hold(self, connection: Connection, begun: bool) -> None:
+        """Counts what waits for the rest of its frame. ``begun``: that frame has begun just now."""
+        held = len(connection.reader)
+        self.incomplete += held - connection.held
+        connection.held = held
+        if begun:
+            connection.held_since = self._protocol.now
+        while self.incomplete > self._limits.max_incomplete:
+            oldest = min((c for c in self._all.values() if c.held), key=lambda c: c.held_since)
+            self.counts["dropped_incomplete"] += 1
+            self._throw_out(oldest, f"{self.incomplete} bytes of incomplete frames")
+
+    def _throw_out(self, connection: Connection, problem: str) -> None:
+        """The peer does what it should not: its connection is closed at once."""
+        self._protocol.trace("thrown out", peer=str(connection.peer), problem=problem)
+        used = self._take_out(connection)
+        self._drop(connection, abort=True)
+        if used:
+            self._on_lost(connection, True)
+
+    def _handshake(self, connection: Connection, data: bytes) -> bytes:
+        """Takes the handshake; returns what came after it."""
+        head = connection.head + data
+        if len(head) < HANDSHAKE_HEAD or len(head) < (size := handshake_size(head[:8])):
+            connection.head = head
+            if len(head) >= 4 and head[:4] != b"bela":
+                handshake_size(head + bytes(HANDSHAKE_HEAD))
+            return b""
+        version, peer = decode_handshake(head[:size])
+        connection.head = b""
+        if not same_minor(version, self._version()):
+            self.counts["dropped_handshake_version"] += 1
+            self._protocol.trace("other version", version=format_version(version), peer=str(peer))
+            self._drop(connection, abort=False)
+            return b""
+        if peer.host is None or peer == self.local:
+            raise RemoteProtocolError(f"a handshake from {peer}")
+        connection.timer.cancel()
+        connection.peer = peer
+        connection.state = State.OPEN
+        self.counts["connections_accepted"] += 1
+        self._refused.pop(peer, None)
+        self._choose(connection, peer)
+        return head[size:]
+
+    def _choose(self, new: Connection, peer: IpAddress) -> None:
+        """Which connection is used from now on?"""
+        assert self.local is not None
+        old = self._peers.get(peer)
+        if old is None:
+            self._peers[peer] = new
+            if self._on_open is not None:
+                self._on_open(new)
+        elif not old.outgoing or self.local.order_key < peer.order_key:
+            self.close(old)
+            self._take(new, peer, old)
+            self._protocol.trace("replaced", peer=str(peer))
+        elif old.state is State.CONNECTING:
+            former, old.spare = old.spare, new
+            if former is not None:
+                self.close(former)
+            self._protocol.trace("spared", peer=str(peer))
+        else:
+            self.close(new)
+            self._protocol.trace("kept", peer=str(peer))
+
+    def _take(self, new: Connection, peer: IpAddress, old: Connection) -> None:
+        """``new`` is used from now on, also for what waited for ``old`` to open."""
+        waiting, old.waiting, old.waiting_size = old.waiting, [], 0
+        self._peers[peer] = new
+        for data in joined(waiting):
+            self._write(new, data)
+        if old.spare is not None and old.spare is not new:
+            self.close(old.spare)
+        old.spare = None
+        if self._on_open is not None:
+            self._on_open(new)
+
+    def _peer_closes(self, connection: Connection) -> None:
+        """-5: what we have written is still read, nothing more should be written."""
+        used = self._take_out(connection)
+        connection.graceful = True
+        self._drop(connection, abort=False)
+        if used:
+            self._on_lost(connection, False)
+
+    def _writable(self, connection: Connection, unsent: int) -> None:
+        taken = connection.written - unsent
+        moved = taken > connection.taken
+        connection.taken = taken
+        connection.unsent = unsent
+        if connection.state is not State.OPEN:
+            return
+        if unsent == 0:
+            connection.timer.cancel()
+        elif moved or not connection.timer.armed:
+            connection.timer.start(self._limits.write_timeout)
+
+    def _on_late(self, connection: Connection) -> None:
+        """The handshake, the end, or room for our bytes did not come in time."""
+        match connection.state:
+            case State.ACCEPTED:
+                self.counts["dropped_handshake_late"] += 1
+                self._drop(connection, abort=True)
+            case State.OPEN:
+                self.counts["dropped_stuck"] += 1
+                self._protocol.trace("stuck", peer=str(connection.peer), unsent=connection.unsent)
+                used = self._take_out(connection)
+                self._drop(connection, abort=True)
+                if used:
+                    self._on_lost(connection, True)
+            case _:
+                self._drop(connection, abort=False)
+
+    def _closed(self, connection: Connection, reset: bool) -> None:
+        used = self._take_out(connection)
+        self._forget(connection)
+        if used:
+            self.counts["connections_lost"] += 1
+            self._on_lost(connection, reset)
+
+
+def framed(packets: Sequence[bytes]) -> list[bytes]:
+    """Packets with their lengths, joined into pieces of about WRITE_SIZE bytes."""
+    if len(packets) == 1:
+        return [encode_frame(packets[0])]
+    return joined([encode_frame(packet) for packet in packets])
+
+
+def joined(frames: Sequence[bytes]) -> list[bytes]:
+    """The same bytes in pieces of about WRITE_SIZE."""
+    if len(frames) < 2:
+        return list(frames)
+    pieces: list[bytes] = []
+    start, size = 0, 0
+    for index, frame in enumerate(frames):
+        if size and size + len(frame) > WRITE_SIZE:
+            pieces.append(b"".join(frames[start:index]))
+            start, size = index, 0
+        size += len(frame)
+    pieces.append(b"".join(frames[start:]))
+    return pieces

@@ -1,0 +1,285 @@
+"""TCP: a connection to each member; a multicast is a copy to each.
+
+Place: bottom of the stack.
+
+We listen on the first free port of bind_port .. bind_port + port_range; that is where we can be
+reached. A connection is opened by the first message for a peer and serves both directions; see
+connections.py. A second after a view change, connections to others than members are closed.
+
+    connection refused         Unreachable up, what waited for it is dropped
+    connection lost            nothing: the next message opens another one. With
+                               enable_suspect_events, Suspect up unless the peer said goodbye
+    peer closes right after    before joining: VersionHeard up, to be asked again. It does so twice:
+      our handshake            it speaks another version of the wire, the next one is tried. Nobody
+                               answered in any: our own again
+
+Source:  JGroups TCP.java, BasicTCP.java; WIRE.md section 8.
+Differs: tcp_nodelay is on by default: what leaves is bundled already. max_length has a limit by
+         default. Nobody is blocked by a slow peer: what exceeds max_send_queue is dropped, and
+         retransmitted by the layers above when there is room.
+Limits:  see connections.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Final
+
+from jgroups_py.config.settings import Bytes, Seconds
+from jgroups_py.errors import ConfigError
+from jgroups_py.protocols.transport.base import TP
+from jgroups_py.protocols.transport.connections import Connection, Connections, Limits, framed
+from jgroups_py.stack.ports import Bind, BindFailed, Bound, In, Received
+from jgroups_py.values.address import Address, IpAddress
+from jgroups_py.values.events import Suspect, Unreachable, VersionHeard
+from jgroups_py.wire.packet import Packet
+from jgroups_py.wire.primitives import DEFAULT_VERSION, make_version, same_minor
+
+RETAIN_DELAY: Final = 1.0
+"""Seconds from a view change until connections to others than members are closed."""
+NEIGHBOURS: Final = [make_version(5, minor) for minor in (5, 4, 6, 3)]
+"""Versions to try, in this order, after our own was refused."""
+
+
+class TCP(TP):
+    """See the module's docstring."""
+
+    @dataclass(frozen=True, kw_only=True)
+    class Config(TP.Config):
+        bind_port: int = 7800
+        """First port to try; 0: any."""
+        sock_conn_timeout: Seconds = 2.0
+        """How long opening a connection may take."""
+        peer_addr_read_timeout: Seconds = 1.0
+        """How long a peer that connected may take to say who it is."""
+        write_timeout: Seconds = 30.0
+        """A peer that takes nothing for so long is disconnected."""
+        reconnect_interval: Seconds = 0.1
+        """After a refused connection the next one is tried no sooner."""
+        tcp_nodelay: bool = True
+        """Send small segments at once."""
+        recv_buf_size: Bytes = 0
+        """Receive buffer asked for; 0: the kernel's choice."""
+        send_buf_size: Bytes = 0
+        """Send buffer asked for; 0: the kernel's choice."""
+        max_length: Bytes = 20_000_000
+        """The longest frame that is accepted."""
+        max_incomplete: Bytes = 100_000_000
+        """Bytes of frames that are not complete yet, all peers together; beyond, the connection is closed
+        whose frame began first. At least max_length."""
+        max_send_queue: Bytes = 10_000_000
+        """Bytes that wait for one peer; more is dropped."""
+        max_connections: int = 1000
+        """Connections at the same time; further ones are refused."""
+        enable_suspect_events: bool = False
+        """Suspect a member whose connection breaks."""
+        ignored: ClassVar[frozenset[str]] = frozenset(
+            {
+                "buffered_input_stream_size",
+                "buffered_output_stream_size",
+                "client_bind_addr",
+                "client_bind_port",
+                "defer_client_bind_addr",
+                "conn_expire_time",
+                "reaper_interval",
+                "linger",
+                "max_send_buffers",
+                "max_read_batch_size",
+                "copy_on_partial_write",
+                "use_direct_memory",
+                "reader_idle_time",
+                "use_acks",
+                "non_blocking_sends",
+                "log_accept_error",
+                "log_details",
+                "use_lock_to_send",
+                "use_send_queues",
+                "send_queue_size",
+                "use_peer_connections",
+                "so_timeout",
+            }
+        )
+
+        def __post_init__(self) -> None:
+            super().__post_init__()
+            self._above(0, "sock_conn_timeout", "peer_addr_read_timeout", "write_timeout")
+            self._at_least(0, "reconnect_interval", "recv_buf_size", "send_buf_size")
+            self._at_least(100_000, "max_length", "max_send_queue")
+            self._at_least(1, "max_connections")
+            if self.max_incomplete < self.max_length + 4:
+                raise ConfigError(
+                    f"max_incomplete must be above max_length + 4, got {self.max_incomplete}"
+                )
+
+    config: Config
+
+    def start(self) -> None:
+        super().start()
+        self._listener = 0
+        self._heard = False
+        self._own_version = self.version
+        """What we spoke before others were tried."""
+        self._refusals: dict[IpAddress, int] = {}
+        """Who hung up on us, and in which version, before the first view."""
+        self._retain = self.timer(self._on_retain)
+        config = self.config
+        self._connections = Connections(
+            self,
+            Limits(
+                config.sock_conn_timeout,
+                config.peer_addr_read_timeout,
+                config.write_timeout,
+                config.reconnect_interval,
+                config.max_length,
+                config.max_incomplete,
+                config.max_send_queue,
+                config.max_connections,
+                config.tcp_nodelay,
+            ),
+            host=self.bind_host,
+            version=lambda: self.version,
+            on_frame=self._on_frame,
+            on_failed=self._on_connect_failed,
+            on_lost=self._on_lost,
+        )
+
+    def stop(self) -> None:
+        self._connections.stop()
+
+    @property
+    def has_multicast(self) -> bool:
+        return False
+
+    def open_ports(self) -> None:
+        if self._listener:
+            return
+        config = self.config
+        self._listener = self.new_handle()
+        self.open_port(
+            Bind(
+                self._listener,
+                "tcp",
+                self.bind_host,
+                config.bind_port,
+                config.port_range if config.bind_port else 0,
+                send_buffer=config.send_buf_size,
+                receive_buffer=config.recv_buf_size,
+            )
+        )
+
+    def on_input(self, item: In) -> None:
+        if type(item) is Received:
+            self._connections.on_input(item)
+        elif isinstance(item, Bound):
+            host, port = item.local
+            self._connections.local = IpAddress(
+                self.config.external_addr or host, self.config.external_port or port
+            )
+            self.opened(host, port)
+        elif isinstance(item, BindFailed):
+            self.forget_port(item.handle)
+            self.failed(f"cannot listen: {item.problem}")
+        else:
+            self._connections.on_input(item)
+
+    # --- sending
+
+    def send_group(self, packets: Sequence[bytes]) -> None:
+        pieces = framed(packets)
+        own = self.local_address
+        for member in self.view_members:
+            if member == own:
+                continue
+            physical = self.physical_of(member)
+            if physical is None:
+                self.dropped_unlocated += len(packets)
+                self.find(member)
+            else:
+                self._send(physical, packets, pieces)
+
+    def send_unicast(self, physical: IpAddress, packets: Sequence[bytes]) -> None:
+        self._send(physical, packets, framed(packets))
+
+    def _send(self, physical: IpAddress, packets: Sequence[bytes], pieces: Sequence[bytes]) -> None:
+        self.packets_sent += len(packets)
+        self.bytes_sent += sum(map(len, packets))
+        self._connections.send(physical, pieces)
+
+    # --- connections
+
+    def _on_frame(self, connection: Connection, frame: bytes) -> None:
+        self.receive(frame)
+
+    def accepted_packet(self, packet: Packet) -> None:
+        self._heard = True
+
+    def _on_connect_failed(self, peer: IpAddress, refused: bool) -> None:
+        if refused:
+            self.pass_event_up(Unreachable(peer))
+            if self.config.enable_suspect_events:
+                self._suspect(peer, gone=True)
+
+    def _on_lost(self, connection: Connection, reset: bool) -> None:
+        peer = connection.peer
+        assert peer is not None
+        self.trace("lost", peer=str(peer), reset=reset, graceful=connection.graceful)
+        if connection.graceful:
+            return
+        if self.config.enable_suspect_events:
+            self._suspect(peer, gone=False)
+        if connection.outgoing and not (connection.heard or self._heard or self.joined):
+            self._hung_up_on(connection.spoken, peer)
+
+    def _hung_up_on(self, version: int, peer: IpAddress) -> None:
+        """Once it may be that the peer ended just then; who refuses a version does it again."""
+        if version != self.version:
+            return  # another was tried meanwhile
+        if self._refusals.get(peer) == version:
+            self._try_next_version()
+        else:
+            self._refusals[peer] = version
+            self.pass_event_up(VersionHeard(version))
+
+    def _try_next_version(self) -> None:
+        """Somebody hung up on our handshake: probably because of its version."""
+        minors = [version >> 6 for version in NEIGHBOURS]
+        index = minors.index(self.version >> 6)
+        version = NEIGHBOURS[(index + 1) % len(NEIGHBOURS)]
+        self.adopt_version(DEFAULT_VERSION if same_minor(version, DEFAULT_VERSION) else version)
+
+    def _suspect(self, peer: IpAddress, *, gone: bool) -> None:
+        members: tuple[Address, ...] = tuple(
+            member for member in self.view_members if self.physical_of(member) == peer
+        )
+        if members:
+            self.pass_event_up(Suspect(members, gone))
+
+    def view_changed(self) -> None:
+        if not self._heard and self.version != self._own_version:
+            # Who hung up was about to end: as if it spoke another version, but it was alone.
+            self.adopt_version(self._own_version)
+        self._own_version = self.version
+        self._refusals.clear()
+        if not self._retain.armed:
+            self._retain.start(RETAIN_DELAY)
+
+    def _on_retain(self) -> None:
+        keep = {
+            physical
+            for member in self.view_members
+            if (physical := self.physical_of(member)) is not None
+        }
+        self._connections.close_others(keep)
+
+    def statistics(self) -> dict[str, int | float]:
+        return {
+            **super().statistics(),
+            **self._connections.counts,
+            "connections": len(self._connections),
+            "incomplete_bytes": self._connections.incomplete,
+        }
+
+    def check(self) -> None:
+        super().check()
+        self._connections.check()

@@ -1,0 +1,178 @@
+"""UDP: datagrams to one member, IP multicast to the group.
+
+Place: bottom of the stack.
+
+One socket is bound to bind_addr and any port: its address is where we can be reached, and all that
+we send leaves through it. A second one hears the group's multicast address. A multicast is one
+datagram, however many members there are. With ip_mcast="false" there is no second socket, and a
+multicast is one datagram for each member of the view.
+
+Source:  JGroups UDP.java; WIRE.md section 7.
+Differs: mcast_addr and mcast_port default to those of JGroups' udp.xml, not of the class.
+Limits:  a packet above 65507 bytes is dropped and counted (put FRAG2 into the stack).
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from jgroups_py.config.settings import Bytes
+from jgroups_py.errors import ConfigError
+from jgroups_py.protocols.transport.base import TP
+from jgroups_py.stack.ports import (
+    Bind,
+    BindFailed,
+    Bound,
+    Datagram,
+    Endpoint,
+    In,
+    JoinGroup,
+    SendTo,
+)
+from jgroups_py.values.address import IpAddress
+
+MAX_DATAGRAM = 65507
+"""Largest payload of an IPv4 datagram."""
+
+
+class UDP(TP):
+    """See the module's docstring."""
+
+    @dataclass(frozen=True, kw_only=True)
+    class Config(TP.Config):
+        mcast_addr: str = "239.8.8.8"
+        """The group's multicast address."""
+        mcast_port: int = 45588
+        """The group's multicast port."""
+        ip_ttl: int = 8
+        """How many routers a multicast may pass."""
+        ip_mcast: bool = True
+        """Use IP multicast."""
+        ucast_recv_buf_size: Bytes = 5_000_000
+        """Receive buffer asked for, of the socket for unicasts. The kernel may give less."""
+        ucast_send_buf_size: Bytes = 1_000_000
+        """Send buffer asked for. The kernel may give less."""
+        mcast_recv_buf_size: Bytes = 5_000_000
+        """Receive buffer asked for, of the socket for multicasts. The kernel may give less."""
+        ignored: ClassVar[frozenset[str]] = frozenset(
+            {
+                "tos",
+                "traffic_class",
+                "disable_loopback",
+                "mcast_send_buf_size",
+                "max_bundle_size",
+                "num_last_seen",
+                "suppress_*",
+                "multicast_receiver_threads",
+                "unicast_receiver_threads",
+                "use_multicast_socket",
+                "mcast_group_addr_*",
+            }
+        )
+
+        def __post_init__(self) -> None:
+            super().__post_init__()
+            try:
+                multicast = ipaddress.ip_address(self.mcast_addr).is_multicast
+            except ValueError:
+                multicast = False
+            if not multicast:
+                raise ConfigError(
+                    f'mcast_addr must be a multicast address such as 239.8.8.8, got "'
+                    f'{self.mcast_addr}"'
+                )
+            self._within(1, 65535, "mcast_port")
+            self._within(0, 255, "ip_ttl")
+            self._at_least(0, "ucast_recv_buf_size", "ucast_send_buf_size", "mcast_recv_buf_size")
+
+    config: Config
+
+    def start(self) -> None:
+        super().start()
+        self._unicast = 0  # handles; 0: none
+        self._group = 0
+        self._local: Endpoint | None = None
+        self._group_open = False
+        self._destination = (self.config.mcast_addr, self.config.mcast_port)
+
+    @property
+    def has_multicast(self) -> bool:
+        return self.config.ip_mcast
+
+    def groups(self) -> tuple[Endpoint, ...]:
+        return (self._destination,) if self.config.ip_mcast else ()
+
+    def open_ports(self) -> None:
+        if self._unicast:
+            return
+        config = self.config
+        self._unicast = self.new_handle()
+        self.open_port(
+            Bind(
+                self._unicast,
+                "udp",
+                self.bind_host,
+                config.bind_port,
+                config.port_range if config.bind_port else 0,
+                config.ip_ttl,
+                config.ucast_send_buf_size,
+                config.ucast_recv_buf_size,
+            )
+        )
+        if config.ip_mcast:
+            self._group = self.new_handle()
+            self.open_port(
+                JoinGroup(
+                    self._group,
+                    self._destination,
+                    self.bind_host,
+                    config.mcast_recv_buf_size,
+                    self._unicast,
+                )
+            )
+
+    def on_input(self, item: In) -> None:
+        if type(item) is Datagram:
+            if item.source == self._local:
+                self.dropped_own += 1
+            else:
+                self.receive(item.data)
+        elif isinstance(item, Bound):
+            if item.handle == self._unicast:
+                self._local = item.local
+            else:
+                self._group_open = True
+            if self._local is not None and (self._group_open or not self._group):
+                self.opened(*self._local)
+        elif isinstance(item, BindFailed):
+            self.forget_port(item.handle)
+            what = "multicast group" if item.handle == self._group else "socket"
+            self.failed(f"cannot open the {what}: {item.problem}")
+
+    def send_group(self, packets: Sequence[bytes]) -> None:
+        if not self.config.ip_mcast:
+            self.send_copies(packets)
+            return
+        for packet in packets:
+            self._send(packet, self._destination)
+
+    def send_unicast(self, physical: IpAddress, packets: Sequence[bytes]) -> None:
+        if physical.host is None:
+            self.dropped_unlocated += len(packets)
+            return
+        dest = (physical.host, physical.port)
+        for packet in packets:
+            self._send(packet, dest)
+
+    def _send(self, packet: bytes, dest: Endpoint) -> None:
+        if len(packet) > MAX_DATAGRAM:
+            self.dropped_too_large += 1
+            self.log.error(
+                "a packet of %d bytes is too large for a datagram: lower frag_size", len(packet)
+            )
+            return
+        self.sent(packet)
+        self.put(SendTo(self._unicast, packet, dest))

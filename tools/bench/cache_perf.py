@@ -1,0 +1,216 @@
+"""Puts and gets a second of a cache with one buddy: three members, each a process of its own.
+
+The member in the middle is asked by one task or by several; the others keep its copies, and their own
+share of the ring. A put returns when the buddy has it. Lines of JSON go both ways, as in rpcperf.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import trio
+
+from jgroups_py.cache import BuddyReplicationConfig, CacheSettings, TreeCache, open_tree_cache
+from jgroups_py.config.settings import load_stack, with_attributes
+from jgroups_py.config.write import to_xml
+from jgroups_py.errors import JGroupsError
+from jgroups_py.tools.children import Child, ChildError, end_all, lines_of, start_process
+from jgroups_py.tools.commands.mperf_ports import private_attributes
+
+NAMES = ("A", "B", "C")
+KEYS = 1000
+START_SECONDS = 30.0
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is measured: puts and gets of each size with each number of callers, ``seconds`` each."""
+
+    sizes: tuple[int, ...] = (100, 1000)
+    callers: tuple[int, ...] = (1, 8)
+    seconds: float = 1.5
+    stack: str = "tcp.xml"
+    """A file, for members: with ports of this run."""
+
+    @property
+    def warm_up(self) -> float:
+        return min(0.5, self.seconds / 3)
+
+
+def figures(
+    kind: str, size: int, callers: int, took: list[float], elapsed: float
+) -> dict[str, Any]:
+    """One figure. ``took``: seconds of each call."""
+    took.sort()
+    return {
+        "kind": kind,
+        "size": size,
+        "callers": callers,
+        "per_s": round(len(took) / elapsed),
+        "p50_us": round(took[len(took) // 2] * 1e6, 1) if took else None,
+        "p99_us": round(took[int(len(took) * 0.99)] * 1e6, 1) if took else None,
+    }
+
+
+# --- a member
+
+
+async def _member(plan: Plan, number: int) -> None:
+    settings = CacheSettings(
+        cache_mode="REPL_SYNC",
+        stack=plan.stack,
+        cluster_name="perf",
+        buddy_replication_config=BuddyReplicationConfig(
+            buddy_replication_enabled=True,
+            buddy_locator_properties={"numBuddies": "1", "ignoreColocatedBuddies": "false"},
+            auto_data_gravitation=True,
+        ),
+    )
+    async with (
+        trio.open_nursery() as nursery,
+        open_tree_cache(settings, name=NAMES[number]) as cache,
+    ):
+        begin = trio.Event()
+        nursery.start_soon(_listen, begin, nursery.cancel_scope)
+        while len(cache.buddies.members) < len(NAMES) or not cache.buddies.protected:  # noqa: ASYNC110
+            await trio.sleep(0.02)
+        _say(event="ready")
+        await begin.wait()
+        if number == 1:
+            await _measure(cache, plan)
+        await trio.sleep_forever()
+
+
+async def _measure(cache: TreeCache, plan: Plan) -> None:
+    for size in plan.sizes:
+        value = os.urandom(size)
+        paths = [f"/{size}/{n}" for n in range(KEYS)]
+        for path in paths:
+            await cache.put(path, "v", bytes(size), new=True)
+
+        async def put(path: str, value: bytes = value) -> None:
+            await cache.put(path, "v", value)
+
+        async def get(path: str, value: bytes = value) -> None:
+            if await cache.get(path, "v") != value:
+                raise ValueError(f"{path}: another value than was put")
+
+        gc.collect()
+        gc.freeze()
+        for kind, call in (("put", put), ("get", get)):
+            if kind == "get":
+                for path in paths:
+                    await put(path)
+            for callers in plan.callers:
+                _say(event="measured", **await _window(kind, size, callers, plan, paths, call))
+    _say(event="done")
+
+
+async def _window(
+    kind: str,
+    size: int,
+    callers: int,
+    plan: Plan,
+    paths: list[str],
+    call: Callable[[str], Awaitable[None]],
+) -> dict[str, Any]:
+    clock = time.perf_counter
+    took: list[float] = []
+
+    async def ask(first: int) -> None:
+        at = first
+        while True:
+            at = (at + callers) % KEYS
+            began = clock()
+            await call(paths[at])
+            took.append(clock() - began)
+
+    async with trio.open_nursery() as nursery:
+        for number in range(callers):
+            nursery.start_soon(ask, number)
+        await trio.sleep(plan.warm_up)
+        took.clear()
+        cpu, began = time.process_time(), clock()
+        await trio.sleep(plan.seconds)
+        done, elapsed, cpu = list(took), clock() - began, time.process_time() - cpu
+        nursery.cancel_scope.cancel()
+    return {
+        **figures(kind, size, callers, done, elapsed),
+        "cpu_us": round(cpu / max(1, len(done)) * 1e6, 1),
+    }
+
+
+def _say(**what: Any) -> None:
+    os.write(1, json.dumps(what).encode() + b"\n")
+
+
+async def _listen(begin: trio.Event, leave: trio.CancelScope) -> None:
+    """The parent's one word; the end of its words means that we are to leave."""
+    async with trio.lowlevel.FdStream(os.dup(0)) as stream:
+        async for _ in lines_of(stream):
+            begin.set()
+    leave.cancel()
+
+
+def member_main(text: str) -> None:
+    """Entry point of a member's process; ``text`` is JSON."""
+    arguments = json.loads(text)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent hears it and tells us
+    try:
+        trio.run(_member, Plan(**arguments["plan"]), arguments["number"])
+    except JGroupsError as error:
+        print(error, file=sys.stderr)
+        sys.exit(2)
+
+
+# --- the parent
+
+
+def measure(plan: Plan) -> list[dict[str, Any]]:
+    """The figures of one run. Raises ``ChildError`` when a member did not start or died."""
+    with TemporaryDirectory(prefix="bench-cache-") as folder:
+        stack = load_stack(plan.stack)
+        file = Path(folder, "stack.xml")
+        file.write_text(to_xml(with_attributes(stack, private_attributes(stack, len(NAMES)))))
+        private = Plan(plan.sizes, plan.callers, plan.seconds, str(file))
+        return trio.run(_with_children, private)
+
+
+async def _with_children(plan: Plan) -> list[dict[str, Any]]:
+    children: list[Child] = []
+    measured: list[dict[str, Any]] = []
+    async with trio.open_nursery() as nursery:
+        try:
+            for number, name in enumerate(NAMES):
+                argument = {"plan": asdict(plan), "number": number}
+                process = await start_process("jgroups_py.tools.bench.cache_perf", argument)
+                children.append(Child(process, name))
+                nursery.start_soon(children[-1].collect_problem)
+            with trio.move_on_after(START_SECONDS) as scope:
+                for child in children:
+                    await child.hear("ready")
+            if scope.cancelled_caught:
+                raise ChildError(f"no caches with their buddies within {START_SECONDS:g} s")
+            await children[1].tell(begin=True)
+            for _ in range(2 * len(plan.sizes) * len(plan.callers)):
+                told = await children[1].hear("measured")
+                measured.append({k: v for k, v in told.items() if k != "event"})
+        finally:
+            with trio.CancelScope(shield=True):
+                await end_all(children, 3)
+            nursery.cancel_scope.cancel()
+    return measured
+
+
+if __name__ == "__main__":
+    member_main(sys.argv[1])

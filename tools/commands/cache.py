@@ -1,0 +1,177 @@
+"""``jgroups-py cache``: look into a tree cache and change it, as a member of its group."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from typing import Any, TextIO
+
+import click
+import trio
+
+from jgroups_py.cache import TreeCache
+from jgroups_py.errors import CacheError
+from jgroups_py.tools.commands.cache_options import cache_options, open_cache
+from jgroups_py.tools.commands.cache_shell import (
+    HELP,
+    Result,
+    checked,
+    execute,
+    json_of,
+    text_of,
+    words_of,
+)
+from jgroups_py.tools.commands.shell_history import LINES_MAX, ShellHistory
+from jgroups_py.tools.options import JsonCommand, examples, json_option
+from jgroups_py.tools.running import run_command
+
+NOT_THERE = 1
+FAILED = 2
+
+
+@click.command(
+    cls=JsonCommand,
+    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+    epilog=examples(
+        "jgroups-py cache --cluster shop put /users/7 name Ada",
+        "jgroups-py cache --cluster shop --json get /users/7",
+        "jgroups-py cache --cache passivation.xml -D cache.file=store.db tree",
+        "jgroups-py cache --cluster shop < commands.txt",
+    ),
+)
+@cache_options
+@json_option
+@click.argument("words", nargs=-1, metavar="[COMMAND...]", type=click.UNPROCESSED)
+def cache(
+    json_out: str | None,
+    words: tuple[str, ...],
+    **where: Any,
+) -> int:
+    """Join a cache, run one command, leave; without a command, those of standard input line by line.
+
+    \b
+      get PATH [KEY]        an attribute, or all of a node
+      put PATH KEY VALUE    VALUE is JSON, or else text
+      rm PATH [KEY]         a node or an attribute; rm -r PATH: all below, too
+      ls, tree [PATH]       names below; all nodes
+      owners [PATH]         who owns the nodes, who keeps copies; nothing moves
+      members, stats        who is here; counters
+      buddies, groups       whose copies are where, with buddy replication
+      discarded             what merges after partitions have dropped
+
+    Exit 1 when what was asked for is not there, 2 when a command could not run. With buddy
+    replication reading moves data to this member and leaving hands it over, as for any member.
+    """
+
+    if words:
+        checked(list(words))  # before joining anything
+
+    async def command() -> int:
+        with _json_lines(json_out) as out:
+            async with open_cache(where) as opened:
+                if words:
+                    code = _show(await execute(opened, list(words)), out)
+                    _Alone(opened).after(words)
+                    return code
+                return await _shell(opened, out)
+
+    return run_command(command)
+
+
+class _Alone:
+    """Says, once, that what is put here is gone with this member."""
+
+    def __init__(self, cache: TreeCache) -> None:
+        self._cache = cache
+        self._said = False
+
+    def after(self, words: Sequence[str]) -> None:
+        """A command has ended well."""
+        cache = self._cache
+        if self._said or list(words[:1]) != ["put"] or cache.has_store or len(cache.members) > 1:
+            return
+        self._said = True
+        who = f"{cache.name} is alone" if cache.members else "this cache is local"
+        print(
+            f"jgroups-py: {who} and has no store: what was put is gone when it leaves",
+            file=sys.stderr,
+            flush=True,
+        )
+
+
+async def _shell(cache: TreeCache, out: TextIO | None) -> int:
+    """Lines until the end of the input; the worst code of all, of a person's always 0."""
+    interactive = sys.stdin.isatty() and sys.stdout.isatty()
+    worst = 0
+    alone = _Alone(cache)
+    with _person() if interactive else nullcontext(sys.stdin.readline) as read:
+        while True:
+            # A thread, because standard input may be a terminal, a pipe or a file.
+            line = await trio.to_thread.run_sync(read, abandon_on_cancel=True)
+            try:
+                words = words_of(line)
+                if not line or words in (["quit"], ["exit"]):
+                    return 0 if interactive else worst
+                if words == ["help"]:
+                    print(HELP, flush=True)
+                elif words:
+                    worst = max(worst, _show(await execute(cache, words), out))
+                    alone.after(words)
+            except CacheError as error:  # of this command; the cache goes on
+                print(f"jgroups-py: {' '.join(str(error).split())}", file=sys.stderr, flush=True)
+                worst = FAILED
+
+
+@contextmanager
+def _person() -> Iterator[Callable[[], str]]:
+    """Reads lines of a terminal, with keys to edit them and a history; empty at the end of the input.
+
+    Afterwards the terminal is as it was, also when a line was being typed."""
+    import readline
+    import termios
+
+    before = termios.tcgetattr(sys.stdin.fileno())
+    history = ShellHistory("cache")
+    readline.set_history_length(LINES_MAX)
+    for line in history.lines:
+        readline.add_history(line)
+    if history.problem is not None:
+        print(f"jgroups-py: no history: {history.problem}", file=sys.stderr, flush=True)
+
+    def read() -> str:
+        try:
+            line = input("cache> ")
+        except EOFError:
+            return ""
+        history.add(line)
+        return f"{line}\n"
+
+    try:
+        yield read
+    finally:
+        termios.tcsetattr(sys.stdin.fileno(), termios.TCSADRAIN, before)
+
+
+@contextmanager
+def _json_lines(json_out: str | None) -> Iterator[TextIO | None]:
+    """Where the JSON of each command goes, a line each."""
+    if json_out is None or json_out == "-":
+        yield None if json_out is None else sys.stdout
+        return
+    with open(json_out, "w", encoding="utf-8") as out:
+        yield out
+
+
+def _show(result: Result, out: TextIO | None) -> int:
+    if out is not None:
+        print(json_of(result.value), file=out, flush=True)
+    if out is sys.stdout:
+        pass
+    elif result.found:
+        for line in result.lines:
+            print(text_of(line), flush=True)
+    else:
+        path, key = result.value["path"], result.value.get("key")
+        print(f"not there: {path}{f' {key}' if key else ''}", file=sys.stderr, flush=True)
+    return 0 if result.found else NOT_THERE

@@ -1,0 +1,216 @@
+"""Measures how soon a group of processes sees that one of them was killed.
+
+The parent starts the members, one process each, kills one with SIGKILL, and waits until every other
+one has a view without it; then it starts another one in its place. The coordinator is killed first,
+then the members in turn. Times are those of the host's monotonic clock, which all processes share:
+from just before the kill until the last of the others had its view.
+
+A child says ``view`` for each view; its members are named by their numbers. Asked for ``statistics``
+it says those. A child whose standard input ends leaves the group.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import trio
+
+from jgroups_py import View, open_channel
+from jgroups_py.tools.children import Child, ChildError, end_all, lines_of, start_process
+
+SETTLE = 0.5  # seconds between the complete view and the kill: neighbours connect meanwhile
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is measured. Times are seconds; a longer one than ``limit`` ends the measurement."""
+
+    stack: str
+    members: int
+    kills: int
+    cluster: str
+    attributes: dict[str, str] = field(default_factory=dict)
+    properties: dict[str, str] = field(default_factory=dict)
+    bind_addr: str | None = None
+    join_timeout: float = 30.0
+    limit: float = 60.0
+
+
+# --- a member
+
+
+def _say(**what: Any) -> None:
+    print(json.dumps(what), flush=True)
+
+
+async def _member(plan: Plan, name: str) -> None:
+    async with (
+        open_channel(
+            plan.stack,
+            cluster=plan.cluster,
+            name=name,
+            bind_addr=plan.bind_addr,
+            attributes=plan.attributes,
+            properties=plan.properties,
+            join_timeout=plan.join_timeout,
+        ) as channel,
+        trio.open_nursery() as nursery,
+    ):
+
+        async def obey() -> None:
+            async for line in lines_of(trio.lowlevel.FdStream(sys.stdin.fileno())):
+                if "block" in (told := json.loads(line)):
+                    time.sleep(told["block"])  # noqa: ASYNC251 (a loop that stands still is meant)
+                now = channel.statistics()
+                counters = {"driver": now.driver, **now.protocols}
+                _say(event="statistics", **{key: dict(value) for key, value in counters.items()})
+            nursery.cancel_scope.cancel()
+
+        nursery.start_soon(obey)
+        async for item in channel:
+            if isinstance(item, View):
+                names = [channel.name_of(m) for m in item.members]
+                _say(event="view", id=item.id, members=names, at=time.monotonic())
+
+
+# --- the parent
+
+
+class Group:
+    """Members in processes of their own, and the newest view of each."""
+
+    def __init__(self, plan: Plan, nursery: trio.Nursery) -> None:
+        self.plan = plan
+        self.children: dict[str, Child] = {}
+        self.views: dict[str, dict[str, Any]] = {}
+        self.told: dict[str, dict[str, Any]] = {}
+        """The last statistics of each."""
+        self.history: list[tuple[str, tuple[str, ...]]] = []
+        """(who, members) of every view, as they came in."""
+        self._nursery = nursery
+        self._news = trio.Event()
+        self._next = 1
+
+    async def start_one(self) -> str:
+        """Starts one more; returns its name."""
+        name = f"M{self._next}"
+        self._next += 1
+        process = await start_process(
+            "jgroups_py.tools.commands.detect_run", [asdict(self.plan), name]
+        )
+        child = self.children[name] = Child(process, name)
+        self._nursery.start_soon(child.collect_problem)
+        self._nursery.start_soon(self._listen, child)
+        return name
+
+    async def _listen(self, child: Child) -> None:
+        async for line in child.lines:
+            told = json.loads(line)
+            if told["event"] == "view":
+                self.views[child.name] = told
+                self.history.append((child.name, tuple(told["members"])))
+            else:
+                self.told[child.name] = told
+            self._news.set()
+            self._news = trio.Event()
+        if child.name in self.children:
+            await child.process.wait()
+            raise child.ended()
+
+    async def statistics(self, name: str) -> dict[str, Any]:
+        """A member's counters."""
+        return await self._ask(name)
+
+    async def block(self, name: str, seconds: float) -> dict[str, Any]:
+        """Keeps a member's event loop busy for so long; its counters afterwards."""
+        return await self._ask(name, block=seconds)
+
+    async def _ask(self, name: str, **what: float) -> dict[str, Any]:
+        self.told.pop(name, None)
+        await self.children[name].tell(**what)
+        while name not in self.told:
+            await self._news.wait()
+        return self.told[name]
+
+    async def agree(self) -> float:
+        """Waits until all have a view of exactly those that live; when the last one had it."""
+        wanted = sorted(self.children)
+        with trio.move_on_after(self.plan.limit):
+            while any(
+                name not in self.views or sorted(self.views[name]["members"]) != wanted
+                for name in wanted
+            ):
+                await self._news.wait()
+            return max(float(self.views[name]["at"]) for name in wanted)
+        raise ChildError(f"no common view of {', '.join(wanted)} within {self.plan.limit:g} s")
+
+    async def kill(self, name: str) -> float:
+        """Seconds from the kill to the view without it everywhere."""
+        child = self.children.pop(name)
+        self.views.pop(name)
+        began = time.monotonic()
+        child.process.kill()
+        took = await self.agree() - began
+        await child.process.wait()
+        return took
+
+    def coordinator(self) -> str:
+        return str(next(iter(self.views.values()))["members"][0])
+
+    async def end(self) -> None:
+        children, self.children = list(self.children.values()), {}
+        await end_all(children, 8.0)
+
+
+async def measure(plan: Plan, progress: Callable[[str], None]) -> dict[str, Any]:
+    """Kills members; what comes out is ``{"times": [...], ...}`` in seconds, and who was killed."""
+    times: list[float] = []
+    coordinators = 0
+    async with trio.open_nursery() as nursery:
+        group = Group(plan, nursery)
+        try:
+            for _ in range(plan.members):
+                await group.start_one()
+                await group.agree()
+            for number in range(plan.kills):
+                await trio.sleep(SETTLE)
+                coordinator = group.coordinator()
+                members = group.views[coordinator]["members"]
+                victim = members[number % len(members)]
+                coordinators += victim == coordinator
+                times.append(await group.kill(victim))
+                progress(f"kill {number + 1} of {plan.kills}: {times[-1] * 1000:.0f} ms")
+                await group.start_one()
+                await group.agree()
+        finally:
+            with trio.CancelScope(shield=True):
+                await group.end()
+        nursery.cancel_scope.cancel()
+    return summary(plan, times, coordinators)
+
+
+def summary(plan: Plan, times: list[float], coordinators: int) -> dict[str, Any]:
+    """Figures of a measurement. Seconds."""
+    ordered = sorted(times)
+    return {
+        "stack": plan.stack,
+        "members": plan.members,
+        "kills": len(times),
+        "coordinators": coordinators,
+        "min_s": round(ordered[0], 4),
+        "median_s": round(statistics.median(ordered), 4),
+        "p90_s": round(ordered[(9 * len(ordered) - 1) // 10], 4),
+        "max_s": round(ordered[-1], 4),
+        "times_s": [round(t, 4) for t in times],
+    }
+
+
+if __name__ == "__main__":
+    given, own_name = json.loads(sys.argv[1])
+    trio.run(_member, Plan(**given), own_name)

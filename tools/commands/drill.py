@@ -1,0 +1,464 @@
+"""``jgroups-py drill``: run a drill file, print what came of it.
+
+Exit 0: every expectation holds; 1: one does not; 2: the drill could not be run. Errors are raised:
+the group of commands prints them.
+"""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import re
+import shlex
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, TextIO
+
+import click
+
+from jgroups_py.drill import log
+from jgroups_py.drill.file import loader as drill_loader
+from jgroups_py.drill.file import plan as plans
+from jgroups_py.drill.file import stacks
+from jgroups_py.drill.file.model import CACHE_COUNTS, COUNTS, Drill
+from jgroups_py.drill.file.plan import Plan, Setting
+from jgroups_py.drill.judge import cache_figures, cache_judge, cache_result
+from jgroups_py.drill.judge import figures as operators
+from jgroups_py.drill.judge import verdict as judge
+from jgroups_py.drill.judge.cache_judge import CacheVerdict
+from jgroups_py.drill.judge.evidence import Evidence
+from jgroups_py.drill.judge.figures import Figures
+from jgroups_py.drill.judge.verdict import Verdict
+from jgroups_py.drill.report import table
+from jgroups_py.drill.run.runner import Progress, RunLog, Runner, Silent
+from jgroups_py.errors import ConfigError, JGroupsError
+from jgroups_py.tools.options import JsonCommand, examples, json_option
+from jgroups_py.tools.outputs import OutFile
+
+SEEDS_MAX = 1_000_000
+FAILURES_SHOWN_MAX = 20
+
+
+class TerminalProgress:
+    """Lines for what happens; on a terminal a line that counts as well."""
+
+    REFRESH_SECONDS = 0.1
+    EVERY_SECONDS = 5.0
+    """Of the drill's time, between lines where there is no terminal."""
+
+    def __init__(self, stream: TextIO, end: float) -> None:
+        self._stream = stream
+        self._end = end
+        self._tty = stream.isatty()
+        self._next = 0.0
+
+    def at(self, t: float) -> None:
+        if self._tty:
+            if time.monotonic() >= self._next:
+                self._next = time.monotonic() + self.REFRESH_SECONDS
+                done = min(1.0, max(0.0, t / self._end)) if self._end else 1.0
+                bar = "#" * int(done * 30)
+                self._write(f"\r  [{bar:30}] {max(t, 0):7.1f} s of {self._end:.1f} s")
+        elif t >= self._next:
+            self._next = t - t % self.EVERY_SECONDS + self.EVERY_SECONDS
+            self._write(f"  {max(t, 0):.0f} s of {self._end:.0f} s\n")
+
+    def say(self, t: float, text: str) -> None:
+        self._write(f"{chr(13) if self._tty else ''}  {t:8.3f} s  {text:50}".rstrip() + "\n")
+
+    def done(self) -> None:
+        """Clear the line that counts."""
+        if self._tty:
+            self._write("\r" + " " * 70 + "\r")
+
+    def _write(self, text: str) -> None:
+        self._stream.write(text)
+        self._stream.flush()
+
+
+@dataclass
+class Outcome:
+    """One run, judged."""
+
+    plan: Plan
+    run: RunLog
+    evidence: Evidence
+    verdict: Verdict | CacheVerdict
+    figures: Figures
+    result: dict[str, Any]
+
+
+def runner(real: bool) -> Runner:
+    """The way to run a plan; imported when needed."""
+    if real:
+        from jgroups_py.drill.run.real import run_real
+
+        return run_real
+    from jgroups_py.drill.run.simulated import run_simulated
+
+    return run_simulated
+
+
+def runner_of(plan: Plan, real: bool) -> Runner:
+    """The way to run this plan."""
+    if plan.workload != "cache":
+        return runner(real)
+    if real:
+        from jgroups_py.drill.run.cache_real import run_cache_real
+
+        return run_cache_real
+    from jgroups_py.drill.run.cache_simulated import run_cache_simulated
+
+    return run_cache_simulated
+
+
+def check(plan: Plan) -> None:
+    """Raises ``ConfigError`` for files with which no member could start."""
+    stacks.check(plan)
+    if plan.workload == "cache":
+        from jgroups_py.drill.file import cache_settings
+
+        cache_settings.check(plan)
+
+
+def run(plan: Plan, how: Runner, progress: Progress) -> Outcome:
+    """Run and judge. Raises ``DrillError``, ``ConfigError``."""
+    logged = how(plan, progress)
+    evidence = Evidence.of(logged.records(), [site.name for site in plan.sites])
+    said: dict[str, Any] = {
+        "name": plan.name,
+        "mode": logged.mode,
+        "seed": plan.seed,
+        "virtual_s": logged.virtual_s,
+        "wall_s": logged.wall_s,
+    }
+    verdict: Verdict | CacheVerdict
+    if plan.workload == "cache":
+        verdict = cache_judge.judge(evidence, expect=plan.expect)
+        directed = judge.reigns(evidence, plan.primary, plan.grace) if len(plan.sites) > 1 else []
+        asked = cache_figures.requests(evidence)
+        figures = cache_figures.figures(evidence, asked, directed)
+        result = {**cache_result.result(verdict, **said), "primary": plan.primary or "all"}
+    else:
+        verdict = judge.judge(
+            evidence,
+            primary=plan.primary,
+            grace=plan.grace,
+            expect=plan.expect,
+            primary_only=plan.primary_only,
+        )
+        figures = operators.figures(evidence, verdict)
+        result = judge.result(verdict, **said)
+    return Outcome(plan, logged, evidence, verdict, figures, {**result, **figures.printed()})
+
+
+def replay_command(file: str, real: bool, seed: int, settings: Sequence[str]) -> str:
+    """What runs this very drill again."""
+    words = ["jgroups-py", "drill", file, "--real" if real else "--simulated", "--seed", str(seed)]
+    for setting in settings:
+        words += ["--set", setting]
+    return shlex.join(words)
+
+
+class _Seeds(click.ParamType[range]):
+    name = "A..B"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> range:
+        match = re.fullmatch(r"([0-9]{1,18})\.\.([0-9]{1,18})", str(value))
+        if match is None or int(match[1]) > int(match[2]):
+            self.fail(f"{value!r} is not A..B with A <= B", param, ctx)
+        seeds = range(int(match[1]), int(match[2]) + 1)
+        if len(seeds) > SEEDS_MAX:
+            self.fail(f"more than {SEEDS_MAX} seeds", param, ctx)
+        return seeds
+
+
+@click.command(
+    cls=JsonCommand,
+    epilog=examples(
+        "jgroups-py drill stacks/drills/nyc-sfo.yaml --report build/nyc-sfo.html",
+        "jgroups-py drill stacks/drills/short.yaml --real --json",
+        "jgroups-py drill stacks/drills/site-split.yaml --seeds 1..8 --set FD_ALL3.timeout=4s",
+    ),
+)
+@click.argument("file", type=click.Path())
+@click.option("--simulated/--real", default=True, help="Virtual time (default), or processes.")
+@click.option("--seed", type=click.IntRange(0), help="Instead of the one in the file.")
+@click.option("--seeds", type=_Seeds(), help="Run with each, A and B included, on all cores.")
+@click.option(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="[SITE:|bridge:]PROTOCOL.attribute=value",
+    help="Override a stack attribute.",
+)
+@json_option
+@click.option(
+    "--report",
+    "report_out",
+    type=OutFile(),
+    metavar="OUT.html",
+    help="The report page; with --seeds the page of all.",
+)
+@click.option(
+    "--log",
+    "log_out",
+    type=OutFile(),
+    metavar="OUT.jsonl",
+    help="What happened, one record a line.",
+)
+def drill(
+    file: str,
+    simulated: bool,
+    seed: int | None,
+    seeds: range | None,
+    settings: tuple[str, ...],
+    json_out: str | None,
+    report_out: str | None,
+    log_out: str | None,
+) -> int:
+    """Run the drill FILE: sites, traffic, faults, expectations. FILE may be the name of a shipped
+    drill: nyc-sfo.
+
+    Exit 0: every expectation holds; 1: one does not; 2: it could not be run.
+    """
+    outs = [json_out, report_out, log_out]
+    if outs.count("-") > 1:
+        raise click.UsageError("only one of --json, --report, --log can be -")
+    if seed is not None and seeds is not None:
+        raise click.UsageError("--seed and --seeds exclude each other")
+    if seeds is not None and log_out:
+        raise click.UsageError("--log goes with one seed")
+    people = sys.stderr if "-" in outs else sys.stdout
+    parsed = [plans.parse_setting(text) for text in settings]
+    loaded = drill_loader.load(file)
+    if seeds is not None:
+        return _many(
+            loaded, file, not simulated, seeds, parsed, settings, json_out, report_out, people
+        )
+    plan = plans.build(loaded, seed, parsed)
+    check(plan)
+    command = replay_command(file, not simulated, plan.seed, settings)
+    return _one(plan, not simulated, command, json_out, report_out, log_out, people)
+
+
+def _one(
+    plan: Plan,
+    real: bool,
+    command: str,
+    json_out: str | None,
+    report_out: str | None,
+    log_out: str | None,
+    people: TextIO,
+) -> int:
+    people.write(f"{plan.name} ({'real' if real else 'simulated'}, seed {plan.seed})\n")
+    people.writelines(f"note: {note}\n" for note in table.direction_notes(plan))
+    progress = TerminalProgress(people, plan.end)
+    try:
+        outcome = run(plan, runner_of(plan, real), progress)
+    except ConfigError:
+        raise
+    except Exception:
+        progress.done()
+        click.echo(f"replay: {command}", err=True)
+        raise
+    progress.done()
+    if json_out is not None:
+        with _output(json_out) as out:
+            json.dump(outcome.result, out, indent=1)
+            out.write("\n")
+    if log_out is not None:
+        with _output(log_out) as out:
+            out.writelines(record.to_json() + "\n" for record in log.expand(outcome.run.records()))
+    if report_out is not None:
+        from jgroups_py.drill.report.page import page
+
+        with _output(report_out) as out:
+            out.write(
+                page(
+                    plan,
+                    outcome.evidence,
+                    outcome.verdict,
+                    outcome.figures,
+                    outcome.result,
+                    command=command,
+                    limit=stacks.relay_limits(plan),
+                    notes=tuple(outcome.run.notes),
+                )
+            )
+    table.show(table.console(people), plan.name, outcome.verdict, outcome.run.notes)
+    if not outcome.verdict.passed:
+        people.write(f"replay: {command}\n")
+        return 1
+    return 0
+
+
+def _run_seed(work: tuple[Drill, bool, int, Sequence[Setting]]) -> tuple[int, dict[str, Any] | str]:
+    """In a process of its own: the result, or the text of what kept it from running."""
+    loaded, real, seed, settings = work
+    try:
+        plan = plans.build(loaded, seed, settings)
+        return seed, run(plan, runner_of(plan, real), Silent()).result
+    except (JGroupsError, OSError) as error:
+        return seed, str(error)
+    except Exception as error:
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        where = f"{os.path.basename(place.filename)}:{place.lineno}"
+        return seed, f"{type(error).__name__} at {where}: {error}"
+
+
+def _many(
+    loaded: Drill,
+    file: str,
+    real: bool,
+    seeds: range,
+    parsed: Sequence[Setting],
+    settings: Sequence[str],
+    json_out: str | None,
+    report_out: str | None,
+    people: TextIO,
+) -> int:
+    first = plans.build(loaded, seeds[0], parsed)
+    check(first)  # wrong with every seed: said once
+    runs: dict[int, dict[str, Any]] = {}
+    broken: dict[int, str] = {}
+    cores = 1 if real else max(1, min(_cores(), len(seeds)))
+    people.write(f"{loaded.name} ({len(seeds)} seeds on {cores} cores)\n")
+    people.writelines(f"note: {note}\n" for note in table.direction_notes(first))
+    work = [(loaded, real, seed, parsed) for seed in seeds]
+    step = max(1, len(seeds) // 20)
+    begun = time.monotonic()
+    for seed, outcome in _each(work, cores):
+        if isinstance(outcome, str):
+            broken[seed] = outcome
+        else:
+            runs[seed] = outcome
+        done = len(runs) + len(broken)
+        if people.isatty() or done % step == 0 or done == len(seeds):
+            bad = len(broken) + sum(r["verdict"] == "fail" for r in runs.values())
+            text = f"  {done} of {len(seeds)}, {bad} failed, {time.monotonic() - begun:.0f} s"
+            people.write(f"\r{text}" if people.isatty() else f"{text}\n")
+            people.flush()
+    if people.isatty():
+        people.write("\n")
+    ordered = [runs[seed] for seed in seeds if seed in runs]
+    failed = [r for r in ordered if r["verdict"] == "fail"]
+    summary = {
+        "runs": ordered,
+        "passed": len(ordered) - len(failed),
+        "failed": len(failed) + len(broken),
+        "verdict": "fail" if failed or broken else "pass",
+    }
+    if json_out is not None:
+        with _output(json_out) as out:
+            json.dump(summary, out, indent=1)
+            out.write("\n")
+    if report_out is not None:
+        from jgroups_py.drill.report.seeds import page
+
+        with _output(report_out) as out:
+            out.write(
+                page(
+                    loaded,
+                    ordered,
+                    broken,
+                    mode="real" if real else "simulated",
+                    notes=table.direction_notes(first),
+                    replay=lambda seed: replay_command(file, real, seed, settings),
+                )
+            )
+    _tell_many(people, file, real, settings, summary, failed, broken)
+    return 2 if broken else 1 if failed else 0
+
+
+def _ignore_interrupt() -> None:
+    """An interrupt from the terminal is for the command, which ends its processes."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def _cores() -> int:
+    """Those this process may use, where the platform tells (not on macOS)."""
+    if sys.platform == "linux":
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _each(
+    work: Sequence[tuple[Drill, bool, int, Sequence[Setting]]], cores: int
+) -> Iterator[tuple[int, dict[str, Any] | str]]:
+    if cores == 1:
+        yield from map(_run_seed, work)
+        return
+    with multiprocessing.get_context("spawn").Pool(cores, _ignore_interrupt) as pool:
+        yield from pool.imap_unordered(_run_seed, work)
+
+
+def _tell_many(
+    people: TextIO,
+    file: str,
+    real: bool,
+    settings: Sequence[str],
+    summary: dict[str, Any],
+    failed: Sequence[dict[str, Any]],
+    broken: dict[int, str],
+) -> None:
+    runs = summary["runs"]
+    for key, what in (
+        ("detection_s", "detection"),
+        ("takeover_s", "take-over"),
+        ("unprotected_s", "unprotected"),
+        ("bootstrap_s", "bootstrap"),
+        ("rpo_s", "rpo"),
+    ):
+        found = [r[key] for r in runs if key in r]
+        values = [v for given in found for v in (given if isinstance(given, list) else [given])]
+        known = sorted(v for v in values if v is not None)
+        if known:
+            middle = known[len(known) // 2]
+            people.write(f"{what}: median {middle:.3f} s, longest {known[-1]:.3f} s\n")
+    people.writelines(
+        f"{name}: {sum(len(r[name]) for r in runs)}\n"
+        for name in (*COUNTS, *CACHE_COUNTS[1:])
+        if all(name in r for r in runs)
+    )
+    unrelayed = sum(r.get("not_relayed", 0) for r in runs)
+    if unrelayed:
+        people.write(f"not relayed: {unrelayed} (sent where nothing is relayed)\n")
+    for r in failed[:FAILURES_SHOWN_MAX]:
+        fails = [
+            f"{e['name']} {'not measured' if e['measured'] is None else e['measured']}"
+            f" (expected {e['limit']})"
+            for e in r["expectations"]
+            if not e["holds"]
+        ]
+        people.write(f"seed {r['seed']} fails: {', '.join(fails)}\n")
+        people.write(f"  replay: {replay_command(file, real, r['seed'], settings)}\n")
+    if len(failed) > FAILURES_SHOWN_MAX:
+        people.write(f"and {len(failed) - FAILURES_SHOWN_MAX} more failed seeds\n")
+    for seed, error in list(broken.items())[:FAILURES_SHOWN_MAX]:
+        click.echo(f"error: seed {seed}: {error}".replace("\n", " "), err=True)
+        click.echo(f"  replay: {replay_command(file, real, seed, settings)}", err=True)
+    people.write(
+        f"{summary['passed']} passed, {summary['failed']} failed: {summary['verdict'].upper()}\n"
+    )
+
+
+@contextmanager
+def _output(name: str) -> Iterator[TextIO]:
+    if name == "-":
+        yield sys.stdout
+        sys.stdout.flush()
+        return
+    folder = os.path.dirname(name)
+    if folder:
+        os.makedirs(folder, exist_ok=True)
+    with open(name, "w", encoding="utf-8") as out:
+        yield out

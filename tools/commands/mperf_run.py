@@ -1,0 +1,364 @@
+"""Measures multicasts: N processes, each a member, the first ones of them senders.
+
+The parent starts the members, tells them when to begin, and adds up. Times are those of the host's
+monotonic clock, which all processes share. Lines of JSON go both ways: a member says ``ready``
+(its view is complete), ``sent`` (its sender has stopped), ``done`` (the figures); the parent says
+``start`` and ``totals``. A member whose standard input ends leaves the group.
+
+Every payload begins with the number of its sender and a sequence number; order and duplicates are
+checked for every message, run by run.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import logging
+import os
+import signal
+import statistics
+import struct
+import sys
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import trio
+
+from jgroups_py import Batch, Channel, View, open_channel
+from jgroups_py.errors import JGroupsError
+from jgroups_py.stack.unwrap import leaves
+from jgroups_py.tools.children import Child, ChildError, end_all, lines_of, start_process
+
+WINDOWS = 3
+HEAD = struct.Struct(">Q")  # sender << 40 | seqno
+SEQNO_BITS = 40
+SIZE_MIN = HEAD.size
+CHUNK_BYTES = 120_000  # payloads made and sent before the clock is looked at
+CHUNK_MAX = 1_000
+LAST_WAIT = 10.0  # seconds without progress after which what is missing counts as lost
+WORDS_MAX = 3  # of the parent: start, totals, leave
+START_DELAY = 0.3  # seconds from "everybody is there" to the first message
+
+
+log = logging.getLogger("jgroups_py.mperf")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is measured. Times are seconds, ``size`` bytes of payload."""
+
+    stack: str
+    members: int
+    senders: int
+    size: int
+    seconds: float
+    cluster: str
+    attributes: dict[str, str] = field(default_factory=dict)
+    properties: dict[str, str] = field(default_factory=dict)
+    bind_addr: str | None = None
+    join_timeout: float = 30.0
+
+    @property
+    def warm_up(self) -> float:
+        return min(2.0, max(0.5, self.seconds / 5))
+
+
+# --- a member
+
+
+class Check:
+    """What one member received, per sender: in order, once, how many."""
+
+    def __init__(self, senders: int) -> None:
+        self.next = [0] * senders
+        self.delivered = [0] * senders
+        self.missing: list[dict[int, None]] = [{} for _ in range(senders)]
+        self.total = 0
+        self.duplicates = 0
+        self.out_of_order = 0
+
+    def take(self, payloads: Sequence[Any]) -> None:
+        """A run of one sender."""
+        heads = list(map(HEAD.unpack_from, payloads))
+        first = heads[0][0]
+        sender, seqno = first >> SEQNO_BITS, first & (1 << SEQNO_BITS) - 1
+        count = len(heads)
+        if seqno == self.next[sender] and heads == list(zip(range(first, first + count))):
+            self.next[sender] += count
+            self.delivered[sender] += count
+            self.total += count
+            return
+        for (head,) in heads:
+            self._take_one(head >> SEQNO_BITS, head & (1 << SEQNO_BITS) - 1)
+
+    def _take_one(self, sender: int, seqno: int) -> None:
+        expected, missing = self.next[sender], self.missing[sender]
+        if seqno < expected:
+            if seqno not in missing:
+                self.duplicates += 1
+                return
+            del missing[seqno]
+            self.out_of_order += 1
+        else:
+            missing.update(dict.fromkeys(range(expected, seqno)))
+            self.next[sender] = seqno + 1
+        self.delivered[sender] += 1
+        self.total += 1
+
+
+class Member:
+    """One process of the measurement."""
+
+    def __init__(self, plan: Plan, number: int) -> None:
+        self.plan = plan
+        self.number = number
+        self.check = Check(plan.senders)
+        self.sent = 0
+        self.samples: list[tuple[float, int]] = []
+        self.complete = trio.Event()
+        self.sending = False
+        self.cpu_begin = 0.0
+
+    async def run(self) -> None:
+        plan = self.plan
+        told, words = trio.open_memory_channel[dict[str, Any]](WORDS_MAX)
+        async with trio.open_nursery() as listening:
+            listening.start_soon(_listen, told, listening.cancel_scope)
+            async with (
+                open_channel(
+                    plan.stack,
+                    cluster=plan.cluster,
+                    name=f"M{self.number + 1}",
+                    bind_addr=plan.bind_addr,
+                    attributes=plan.attributes,
+                    properties=plan.properties,
+                    join_timeout=plan.join_timeout,
+                ) as channel,
+                trio.open_nursery() as nursery,
+            ):
+                nursery.start_soon(self._read, channel)
+                await self.complete.wait()
+                _say(event="ready")
+                start = (await words.receive())["start"]
+                gc.freeze()
+                self.cpu_begin = time.process_time()
+                if self.number < plan.senders:
+                    nursery.start_soon(self._send, channel, start)
+                await self._sample(start)
+                await self._sent_all()
+                _say(event="sent", sent=self.sent)
+                totals = (await words.receive())["totals"]
+                await self._wait_for(totals)
+                self._report(channel, totals)
+                # Everybody stays until everybody has what it needs.
+                await words.receive()
+                listening.cancel_scope.cancel()
+
+    async def _read(self, channel: Channel) -> None:
+        take = self.check.take
+        async for item in channel.batches():
+            if isinstance(item, Batch):
+                take(item.payloads)
+            elif isinstance(item, View) and len(item) == self.plan.members:
+                self.complete.set()
+
+    async def _send(self, channel: Channel, start: float) -> None:
+        plan = self.plan
+        end = start + plan.warm_up + plan.seconds
+        rest = bytes(plan.size - HEAD.size)
+        chunk = max(1, min(CHUNK_MAX, CHUNK_BYTES // plan.size))
+        base = self.number << SEQNO_BITS
+        pack, clock = HEAD.pack, time.monotonic
+        await trio.sleep(start - clock())
+        self.sending = True
+        while clock() < end:
+            first = base + self.sent
+            self.sent += chunk
+            await channel.send_many([pack(n) + rest for n in range(first, first + chunk)])
+        self.sending = False
+
+    async def _sample(self, start: float) -> None:
+        plan = self.plan
+        for window in range(WINDOWS + 1):
+            due = start + plan.warm_up + plan.seconds * window / WINDOWS
+            await trio.sleep(max(0.0, due - time.monotonic()))
+            self.samples.append((time.monotonic(), self.check.total))
+
+    async def _sent_all(self) -> None:
+        with trio.move_on_after(LAST_WAIT):
+            while self.sending:  # noqa: ASYNC110 (once)
+                await trio.sleep(0.01)
+        if self.sending:
+            raise ChildError(f"send still waits {LAST_WAIT:g} s after the end")
+
+    async def _wait_for(self, totals: list[int]) -> None:
+        seen, since = -1, time.monotonic()
+        while self.check.total < sum(totals):
+            if self.check.total != seen:
+                seen, since = self.check.total, time.monotonic()
+            elif time.monotonic() - since > LAST_WAIT:
+                return
+            await trio.sleep(0.02)
+
+    def _report(self, channel: Channel, totals: list[int]) -> None:
+        check = self.check
+        rates = [
+            (after - before) / (end - begin)
+            for (begin, before), (end, after) in zip(self.samples, self.samples[1:], strict=False)
+        ]
+        _say(
+            event="done",
+            name=channel.name,
+            sent=self.sent,
+            delivered=check.total,
+            duplicates=check.duplicates,
+            out_of_order=check.out_of_order,
+            lost=sum(max(0, t - d) for t, d in zip(totals, check.delivered, strict=True)),
+            rates=rates,
+            cpu_s=time.process_time() - self.cpu_begin,
+            statistics=_counters(channel),
+        )
+
+
+def _counters(channel: Channel) -> dict[str, dict[str, int | float]]:
+    """What is not zero, for --verbose."""
+    now = channel.statistics()
+    groups = {"channel": {"send_waits": now.send_waits}, "driver": now.driver, **now.protocols}
+    return {name: {k: v for k, v in group.items() if v} for name, group in groups.items()}
+
+
+def _say(**what: Any) -> None:
+    os.write(1, json.dumps(what).encode() + b"\n")
+
+
+async def _listen(told: trio.MemorySendChannel[dict[str, Any]], leave: trio.CancelScope) -> None:
+    """The parent's words. Their end means that we are to leave, whatever is under way."""
+    async with trio.lowlevel.FdStream(os.dup(0)) as stream:
+        async for line in lines_of(stream):
+            await told.send(json.loads(line))
+    leave.cancel()
+
+
+def member_main(text: str) -> None:
+    """Entry point of a member's process; ``text`` is JSON."""
+    arguments = json.loads(text)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent hears it and tells us
+    member = Member(Plan(**arguments["plan"]), arguments["number"])
+    try:
+        trio.run(member.run)
+    except JGroupsError as error:
+        print(error, file=sys.stderr)
+        sys.exit(2)
+    except BaseExceptionGroup as group:
+        traceback.print_exc()
+        first = leaves(group)[0]  # the parent shows the last line
+        print(f"{type(first).__name__}: {first}", file=sys.stderr)
+        sys.exit(2)
+
+
+# --- the parent
+
+
+async def measure(plan: Plan, progress: Callable[[str], None]) -> dict[str, Any]:
+    """Runs the measurement; the result is the object ``mperf --json`` prints.
+
+    Raises:
+        ChildError: a member did not join or died.
+    """
+    members: list[Child] = []
+    async with trio.open_nursery() as nursery:
+        try:
+            for number in range(plan.members):
+                members.append(await _start(plan, number))
+                nursery.start_soon(members[-1].collect_problem)
+                if number == 0:
+                    await trio.sleep(0.2)  # joins of the others go faster to a member that is there
+            with trio.move_on_after(plan.join_timeout) as scope:
+                for count, member in enumerate(members, 1):
+                    await member.hear("ready")
+                    progress(f"joined: {count} of {plan.members}")
+            if scope.cancelled_caught:
+                raise ChildError(f"no view of {plan.members} within {plan.join_timeout:g} s")
+            done = await _conduct(plan, members, progress)
+        finally:
+            with trio.CancelScope(shield=True):
+                await end_all(members, 8)
+            nursery.cancel_scope.cancel()
+    return summary(plan, done)
+
+
+async def _conduct(
+    plan: Plan, members: list[Child], progress: Callable[[str], None]
+) -> list[dict[str, Any]]:
+    start = time.monotonic() + START_DELAY
+    for member in members:
+        await member.tell(start=start)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(_show_progress, plan, start, progress)
+        sent = [(await member.hear("sent"))["sent"] for member in members]
+        nursery.cancel_scope.cancel()
+    progress("waiting for the last messages")
+    for member in members:
+        await member.tell(totals=sent[: plan.senders])
+    done = [await member.hear("done") for member in members]
+    for one in done:
+        log.debug("%s used %.2f s of CPU; %s", one["name"], one["cpu_s"], one["statistics"])
+    for member in members:
+        await member.tell(leave=True)
+    return done
+
+
+async def _show_progress(plan: Plan, start: float, progress: Callable[[str], None]) -> None:
+    await trio.sleep(max(0.0, start - time.monotonic()))
+    progress(f"warming up for {plan.warm_up:g} s")
+    for window in range(WINDOWS):
+        due = start + plan.warm_up + plan.seconds * window / WINDOWS
+        await trio.sleep(max(0.0, due - time.monotonic()))
+        progress(f"window {window + 1} of {WINDOWS}, {plan.seconds / WINDOWS:.1f} s")
+    await trio.sleep_forever()
+
+
+async def _start(plan: Plan, number: int) -> Child:
+    argument = {"plan": asdict(plan), "number": number}
+    return Child(
+        await start_process("jgroups_py.tools.commands.mperf_run", argument), f"M{number + 1}"
+    )
+
+
+def summary(plan: Plan, done: list[dict[str, Any]]) -> dict[str, Any]:
+    """What all members said, added up. Rates: the median of the windows."""
+    per_member = [
+        {"name": one["name"], "delivered_per_s": round(statistics.median(one["rates"]))}
+        for one in done
+    ]
+    windows = [
+        statistics.mean(rates) for rates in zip(*(one["rates"] for one in done), strict=True)
+    ]
+    rate = statistics.median(windows)
+    return {
+        "stack": plan.stack,
+        "members": plan.members,
+        "senders": plan.senders,
+        "size": plan.size,
+        "seconds": plan.seconds,
+        "sent": sum(one["sent"] for one in done),
+        "delivered": sum(one["delivered"] for one in done),
+        "duplicates": sum(one["duplicates"] for one in done),
+        "out_of_order": sum(one["out_of_order"] for one in done),
+        "lost": sum(one["lost"] for one in done),
+        "per_member": per_member,
+        "delivered_per_s_per_member": round(rate),
+        "mb_per_s_per_member": round(rate * plan.size / 1e6, 3),
+    }
+
+
+def has_fault(result: dict[str, Any]) -> bool:
+    """Something was delivered twice, in the wrong order, or not at all."""
+    return any(result[key] for key in ("duplicates", "out_of_order", "lost"))
+
+
+if __name__ == "__main__":
+    member_main(sys.argv[1])

@@ -1,0 +1,233 @@
+"""Measures calls: two processes, each a member; one calls the other, with 1 and with more tasks.
+
+Each call carries ``size`` bytes and gets them back; every value is compared. For each number of
+callers: a warm-up, then three windows; rates are their median, latencies those of all calls in them.
+Lines of JSON go both ways, as in mperf; a member whose standard input ends leaves.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import math
+import os
+import signal
+import statistics
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import trio
+
+from jgroups_py import Address, Rpc, open_channel, open_rpc
+from jgroups_py.errors import JGroupsError
+from jgroups_py.stack.unwrap import leaves
+from jgroups_py.tools.children import Child, ChildError, end_all, lines_of, start_process
+
+WINDOWS = 3
+NAMES = ("caller", "called")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is measured. ``seconds`` for each number of callers, ``size`` bytes there and back."""
+
+    stack: str
+    callers: tuple[int, ...]
+    size: int
+    seconds: float
+    slow: bool
+    cluster: str
+    attributes: dict[str, str] = field(default_factory=dict)
+    properties: dict[str, str] = field(default_factory=dict)
+    bind_addr: str | None = None
+    join_timeout: float = 30.0
+
+    @property
+    def warm_up(self) -> float:
+        return min(1.0, max(0.2, self.seconds / 4))
+
+
+class Echo:
+    """What is called: a plain method, and an async one that lets others run."""
+
+    def echo(self, data: bytes) -> bytes:
+        return data
+
+    async def echo_async(self, data: bytes) -> bytes:
+        await trio.lowlevel.checkpoint()
+        return data
+
+
+# --- a member
+
+
+async def _member(plan: Plan, number: int) -> None:
+    async with (
+        trio.open_nursery() as listening,
+        open_channel(
+            plan.stack,
+            cluster=plan.cluster,
+            name=NAMES[number],
+            bind_addr=plan.bind_addr,
+            attributes=plan.attributes,
+            properties=plan.properties,
+            join_timeout=plan.join_timeout,
+        ) as channel,
+        open_rpc(channel, Echo()) as rpc,
+    ):
+        begin = trio.Event()
+        listening.start_soon(_listen, begin, listening.cancel_scope)
+        async for _ in rpc:
+            if len(channel.view) == len(NAMES):
+                break
+        _say(event="ready")
+        await begin.wait()
+        if number:
+            await trio.sleep_forever()
+        (dest,) = [member for member in channel.view if member != channel.address]
+        gc.freeze()
+        for callers in plan.callers:
+            _say(event="measured", **await _measure(rpc, dest, plan, callers))
+        await trio.sleep_forever()
+
+
+async def _measure(rpc: Rpc, dest: Address, plan: Plan, callers: int) -> dict[str, Any]:
+    """The figures for one number of callers."""
+    clock = time.perf_counter
+    method = "echo_async" if plan.slow else "echo"
+    data = os.urandom(plan.size)
+    took: list[float] = []
+    wrong = 0
+
+    async def call() -> None:
+        nonlocal wrong
+        while True:
+            began = clock()
+            value = await rpc.call(dest, method, data)
+            took.append(clock() - began)
+            wrong += value != data
+
+    rates, all_took = [], []
+    async with trio.open_nursery() as nursery:
+        for _ in range(callers):
+            nursery.start_soon(call)
+        await trio.sleep(plan.warm_up)
+        for _ in range(WINDOWS):
+            took.clear()
+            cpu, began = time.process_time(), clock()
+            await trio.sleep(plan.seconds / WINDOWS)
+            rates.append((len(took) / (clock() - began), time.process_time() - cpu, len(took)))
+            all_took += took
+        nursery.cancel_scope.cancel()
+    all_took.sort()
+    rate, cpu, count = sorted(rates)[WINDOWS // 2]
+    return {
+        "callers": callers,
+        "calls_per_s": round(rate),
+        "caller_cpu_us": round(cpu / max(1, count) * 1e6, 1),
+        "p50_us": round(_part(all_took, 0.5) * 1e6),
+        "p99_us": round(_part(all_took, 0.99) * 1e6),
+        "wrong": wrong,
+    }
+
+
+def _part(sorted_values: list[float], part: float) -> float:
+    if not sorted_values:
+        return math.nan
+    return sorted_values[min(len(sorted_values) - 1, int(part * len(sorted_values)))]
+
+
+def _say(**what: Any) -> None:
+    os.write(1, json.dumps(what).encode() + b"\n")
+
+
+async def _listen(begin: trio.Event, leave: trio.CancelScope) -> None:
+    """The parent's one word; the end of its words means that we are to leave."""
+    async with trio.lowlevel.FdStream(os.dup(0)) as stream:
+        async for _ in lines_of(stream):
+            begin.set()
+    leave.cancel()
+
+
+def member_main(text: str) -> None:
+    """Entry point of a member's process; ``text`` is JSON."""
+    arguments = json.loads(text)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent hears it and tells us
+    arguments["plan"]["callers"] = tuple(arguments["plan"]["callers"])
+    try:
+        trio.run(_member, Plan(**arguments["plan"]), arguments["number"])
+    except JGroupsError as error:
+        print(error, file=sys.stderr)
+        sys.exit(2)
+    except BaseExceptionGroup as group:
+        traceback.print_exc()
+        first = leaves(group)[0]  # the parent shows the last line
+        print(f"{type(first).__name__}: {first}", file=sys.stderr)
+        sys.exit(2)
+
+
+# --- the parent
+
+
+async def measure(plan: Plan, progress: Callable[[str], None]) -> dict[str, Any]:
+    """Runs the measurement; the result is the object ``rpcperf --json`` prints.
+
+    Raises:
+        ChildError: a member did not join or died.
+    """
+    children: list[Child] = []
+    measured: list[dict[str, Any]] = []
+    async with trio.open_nursery() as nursery:
+        try:
+            for number, name in enumerate(NAMES):
+                argument = {"plan": asdict(plan), "number": number}
+                process = await start_process("jgroups_py.tools.commands.rpcperf_run", argument)
+                children.append(Child(process, name))
+                nursery.start_soon(children[-1].collect_problem)
+                if number == 0:
+                    await trio.sleep(0.2)  # the other joins faster to a member that is there
+            with trio.move_on_after(plan.join_timeout) as scope:
+                for child in children:
+                    await child.hear("ready")
+            if scope.cancelled_caught:
+                raise ChildError(f"no view of 2 within {plan.join_timeout:g} s")
+            for child in children:
+                await child.tell(begin=True)
+            for callers in plan.callers:
+                progress(f"{callers} caller{'s' * (callers > 1)}")
+                told = await children[0].hear("measured")
+                measured.append({k: v for k, v in told.items() if k != "event"})
+        finally:
+            with trio.CancelScope(shield=True):
+                await end_all(children, 8)
+            nursery.cancel_scope.cancel()
+    return {
+        "stack": plan.stack,
+        "size": plan.size,
+        "seconds": plan.seconds,
+        "method": "async" if plan.slow else "plain",
+        "runs": measured,
+        "gain": round(measured[-1]["calls_per_s"] / max(1, measured[0]["calls_per_s"]), 2),
+        "wrong": sum(run["wrong"] for run in measured),
+    }
+
+
+def median_of(results: list[dict[str, Any]]) -> dict[str, Any]:
+    """One result of several runs: medians, and the rates of every run."""
+    merged = dict(results[0])
+    merged["runs"] = []
+    for group in zip(*[result["runs"] for result in results], strict=True):
+        median = {key: statistics.median(run[key] for run in group) for key in group[0]}
+        rates = [run["calls_per_s"] for run in group]
+        merged["runs"].append({**median, "callers": group[0]["callers"], "rates": rates})
+    merged["gain"] = statistics.median(result["gain"] for result in results)
+    merged["wrong"] = sum(result["wrong"] for result in results)
+    return merged
+
+
+if __name__ == "__main__":
+    member_main(sys.argv[1])
