@@ -95,8 +95,8 @@ def _runner_of(loaded: Drill, settings: Sequence[Setting]) -> Any:
 
 def row_of(loaded: Drill, seed: int, settings: Sequence[Setting]) -> dict[str, Any]:
     """One seed, in this process."""
+    from jgroups_py.drill.judged import run, runner
     from jgroups_py.drill.run.runner import Silent
-    from jgroups_py.tools.commands.drill import run, runner
 
     try:
         result = run(plan.build(loaded, seed, settings), runner(False), Silent()).result

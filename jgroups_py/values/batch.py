@@ -21,6 +21,7 @@ import builtins
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
+from typing import Protocol as Interface
 
 from jgroups_py.values.address import Address
 from jgroups_py.values.header import Header
@@ -130,9 +131,7 @@ class Batch:
                 except TypeError:  # null payloads
                     length = sum([len(p) for p in self.payloads if p is not None])
             else:
-                from jgroups_py.wire.objects import payload_length
-
-                length = sum(payload_length(self.type, p) for p in self.payloads)
+                length = sum(_on_the_wire.length(self.type, p) for p in self.payloads)
             self._length = length
         return length
 
@@ -149,6 +148,24 @@ class Batch:
             return b""
         if isinstance(payload, (bytes, memoryview, bytearray)):
             return bytes(payload)
-        from jgroups_py.wire.packet import encode_payload
+        return _on_the_wire.encode(self, payload)
 
-        return encode_payload(self, payload)
+
+class OnTheWire(Interface):
+    """What a payload that is not bytes is on the wire. The room ``wire`` knows; it is above this one."""
+
+    def length(self, type: int, payload: Any) -> int:
+        """Bytes as flow control counts them (WIRE.md section 6)."""
+
+    def encode(self, batch: Batch, payload: Any) -> bytes:
+        """The payload as it stands behind the headers."""
+
+
+_on_the_wire: OnTheWire
+
+
+def measure_with(codec: OnTheWire) -> None:
+    """Sets what measures and encodes such payloads. ``wire.packet`` calls it when it is imported, which
+    ``jgroups_py.stack`` does."""
+    global _on_the_wire
+    _on_the_wire = codec

@@ -24,7 +24,7 @@ from typing import Any, Final
 
 from jgroups_py.errors import LocalProtocolError, RemoteProtocolError
 from jgroups_py.values.address import Address, IpAddress
-from jgroups_py.values.batch import Batch
+from jgroups_py.values.batch import Batch, measure_with
 from jgroups_py.values.header import Header
 from jgroups_py.values.message import MessageType
 from jgroups_py.wire.header_codec import encode_header, sequence_offset, write_header
@@ -42,6 +42,7 @@ from jgroups_py.wire.message import (
     write_payload,
     write_typed_message,
 )
+from jgroups_py.wire.objects import payload_length
 from jgroups_py.wire.primitives import (
     DEFAULT_VERSION,
     V5_4,
@@ -692,3 +693,13 @@ def _read_handshake_head(r: Reader) -> int:
     if cookie != COOKIE:
         r.fail(f"a handshake with the cookie {cookie.hex()}", 0)
     return r.u16()
+
+
+class _Payloads:
+    """``OnTheWire``."""
+
+    length = staticmethod(payload_length)
+    encode = staticmethod(encode_payload)
+
+
+measure_with(_Payloads())

@@ -1,1 +1,5 @@
-"""x"""
+"""Who is in the group: GMS, MERGE3.
+
+May import: stack and what is below.
+Imported by: nobody; found by name in registry.py.
+"""

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from jgroups_py.channel.limits import memory_limits
 from jgroups_py.driver import probe_multicast
-from jgroups_py.stack.limits import memory_limits
 from jgroups_py.testing.sim import World
 from jgroups_py.tools.dev.memory import text
 

@@ -17,7 +17,6 @@ import time
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, TextIO
 
 import click
@@ -28,134 +27,16 @@ from jgroups_py.drill.file import plan as plans
 from jgroups_py.drill.file import stacks
 from jgroups_py.drill.file.model import CACHE_COUNTS, COUNTS, Drill
 from jgroups_py.drill.file.plan import Plan, Setting
-from jgroups_py.drill.judge import cache_figures, cache_judge, cache_result
-from jgroups_py.drill.judge import figures as operators
-from jgroups_py.drill.judge import verdict as judge
-from jgroups_py.drill.judge.cache_judge import CacheVerdict
-from jgroups_py.drill.judge.evidence import Evidence
-from jgroups_py.drill.judge.figures import Figures
-from jgroups_py.drill.judge.verdict import Verdict
+from jgroups_py.drill.judged import check, run, runner_of
 from jgroups_py.drill.report import table
-from jgroups_py.drill.run.runner import Progress, RunLog, Runner, Silent
+from jgroups_py.drill.report.progress import TerminalProgress
+from jgroups_py.drill.run.runner import Silent
 from jgroups_py.errors import ConfigError, JGroupsError
 from jgroups_py.tools.options import JsonCommand, examples, json_option
 from jgroups_py.tools.outputs import OutFile
 
 SEEDS_MAX = 1_000_000
 FAILURES_SHOWN_MAX = 20
-
-
-class TerminalProgress:
-    """Lines for what happens; on a terminal a line that counts as well."""
-
-    REFRESH_SECONDS = 0.1
-    EVERY_SECONDS = 5.0
-    """Of the drill's time, between lines where there is no terminal."""
-
-    def __init__(self, stream: TextIO, end: float) -> None:
-        self._stream = stream
-        self._end = end
-        self._tty = stream.isatty()
-        self._next = 0.0
-
-    def at(self, t: float) -> None:
-        if self._tty:
-            if time.monotonic() >= self._next:
-                self._next = time.monotonic() + self.REFRESH_SECONDS
-                done = min(1.0, max(0.0, t / self._end)) if self._end else 1.0
-                bar = "#" * int(done * 30)
-                self._write(f"\r  [{bar:30}] {max(t, 0):7.1f} s of {self._end:.1f} s")
-        elif t >= self._next:
-            self._next = t - t % self.EVERY_SECONDS + self.EVERY_SECONDS
-            self._write(f"  {max(t, 0):.0f} s of {self._end:.0f} s\n")
-
-    def say(self, t: float, text: str) -> None:
-        self._write(f"{chr(13) if self._tty else ''}  {t:8.3f} s  {text:50}".rstrip() + "\n")
-
-    def done(self) -> None:
-        """Clear the line that counts."""
-        if self._tty:
-            self._write("\r" + " " * 70 + "\r")
-
-    def _write(self, text: str) -> None:
-        self._stream.write(text)
-        self._stream.flush()
-
-
-@dataclass
-class Outcome:
-    """One run, judged."""
-
-    plan: Plan
-    run: RunLog
-    evidence: Evidence
-    verdict: Verdict | CacheVerdict
-    figures: Figures
-    result: dict[str, Any]
-
-
-def runner(real: bool) -> Runner:
-    """The way to run a plan; imported when needed."""
-    if real:
-        from jgroups_py.drill.run.real import run_real
-
-        return run_real
-    from jgroups_py.drill.run.simulated import run_simulated
-
-    return run_simulated
-
-
-def runner_of(plan: Plan, real: bool) -> Runner:
-    """The way to run this plan."""
-    if plan.workload != "cache":
-        return runner(real)
-    if real:
-        from jgroups_py.drill.run.cache_real import run_cache_real
-
-        return run_cache_real
-    from jgroups_py.drill.run.cache_simulated import run_cache_simulated
-
-    return run_cache_simulated
-
-
-def check(plan: Plan) -> None:
-    """Raises ``ConfigError`` for files with which no member could start."""
-    stacks.check(plan)
-    if plan.workload == "cache":
-        from jgroups_py.drill.file import cache_settings
-
-        cache_settings.check(plan)
-
-
-def run(plan: Plan, how: Runner, progress: Progress) -> Outcome:
-    """Run and judge. Raises ``DrillError``, ``ConfigError``."""
-    logged = how(plan, progress)
-    evidence = Evidence.of(logged.records(), [site.name for site in plan.sites])
-    said: dict[str, Any] = {
-        "name": plan.name,
-        "mode": logged.mode,
-        "seed": plan.seed,
-        "virtual_s": logged.virtual_s,
-        "wall_s": logged.wall_s,
-    }
-    verdict: Verdict | CacheVerdict
-    if plan.workload == "cache":
-        verdict = cache_judge.judge(evidence, expect=plan.expect)
-        directed = judge.reigns(evidence, plan.primary, plan.grace) if len(plan.sites) > 1 else []
-        asked = cache_figures.requests(evidence)
-        figures = cache_figures.figures(evidence, asked, directed)
-        result = {**cache_result.result(verdict, **said), "primary": plan.primary or "all"}
-    else:
-        verdict = judge.judge(
-            evidence,
-            primary=plan.primary,
-            grace=plan.grace,
-            expect=plan.expect,
-            primary_only=plan.primary_only,
-        )
-        figures = operators.figures(evidence, verdict)
-        result = judge.result(verdict, **said)
-    return Outcome(plan, logged, evidence, verdict, figures, {**result, **figures.printed()})
 
 
 def replay_command(file: str, real: bool, seed: int, settings: Sequence[str]) -> str:

@@ -1,1 +1,5 @@
-"""x"""
+"""Commands that only developers of this project need.
+
+May import: everything.
+Imported by: tools.cli, by name.
+"""

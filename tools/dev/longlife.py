@@ -9,11 +9,11 @@ from typing import Any, TextIO
 
 import click
 
+from jgroups_py.drill.report.progress import TerminalProgress
 from jgroups_py.drill.soak import plan as plans
 from jgroups_py.drill.soak.plan import HOURS_MAX, Pace, Plan
 from jgroups_py.drill.soak.plot import curves
 from jgroups_py.drill.soak.samples import TOLERANCE, Compared, Run, Sample, compare
-from jgroups_py.tools.commands.drill import TerminalProgress
 from jgroups_py.tools.options import JsonCommand, Time, examples, json_option
 from jgroups_py.tools.outputs import OutFile, write
 

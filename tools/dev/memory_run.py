@@ -5,7 +5,7 @@
     relay     a site of three whose second site is named but never there, traffic at a fixed rate
 
 The parent starts the members and samples their resident size. Idle is a member that has joined and has
-handled some traffic. What it may grow by is twice the sum of its limits (jgroups_py.stack.limits), which each
+handled some traffic. What it may grow by is twice the sum of its limits (jgroups_py.channel.limits), which each
 member computes from its own running stack.
 """
 
@@ -29,10 +29,10 @@ import psutil
 import trio
 
 from jgroups_py import Channel, ChannelLimits, View, open_channel
+from jgroups_py.channel.limits import memory_limits
 from jgroups_py.channel.open import configure
 from jgroups_py.config.settings import build
 from jgroups_py.errors import JGroupsError
-from jgroups_py.stack.limits import memory_limits
 from jgroups_py.stack.unwrap import leaves
 from jgroups_py.tools.children import Child, ChildError, end_all, lines_of, start_process
 from jgroups_py.tools.commands.mperf_ports import free_block, private_attributes

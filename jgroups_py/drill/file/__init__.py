@@ -1,1 +1,5 @@
-"""x"""
+"""A drill file and a seed become a plan.
+
+May import: config and what is below.
+Imported by: the rest of drill, tools, spark.
+"""

@@ -1,1 +1,5 @@
-"""x"""
+"""Runs a plan: in virtual time, or with one process for each member.
+
+May import: drill.file, drill.log, testing.sim, cache, channel and what is below.
+Imported by: tools, spark.
+"""

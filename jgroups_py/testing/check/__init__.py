@@ -1,1 +1,5 @@
-"""x"""
+"""What must hold of any run: checkers and the oracle of RELAY.
+
+May import: testing.sim, protocols and what is below.
+Imported by: testing.explore, drill, the kit.
+"""
