@@ -89,7 +89,7 @@ _PLACES = {
     "driver.memory": "MemoryNetwork",
     "errors": "CallError ChannelClosed ConfigError Expelled JGroupsError JoinError LocalProtocolError NoAnswer ProtocolFailed Refused RemoteError ReplyLost StateTransferError Suspected Unreachable",
     "values.message": "Flag Message",
-    "numbers": "Excluded Lost",
+    "values.lost": "Excluded Lost",
     "rpc": "Answer Raised Rpc open_rpc",
     "values.view": "Digest MergeView View ViewId",
 }

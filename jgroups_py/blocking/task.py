@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import trio
 
-from jgroups_py.stack.unwrap import leaves
+from jgroups_py.driver.unwrap import leaves
 
 if TYPE_CHECKING:
     from jgroups_py.blocking.block import Block

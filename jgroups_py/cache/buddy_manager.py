@@ -34,9 +34,9 @@ from jgroups_py.cache.fqn import Fqn
 from jgroups_py.cache.owned_tree import Entries
 from jgroups_py.cache.sparing import Sparing
 from jgroups_py.channel.channel import Channel
+from jgroups_py.driver.unwrap import reraise
 from jgroups_py.errors import CacheRefused, ConfigError, JGroupsError, RemoteProtocolError
 from jgroups_py.stack.raised import said
-from jgroups_py.stack.unwrap import reraise
 from jgroups_py.values.address import Address
 from jgroups_py.values.batch import Batch
 from jgroups_py.values.message import Flag

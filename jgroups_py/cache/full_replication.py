@@ -41,13 +41,13 @@ from jgroups_py.cache.wire import (
 )
 from jgroups_py.channel.channel import Channel
 from jgroups_py.channel.values import State
+from jgroups_py.driver.unwrap import reraise
 from jgroups_py.errors import (
     BatchConflict,
     RemoteProtocolError,
     ReplicationError,
     StateTransferError,
 )
-from jgroups_py.stack.unwrap import reraise
 from jgroups_py.values.address import UUID, Address
 from jgroups_py.values.message import Message
 from jgroups_py.values.view import MergeView, View

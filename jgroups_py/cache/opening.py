@@ -27,8 +27,8 @@ from jgroups_py.channel.channel import Channel
 from jgroups_py.channel.open import open_channel
 from jgroups_py.driver import Transport
 from jgroups_py.driver.needs_trio import check_trio
+from jgroups_py.driver.unwrap import reraise
 from jgroups_py.errors import ConfigError, StoreError
-from jgroups_py.stack.unwrap import reraise
 
 _log = logging.getLogger("jgroups_py.cache")
 

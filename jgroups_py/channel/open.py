@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from jgroups_py.channel.alone import AloneWatch
+from jgroups_py.channel.blame import blamed
 from jgroups_py.channel.channel import Channel
 from jgroups_py.channel.reader_watch import ReaderWatch
 from jgroups_py.channel.values import ChannelLimits
@@ -20,12 +21,11 @@ from jgroups_py.config.settings import StackConfig, build, load_stack, with_attr
 from jgroups_py.driver import SocketTransport, Transport
 from jgroups_py.driver.interfaces import with_numeric_hosts
 from jgroups_py.driver.needs_trio import check_trio
+from jgroups_py.driver.unwrap import reraise
 from jgroups_py.errors import ConfigError
-from jgroups_py.stack.blame import blamed
 from jgroups_py.stack.machine import Machine, Trace
 from jgroups_py.stack.services import build_whole
 from jgroups_py.stack.stack import Stack
-from jgroups_py.stack.unwrap import reraise
 
 if TYPE_CHECKING:
     from jgroups_py.channel.state import StateProvider

@@ -15,10 +15,10 @@ from typing import Protocol as Interface
 
 import trio
 
+from jgroups_py.driver.unwrap import reraise
 from jgroups_py.stack.lateness import Lateness
 from jgroups_py.stack.machine import Machine
 from jgroups_py.stack.ports import Endpoint, In, Out
-from jgroups_py.stack.unwrap import reraise
 
 log = logging.getLogger("jgroups_py.driver")
 

@@ -12,6 +12,7 @@ import trio
 
 from jgroups_py.cache import TreeCache
 from jgroups_py.driver.needs_trio import check_trio
+from jgroups_py.driver.unwrap import reraise
 from jgroups_py.errors import ConfigError, JGroupsError
 from jgroups_py.export.auth import checked_token, nonce, proof, proved
 from jgroups_py.export.columns import CHANGES, STATE, Schema, pack
@@ -65,7 +66,6 @@ from jgroups_py.export.staging import Staging
 from jgroups_py.export.tree import TreeSource
 from jgroups_py.stack import raised as callbacks
 from jgroups_py.stack.log_limit import LogLimit
-from jgroups_py.stack.unwrap import reraise
 
 _log = logging.getLogger("jgroups_py.export")
 

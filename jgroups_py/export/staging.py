@@ -18,12 +18,12 @@ from typing import IO, Any
 import trio
 
 from jgroups_py.cache.garbage import no_collection
+from jgroups_py.driver.unwrap import leaves
 from jgroups_py.export.columns import WRITES, buffers_of, unpack
 from jgroups_py.export.errors import Busy, ExportError, UnknownJob
 from jgroups_py.export.limits import ExportLimits
 from jgroups_py.export.messages import Commit, Committed, Marker, Stage
 from jgroups_py.export.source import Source
-from jgroups_py.stack.unwrap import leaves
 
 Part = tuple[int, int]
 

@@ -9,12 +9,12 @@ import trio
 
 from jgroups_py.channel.channel import Channel
 from jgroups_py.driver.needs_trio import check_trio
+from jgroups_py.driver.unwrap import reraise
 from jgroups_py.errors import ChannelClosed
 from jgroups_py.rpc.limits import RpcLimits
 from jgroups_py.rpc.methods import methods_of
 from jgroups_py.rpc.ours import Codec, Msgpack
 from jgroups_py.rpc.rpc import Rpc
-from jgroups_py.stack.unwrap import reraise
 
 
 @asynccontextmanager

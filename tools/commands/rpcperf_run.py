@@ -23,8 +23,8 @@ from typing import Any
 import trio
 
 from jgroups_py import Address, Rpc, open_channel, open_rpc
+from jgroups_py.driver.unwrap import leaves
 from jgroups_py.errors import JGroupsError
-from jgroups_py.stack.unwrap import leaves
 from jgroups_py.tools.children import Child, ChildError, end_all, lines_of, start_process
 
 WINDOWS = 3

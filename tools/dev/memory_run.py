@@ -32,8 +32,8 @@ from jgroups_py import Channel, ChannelLimits, View, open_channel
 from jgroups_py.channel.limits import memory_limits
 from jgroups_py.channel.open import configure
 from jgroups_py.config.settings import build
+from jgroups_py.driver.unwrap import leaves
 from jgroups_py.errors import JGroupsError
-from jgroups_py.stack.unwrap import leaves
 from jgroups_py.tools.children import Child, ChildError, end_all, lines_of, start_process
 from jgroups_py.tools.commands.mperf_ports import free_block, private_attributes
 

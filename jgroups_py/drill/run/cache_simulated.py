@@ -28,9 +28,9 @@ from jgroups_py.drill.run.course import Course
 from jgroups_py.drill.run.faulty_network import FaultyDriver, FaultyNetwork, MemberNetwork
 from jgroups_py.drill.run.resolve import DrillError
 from jgroups_py.drill.run.runner import Progress, RunLog
+from jgroups_py.driver.unwrap import reraise
 from jgroups_py.errors import Expelled, JGroupsError
 from jgroups_py.stack.machine import Machine
-from jgroups_py.stack.unwrap import reraise
 from jgroups_py.values.address import Address
 from jgroups_py.values.view import View
 

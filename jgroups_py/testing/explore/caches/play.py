@@ -11,7 +11,7 @@ import trio
 from trio._core import _run as trio_run
 from trio.testing import MockClock
 
-from jgroups_py.stack.unwrap import reraise
+from jgroups_py.driver.unwrap import reraise
 from jgroups_py.testing.check.checkers import Problem
 from jgroups_py.testing.explore.caches.promises import operations
 from jgroups_py.testing.explore.caches.schedule import CacheSchedule

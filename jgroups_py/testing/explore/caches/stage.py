@@ -33,10 +33,10 @@ from jgroups_py.cache.full_replication import FullReplication
 from jgroups_py.cache.node import Node
 from jgroups_py.drill.file.plan import Figures
 from jgroups_py.drill.run.faulty_network import FaultyDriver, FaultyNetwork, MemberNetwork
+from jgroups_py.driver.unwrap import reraise
 from jgroups_py.errors import Expelled, JoinError, StateTransferError
 from jgroups_py.sessions import SessionSettings, SessionStore
 from jgroups_py.stack.machine import Machine
-from jgroups_py.stack.unwrap import reraise
 from jgroups_py.testing.explore.caches.callers import History, NodeCaller, SessionCaller, Visitors
 from jgroups_py.testing.explore.caches.places import Journey, Place, Places
 from jgroups_py.testing.explore.caches.schedule import CacheSchedule, Caller, Do, Fault

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from types import TracebackType
 
+from jgroups_py.driver.unwrap import leaves
 from jgroups_py.errors import ConfigError, ProtocolFailed
 from jgroups_py.stack.protocol import Protocol
 from jgroups_py.stack.raised import said
-from jgroups_py.stack.unwrap import leaves
 
 
 def blamed(error: Exception, cluster: str) -> Exception:
