@@ -139,6 +139,7 @@ SCENARIOS: Final[dict[str, str]] = {
            at: 11s..12s, restart: NYC.E
            at: 12s..13s, restart: NYC.D""",
         sites="NYC SFO",
+        more="relay: primary only\n",
         stop="18s",
         settle="25s",
     ),

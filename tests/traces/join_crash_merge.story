@@ -57,9 +57,9 @@ advance 1s
 66.162 C deliver C: pair
 66.163 D deliver C: pair
 67.162 network is whole
-70.689 C view [C D B]|6
-70.689 B view [C D B]|6
-70.689 D view [C D B]|6
+70.414 C view [C D B]|6
+70.414 B view [C D B]|6
+70.414 D view [C D B]|6
 127.162 D deliver D: together
 127.163 B deliver D: together
 127.163 C deliver D: together

@@ -80,6 +80,7 @@ class Exclusion:
 
     def stop(self) -> None:
         self._timer.cancel()
+        self._asked.clear()
         self._wanted.clear()
 
     # --- excluded

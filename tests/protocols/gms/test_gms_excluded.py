@@ -210,6 +210,13 @@ def test_unicasts_that_are_dropped_with_a_view_of_our_own_are_named() -> None:
     assert isinstance(events[1], ViewChange)
 
 
+def test_who_ends_meanwhile_waits_for_no_answer() -> None:
+    fake = excluded()
+    fake.stack.close()
+    fake.protocol.check()
+    assert told(fake) == []
+
+
 def test_who_is_to_be_expelled_ends_and_names_what_may_be_lost() -> None:
     fake = excluded(excluded="expel")
     events = fake.take_up_events()
