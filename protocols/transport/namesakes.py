@@ -28,10 +28,16 @@ class Namesakes:
         self._transport = transport
         self._timer = transport.timer(self._on_timer, "_on_namesakes")
         self._told: dict[tuple[Address, Address], None] = {}
+        """Of the present view."""
+        self._lines = 0
 
     def look(self) -> None:
         """The view is new, or a name."""
-        if not self._timer.armed and len(self._told) < MAX_TOLD and self._pairs():
+        members = self._transport.view_members
+        for pair in list(self._told):
+            if pair[0] not in members or pair[1] not in members:
+                del self._told[pair]
+        if not self._timer.armed and self._lines < MAX_TOLD and self._pairs():
             self._timer.start(AFTER)
 
     def _pairs(self) -> list[tuple[Address, Address]]:
@@ -51,8 +57,9 @@ class Namesakes:
 
     def _on_timer(self) -> None:
         transport = self._transport
-        for pair in self._pairs()[: MAX_TOLD - len(self._told)]:
+        for pair in self._pairs()[: MAX_TOLD - self._lines]:
             self._told[pair] = None
+            self._lines += 1
             transport.log.warning(
                 'two members are named "%s": %s and %s; give each a name of its own',
                 transport.name_of(pair[0]),

@@ -137,6 +137,8 @@ class Scene:
             return False
         self._fetching[member] = len(member.events)
         self.cast.asker = member
+        if self.shared is not None:
+            self.shared.end(member.site)
         member.fetch_state(provider, STATE_SECONDS)
         return True
 

@@ -84,7 +84,14 @@ class Shared:
         self.places = {site: Places(lambda: scene.world.now) for site in scene.cast.sites}
         self.entries: dict[str, list[Entry]] = {site: [] for site in scene.cast.sites}
         self.peers: dict[Member, _Peer] = {}
+        self.ends: dict[str, float] = {}
+        """Sites whose history is judged up to an instant only."""
         self._ticks = 0
+
+    def end(self, site: str) -> None:
+        """A member is about to take a state of its application for messages: those that stand in it do not come, and
+        it knows nothing of registers."""
+        self.ends.setdefault(site, self.now())
 
     def watch(self, member: Member) -> None:
         """A member that begins. After ``Checker.watch``."""
@@ -109,7 +116,7 @@ class Shared:
 
     def _call(self, site: str, name: str, number: int) -> None:
         scene = self.scene
-        if scene.ended or len(self.entries[site]) >= OPERATIONS_MAX:
+        if scene.ended or site in self.ends or len(self.entries[site]) >= OPERATIONS_MAX:
             return
         peer = self.peers.get(scene.world.member(name, site))
         if peer is not None and scene.can_act(peer.member) and number not in peer.busy:
@@ -128,7 +135,7 @@ class Shared:
                     peer.read(f"{peer.member.name}/last", name)
             went = self.places[site].went_on([p.origin for p in core])
             addresses = {n: j.address for n, j in self.places[site].journeys.items()}
-            history = operations(entries, "replicated", {}, went, addresses, None)
+            history = operations(entries, "replicated", {}, went, addresses, self.ends.get(site))
             verdict = check_history(history, Nodes(), steps_max=STEPS_MAX)
             if verdict.linearizable is not True:
                 check = "linearizable" if verdict.linearizable is False else "not_decided"
