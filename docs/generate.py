@@ -35,6 +35,7 @@ def write(folder: Path) -> None:
         "commands.md": commands(),
         "errors.md": errors(),
         "stacks.md": stacks(),
+        "api.md": api(),
     }
     for name, text in pages.items():
         file = folder / name
@@ -165,6 +166,57 @@ def stacks() -> str:
             if comment:
                 parts.append(_code(inspect.cleandoc(comment[1])))
     return "\n".join(parts) + "\n"
+
+
+# --- what users import
+
+PUBLIC = {
+    "jgroups_py": "Channels, calls, values and errors.",
+    "jgroups_py.cache": "The tree cache.",
+    "jgroups_py.sessions": "HTTP sessions in a tree cache.",
+    "jgroups_py.blocking": "The same for threads.",
+    "jgroups_py.aio": "The same for asyncio.",
+    "jgroups_py.export": "The port through which Spark and other clients read and write.",
+    "jgroups_py.testing": "For tests of protocols and of clusters.",
+}
+
+
+def api() -> str:
+    """Every public name with its signature and docstring."""
+    parts = ["# What you import\n"]
+    for module_name, meaning in PUBLIC.items():
+        module = importlib.import_module(module_name)
+        parts += [f"## {module_name}\n", f"{meaning}\n"]
+        for name in module.__all__:
+            value = getattr(module, name)
+            if inspect.isclass(value) or callable(value):
+                parts += [
+                    f"### {module_name.removeprefix('jgroups_py.')}.{name}\n",
+                    _code(_described(name, value)),
+                ]
+    return "\n".join(parts) + "\n"
+
+
+def _described(name: str, value: Any) -> str:
+    """Signature, docstring, and for a class its public methods."""
+    lines = [_signature(name, value), "", inspect.getdoc(value) or ""]
+    if inspect.isclass(value):
+        for method, function in vars(value).items():
+            if not method.startswith("_") and (
+                inspect.isfunction(function) or isinstance(function, property)
+            ):
+                said = (inspect.getdoc(function) or "").partition("\n\n")[0]
+                head = method if isinstance(function, property) else _signature(method, function)
+                lines += ["", f"  {head}", textwrap.indent(said, "      ")]
+    return "\n".join(lines)
+
+
+def _signature(name: str, value: Any) -> str:
+    try:
+        text = f"{name}{inspect.signature(value)}"
+    except (TypeError, ValueError):
+        return name
+    return f"async {text}" if inspect.iscoroutinefunction(value) else text
 
 
 def _code(text: str) -> str:
