@@ -18,7 +18,7 @@ export IP_MULTICAST_IF ?= 127.0.0.1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv test test-slow test-java test-spark demo-spark check format drill drill-short drill-seeds requirements \
+.PHONY: help venv test test-slow test-java test-spark demo-spark docs check format drill drill-short drill-seeds requirements \
         bench bench-sim memory fuzz fuzz-short mutants mutants-short long-life \
         simulate simulate-short histories histories-short buddy-explore buddy-explore-short clean
 
@@ -64,6 +64,21 @@ test-java: $(STAMP)
 	$(BIN)/python -m pytest -q -rs -m "java" tests/interop
 
 # The extra is large (pyspark brings 420 MB of jars): installed when these tests are asked for.
+# The documentation, offline, in build/docs/html. A warning (a broken link, a page nobody links) is an error.
+DOCS   := $(VENV)/.docs
+
+$(DOCS): $(STAMP)
+	@if command -v uv >/dev/null 2>&1; then \
+	  uv pip install --quiet --python $(BIN)/python -e '.[docs]'; \
+	else \
+	  $(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[docs]'; \
+	fi
+	@touch $@
+
+docs: $(DOCS)
+	$(BIN)/python -m sphinx -q -W --keep-going -b html -d build/docs/doctrees docs build/docs/html
+	@echo "open build/docs/html/index.html"
+
 SPARK  := $(VENV)/.spark
 
 $(SPARK): $(STAMP)

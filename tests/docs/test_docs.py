@@ -1,0 +1,91 @@
+"""The documentation: every code block is true, and the pages build without a warning.
+
+Python blocks are whole programs and are run. Stacks and drills are loaded. Lines that begin with ``jgroups-py`` are parsed
+by the command that they call.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+from jgroups_py.config import load_stack
+from jgroups_py.drill.loader import loads
+from jgroups_py.tools.cli import group
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted(p for p in (ROOT / "docs").rglob("*.md") if "reference" not in p.parts)
+
+
+def blocks(*languages: str) -> list[object]:
+    return list(_blocks(languages))
+
+
+def _blocks(languages: tuple[str, ...]) -> Iterator[object]:
+    for page in [*PAGES, ROOT / "CONTRIBUTING.md"]:
+        if not page.exists():
+            continue
+        found = re.finditer(r"^```(\w+)\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE)
+        for number, block in enumerate(found, 1):
+            if block[1] in languages:
+                yield pytest.param(block[2], id=f"{page.relative_to(ROOT)}-{number}")
+
+
+@pytest.mark.sockets
+@pytest.mark.parametrize("code", blocks("python"))
+def test_a_program_runs(code: str, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.sockets
+def test_the_counter_of_the_tutorial_loses_nothing() -> None:
+    text = (ROOT / "docs" / "tutorial.md").read_text()
+    code = next(b for b in re.findall(r"```python\n(.*?)```", text, re.DOTALL) if "increment" in b)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.stdout == "40\n", done.stderr
+
+
+@pytest.mark.parametrize("text", blocks("xml"))
+def test_a_stack_loads(text: str, tmp_path: Path) -> None:
+    file = tmp_path / "stack.xml"
+    file.write_text(text)
+    assert len(load_stack(str(file)).protocols) > 10
+
+
+@pytest.mark.parametrize("text", blocks("yaml"))
+def test_a_drill_loads(text: str) -> None:
+    assert loads(text).sites
+
+
+@pytest.mark.parametrize("text", blocks("sh"))
+def test_a_command_line_can_be_parsed(text: str) -> None:
+    for line in text.splitlines():
+        words = shlex.split(line, comments=True)
+        if words[:1] != ["jgroups-py"]:
+            continue
+        words = [word for word in words[1:] if word != "--verbose"]
+        command: click.Command | None = group
+        context = click.Context(group)
+        while isinstance(command, click.Group):
+            name = words.pop(0)
+            command = command.get_command(context, name)
+            assert command is not None, f"{line}: no command {name}"
+        unfilled = [word if "." not in word else __file__ for word in words]
+        command.make_context("jgroups-py", unfilled, resilient_parsing=True)
+
+
+def test_no_page_is_left_out() -> None:
+    index = (ROOT / "docs" / "index.md").read_text()
+    for page in PAGES:
+        name = str(page.relative_to(ROOT / "docs").with_suffix(""))
+        assert name == "index" or f"\n{name}\n" in index, f"docs/index.md does not list {name}"
