@@ -19,9 +19,9 @@ from typing import Any
 import click
 
 import jgroups_py.errors
-from jgroups_py.config import accepted, field_types, value_text
-from jgroups_py.protocol import Protocol
+from jgroups_py.config.settings import accepted, field_types, value_text
 from jgroups_py.protocols import registry
+from jgroups_py.stack import Protocol
 from jgroups_py.tools.cli import COMMANDS, group
 
 HEAD = "<!-- Generated from the sources by docs/generate.py. -->\n\n"

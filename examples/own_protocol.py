@@ -9,11 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from jgroups_py.config.settings import Bytes
-from jgroups_py.stack.protocol import Protocol
+from jgroups_py.stack import Batch, Bytes, Protocol
 from jgroups_py.testing import FakeStack, make_address
 from jgroups_py.testing.sim import World
-from jgroups_py.values.batch import Batch
 
 
 class SIZE_LIMIT(Protocol):

@@ -12,7 +12,7 @@ from __future__ import annotations
 from itertools import groupby
 
 from jgroups_py import UUID, Address, Flag, Message, View, ViewId
-from jgroups_py.stack.protocol import Batch, Event, Protocol, ViewChange
+from jgroups_py.stack import Batch, Event, Protocol, ViewChange
 from jgroups_py.testing import Invariant, PropertyViolated, SimCluster, SimMember, explore, replay
 from jgroups_py.wire.headers import SequencerHeader, SequencerType
 

@@ -16,8 +16,8 @@ from pathlib import Path
 import click
 import pytest
 
-from jgroups_py.config import load_stack
-from jgroups_py.drill.loader import loads
+from jgroups_py.config.settings import load_stack
+from jgroups_py.drill.file.loader import loads
 from jgroups_py.tools.cli import group
 
 ROOT = Path(__file__).parents[2]
@@ -80,6 +80,7 @@ def test_a_command_line_can_be_parsed(text: str) -> None:
             name = words.pop(0)
             command = command.get_command(context, name)
             assert command is not None, f"{line}: no command {name}"
+        assert command is not None
         unfilled = [word if "." not in word else __file__ for word in words]
         command.make_context("jgroups-py", unfilled, resilient_parsing=True)
 

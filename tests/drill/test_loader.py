@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from jgroups_py.drill import judged
 from jgroups_py.drill.file import loader, plan, values
 from jgroups_py.drill.file.model import FAULTS, Selector
 from jgroups_py.drill.file.values import Span
 from jgroups_py.errors import ConfigError
-from jgroups_py.tools.commands import drill as cli
 
 CONTRACT = """\
 name: NYC loses its relay, its next relay and standby, then itself
@@ -134,7 +134,7 @@ def test_the_drill_of_a_split_site_is_read_and_planned() -> None:
 def test_shipped_drills_of_caches_are_read_and_could_be_run(name: str) -> None:
     path = resources.files("jgroups_py.stacks").joinpath("drills", name)
     planned = plan.build(loader.load(Path(str(path))))
-    cli.check(planned)
+    judged.check(planned)
     assert [e.name for e in planned.expect][:3] == ["lost", "stale", "doubly_owned"]
     stack = "udp.xml" if len(planned.sites) == 1 else "relay-udp.xml"
     assert {Path(site.stack).name for site in planned.sites} == {stack}

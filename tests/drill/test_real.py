@@ -15,11 +15,11 @@ from typing import Any
 import psutil
 import pytest
 
+from jgroups_py.drill import judged
 from jgroups_py.drill.file import loader, plan
 from jgroups_py.drill.run.resolve import DrillError
 from jgroups_py.drill.run.runner import Silent
 from jgroups_py.tools.cli import run
-from jgroups_py.tools.commands import drill as cli
 
 pytestmark = pytest.mark.sockets
 
@@ -43,7 +43,7 @@ def real(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
     def go(timeline: str) -> Any:
         drill = loader.loads(HEAD + "timeline:\n" + timeline, str(tmp_path / "d.yaml"))
-        outcome = cli.run(plan.build(drill), cli.runner(True), Silent())
+        outcome = judged.run(plan.build(drill), judged.runner(True), Silent())
         assert not children()
         return outcome
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from jgroups_py.drill import judged
 from jgroups_py.drill.file import loader, plan
 from jgroups_py.drill.judge.verdict import judge
 from jgroups_py.drill.run.resolve import DrillError
@@ -22,7 +23,6 @@ from jgroups_py.errors import ConfigError
 from jgroups_py.protocols.relay.remote.incoming import Incoming
 from jgroups_py.testing.sim import Member
 from jgroups_py.tools.cli import run as command
-from jgroups_py.tools.commands import drill as cli
 
 STACK = """\
 <config>
@@ -58,7 +58,7 @@ def run(tmp_path: Path) -> Any:
     def go(text: str = DRILL, seed: int = 1, settings: Any = (), check: bool = True) -> Any:
         drill = loader.loads(text, str(tmp_path / "d.yaml"))
         planned = plan.build(drill, seed, [plan.parse_setting(s) for s in settings])
-        return cli.run(planned, partial(run_simulated, check=check), Silent())
+        return judged.run(planned, partial(run_simulated, check=check), Silent())
 
     return go
 

@@ -19,7 +19,7 @@ import trio
 from java_parts import HERE, JavaParts
 from names import names_known
 
-from jgroups_py import Channel, MergeView, Message, Rpc, View, open_channel, open_rpc
+from jgroups_py import Channel, MergeView, Message, Rpc, State, View, open_channel, open_rpc
 from jgroups_py.config.settings import load_stack
 from jgroups_py.driver import FaultFilter, SocketTransport
 from jgroups_py.tools.commands.mperf_ports import private_attributes
@@ -276,8 +276,8 @@ class PythonMember(Member):
                     size, crc = len(payload), zlib.crc32(payload)
                     text = payload.decode(errors="replace") if size <= 200 else ""
                     self.messages.append(Seen(name_of(sender), item.multicast, size, crc, text))
-                case state:
-                    self.states.append((len(state.payload), zlib.crc32(state.payload)))
+                case State(payload=payload):
+                    self.states.append((len(payload), zlib.crc32(payload)))
             self.changed()
             await self.reading.wait()
 

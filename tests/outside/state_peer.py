@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator
 
 import trio
 
-from jgroups_py import Channel, State, StateTransferError, View, open_channel
+from jgroups_py import Channel, Message, State, StateTransferError, View, open_channel
 
 how = "works"
 
@@ -40,7 +40,7 @@ async def read(channel: Channel) -> None:
                 print("view", len(item), flush=True)
             case State():
                 print("state", item.payload.decode(), flush=True)
-            case _:
+            case Message():
                 print(f"{channel.name_of(item.sender)}: {item.payload.decode()}", flush=True)
 
 

@@ -69,4 +69,5 @@ async def main(stack: str, name: str, members: str, attributes: str) -> None:
         nursery.cancel_scope.cancel()
 
 
-trio.run(main, *sys.argv[1:])
+stack, name, members, attributes = sys.argv[1:]
+trio.run(main, stack, name, members, attributes)

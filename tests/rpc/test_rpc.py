@@ -444,7 +444,7 @@ async def test_views_and_messages_still_come_and_calls_do_not_wait_for_them(
         await a.channel.send(b"two")
         got: list[Any] = []
         async for item in b.rpc:
-            got.append(item if isinstance(item, View) else item.payload)
+            got.append(item.payload if isinstance(item, Message) else item)
             if got[-1] == b"two":
                 break
         assert got == [b.channel.view, b"one", b"two"]

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from jgroups_py.drill import judged
 from jgroups_py.drill.file import loader, plan
 from jgroups_py.drill.run.runner import Silent
 from jgroups_py.drill.run.simulated import BrokenInvariant, run_simulated
@@ -25,7 +26,6 @@ from jgroups_py.testing.check.relay_tables import Track
 from jgroups_py.testing.explore.draw import Wanted, draw
 from jgroups_py.testing.explore.scene import Scene
 from jgroups_py.tools.cli import run as command
-from jgroups_py.tools.commands import drill as cli
 from jgroups_py.values.address import SiteUUID
 from jgroups_py.values.batch import Batch
 from jgroups_py.values.events import StateReceived, ViewChange
@@ -55,7 +55,7 @@ def run(tmp_path: Path) -> Any:
     def go(text: str = DRILL, settings: Any = ()) -> Any:
         drill = loader.loads(text, str(tmp_path / "d.yaml"))
         planned = plan.build(drill, None, [plan.parse_setting(s) for s in settings])
-        return cli.run(planned, run_simulated, Silent())
+        return judged.run(planned, run_simulated, Silent())
 
     return go
 

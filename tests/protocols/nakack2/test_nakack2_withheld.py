@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from nakack2_harness import ID, A, B, C, count, data, joined, view_change
 
-from jgroups_py.testing import FakeStack
+from jgroups_py.testing import FakeStack, make_address
 from jgroups_py.values.batch import Batch
 from jgroups_py.values.events import GetDelivered, GetDigest, GetSentAfter, Stable, Withhold
 from jgroups_py.values.view import Digest
@@ -75,10 +75,4 @@ def test_how_far_somebody_was_delivered_also_when_it_has_gone() -> None:
     assert stack.stack.ask(GetDelivered(B)) == 4
     stack.event_down(Stable(Digest({A: (0, 0), C: (0, 0)})))
     assert stack.stack.ask(GetDelivered(B)) == 4
-    assert stack.stack.ask(GetDelivered(make_unknown())) is None
-
-
-def make_unknown() -> object:
-    from jgroups_py.testing import make_address
-
-    return make_address(99)
+    assert stack.stack.ask(GetDelivered(make_address(99))) is None
