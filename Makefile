@@ -27,6 +27,7 @@ help:
 	@echo "make test-slow  the long tests         make requirements  what which test shows"
 	@echo "make bench      messages per second    make bench-sim     100 members, one virtual hour"
 	@echo "make test-java  with Java members, where there is Java and Maven"
+	@echo "make docs       the documentation, in build/docs/html"
 	@echo "make test-spark with Spark in local mode, where there is Java 17; make demo-spark: a show"
 	@echo "make fuzz       one million hostile inputs (make fuzz-short: 40 s of them)"
 	@echo "make drill-seeds  500 drills, each other    make memory   what a member may use at most"
