@@ -36,8 +36,9 @@ from jgroups_py.cache import TreeCache as AsyncTreeCache
 from jgroups_py.cache import open_tree_cache as open_async
 from jgroups_py.cache.fqn import AnyPath
 from jgroups_py.cache.listeners import CHANGES
+from jgroups_py.cache.nested import carried, inside
 from jgroups_py.cache.options import options_of
-from jgroups_py.cache.retried import NO_BLOCK
+from jgroups_py.cache.retried import NO_BLOCK, NO_RETRIES, refuse_function
 from jgroups_py.errors import CacheClosed, CacheRefused
 
 P = ParamSpec("P")
@@ -56,6 +57,8 @@ def open_tree_cache(
 class TreeCache(Handle[AsyncTreeCache]):
     """Nodes with attributes, by path: ``jgroups_py.cache.TreeCache``, whose errors and options the calls
     have. A write that was cancelled may have happened."""
+
+    _opened_with = "open_tree_cache"
 
     get = forward(AsyncTreeCache.get)
     get_node = forward(AsyncTreeCache.get_node)
@@ -80,6 +83,9 @@ class TreeCache(Handle[AsyncTreeCache]):
     preload = forward(AsyncTreeCache.preload)
     owners = forward(AsyncTreeCache.owners)
 
+    async def _call(self, function: Callable[..., Awaitable[Any]], *args: Any) -> Any:
+        return await super()._call(carried(function), *args)
+
     async def run(self, function: Callable[[AsyncTreeCache, *Ts], Awaitable[R]], *args: *Ts) -> R:
         """``await function(cache, *args)`` in the trio loop, with the cache of the trio API: many calls
         for one crossing. It must not block."""
@@ -93,10 +99,11 @@ class TreeCache(Handle[AsyncTreeCache]):
     def batch(self, *, retries: int, **options: Unpack[CallOptions]) -> Retried: ...
 
     def batch(
-        self, *, retries: int | None = None, **options: Unpack[CallOptions]
+        self, *given: object, retries: int | None = None, **options: Unpack[CallOptions]
     ) -> Batch | Retried:
         """Several changes as one, with ``async with``. See ``Batch``. With ``retries`` a function is given to it, which
         runs again when it lost a race: see ``Retried``."""
+        refuse_function(given)
         if retries is None:
             return Batch(self, options)
         return Retried(self, retries, options)
@@ -144,6 +151,9 @@ class Batch:
         self._call = cache._call
         self._context = cache._value.batch(retries=None, **options)
         self._value: AsyncBatch
+
+    def __call__(self, function: object) -> NoReturn:
+        raise CacheRefused(NO_RETRIES)
 
     @classmethod
     def _of(cls, cache: TreeCache, batch: AsyncBatch) -> Self:
@@ -216,7 +226,8 @@ class Retried:
         try:
             while True:
                 batch = await cache._call(attempts.begin)
-                result = await function(Batch._of(cache, batch), *args, **kwargs)
+                with inside(attempts):
+                    result = await function(Batch._of(cache, batch), *args, **kwargs)
                 if await cache._call(attempts.finish):
                     return result
         finally:

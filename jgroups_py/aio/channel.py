@@ -14,6 +14,7 @@ from jgroups_py.blocking.bulk import items_together, one_item
 from jgroups_py.blocking.channel import ChannelOptions
 from jgroups_py.channel.channel import Channel as AsyncChannel
 from jgroups_py.channel.channel import Item
+from jgroups_py.channel.given import check_function
 from jgroups_py.channel.open import open_channel as open_async
 from jgroups_py.channel.state import StateProvider
 from jgroups_py.channel.values import ChannelStatistics
@@ -41,7 +42,8 @@ def open_channel(
     Raises, when it is entered:
         ConfigError, JoinError, StateTransferError: nothing is left behind.
     """
-    provider = None if state is None else state_at(Home(), state)
+    check_function("state", state, "an async generator function")
+    provider = None if state is None else state_at(Home("open_channel"), state)
     opener = partial(open_async, stack, cluster=cluster, state=provider, **options)
     return Channel(f"channel of {cluster}", opener, _closed)
 
@@ -96,6 +98,8 @@ class Reader(Handle[R]):
 
 class Channel(Reader[AsyncChannel]):
     """A member of a group. Made by ``open_channel``."""
+
+    _opened_with = "open_channel"
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)

@@ -42,8 +42,9 @@ from jgroups_py.cache import TreeCache as AsyncTreeCache
 from jgroups_py.cache import open_tree_cache as open_async
 from jgroups_py.cache.fqn import AnyPath
 from jgroups_py.cache.listeners import CHANGES
+from jgroups_py.cache.nested import carried, inside
 from jgroups_py.cache.options import options_of
-from jgroups_py.cache.retried import NO_BLOCK
+from jgroups_py.cache.retried import NO_BLOCK, NO_RETRIES, refuse_function
 from jgroups_py.driver import Transport
 from jgroups_py.errors import CacheClosed, CacheRefused
 
@@ -315,13 +316,14 @@ class TreeCache(Handle[AsyncTreeCache]):
 
     def batch(
         self,
-        *,
+        *given: object,
         retries: int | None = None,
         timeout: float | None = None,
         **options: Unpack[CallOptions],
     ) -> Batch | Retried:
         """Several changes as one, with ``with``; ``timeout`` is for its end. See ``Batch``. With ``retries`` a function
         is given to it, which runs again when it lost a race: see ``Retried``."""
+        refuse_function(given)
         if retries is None:
             return Batch(self, timeout, options)
         return Retried(self, retries, timeout, options)
@@ -334,6 +336,9 @@ class TreeCache(Handle[AsyncTreeCache]):
     def preload(self, path: AnyPath, *, timeout: float | None = None) -> None:
         """Loads a node and all below it from the store, if there is one."""
         self._call(self._value.preload, path, timeout=timeout)
+
+    def _call(self, function: Callable[..., Awaitable[Any]], *args: Any, **options: Any) -> Any:
+        return super()._call(carried(function), *args, **options)
 
     def run(
         self,
@@ -400,6 +405,9 @@ class Batch:
         self._timeout = timeout
         self._context = cache._value.batch(retries=None, **options)
         self._batch: AsyncBatch
+
+    def __call__(self, function: object) -> NoReturn:
+        raise CacheRefused(NO_RETRIES)
 
     @classmethod
     def _of(cls, cache: TreeCache, batch: AsyncBatch) -> Self:
@@ -513,7 +521,8 @@ class Retried:
         try:
             while True:
                 batch = cache._call(attempts.begin, timeout=self._timeout)
-                result = function(Batch._of(cache, batch), *args, **kwargs)
+                with inside(attempts):
+                    result = function(Batch._of(cache, batch), *args, **kwargs)
                 if cache._call(attempts.finish, timeout=self._timeout):
                     return result
         finally:

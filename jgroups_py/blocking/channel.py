@@ -16,6 +16,7 @@ from jgroups_py.blocking.call import Call
 from jgroups_py.blocking.handle import Handle
 from jgroups_py.channel import channel as async_channel
 from jgroups_py.channel.channel import Item
+from jgroups_py.channel.given import check_function
 from jgroups_py.channel.open import open_channel as open_async
 from jgroups_py.channel.outbox import Payload
 from jgroups_py.channel.state import StateProvider
@@ -68,6 +69,7 @@ def open_channel(
     Raises:
         ConfigError, JoinError, StateTransferError, TimeoutError: nothing is left behind.
     """
+    check_function("state", state, "a function that gives chunks")
     provider = None if state is None else _in_a_thread(state)
     return Channel(
         partial(open_async, stack, cluster=cluster, state=provider, **options), cluster, timeout

@@ -213,6 +213,7 @@ class Channel:
         Raises:
             ChannelClosed, Expelled: nothing was sent.
             LocalProtocolError: an unknown flag; nothing was sent.
+            TypeError: ``to`` is no address of this library, or the payload no bytes; nothing was sent.
         """
         outbox = self._outbox
         while not outbox.put(payload, to, flags, loopback):
@@ -679,7 +680,9 @@ class Channel:
                 if not self._driver.failed:
                     await self._disconnected.wait()
         if scope.cancelled_caught:
-            self.warn("the group did not let us go within %.1f s", self._limits.leave_timeout)
+            alone = self._view is not None and len(self._view) == 1
+            who = "our own stack" if alone else "the group"
+            self.warn("%s did not let us go within %.1f s", who, self._limits.leave_timeout)
         if self._outbox.buffered:
             lost = self._outbox.buffered
             self.warn("%d bytes were still waiting for credit and are lost", lost)

@@ -6,12 +6,14 @@ destination that flow control has blocked keeps its runs; whoever sends to it wa
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import trio
 
+from jgroups_py.channel.given import check_destination
 from jgroups_py.channel.values import ChannelLimits
 from jgroups_py.errors import LocalProtocolError
 from jgroups_py.values.address import Address
@@ -185,7 +187,9 @@ class Outbox:
         """The run to append to, a new one where the last of that destination differs."""
         if self.error is not None:
             raise self.error
-        flags = int(flags)  # arithmetic with members of Flag is slow, and every layer looks at them
+        check_destination(to)
+        # Arithmetic with members of Flag is slow, and every layer looks at them.
+        flags = int(operator.index(flags))
         if flags & _UNKNOWN_FLAGS:
             raise LocalProtocolError(f"unknown flags {flags & _UNKNOWN_FLAGS:#x}")
         transient = 0 if loopback else int(Transient.DONT_LOOPBACK)

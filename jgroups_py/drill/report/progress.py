@@ -5,6 +5,9 @@ from __future__ import annotations
 import time
 from typing import TextIO
 
+ERASE_LINE = "\x1b[K"
+"""To the end of the line, on a terminal."""
+
 
 class TerminalProgress:
     """Lines for what happens; on a terminal a line that counts as well."""
@@ -31,12 +34,13 @@ class TerminalProgress:
             self._write(f"  {max(t, 0):.0f} s of {self._end:.0f} s\n")
 
     def say(self, t: float, text: str) -> None:
-        self._write(f"{chr(13) if self._tty else ''}  {t:8.3f} s  {text:50}".rstrip() + "\n")
+        line = f"  {t:8.3f} s  {text}"
+        self._write(f"\r{line}{ERASE_LINE}\n" if self._tty else f"{line}\n")
 
     def done(self) -> None:
         """Clear the line that counts."""
         if self._tty:
-            self._write("\r" + " " * 70 + "\r")
+            self._write(f"\r{ERASE_LINE}")
 
     def _write(self, text: str) -> None:
         self._stream.write(text)
