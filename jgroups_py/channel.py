@@ -213,6 +213,7 @@ class Channel:
         Raises:
             ChannelClosed, Expelled: nothing was sent.
             LocalProtocolError: an unknown flag; nothing was sent.
+            TypeError: ``to`` is no address of this library, or the payload no bytes; nothing was sent.
         """
         outbox = self._outbox
         while not outbox.put(payload, to, flags, loopback):

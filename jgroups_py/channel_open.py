@@ -21,6 +21,7 @@ from jgroups_py.config import StackConfig, build, load_stack, with_attributes
 from jgroups_py.driver import SocketTransport, Transport
 from jgroups_py.driver.interfaces import with_numeric_hosts
 from jgroups_py.errors import ConfigError
+from jgroups_py.given import check_function, check_names, check_text, check_texts
 from jgroups_py.machine import Machine, Trace
 from jgroups_py.needs_trio import check_trio
 from jgroups_py.services import build_whole
@@ -79,7 +80,7 @@ async def open_channel(
             the channel joins.
 
     Raises:
-        ConfigError: nothing was started.
+        ConfigError, TypeError: nothing was started.
         LocalProtocolError: there is no trio loop here; nothing was started.
         JoinError, StateTransferError: nothing is left behind.
         ProtocolFailed: at any time, a protocol of the stack raised something; the block is cancelled.
@@ -87,6 +88,14 @@ async def open_channel(
     What the block raises comes out as it is; only several errors at once make an ExceptionGroup.
     """
     check_trio("open_channel")
+    if cluster is None:
+        raise TypeError("cluster is a str, got None")
+    check_names(cluster, name)
+    check_text("bind_addr", bind_addr)
+    check_texts("attributes", attributes)
+    check_texts("properties", properties)
+    check_function("state", state, "an async generator function")
+    check_function("trace", trace, "a function")
     limits = limits or ChannelLimits()
     config, host = configure(stack, bind_addr, attributes, properties)
     protocols = [cls(settings) for cls, settings in build(config)]

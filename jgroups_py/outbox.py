@@ -6,6 +6,7 @@ destination that flow control has blocked keeps its runs; whoever sends to it wa
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +18,7 @@ from jgroups_py.batch import Batch, Headers
 from jgroups_py.channel_values import ChannelLimits
 from jgroups_py.errors import LocalProtocolError
 from jgroups_py.events import FlowBlocked
+from jgroups_py.given import check_destination
 from jgroups_py.header import Header
 from jgroups_py.message import Flag, MessageType, Transient
 from jgroups_py.numbers import Numbers
@@ -185,7 +187,9 @@ class Outbox:
         """The run to append to, a new one where the last of that destination differs."""
         if self.error is not None:
             raise self.error
-        flags = int(flags)  # arithmetic with members of Flag is slow, and every layer looks at them
+        check_destination(to)
+        # Arithmetic with members of Flag is slow, and every layer looks at them.
+        flags = int(operator.index(flags))
         if flags & _UNKNOWN_FLAGS:
             raise LocalProtocolError(f"unknown flags {flags & _UNKNOWN_FLAGS:#x}")
         transient = 0 if loopback else int(Transient.DONT_LOOPBACK)

@@ -19,6 +19,7 @@ from jgroups_py.channel_open import open_channel as open_async
 from jgroups_py.channel_state import StateProvider
 from jgroups_py.channel_values import ChannelStatistics
 from jgroups_py.errors import ChannelClosed, LocalProtocolError
+from jgroups_py.given import check_function
 from jgroups_py.rpc import Rpc as AsyncRpc
 from jgroups_py.view import View
 
@@ -41,6 +42,7 @@ def open_channel(
     Raises, when it is entered:
         ConfigError, JoinError, StateTransferError: nothing is left behind.
     """
+    check_function("state", state, "an async generator function")
     provider = None if state is None else state_at(Home(), state)
     opener = partial(open_async, stack, cluster=cluster, state=provider, **options)
     return Channel(f"channel of {cluster}", opener, _closed)

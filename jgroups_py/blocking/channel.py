@@ -22,6 +22,7 @@ from jgroups_py.channel_state import StateProvider
 from jgroups_py.channel_values import ChannelLimits, ChannelStatistics
 from jgroups_py.driver import Transport
 from jgroups_py.errors import ChannelClosed
+from jgroups_py.given import check_function
 from jgroups_py.machine import Trace
 from jgroups_py.outbox import Payload
 from jgroups_py.rpc import Rpc as AsyncRpc
@@ -68,6 +69,7 @@ def open_channel(
     Raises:
         ConfigError, JoinError, StateTransferError, TimeoutError: nothing is left behind.
     """
+    check_function("state", state, "a function that gives chunks")
     provider = None if state is None else _in_a_thread(state)
     return Channel(
         partial(open_async, stack, cluster=cluster, state=provider, **options), cluster, timeout

@@ -27,6 +27,7 @@ from jgroups_py.channel import Channel
 from jgroups_py.channel_open import open_channel
 from jgroups_py.driver import Transport
 from jgroups_py.errors import ConfigError, StoreError
+from jgroups_py.given import check_names, check_text, check_texts
 from jgroups_py.needs_trio import check_trio
 from jgroups_py.unwrap import reraise
 
@@ -58,7 +59,7 @@ async def open_tree_cache(
         properties: values for ``${name:default}`` in the file.
 
     Raises:
-        ConfigError, LocalProtocolError (no trio loop runs here): nothing was started.
+        ConfigError, TypeError, LocalProtocolError (no trio loop runs here): nothing was started.
         StoreError: the store cannot be used; nothing was started. Or, at the end of the block, not
             everything could be saved.
         JoinError, StateTransferError: the group could not be joined; nothing is left behind.
@@ -68,6 +69,11 @@ async def open_tree_cache(
     What the block raises comes out as it is; only several errors at once make an ExceptionGroup.
     """
     check_trio("open_tree_cache")
+    _check_given(codec, store)
+    check_names(cluster, name)
+    check_text("bind_addr", bind_addr)
+    check_texts("attributes", attributes)
+    check_texts("properties", properties)
     if not isinstance(config, CacheSettings):
         config = load_cache_settings(config, properties=properties)
     settings = config
@@ -152,6 +158,15 @@ async def _open_with_buddies(
                 nursery.cancel_scope.cancel()
         except BaseExceptionGroup as group_of_errors:
             reraise(group_of_errors)
+
+
+def _check_given(codec: object, store: object) -> None:
+    if codec is not None and not all(
+        callable(getattr(codec, name, None)) for name in ("encode", "decode")
+    ):
+        raise TypeError(f"codec has encode and decode (jgroups_py.cache.Codec), got {codec!r:.80}")
+    if not (store is None or isinstance(store, Store)):
+        raise TypeError(f"store is derived from jgroups_py.cache.Store, got {store!r:.80}")
 
 
 def _check_replicated(settings: CacheSettings, store: Store | None) -> None:

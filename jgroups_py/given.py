@@ -1,0 +1,78 @@
+"""What a caller gives to an opener or a call, looked at before anything is opened or sent.
+
+A type that cannot be is a TypeError, a value that cannot be a ConfigError: one line that names the
+argument, what was given, and what would be accepted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from jgroups_py.address import Address, IpAddress
+from jgroups_py.errors import ConfigError
+
+CLUSTER_MAX: Final = 1000
+"""Characters of a cluster's name. It is in every packet, beside fragments of 60,000 bytes, and a datagram has
+65,507."""
+NAME_MAX: Final = 255
+"""Characters of a member's name; of longer ones others keep the beginning only (transport.py)."""
+
+
+def check_names(cluster: object, name: object) -> None:
+    """Can a group and a member have these names? None: a default is taken."""
+    _check_name("cluster", cluster, CLUSTER_MAX)
+    _check_name("name", name, NAME_MAX)
+    if isinstance(cluster, str) and any(ord(char) > 255 for char in cluster):
+        raise ConfigError(
+            f'cluster: "{cluster}" has characters above 255, which JGroups cannot send'
+        )
+
+
+def _check_name(what: str, value: object, limit: int) -> None:
+    if value is None:
+        return
+    if not isinstance(value, str):
+        raise TypeError(f"{what} is a str, got {_of_kind(value)}")
+    if not value:
+        raise ConfigError(f"{what} is empty (1 to {limit} characters)")
+    if len(value) > limit:
+        raise ConfigError(f"{what} has {len(value)} characters (1 to {limit})")
+    if any("\ud800" <= char <= "\udfff" for char in value):
+        raise ConfigError(f"{what}: {value!r} has half of a character (a lone surrogate)")
+
+
+def check_texts(what: str, values: object) -> None:
+    """``values``: None, or texts by name."""
+    if values is None:
+        return
+    if not isinstance(values, Mapping):
+        raise TypeError(f"{what} is a mapping of str to str, got {_of_kind(values)}")
+    for key, value in values.items():
+        if not (isinstance(key, str) and isinstance(value, str)):
+            raise TypeError(f"{what} is a mapping of str to str, got {key!r}: {_of_kind(value)}")
+
+
+def check_text(what: str, value: object) -> None:
+    """None, or a text."""
+    if not (value is None or isinstance(value, str)):
+        raise TypeError(f"{what} is a str, got {_of_kind(value)}")
+
+
+def check_function(what: str, value: object, kind: str) -> None:
+    """None, or something that can be called. ``kind``: what it should be, in words."""
+    if not (value is None or callable(value)):
+        raise TypeError(f"{what} is {kind}, got {_of_kind(value)}")
+
+
+def check_destination(to: object) -> None:
+    """None (the group), or the address of a member."""
+    if to is None or (isinstance(to, Address) and not isinstance(to, IpAddress)):
+        return
+    raise TypeError(
+        f"a destination is an address from a view or a message, or None for the group, got {_of_kind(to)}"
+    )
+
+
+def _of_kind(value: Any) -> str:
+    return f"{value!r:.80} ({type(value).__name__})"

@@ -1,0 +1,130 @@
+"""What a caller gives that cannot be is refused at the call, in words, and nothing else happens."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+import trio
+
+from jgroups_py import ConfigError, IpAddress, Message, aio, blocking, open_channel
+from jgroups_py.cache import open_tree_cache
+from jgroups_py.driver import MemoryNetwork
+
+NO_ADDRESS: list[Any] = ["A", 5, b"x" * 16, ["A"], IpAddress("127.0.0.1", 7800)]
+
+
+@pytest.mark.parametrize("to", NO_ADDRESS)
+async def test_a_message_to_what_is_no_address_is_refused_at_the_call(to: Any) -> None:
+    async with open_channel("udp.xml", cluster="demo", transport=MemoryNetwork()) as channel:
+        with pytest.raises(TypeError, match=r"address|unhashable"):
+            await channel.send(b"x", to)
+        with pytest.raises(TypeError, match=r"address|unhashable"):
+            channel.send_nowait(b"x", to)
+        with pytest.raises(TypeError, match=r"address|unhashable"):
+            await channel.send_many([b"x"], to)
+        with pytest.raises(TypeError):
+            await channel.send(b"x", flags="OOB")  # type: ignore[arg-type]
+        await trio.sleep(0.1)
+        await channel.send(b"still works", channel.address)
+        with trio.fail_after(5):
+            async for item in channel:
+                if isinstance(item, Message):
+                    assert item.payload == b"still works"
+                    break
+
+
+def test_a_message_of_threads_to_what_is_no_address() -> None:
+    with blocking.open_channel("udp.xml", cluster="demo", transport=MemoryNetwork()) as channel:
+        with pytest.raises(TypeError, match="address"):
+            channel.send(b"x", "A")  # type: ignore[arg-type]
+        channel.send(b"x", channel.address)
+
+
+def test_a_message_of_asyncio_to_what_is_no_address() -> None:
+    async def main() -> None:
+        network = MemoryNetwork()
+        async with aio.open_channel("udp.xml", cluster="demo", transport=network) as channel:
+            with pytest.raises(TypeError, match="address"):
+                await channel.send(b"x", "A")  # type: ignore[arg-type]
+            await channel.send(b"x", channel.address)
+
+    asyncio.run(main())
+
+
+WRONG: list[tuple[dict[str, Any], type[Exception], str]] = [
+    ({"cluster": 5}, TypeError, "cluster is a str, got 5"),
+    ({"cluster": ""}, ConfigError, "cluster is empty"),
+    ({"cluster": "c" * 100_000}, ConfigError, "cluster has 100000 characters"),
+    ({"cluster": "日本"}, ConfigError, "cluster: .* above 255"),
+    ({"name": 5}, TypeError, "name is a str, got 5"),
+    ({"name": ""}, ConfigError, "name is empty"),
+    ({"name": "n" * 100_000}, ConfigError, "name has 100000 characters"),
+    ({"name": "\ud800"}, ConfigError, "name: .* surrogate"),
+    ({"properties": {"a": 7}}, TypeError, "properties .* 'a': 7"),
+    ({"properties": 7}, TypeError, "properties .* 7"),
+    ({"attributes": {"UDP.bind_port": 7800}}, TypeError, "attributes .* 7800"),
+    ({"bind_addr": 7}, TypeError, "bind_addr is a str"),
+]
+OF_CHANNELS: list[tuple[dict[str, Any], type[Exception], str]] = [
+    ({"cluster": None}, TypeError, "cluster is a str"),
+    ({"state": 7}, TypeError, "state is an? .*, got 7"),
+    ({"trace": 7}, TypeError, "trace is a function, got 7"),
+]
+OF_CACHES: list[tuple[dict[str, Any], type[Exception], str]] = [
+    ({"codec": 7}, TypeError, "codec has encode and decode"),
+    ({"store": 7}, TypeError, "store is derived from .*Store, got 7"),
+]
+
+
+@pytest.mark.parametrize(("given", "kind", "text"), WRONG + OF_CHANNELS)
+async def test_a_channel_says_which_argument_cannot_be(
+    given: dict[str, Any], kind: type[Exception], text: str
+) -> None:
+    arguments: dict[str, Any] = {"cluster": "demo", "transport": MemoryNetwork()} | given
+    with pytest.raises(kind, match=text):
+        async with open_channel("udp.xml", **arguments):
+            pass
+
+
+@pytest.mark.parametrize(("given", "kind", "text"), WRONG + OF_CHANNELS)
+def test_a_channel_of_threads_and_of_asyncio_says_so_too(
+    given: dict[str, Any], kind: type[Exception], text: str
+) -> None:
+    arguments: dict[str, Any] = {"cluster": "demo", "transport": MemoryNetwork()} | given
+
+    async def main() -> None:
+        async with aio.open_channel("udp.xml", **arguments):
+            pass
+
+    with pytest.raises(kind, match=text):
+        blocking.open_channel("udp.xml", **arguments)
+    with pytest.raises(kind, match=text):
+        asyncio.run(main())
+
+
+@pytest.mark.parametrize("file", ["local.xml", "replicated.xml", "buddy.xml"])
+@pytest.mark.parametrize(("given", "kind", "text"), WRONG + OF_CACHES)
+async def test_a_cache_says_which_argument_cannot_be(
+    file: str, given: dict[str, Any], kind: type[Exception], text: str
+) -> None:
+    arguments: dict[str, Any] = {"transport": MemoryNetwork()} | given
+    with pytest.raises(kind, match=text):
+        async with open_tree_cache(file, **arguments):
+            pass
+
+
+async def test_the_longest_names_work() -> None:
+    cluster, name = "ä" * 1000, "日" * 255
+    network = MemoryNetwork()
+    async with (
+        open_channel("udp.xml", transport=network, cluster=cluster, name=name) as one,
+        open_channel("udp.xml", transport=network, cluster=cluster, name="B") as two,
+    ):
+        await one.send(b"x" * 200_000)
+        with trio.fail_after(10):
+            async for item in two:
+                if isinstance(item, Message):
+                    assert len(item.payload) == 200_000 and two.name_of(item.sender) == one.name
+                    break
