@@ -33,12 +33,26 @@ from jgroups_py.cache.settings_file import (
 from jgroups_py.cache.sqlite_store import SqliteStore
 from jgroups_py.cache.store import Row, Store
 from jgroups_py.cache.tree_cache import CacheLimits, CacheStatistics, NodeOwner, TreeCache
+from jgroups_py.errors import (
+    BatchConflict,
+    CacheClosed,
+    CacheError,
+    CacheRefused,
+    LockTimeout,
+    NotOwner,
+    ReplicationError,
+    StoreError,
+)
 
 __all__ = [
     "BACKUP_ROOT",
     "Batch",
+    "BatchConflict",
     "BuddyReplicationConfig",
+    "CacheClosed",
+    "CacheError",
     "CacheLimits",
+    "CacheRefused",
     "CacheSettings",
     "CacheStatistics",
     "CallOptions",
@@ -51,16 +65,20 @@ __all__ = [
     "LeastRecentlyUsed",
     "Listener",
     "LoaderConfig",
+    "LockTimeout",
     "Missed",
     "MsgpackCodec",
     "NodeChanged",
     "NodeOwner",
+    "NotOwner",
     "RegionConfig",
+    "ReplicationError",
     "Retried",
     "Row",
     "SqliteStore",
     "Store",
     "StoreConfig",
+    "StoreError",
     "TimeToLive",
     "TreeCache",
     "load_cache_settings",

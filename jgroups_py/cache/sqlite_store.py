@@ -19,6 +19,7 @@ from typing import Final, TypeVar
 
 import trio
 
+from jgroups_py.cache.file_lock import FileLock
 from jgroups_py.cache.fqn import Fqn
 from jgroups_py.cache.node import Node, node_bytes, node_from_bytes
 from jgroups_py.cache.store import Row, Store, StorePicture
@@ -26,15 +27,21 @@ from jgroups_py.errors import CacheRefused, StoreError
 
 _SCHEMA: Final = "CREATE TABLE IF NOT EXISTS node (path BLOB PRIMARY KEY, data BLOB) WITHOUT ROWID"
 _FORMAT: Final = 0x6A67_0001  # PRAGMA user_version of our files
+IN_MEMORY: Final = ":memory:"
+"""SQLite's name for no file at all."""
 R = TypeVar("R")
 
 
 class SqliteStore(Store):
-    """``file``: made when it is not there. ``durable``: a write survives a power cut (fsync each);
+    """``file``: made when it is not there. One store at a time has it open: a second one's ``open`` raises
+    StoreError, in other processes, too (``FILE-lock`` beside it; file_lock.py). ``durable``: a write survives a power cut (fsync each);
     without, it survives a killed process."""
 
     def __init__(self, file: str | os.PathLike[str], *, durable: bool = True) -> None:
-        self.file = os.fspath(file)
+        self.file = os.fsdecode(file)
+        if not self.file:
+            raise CacheRefused("SqliteStore needs the name of a file, got an empty one")
+        self._lock = None if self.file == IN_MEMORY else FileLock(self.file)
         self._durable = durable
         self._connection: sqlite3.Connection | None = None
         self._one = trio.CapacityLimiter(1)
@@ -45,7 +52,11 @@ class SqliteStore(Store):
     async def aclose(self) -> None:
         connection, self._connection = self._connection, None
         if connection is not None:
-            await trio.to_thread.run_sync(connection.close, limiter=self._one)
+            try:
+                await self._run("close", connection.close)
+            finally:
+                if self._lock is not None:
+                    self._lock.release()
 
     async def load(self, path: Fqn) -> Node | None:
         def read() -> Node | None:
@@ -132,6 +143,16 @@ class SqliteStore(Store):
             raise OSError(f"there is no folder {folder}")
         if os.path.isdir(self.file):
             raise OSError("it is a folder; location is a file in one")
+        if self._lock is not None:
+            self._lock.take()
+        try:
+            self._connection = self._connected()
+        except BaseException:
+            if self._lock is not None:
+                self._lock.release()
+            raise
+
+    def _connected(self) -> sqlite3.Connection:
         db = sqlite3.connect(self.file, isolation_level=None, check_same_thread=False)
         try:
             (version,) = db.execute("PRAGMA user_version").fetchone()
@@ -145,7 +166,7 @@ class SqliteStore(Store):
         except BaseException:
             db.close()
             raise
-        self._connection = db
+        return db
 
     async def _run(self, doing: str, work: Callable[[], R]) -> R:
         return await _in_thread(self.file, self._one, doing, work)

@@ -128,3 +128,11 @@ async def test_the_longest_names_work() -> None:
                 if isinstance(item, Message):
                     assert len(item.payload) == 200_000 and two.name_of(item.sender) == one.name
                     break
+
+
+def test_the_errors_of_caches_are_where_caches_are() -> None:
+    from jgroups_py import cache, errors
+
+    for name in ("BatchConflict", "CacheClosed", "CacheRefused", "LockTimeout", "StoreError"):
+        assert name in cache.__all__
+        assert getattr(cache, name) is getattr(errors, name)
