@@ -36,6 +36,7 @@ from jgroups_py.cache import TreeCache as AsyncTreeCache
 from jgroups_py.cache import open_tree_cache as open_async
 from jgroups_py.cache.fqn import AnyPath
 from jgroups_py.cache.listeners import CHANGES
+from jgroups_py.cache.nested import carried, inside
 from jgroups_py.cache.options import options_of
 from jgroups_py.cache.retried import NO_BLOCK
 from jgroups_py.errors import CacheClosed, CacheRefused
@@ -79,6 +80,9 @@ class TreeCache(Handle[AsyncTreeCache]):
     evict = forward(AsyncTreeCache.evict)
     preload = forward(AsyncTreeCache.preload)
     owners = forward(AsyncTreeCache.owners)
+
+    async def _call(self, function: Callable[..., Awaitable[Any]], *args: Any) -> Any:
+        return await super()._call(carried(function), *args)
 
     async def run(self, function: Callable[[AsyncTreeCache, *Ts], Awaitable[R]], *args: *Ts) -> R:
         """``await function(cache, *args)`` in the trio loop, with the cache of the trio API: many calls
@@ -216,7 +220,8 @@ class Retried:
         try:
             while True:
                 batch = await cache._call(attempts.begin)
-                result = await function(Batch._of(cache, batch), *args, **kwargs)
+                with inside(attempts):
+                    result = await function(Batch._of(cache, batch), *args, **kwargs)
                 if await cache._call(attempts.finish):
                     return result
         finally:

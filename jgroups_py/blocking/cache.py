@@ -42,6 +42,7 @@ from jgroups_py.cache import TreeCache as AsyncTreeCache
 from jgroups_py.cache import open_tree_cache as open_async
 from jgroups_py.cache.fqn import AnyPath
 from jgroups_py.cache.listeners import CHANGES
+from jgroups_py.cache.nested import carried, inside
 from jgroups_py.cache.options import options_of
 from jgroups_py.cache.retried import NO_BLOCK
 from jgroups_py.driver import Transport
@@ -335,6 +336,9 @@ class TreeCache(Handle[AsyncTreeCache]):
         """Loads a node and all below it from the store, if there is one."""
         self._call(self._value.preload, path, timeout=timeout)
 
+    def _call(self, function: Callable[..., Awaitable[Any]], *args: Any, **options: Any) -> Any:
+        return super()._call(carried(function), *args, **options)
+
     def run(
         self,
         function: Callable[[AsyncTreeCache, *Ts], Awaitable[R]],
@@ -513,7 +517,8 @@ class Retried:
         try:
             while True:
                 batch = cache._call(attempts.begin, timeout=self._timeout)
-                result = function(Batch._of(cache, batch), *args, **kwargs)
+                with inside(attempts):
+                    result = function(Batch._of(cache, batch), *args, **kwargs)
                 if cache._call(attempts.finish, timeout=self._timeout):
                     return result
         finally:

@@ -25,6 +25,7 @@ from typing import Any, Concatenate, NoReturn, ParamSpec, TypeVar
 from jgroups_py.cache.batch import Batch
 from jgroups_py.cache.fqn import Fqn
 from jgroups_py.cache.locks import Scope
+from jgroups_py.cache.nested import inside
 from jgroups_py.cache.turns import Turn
 from jgroups_py.errors import BatchConflict, CacheRefused
 
@@ -38,8 +39,8 @@ NO_BLOCK = (
 
 class Retried:
     """See the module. ``function(batch, ...)`` may run up to ``retries`` times more: what it does besides is done
-    again, too. What it raises comes out, and nothing is changed. Inside, write with the batch: a call of the
-    cache for the same nodes may wait for this one's turn.
+    again, too. What it raises comes out, and nothing is changed. Inside, read and write with the batch: a call of the
+    cache that would wait for this one's turn (``increment`` of a node it has read) is refused.
 
     Raises:
         BatchConflict: others were first, also the last time; nothing was changed.
@@ -74,7 +75,9 @@ class Retried:
         attempts = self._attempts()
         try:
             while True:
-                result = await function(await attempts.begin())
+                batch = await attempts.begin()
+                with inside(attempts):
+                    result = await function(batch)
                 if await attempts.finish():
                     return result
         finally:
@@ -112,6 +115,11 @@ class Attempts:
         self._scopes: dict[Scope, None] = {}
         self._turn: Turn | None = None
         self._batch: Batch
+
+    @property
+    def turn(self) -> Turn | None:
+        """What it holds now."""
+        return self._turn
 
     async def begin(self) -> Batch:
         """LockTimeout: it is not our turn."""

@@ -14,6 +14,7 @@ from collections.abc import Collection, Sequence
 import trio
 
 from jgroups_py.cache.locks import Held, PathLocks, Scope
+from jgroups_py.cache.nested import refuse_nested
 
 Place = tuple[bytes, int]
 """A member, and the number of its batch that lost a race."""
@@ -25,9 +26,10 @@ class Turn:
     """A caller's turn here. ``lost``: the race before. ``number``: of its batch that may have a place in the line; 0:
     none has."""
 
-    __slots__ = ("held", "lost", "number", "scopes")
+    __slots__ = ("held", "lost", "number", "scopes", "turns")
 
-    def __init__(self, scopes: Sequence[Scope], held: Held) -> None:
+    def __init__(self, turns: Turns, scopes: Sequence[Scope], held: Held) -> None:
+        self.turns = turns
         self.scopes = scopes
         self.held = held
         self.lost = False
@@ -36,6 +38,10 @@ class Turn:
     def covers(self, scopes: Collection[Scope]) -> bool:
         """Is it for all of these?"""
         return all(any(_covers(mine, scope) for mine in self.scopes) for scope in scopes)
+
+    def meets(self, scope: Scope) -> bool:
+        """Is some of this a part of that, or the other way round?"""
+        return any(_meet(mine, scope) for mine in self.scopes)
 
 
 class Turns:
@@ -54,9 +60,11 @@ class Turns:
         return self._locks.waits
 
     async def take(self, scopes: Sequence[Scope], timeout: float) -> Turn:
-        """LockTimeout: others took more than ``timeout`` seconds. Nothing is held."""
+        """LockTimeout: others took more than ``timeout`` seconds; CacheRefused: this very caller has it, in a batch
+        around this call. Nothing is held."""
+        refuse_nested(self, scopes)
         wanted = [Scope(scope.path, deep=scope.deep, write=True) for scope in scopes]
-        return Turn(wanted, await self._locks.acquire(wanted, timeout))
+        return Turn(self, wanted, await self._locks.acquire(wanted, timeout))
 
     def end(self, turn: Turn) -> None:
         """The next one's."""

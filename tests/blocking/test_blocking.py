@@ -443,8 +443,9 @@ def test_what_ends_a_retried_batch_ends_its_turn(cache: blocking.TreeCache) -> N
 
     def wait(batch: Batch) -> None:
         batch.get("/n", "n")
-        with pytest.raises(TimeoutError):
-            cache.batch(retries=0).run(lambda other: other.get("/n", "n", timeout=0.05))
+        other = cache.batch(retries=0).run
+        with ThreadPoolExecutor(1) as pool, pytest.raises(TimeoutError):
+            pool.submit(other, lambda late: late.get("/n", "n", timeout=0.05)).result()
 
     with pytest.raises(KeyboardInterrupt):
         cache.batch(retries=3).run(fail)

@@ -169,7 +169,7 @@ async def test_a_write_that_was_cancelled_is_not_trusted(autojump_clock: Any) ->
 
 
 def test_a_turn_is_told_apart_from_another_on_the_same_paths() -> None:
-    assert len({Turn([], held=None): 1, Turn([], held=None): 2}) == 2  # type: ignore[arg-type]
+    assert len({Turn(Turns(), [], held=None): 1, Turn(Turns(), [], held=None): 2}) == 2  # type: ignore[arg-type]
 
 
 async def test_only_what_is_still_the_calls_own_is_stored(autojump_clock: Any) -> None:
