@@ -74,5 +74,17 @@ def check_destination(to: object) -> None:
     )
 
 
+def check_member(member: object) -> None:
+    """The address of a member."""
+    if not isinstance(member, Address) or isinstance(member, IpAddress):
+        raise TypeError(f"a member is an address from a view or a message, got {_of_kind(member)}")
+
+
+def check_method(method: object) -> None:
+    """The name of a method."""
+    if not isinstance(method, str):
+        raise TypeError(f"a method is called by its name, a str, got {_of_kind(method)}")
+
+
 def _of_kind(value: Any) -> str:
     return f"{value!r:.80} ({type(value).__name__})"

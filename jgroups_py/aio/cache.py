@@ -38,7 +38,7 @@ from jgroups_py.cache.fqn import AnyPath
 from jgroups_py.cache.listeners import CHANGES
 from jgroups_py.cache.nested import carried, inside
 from jgroups_py.cache.options import options_of
-from jgroups_py.cache.retried import NO_BLOCK
+from jgroups_py.cache.retried import NO_BLOCK, NO_RETRIES, refuse_function
 from jgroups_py.errors import CacheClosed, CacheRefused
 
 P = ParamSpec("P")
@@ -97,10 +97,11 @@ class TreeCache(Handle[AsyncTreeCache]):
     def batch(self, *, retries: int, **options: Unpack[CallOptions]) -> Retried: ...
 
     def batch(
-        self, *, retries: int | None = None, **options: Unpack[CallOptions]
+        self, *given: object, retries: int | None = None, **options: Unpack[CallOptions]
     ) -> Batch | Retried:
         """Several changes as one, with ``async with``. See ``Batch``. With ``retries`` a function is given to it, which
         runs again when it lost a race: see ``Retried``."""
+        refuse_function(given)
         if retries is None:
             return Batch(self, options)
         return Retried(self, retries, options)
@@ -148,6 +149,9 @@ class Batch:
         self._call = cache._call
         self._context = cache._value.batch(retries=None, **options)
         self._value: AsyncBatch
+
+    def __call__(self, function: object) -> NoReturn:
+        raise CacheRefused(NO_RETRIES)
 
     @classmethod
     def _of(cls, cache: TreeCache, batch: AsyncBatch) -> Self:

@@ -44,7 +44,7 @@ from jgroups_py.cache.fqn import AnyPath
 from jgroups_py.cache.listeners import CHANGES
 from jgroups_py.cache.nested import carried, inside
 from jgroups_py.cache.options import options_of
-from jgroups_py.cache.retried import NO_BLOCK
+from jgroups_py.cache.retried import NO_BLOCK, NO_RETRIES, refuse_function
 from jgroups_py.driver import Transport
 from jgroups_py.errors import CacheClosed, CacheRefused
 
@@ -316,13 +316,14 @@ class TreeCache(Handle[AsyncTreeCache]):
 
     def batch(
         self,
-        *,
+        *given: object,
         retries: int | None = None,
         timeout: float | None = None,
         **options: Unpack[CallOptions],
     ) -> Batch | Retried:
         """Several changes as one, with ``with``; ``timeout`` is for its end. See ``Batch``. With ``retries`` a function
         is given to it, which runs again when it lost a race: see ``Retried``."""
+        refuse_function(given)
         if retries is None:
             return Batch(self, timeout, options)
         return Retried(self, retries, timeout, options)
@@ -404,6 +405,9 @@ class Batch:
         self._timeout = timeout
         self._context = cache._value.batch(retries=None, **options)
         self._batch: AsyncBatch
+
+    def __call__(self, function: object) -> NoReturn:
+        raise CacheRefused(NO_RETRIES)
 
     @classmethod
     def _of(cls, cache: TreeCache, batch: AsyncBatch) -> Self:

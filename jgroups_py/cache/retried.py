@@ -36,6 +36,37 @@ NO_BLOCK = (
     " or leave retries out"
 )
 
+NO_RETRIES = (
+    "a batch without retries is a block (with ... as batch): for a function say batch(retries=10)"
+)
+
+
+def refuse_function(given: tuple[object, ...]) -> None:
+    """Without its parentheses a decorator is given the function itself. CacheRefused."""
+    if given:
+        raise CacheRefused(f"batch is used as batch(retries=10), got {given[0]!r:.80}")
+
+
+class OneBatch:
+    """A batch that is made true once, at the end of the block."""
+
+    def __init__(self, new: Callable[[], Batch], end: Callable[[Batch], Awaitable[None]]) -> None:
+        self._new, self._end = new, end
+        self._batch: Batch
+
+    async def __aenter__(self) -> Batch:
+        self._batch = self._new()
+        return self._batch
+
+    async def __aexit__(self, kind: object, *_: object) -> None:
+        """BatchConflict: nothing was changed."""
+        self._batch.end()
+        if kind is None:
+            await self._end(self._batch)
+
+    def __call__(self, function: object) -> NoReturn:
+        raise CacheRefused(NO_RETRIES)
+
 
 class Retried:
     """See the module. ``function(batch, ...)`` may run up to ``retries`` times more: what it does besides is done

@@ -46,7 +46,7 @@ from jgroups_py.cache.old_rows import OldRows
 from jgroups_py.cache.options import CallOptions, Options, options_of
 from jgroups_py.cache.picture import Picture
 from jgroups_py.cache.replication import LocalReplication, Replication
-from jgroups_py.cache.retried import Attempts, Retried
+from jgroups_py.cache.retried import Attempts, OneBatch, Retried, refuse_function
 from jgroups_py.cache.saving import Keeper
 from jgroups_py.cache.steps import (
     Computing,
@@ -61,7 +61,7 @@ from jgroups_py.cache.store import asked
 from jgroups_py.cache.tree import Tree
 from jgroups_py.cache.turns import Turn, Turns
 from jgroups_py.callbacks import text_of
-from jgroups_py.errors import BatchConflict, CacheError, CacheRefused
+from jgroups_py.errors import BatchConflict, CacheError, CacheRefused, StoreError
 
 REWRITES_MAX = 100
 """Times that a call is run again because another member was first."""
@@ -251,8 +251,8 @@ class TreeCache:
         default: Any = None,
         **options: Unpack[CallOptions],
     ) -> Any:
-        """Sets an attribute to ``function(value)``, and returns that; nobody else changes it in between. Makes the
-        node if it is not there.
+        """Sets an attribute to ``function(value)``, and returns it as ``get`` would (with msgpack a tuple is a list then);
+        nobody else changes it in between. Makes the node if it is not there.
 
         Callers of the same node queue, at all members. ``function`` gets ``default`` where there is no such
         attribute. It runs while others wait: it is not async, waits for nothing and calls no cache; where
@@ -270,7 +270,9 @@ class TreeCache:
             if inspect.isawaitable(new):
                 _close(new)
                 raise CacheRefused("the function of an update is not async: use batch(retries=...)")
-            return (Put(fqn, self.encode_all({name: new})),)
+            put = Put(fqn, self.encode_all({name: new}))
+            new = self.decode(put.attributes[name])
+            return (put,)
 
         await self._rewrite("update", (Scope(fqn, write=True),), work_out, options_of(options))
         return new
@@ -309,15 +311,22 @@ class TreeCache:
         /,
         **options: Unpack[CallOptions],
     ) -> bool:
-        """Sets an attribute to ``new`` if its value equals ``expected`` (None: if there is none). Did it? As
-        ``update``."""
+        """Sets an attribute to ``new`` if its value equals ``expected`` as it would be stored (None: if there is none).
+        Did it? As ``update``.
+
+        Raises:
+            CacheRefused: ``expected`` or ``new`` cannot be stored; nothing was changed.
+        """
         fqn, name = self.writable(path), checked_key(key)
         put = Put(fqn, self.encode_all({name: new}))
+        known = None
+        if expected is not None:  # as what it would come back: (1, 2) is stored as a list
+            known = self.decode(encoded(self._codec, expected, self._limits.max_value_bytes))
         same = False
 
         def compare(call: Call, container: Container) -> Sequence[Modification]:
             nonlocal same
-            same = bool(self._value(container, fqn, name, None) == expected)
+            same = bool(self._value(container, fqn, name, None) == known)
             return (put,) if same else ()
 
         scopes = (Scope(fqn, write=True),)
@@ -373,7 +382,7 @@ class TreeCache:
     def batch(self, *, retries: int, **options: Unpack[CallOptions]) -> Retried: ...
 
     def batch(
-        self, *, retries: int | None = None, **options: Unpack[CallOptions]
+        self, *given: object, retries: int | None = None, **options: Unpack[CallOptions]
     ) -> AbstractAsyncContextManager[Batch] | Retried:
         """Several changes as one, with ``async with``; see ``Batch``. With ``retries`` a function is given to it,
         which runs again when it lost a race: see ``Retried``.
@@ -381,19 +390,12 @@ class TreeCache:
         Raises, at the end of the block:
             BatchConflict: somebody changed what the batch had read; nothing was changed.
         """
+        refuse_function(given)
         checked = options_of(options)
         if retries is None:
-            return self._one_batch(checked)
+            new = partial(Batch, self, self._limits.max_call_nodes, checked)
+            return OneBatch(new, lambda batch: self.end_batch(batch, None))
         return Retried(partial(self.attempts, retries, checked))
-
-    @asynccontextmanager
-    async def _one_batch(self, options: Options) -> AsyncIterator[Batch]:
-        batch = Batch(self, self._limits.max_call_nodes, options)
-        try:
-            yield batch
-        finally:
-            batch.end()
-        await self.end_batch(batch, None)
 
     async def put_at_once(self, rows: Sequence[tuple[Fqn, Node | None]], *, replace: bool) -> bool:
         """As a batch of ``put_encoded`` and ``remove_node`` that reads nothing, at a fraction of its cost, where
@@ -757,10 +759,21 @@ class TreeCache:
         self._listeners.close()
         if self._keeper is not None:
             with trio.CancelScope(shield=True):
-                try:
-                    await self._keeper.flush(self._container)
-                finally:
-                    await asked(self._keeper.store.aclose)
+                await self._close_store(self._keeper)
+
+    async def _close_store(self, keeper: Keeper) -> None:
+        try:
+            await keeper.flush(self._container)
+        except StoreError as lost:  # how much: nothing that closing raises may hide it
+            try:
+                await asked(keeper.store.aclose)
+            except StoreError as error:
+                raise StoreError(f"{lost}; and the store was not closed: {error}") from lost
+            raise
+        except BaseException:
+            await asked(keeper.store.aclose)
+            raise
+        await asked(keeper.store.aclose)
 
 
 def _is_number(value: Any) -> bool:

@@ -31,6 +31,7 @@ from jgroups_py.errors import (
     Suspected,
     Unreachable,
 )
+from jgroups_py.given import check_member, check_method
 from jgroups_py.headers import CorrelatorHeader, CorrelatorType, MultiDestinationHeader
 from jgroups_py.log_limit import LogLimit
 from jgroups_py.message import Flag, MessageType
@@ -127,8 +128,10 @@ class Rpc:
             RemoteError: the method raised.
             Unreachable, Refused: it certainly did not run.
             Suspected, ReplyLost: it may have run.
-            ChannelClosed, Expelled, LocalProtocolError: nothing was sent.
+            ChannelClosed, Expelled, LocalProtocolError, TypeError: nothing was sent.
         """
+        check_member(dest)
+        check_method(method)
         encoded = self._form_for(dest).write_request(method, args)
         await self._room(dest, encoded.size)
         if dest not in self._channel.view:
@@ -167,6 +170,7 @@ class Rpc:
         Stop early and keep what came: what comes later is dropped. To the whole group it is one
         multicast, to ``dests`` a message each.
         """
+        check_method(method)
         return Replies(self, method, args, _addresses(dests), _addresses(exclude) or (), flags)
 
     async def call_first(
@@ -212,6 +216,7 @@ class Rpc:
             Unreachable: members of another site, and this one does not relay; nothing was sent.
             ChannelClosed, Expelled, LocalProtocolError: nothing was sent.
         """
+        check_method(method)
         wanted, left_out = _addresses(dests), _addresses(exclude) or ()
         self._counters.casts += 1
         if wanted is not None:
@@ -649,7 +654,10 @@ _NUMBER_MAX = 1 << 62
 def _addresses(given: Iterable[Address] | Address | None) -> tuple[Address, ...] | None:
     if given is None:
         return None
-    return (given,) if isinstance(given, Address) else tuple(given)
+    members = (given,) if isinstance(given, Address) else tuple(given)
+    for member in members:
+        check_member(member)
+    return members
 
 
 def _request(number: int, exclude: tuple[Address, ...]) -> CorrelatorHeader:

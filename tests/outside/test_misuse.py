@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, cast
 
 import pytest
 import trio
 
-from jgroups_py import ConfigError, IpAddress, Message, aio, blocking, open_channel
-from jgroups_py.cache import open_tree_cache
+from jgroups_py import ConfigError, IpAddress, Message, aio, blocking, open_channel, open_rpc
+from jgroups_py.cache import (
+    CacheRefused,
+    CacheSettings,
+    LoaderConfig,
+    Row,
+    SqliteStore,
+    StoreConfig,
+    StoreError,
+    open_tree_cache,
+)
 from jgroups_py.driver import MemoryNetwork
 
 NO_ADDRESS: list[Any] = ["A", 5, b"x" * 16, ["A"], IpAddress("127.0.0.1", 7800)]
@@ -136,3 +148,112 @@ def test_the_errors_of_caches_are_where_caches_are() -> None:
     for name in ("BatchConflict", "CacheClosed", "CacheRefused", "LockTimeout", "StoreError"):
         assert name in cache.__all__
         assert getattr(cache, name) is getattr(errors, name)
+
+
+async def test_calls_of_what_is_no_method_or_no_member() -> None:
+    async with (
+        open_channel("udp.xml", cluster="demo", transport=MemoryNetwork()) as channel,
+        open_rpc(channel, {"echo": lambda value: value}) as rpc,
+    ):
+        me, wrong = channel.address, cast(Any, 7)
+        with pytest.raises(TypeError, match="its name, a str, got 7"):
+            await rpc.call(me, wrong)
+        with pytest.raises(TypeError, match="its name, a str, got 7"):
+            rpc.call_all(wrong)
+        with pytest.raises(TypeError, match="its name, a str, got 7"):
+            await rpc.call_first(wrong)
+        with pytest.raises(TypeError, match="its name, a str, got 7"):
+            await rpc.cast(wrong)
+        for nobody in (cast(Any, "A"), cast(Any, None), *NO_ADDRESS):
+            with pytest.raises(TypeError, match="member is an address"):
+                await rpc.call(nobody, "echo", 1)
+        with pytest.raises(TypeError, match="member is an address"):
+            rpc.call_all("echo", 1, dests=cast(Any, "AB"))
+        with pytest.raises(TypeError, match="member is an address"):
+            await rpc.cast("echo", 1, exclude=[cast(Any, "AB")])
+        assert await rpc.call(me, "echo", 1) == 1
+
+
+NO_DECORATORS: dict[str, tuple[Callable[[Any, Any], Any], str]] = {
+    "no parentheses": (lambda cache, f: cache.batch(f), r"batch\(retries=10\)"),
+    "no retries": (lambda cache, f: cache.batch()(f), r"say batch\(retries=10\)"),
+    "None": (lambda cache, f: cache.batch(retries=None)(f), r"say batch\(retries=10\)"),
+    "a text": (lambda cache, f: cache.batch(retries="5")(f), "retries is a number"),
+}
+
+
+@pytest.mark.parametrize("what", NO_DECORATORS)
+async def test_a_batch_that_is_no_decorator(what: str) -> None:
+    wrong, text = NO_DECORATORS[what]
+
+    def function(batch: object) -> None:
+        pass
+
+    async with open_tree_cache("local.xml") as cache:
+        with pytest.raises(CacheRefused, match=text):
+            wrong(cache, function)
+        async with cache.batch() as batch:
+            batch.put("/a", "k", 1)
+        with suppress(KeyError):
+            async with cache.batch() as batch:
+                batch.put("/a", "k", 2)
+                raise KeyError
+        assert await cache.get("/a", "k") == 1
+
+    async def main() -> None:
+        async with aio.open_tree_cache("local.xml") as cache:
+            with pytest.raises(CacheRefused, match=text):
+                wrong(cache, function)
+
+    with (
+        blocking.open_tree_cache("local.xml") as threads,
+        pytest.raises(CacheRefused, match=text),
+    ):
+        wrong(threads, function)
+    await trio.to_thread.run_sync(asyncio.run, main())
+
+
+async def test_what_is_compared_is_what_would_be_stored() -> None:
+    async with open_tree_cache("local.xml") as cache:
+        await cache.put("/a", "k", (1, 2))
+        assert await cache.compare_and_set("/a", "k", (1, 2), {"a": 1, "b": (2,)})
+        assert not await cache.compare_and_set("/a", "k", (1, 2), 3)
+        assert await cache.compare_and_set("/a", "k", {"b": [2], "a": 1}, 3)
+        with pytest.raises(CacheRefused, match="cannot be stored"):
+            await cache.compare_and_set("/a", "k", object(), 4)
+        assert not await cache.compare_and_set("/a", "k", None, 4)
+        assert await cache.compare_and_set("/a", "other", None, 4)
+        assert await cache.get_node("/a") == {"k": 3, "other": 4}
+
+
+async def test_an_update_gives_what_is_stored() -> None:
+    async with open_tree_cache("local.xml") as cache:
+        assert await cache.update("/a", "k", lambda _: (1, 2)) == [1, 2]
+        assert await cache.get("/a", "k") == [1, 2]
+        assert await cache.increment("/a", "n") == 1
+
+
+class FullStore(SqliteStore):
+    """Takes nothing, and cannot be closed."""
+
+    async def apply(self, rows: Sequence[Row]) -> None:
+        raise StoreError("the disk is full")
+
+    async def aclose(self) -> None:
+        await super().aclose()
+        raise StoreError("the disk is gone")
+
+
+async def test_what_was_not_saved_is_said_also_when_closing_fails(tmp_path: Path) -> None:
+    settings = CacheSettings(
+        cache_loader_configuration=LoaderConfig(passivation=True, cacheloader=StoreConfig())
+    )
+    told = r"disk is full.*5 changes are not in the store.*not closed.*disk is gone"
+
+    async def fill() -> None:
+        async with open_tree_cache(settings, store=FullStore(tmp_path / "full.db")) as cache:
+            for number in range(5):
+                await cache.put(f"/{number}", "k", 1)
+
+    with pytest.raises(StoreError, match=told):
+        await fill()
