@@ -108,14 +108,19 @@ def parse_xml(source: Source, *, texts: bool = False) -> Node:
     try:
         parser.Parse(content, True)
     except expat.ExpatError as error:
-        raise _not_well_formed(error, source, open_nodes) from None
+        at = (
+            parser.ErrorByteIndex
+        )  # at the comment in a tag, or after the beginning of one in another
+        comment = content.startswith(b"<!--", at) or content.endswith(b"<!--", 0, at)
+        raise _not_well_formed(error, source, open_nodes, comment) from None
     return top[0]
 
 
 def _not_well_formed(
-    error: expat.ExpatError, source: Source, open_nodes: list[Node]
+    error: expat.ExpatError, source: Source, open_nodes: list[Node], comment: bool
 ) -> ConfigError:
-    """What expat found, where it did; an element that is not closed is named where it begins."""
+    """What expat found, where it did; an element that is not closed is named where it begins.
+    ``comment``: one stands there."""
     what = expat.ErrorString(error.code)
     if open_nodes and what in _ENDS_TOO_SOON:
         left = open_nodes[-1]
@@ -127,7 +132,8 @@ def _not_well_formed(
             column=left.column,
         )
     return ConfigError(
-        f"not well-formed XML: {what} (comments cannot stand inside a tag)",
+        f"not well-formed XML: {what}"
+        + (" (comments cannot stand inside a tag or a comment)" if comment else ""),
         file=source.name,
         line=error.lineno,
         column=error.offset + 1,

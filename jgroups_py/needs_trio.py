@@ -1,12 +1,24 @@
-"""A clear error for a program that uses the trio API without a trio loop."""
+"""A clear line for a program that uses the API of another loop than its own."""
 
 from __future__ import annotations
 
+import logging
 import sys
+from typing import Final
 
 import trio
 
 from jgroups_py.errors import LocalProtocolError
+
+_log = logging.getLogger("jgroups_py.blocking")
+_MODULES: Final = {"open_tree_cache": "jgroups_py.cache."}
+_told: list[str] = []
+"""The kinds of loop that were warned of."""
+
+
+def _in_asyncio() -> bool:
+    asyncio = sys.modules.get("asyncio")  # not imported for this: who did not has no loop of it
+    return asyncio is not None and asyncio._get_running_loop() is not None
 
 
 def check_trio(opener: str, *, aio: bool = True) -> None:
@@ -18,8 +30,7 @@ def check_trio(opener: str, *, aio: bool = True) -> None:
     """
     if trio.lowlevel.in_trio_task():
         return
-    asyncio = sys.modules.get("asyncio")  # not imported for this: who did not has no loop of it
-    if asyncio is not None and asyncio._get_running_loop() is not None:
+    if _in_asyncio():
         here = "this is a task of asyncio"
     else:
         here = "no loop runs here"
@@ -28,3 +39,38 @@ def check_trio(opener: str, *, aio: bool = True) -> None:
         f"{opener} needs a trio loop, and {here}: use {others}"
         f"jgroups_py.blocking.{opener} in programs without async, or trio.run"
     )
+
+
+def check_asyncio(opener: str) -> None:
+    """Returns where an asyncio loop runs. ``opener``: as in ``check_trio``, of ``jgroups_py.aio``.
+
+    Raises:
+        LocalProtocolError: one line that names the functions to use instead. Nothing was started.
+    """
+    if _in_asyncio():
+        return
+    here = "this is a task of trio" if trio.lowlevel.in_trio_task() else "no loop runs here"
+    raise LocalProtocolError(
+        f"jgroups_py.aio.{opener} needs an asyncio loop, and {here}: use"
+        f" {_MODULES.get(opener, 'jgroups_py.')}{opener} in trio programs,"
+        f" jgroups_py.blocking.{opener} in programs without async, or asyncio.run"
+    )
+
+
+def warn_of_a_loop(what: str) -> None:
+    """One line in the log, once for each kind of loop, if the blocking API is used in a task of a loop: nothing else of
+    the loop runs while a call waits."""
+    if trio.lowlevel.in_trio_task():
+        loop, instead = "trio", "the API of jgroups_py itself"
+    elif _in_asyncio():
+        loop, instead = "asyncio", "jgroups_py.aio"
+    else:
+        return
+    if loop not in _told:
+        _told.append(loop)
+        _log.warning(
+            "jgroups_py.blocking: %s is opened in a task of %s, and each call that waits stops the whole loop: use %s there",
+            what,
+            loop,
+            instead,
+        )

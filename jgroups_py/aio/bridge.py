@@ -14,6 +14,7 @@ import trio
 
 from jgroups_py.channel_state import StateProvider
 from jgroups_py.errors import LocalProtocolError
+from jgroups_py.needs_trio import check_asyncio
 from jgroups_py.rpc import Methods
 from jgroups_py.rpc.methods import Method, methods_of
 
@@ -26,7 +27,8 @@ END_TIMEOUT = 5.0
 class Home:
     """The asyncio loop, and the context variables, of who opens something now."""
 
-    def __init__(self) -> None:
+    def __init__(self, opener: str) -> None:
+        check_asyncio(opener)
         self._loop = asyncio.get_running_loop()
         self._context = contextvars.copy_context()
 

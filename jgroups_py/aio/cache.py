@@ -58,6 +58,8 @@ class TreeCache(Handle[AsyncTreeCache]):
     """Nodes with attributes, by path: ``jgroups_py.cache.TreeCache``, whose errors and options the calls
     have. A write that was cancelled may have happened."""
 
+    _opened_with = "open_tree_cache"
+
     get = forward(AsyncTreeCache.get)
     get_node = forward(AsyncTreeCache.get_node)
     get_many = forward(bulk.get_many)

@@ -43,7 +43,7 @@ def open_channel(
         ConfigError, JoinError, StateTransferError: nothing is left behind.
     """
     check_function("state", state, "an async generator function")
-    provider = None if state is None else state_at(Home(), state)
+    provider = None if state is None else state_at(Home("open_channel"), state)
     opener = partial(open_async, stack, cluster=cluster, state=provider, **options)
     return Channel(f"channel of {cluster}", opener, _closed)
 
@@ -98,6 +98,8 @@ class Reader(Handle[R]):
 
 class Channel(Reader[AsyncChannel]):
     """A member of a group. Made by ``open_channel``."""
+
+    _opened_with = "open_channel"
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)

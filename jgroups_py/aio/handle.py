@@ -17,6 +17,7 @@ from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 from jgroups_py.aio.call import Call, tell
 from jgroups_py.blocking.block import Block
 from jgroups_py.errors import LocalProtocolError
+from jgroups_py.needs_trio import check_asyncio
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -54,6 +55,9 @@ def _named(function: Any, call: R) -> R:
 class Handle(Generic[T]):
     """To be used with ``async with``, once. For the tasks of one asyncio loop."""
 
+    _opened_with: str
+    """The name of the public function that made it."""
+
     def __init__(
         self,
         what: str,
@@ -74,6 +78,7 @@ class Handle(Generic[T]):
         """Opens it. Cancelled, it returns when nothing is left behind."""
         if self._block is not None:
             raise LocalProtocolError(f"{self._what} was opened before: open another one")
+        check_asyncio(self._opened_with)
         outer = None if self._inside is None else self._inside._opened
         self._loop = loop = asyncio.get_running_loop()
         self._changed = changed = asyncio.Event()

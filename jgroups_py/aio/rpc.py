@@ -40,12 +40,14 @@ def open_rpc(
         LocalProtocolError: ``target`` cannot be called; or, when it is entered, an RPC is open on this
             channel already.
     """
-    methods = None if target is None else methods_at(Home(), target)
+    methods = None if target is None else methods_at(Home("open_rpc"), target)
     return Rpc(channel, methods, codec=codec, limits=limits, in_order=in_order)
 
 
 class Rpc(Reader[AsyncRpc]):
     """Made by ``open_rpc``. Any number of tasks may call; one may iterate."""
+
+    _opened_with = "open_rpc"
 
     def __init__(self, channel: Channel, target: object, **options: Any) -> None:
         def opener() -> Any:

@@ -11,6 +11,7 @@ from typing import Any, Generic, Self, TypeVar
 
 from jgroups_py.blocking.block import Block
 from jgroups_py.blocking.call import Call, checked_timeout
+from jgroups_py.needs_trio import warn_of_a_loop
 
 T = TypeVar("T")
 
@@ -29,6 +30,7 @@ class Handle(Generic[T]):
         self._what = what
         self._closed = True  # until it is open there is nothing to close
         checked_timeout(timeout)
+        warn_of_a_loop(what)
         self._inside = inside  # is not lost before we are
         outer: Block[Any] | None = None if inside is None else inside._block
         self._block: Block[T] = Block(opener, closed, outer)

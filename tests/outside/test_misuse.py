@@ -257,3 +257,29 @@ async def test_what_was_not_saved_is_said_also_when_closing_fails(tmp_path: Path
 
     with pytest.raises(StoreError, match=told):
         await fill()
+
+
+SYNTAX = {
+    "": "no element found",
+    "<config><UDP a='1' a='2'/></config>": "duplicate attribute",
+    "<config><UDP a=1/></config>": "invalid token",
+    "<config/><config/>": "junk",
+}
+
+
+@pytest.mark.parametrize("content", SYNTAX)
+async def test_an_error_of_xml_speaks_of_comments_only_where_one_stands(
+    content: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "stack.xml"
+
+    async def refused(text: str) -> str:
+        file.write_text(text)
+        with pytest.raises(ConfigError) as error:
+            async with open_channel(file, cluster="demo", transport=MemoryNetwork()):
+                pass
+        return str(error.value)
+
+    told = await refused(content)
+    assert SYNTAX[content] in told and "comment" not in told
+    assert "comments cannot stand inside" in await refused("<config>\n<UDP <!-- x --> /></config>")
