@@ -83,7 +83,8 @@ def _recovery(
         if promoted is not None:
             sites, since = [str(promoted.site)], promoted.t
         elif any(name == site and a <= fault.t < b for name, a, b in reigns):
-            return Recovery(fault.t, fault.event, None, site, None, "no other site was promoted")
+            why = "no other site was promoted"
+            return Recovery(fault.t, fault.event, None, site, None, why, missing=True)
         else:
             sites = [name for name in evidence.sites if name != site]
     else:

@@ -425,6 +425,10 @@ def _tell_many(
         for name in (*COUNTS, *CACHE_COUNTS[1:])
         if all(name in r for r in runs)
     )
+    from jgroups_py.drill.seeds_report import not_recovered
+
+    lasting = not_recovered(runs, len(runs) + len(broken))
+    people.write(f"{lasting}\n" if lasting else "")
     unrelayed = sum(r.get("not_relayed", 0) for r in runs)
     if unrelayed:
         people.write(f"not relayed: {unrelayed} (sent where nothing is relayed)\n")

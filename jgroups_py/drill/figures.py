@@ -30,7 +30,7 @@ GROWTH_SECONDS = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
-    """``seconds`` None: ``why`` tells. ``missing``: something was sent, but nothing arrived."""
+    """``seconds`` None: ``why`` tells. ``missing``: the service did not come back."""
 
     t: float
     event: str
@@ -39,6 +39,12 @@ class Recovery:
     seconds: float | None
     why: str = ""
     missing: bool = False
+
+    @property
+    def name(self) -> str:
+        """``crash NYC.E``, ``fail_site NYC``."""
+        whom = self.site if self.who is None else str(self.who).removesuffix("#1")
+        return f"{self.event} {whom}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +74,13 @@ class Figures:
 
     @property
     def rto(self) -> float | None:
-        """None: there was no fault, nothing to measure it by, or no recovery."""
-        if any(recovery.missing for recovery in self.recoveries):
-            return None
+        """Of the faults that were recovered; None: there was none, or nothing to measure it by."""
         return max((r.seconds for r in self.recoveries if r.seconds is not None), default=None)
+
+    @property
+    def not_recovered(self) -> list[Recovery]:
+        """Faults from which the service did not come back."""
+        return [recovery for recovery in self.recoveries if recovery.missing]
 
     @property
     def until_full(self) -> float | None:
@@ -81,6 +90,7 @@ class Figures:
         """The part of the JSON."""
         return {
             "rto_s": _round(self.rto),
+            "not_recovered": [recovery.name for recovery in self.not_recovered],
             "latency_p50_s": _round(self.latency_p50),
             "latency_p99_s": _round(self.latency_p99),
             "lag_s": _round(self.lag),
@@ -140,8 +150,22 @@ def _recovery(
     if missing:
         return _told(fault, sites, None, f"{', '.join(missing)} that was sent after it", True)
     if not took:
-        return _told(fault, sites, None, "nothing was sent after it by which to measure")
+        return _told(fault, sites, None, _unmeasured(fault, sites, evidence, verdict))
     return _told(fault, sites, max(took))
+
+
+def _unmeasured(fault: Fault, sites: Sequence[str], evidence: Evidence, verdict: Verdict) -> str:
+    senders = {
+        origin.site: None
+        for origin, times in evidence.sent.items()
+        if origin.site in sites and any(fault.t < at < NEVER for at in times)
+    }
+    silent = [site for site in senders if not _directed(verdict, site, fault.t)]
+    if not silent or len(silent) < len(senders):
+        return "nothing was sent after it by which to measure"
+    if len(silent) == 1:
+        return f"{silent[0]} does not relay, so its traffic says nothing"
+    return f"{', '.join(silent)} do not relay, so their traffic says nothing"
 
 
 def _site_recovery(
@@ -155,7 +179,7 @@ def _site_recovery(
             (f for f in evidence.faults if f.event == "promote" and f.t >= fault.t), None
         )
         if promoted is None:
-            return _told(fault, sites, None, "no other site was promoted")
+            return _told(fault, sites, None, "no other site was promoted", True)
         home = flow(evidence, str(promoted.site), str(promoted.site))
         seconds = _first_after(home, promoted.t)
         if seconds is None:
@@ -187,9 +211,11 @@ def _sites(fault: Fault) -> list[str]:
 
 
 def _relays(verdict: Verdict, one: Flow, t: float) -> bool:
-    if one.origin == one.target:
-        return True
-    return any(site == one.origin and a <= t < b for site, a, b in verdict.reigns)
+    return one.origin == one.target or _directed(verdict, one.origin, t)
+
+
+def _directed(verdict: Verdict, site: str, t: float) -> bool:
+    return any(name == site and a <= t < b for name, a, b in verdict.reigns)
 
 
 def _first_after(one: Flow, t: float) -> float | None:

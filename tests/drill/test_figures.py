@@ -44,16 +44,36 @@ def test_rto_is_not_there_without_a_fault_or_without_traffic_after_it(story: Any
     assert found.recoveries[0].why == "nothing was sent after it by which to measure"
 
 
-def test_a_service_that_never_goes_on_has_no_rto_and_says_so(story: Any) -> None:
+def test_traffic_of_a_site_that_does_not_relay_is_not_called_silence(new_story: Any) -> None:
+    story = new_story({"NYC": ["E"], "LON": ["L", "X"]})
+    story.send(0.5, "LON.L", skip=["NYC.E"])
+    story.fault(1.0, "crash", "LON.X")
+    story.send(1.5, "LON.L", skip=["NYC.E"])
+    (recovery,) = of(story).recoveries
+    assert recovery.why == "LON does not relay, so its traffic says nothing"
+
+
+def test_a_service_that_never_goes_on_is_named(story: Any) -> None:
     story.send(0.5, "NYC.E")
     story.fault(0.6, "crash", "NYC.C")
     story.send(0.7, "NYC.E")
     story.fault(1.0, "crash", "NYC.D")
     story.send(2.0, "NYC.E", skip=["SFO.T", "SFO.S"])
     found = of(story)
-    assert found.rto is None
     assert [r.missing for r in found.recoveries] == [False, True]
     assert "SFO got nothing of NYC" in found.recoveries[1].why
+    assert found.printed()["not_recovered"] == ["crash NYC.D"]
+    assert found.rto == found.recoveries[0].seconds  # of the fault that was recovered
+
+
+def test_a_primary_that_fails_for_good_is_not_recovered(story: Any) -> None:
+    story.send(0.5, "NYC.E")
+    story.fail(1.0, "NYC")
+    found = of(story)
+    assert found.printed()["not_recovered"] == ["fail_site NYC"]
+    assert found.printed()["rto_s"] is None
+    story.fault(3.0, "promote", "SFO")
+    assert of(story).printed()["not_recovered"] == []
 
 
 def test_a_site_that_fails_is_recovered_by_what_the_promoted_one_sends(story: Any) -> None:

@@ -143,14 +143,17 @@ def test_a_promoted_site_has_a_relay_from_then_on(story: Any) -> None:
 def test_the_headlines_say_what_was_measured(told: Any, new_story: Any) -> None:
     planned, _, verdict, found, printed = told
     headlines = {one.name: one for one in report.headlines(planned, verdict, found, "1 MB")}
-    assert headlines["RTO"].value == "1.25 s"
-    assert "after crash NYC.E at 1.0 s" in headlines["RTO"].more
-    assert "no other site was promoted" in headlines["RTO"].more
+    assert headlines["RTO"].value == "not recovered: fail_site NYC (no other site was promoted)"
+    assert headlines["RTO"].bad
+    assert headlines["RTO"].more.startswith(
+        "the others: at most 1.25 s, after crash NYC.E at 1.0 s"
+    )
     assert headlines["RPO"].value == "0 s"
     assert headlines["Latency p50 / p99"].value == "50 ms / 50 ms"
     assert headlines["Relay buffer"].value == "3.9 %"
     assert "full after 96.1 s" in headlines["Relay buffer"].more
     assert printed["rto_s"] == 1.25
+    assert printed["not_recovered"] == ["fail_site NYC"]
     assert printed["buffer_percent"] == 3.9
     assert printed["time_until_full_s"] == pytest.approx(96.1)
     quiet = new_story({"NYC": ["E", "D"], "SFO": ["T"]})
@@ -213,6 +216,7 @@ def test_the_page_of_seeds_has_histograms_counts_and_the_worst(told: Any) -> Non
     )
     assert not re.search(r"(?:src|href)\s*=|https?://(?!www\.w3\.org/2000/svg)|@import|url\(", html)
     for words in (
+        "not recovered in 40 of 41 seeds: fail_site NYC (40)",
         "41 seeds, simulated: 39 passed, 1 failed, 1 could not be run",
         "lost failed 1 times",
         "lost 1 (expected = 0)",
