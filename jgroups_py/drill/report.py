@@ -203,9 +203,9 @@ def headlines(
 
 def _rto(figures: Figures, cache: bool) -> Headline:
     words = (
-        "longest time from a fault until every application could write again"
+        "longest time after a fault in which an application waited and had no write done"
         if cache
-        else "longest time from a fault until another site got something sent after it"
+        else "longest time after a fault in which messages waited and none sent after it arrived"
     )
     unmeasured = [r for r in figures.recoveries if r.seconds is None and not r.missing]
     more = [f"{r.name}: {r.why}" for r in unmeasured]
