@@ -9,6 +9,7 @@ import xml.etree.ElementTree as ET
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from jgroups_py.drill import (
     curves,
@@ -23,6 +24,7 @@ from jgroups_py.drill import (
     seeds_report,
     table,
 )
+from jgroups_py.drill.cache_judge import CacheVerdict, SiteNumbers
 from jgroups_py.drill.evidence import Who
 from jgroups_py.drill.panels import as_duration, as_seconds, scale
 
@@ -258,6 +260,22 @@ def test_leading_ends_with_the_member(told: Any) -> None:
 def test_gaps_are_times_in_which_something_was_under_way() -> None:
     flow = flows.Flow("NYC", "SFO", [0.0, 1.0, 2.0, 10.0], [0.1, 1.1, 5.0, 10.1])
     assert flows.gaps(flow) == [(2.0, 5.0)]
+
+
+def test_no_heading_is_cut_on_a_narrow_terminal(told: Any) -> None:
+    planned, _, verdict, _, _ = told
+    for numbers in verdict.sites.values():
+        numbers.delivered = 1_234_567
+    many = CacheVerdict(sites={name: SiteNumbers() for name in ("NYC", "SFO", "LON")})
+    for width in (80, 200):
+        for judged in (verdict, many):
+            out = io.StringIO()
+            table.show(Console(file=out, width=width), planned.name, judged)
+            assert "…" not in out.getvalue()
+    out = io.StringIO()
+    table.show(Console(file=out, width=80), planned.name, many)
+    for name in ("acknowledged", "doubly owned", "gravitations"):
+        assert name in out.getvalue()
 
 
 def test_the_table_has_no_colour_off_a_terminal(told: Any) -> None:
