@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import TextIO
 
 from rich.console import Console
@@ -193,8 +194,11 @@ def primary_text(verdict: Verdict) -> str:
         return "primary: all; every site relays to the others"
     others = ", ".join(site for site in sites if site != verdict.primary)
     text = f"primary: {verdict.primary}; it relays to {others}"
-    for site, start, _ in verdict.reigns[1:]:
-        text += f"; promoted: {site}, counted from {start:.3f} s"
+    for (_, _, promoted), (site, start, _) in pairwise(verdict.reigns):
+        text += f"; promoted: {site} at {promoted:.3f} s"
+        if start > promoted:
+            grace = f"grace: {start - promoted:g} s"
+            text += f", its messages count from {start:.3f} s ({grace})"
     return text
 
 

@@ -262,6 +262,14 @@ def test_gaps_are_times_in_which_something_was_under_way() -> None:
     assert flows.gaps(flow) == [(2.0, 5.0)]
 
 
+def test_a_promotion_says_since_when_messages_count_and_why(story: Any) -> None:
+    story.fault(1.0, "promote", "SFO")
+    assert table.primary_text(story.judge(grace=1.0)).endswith(
+        "; promoted: SFO at 1.000 s, its messages count from 2.000 s (grace: 1 s)"
+    )
+    assert table.primary_text(story.judge(grace=0.0)).endswith("; promoted: SFO at 1.000 s")
+
+
 def test_no_heading_is_cut_on_a_narrow_terminal(told: Any) -> None:
     planned, _, verdict, _, _ = told
     for numbers in verdict.sites.values():
