@@ -28,6 +28,8 @@ from jgroups_py.drill.table import (
 )
 
 FINDINGS_SHOWN_MAX = 200
+FINDINGS_UNFOLDED_MAX = 20
+"""Rows of a table that are seen at once; the others open with a click."""
 
 
 @dataclass(frozen=True)
@@ -92,6 +94,7 @@ def page(
             events=[(f"{event.at:.3f} s", str(event), event.place.line) for event in plan.events],
             measured=_measured(verdict, figures),
             judged=[(*judged_text(j), j.holds) for j in verdict.expectations],
+            unfolded=FINDINGS_UNFOLDED_MAX,
             findings=findings[:FINDINGS_SHOWN_MAX],
             more_findings=max(0, len(findings) - FINDINGS_SHOWN_MAX),
             unrelayed=unrelayed[:FINDINGS_SHOWN_MAX],

@@ -262,6 +262,22 @@ def test_gaps_are_times_in_which_something_was_under_way() -> None:
     assert flows.gaps(flow) == [(2.0, 5.0)]
 
 
+def test_the_page_folds_long_tables_and_prints_whole_lists(told: Any) -> None:
+    planned, evidence, verdict, found, printed = told
+    (lost,) = verdict.lost
+    verdict.lost = [lost] * 220
+    html = report.page(planned, evidence, verdict, found, printed, command="", limit="1 MB")
+    assert html.startswith("<!doctype html>")
+    table_text = html.partition("<h2>Findings</h2>")[2].partition("<h2>Planned</h2>")[0]
+    seen, _, folded = table_text.partition("<details>")
+    assert (seen.count('<td class="fail">lost'), folded.count('<td class="fail">lost')) == (20, 180)
+    assert "180 more rows" in folded
+    assert "and 20 more" in folded
+    in_print = html.partition("@media print {")[2].partition("}\n")[0]
+    assert ".list" in in_print and "max-height: none" in in_print
+    assert re.search(r"svg \.limit-text[^{]*{[^}]*paint-order: stroke", html)
+
+
 def test_a_promotion_says_since_when_messages_count_and_why(story: Any) -> None:
     story.fault(1.0, "promote", "SFO")
     assert table.primary_text(story.judge(grace=1.0)).endswith(
