@@ -680,7 +680,9 @@ class Channel:
                 if not self._driver.failed:
                     await self._disconnected.wait()
         if scope.cancelled_caught:
-            self.warn("the group did not let us go within %.1f s", self._limits.leave_timeout)
+            alone = self._view is not None and len(self._view) == 1
+            who = "our own stack" if alone else "the group"
+            self.warn("%s did not let us go within %.1f s", who, self._limits.leave_timeout)
         if self._outbox.buffered:
             lost = self._outbox.buffered
             self.warn("%d bytes were still waiting for credit and are lost", lost)

@@ -26,8 +26,8 @@ class RelayConfig(Protocol.Config):
     bridge_properties: str = ""
     """Values for ``${name}`` in the bridge's file: ``name=value;...``"""
     sites: tuple[str, ...] = ()
-    """All sites (this one may be among them) that must acknowledge from the start on; others
-    that appear are added."""
+    """All sites, this one among them, that must acknowledge from the start on; others that appear
+    are added. Empty: those that appear."""
     primary: str = ""
     """The site that relays to the others, the same at every member of every site; ``all``: every
     site relays. Empty: the first of ``sites``, or ``all`` where none are named. Other sites do not
@@ -88,8 +88,20 @@ class RelayConfig(Protocol.Config):
         self._at_least(0, "max_age", "max_spill", "join_queue")
         self._at_least(0, "leave_timeout", "gap_wait", "cut_off_wait")
         self._above(0, "ack_interval", "retry_interval")
+        self._named()
         pairs(self.bridge_attributes, "bridge_attributes")
         pairs(self.bridge_properties, "bridge_properties")
+
+    def _named(self) -> None:
+        """A site that is not there cannot relay: a mistyped name would end all relaying, unnoticed."""
+        sites = ", ".join(self.sites)
+        if self.sites and self.site not in self.sites:
+            raise ConfigError(f'site "{self.site}" is not among sites ({sites})')
+        if self.sites and self.primary not in ("", ALL, *self.sites):
+            raise ConfigError(
+                f'primary "{self.primary}" is not among sites ({sites});'
+                f' one of them, or "{ALL}": every site relays'
+            )
 
     @property
     def first_primary(self) -> str:

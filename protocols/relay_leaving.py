@@ -35,6 +35,10 @@ class Leaving:
             self.finish()
             return
         self.flush = {origin: relay.known(origin) for origin in relay.origins()}
+        if self.nobody_is_there():
+            # Waiting helps nobody: no member takes over, and no site can acknowledge.
+            self.give_up(": no other site is on the bridge")
+            return
         self.timer.start(relay.config.leave_timeout)
         self.go_on()
 
@@ -47,15 +51,25 @@ class Leaving:
             self.relay.wake()
 
     def on_timeout(self) -> None:
-        relay = self.relay
         if self.flush is not None:
-            lacking = sum(max(0, n - relay.state.trimmed.get(o, 0)) for o, n in self.flush.items())
-            relay.log.warning("leaving with %d messages that are not acknowledged", lacking)
-            relay.trace("leave_timeout", count=lacking)
-            self.finish()
+            self.give_up()
         elif self.done:
-            relay.log.warning("leaving without a word from the bridge")
+            self.relay.log.warning("leaving without a word from the bridge")
             self._go()
+
+    def nobody_is_there(self) -> bool:
+        """We are alone at home and on the bridge, which has told us who is there."""
+        relay = self.relay
+        return len(relay.line) == 1 and relay.bridge.view is not None and not relay.bridge.sessions
+
+    def give_up(self, why: str = "") -> None:
+        relay = self.relay
+        assert self.flush is not None
+        lacking = sum(max(0, n - relay.state.trimmed.get(o, 0)) for o, n in self.flush.items())
+        if lacking:
+            relay.log.warning("leaving with %d messages that are not acknowledged%s", lacking, why)
+            relay.trace("leave_timeout", count=lacking)
+        self.finish()
 
     def abandon(self) -> None:
         """Another member is relay now: leaving needs no flush."""

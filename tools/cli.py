@@ -17,7 +17,7 @@ import sys
 import traceback
 from collections.abc import Iterator, Sequence
 from types import FrameType
-from typing import Final
+from typing import Any, Final
 
 import click
 
@@ -50,6 +50,10 @@ BROKEN_PIPE: Final = 141
 TERMINATED: Final = 143
 
 
+class PipeClosed(Exception):
+    """Who reads our output has gone."""
+
+
 class Commands(click.Group):
     """A group that imports a command's module when the command is called."""
 
@@ -72,6 +76,19 @@ class Commands(click.Group):
             hint = nearest(args[0], self.list_commands(ctx)) or " (--help lists them)"
             ctx.fail(f'no command "{args[0]}"{hint}')
         return super().resolve_command(ctx, args)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """click and rich turn a closed pipe into exit 1, which is a verdict here: tell it apart."""
+        try:
+            return super().invoke(ctx)
+        except SystemExit as error:
+            if isinstance(error.__context__, BrokenPipeError):
+                raise PipeClosed from None
+            raise
+        except Exception as error:
+            if all(isinstance(one, BrokenPipeError) for one in _leaves(error)):
+                raise PipeClosed from None
+            raise
 
 
 def _module_of(name: str) -> str | None:
@@ -126,13 +143,22 @@ def run(args: Sequence[str]) -> int:
         return _complain(error.format_message())
     except (KeyboardInterrupt, click.Abort):
         return INTERRUPTED
-    except BrokenPipeError:
+    except (PipeClosed, BrokenPipeError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nothing more to flush to
         return BROKEN_PIPE
     except Exception as error:
         if verbose:
             traceback.print_exc()
         return _complain("; ".join(dict.fromkeys(_lines(error))))
+
+
+def _leaves(error: BaseException) -> Iterator[BaseException]:
+    """The errors of a group, or the error."""
+    if isinstance(error, BaseExceptionGroup):
+        for inner in error.exceptions:
+            yield from _leaves(inner)
+    else:
+        yield error
 
 
 def _lines(error: BaseException) -> Iterator[str]:

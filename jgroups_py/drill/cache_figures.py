@@ -1,8 +1,9 @@
 """``figures`` for drills of caches: from what the applications asked for and were told.
 
-RTO      the longest time from a fault until each application of the site that was there had
-         a write acknowledged which it began after the fault; when a site failed as a whole,
-         until that was so at the site that was promoted, after its promotion
+RTO      the longest time that an application of the site stood still after a fault: a write of its own
+         was under way, and none that it began after the fault was acknowledged. When a primary site
+         failed as a whole: from its failure until another one was promoted, and what writes took
+         there then
 latency  of a request: a read until its answer, a write until it is acknowledged
 """
 
@@ -13,7 +14,7 @@ from typing import NamedTuple
 
 from jgroups_py.drill.evidence import Evidence, Fault, Who
 from jgroups_py.drill.figures import INTERRUPTIONS, Figures, Recovery, buffers
-from jgroups_py.drill.flows import percentile
+from jgroups_py.drill.flows import Wait, longest_wait, percentile
 from jgroups_py.drill.log import Record
 
 
@@ -83,31 +84,36 @@ def _recovery(
         if promoted is not None:
             sites, since = [str(promoted.site)], promoted.t
         elif any(name == site and a <= fault.t < b for name, a, b in reigns):
-            return Recovery(fault.t, fault.event, None, site, None, "no other site was promoted")
+            why = "no other site was promoted"
+            return Recovery(fault.t, fault.event, None, site, None, why, missing=True)
         else:
             sites = [name for name in evidence.sites if name != site]
     else:
         sites = [site]
-    took = [t for one in sites for t in _written(evidence, one, since, fault, writes)]
+    waits = [w for one in sites for w in _waits(evidence, one, since, fault, writes)]
     shown = site if fault.event != "partition" else ", ".join(sites)
-    if not took:
+    if not waits:
         return Recovery(
             fault.t, fault.event, fault.who, shown, None, "nothing was written after it"
         )
-    return Recovery(fault.t, fault.event, fault.who, shown, max(took) - fault.t)
+    longest = max(waits, key=lambda wait: wait.seconds)
+    if since > fault.t:
+        took = since - fault.t + longest.seconds
+        return Recovery(fault.t, fault.event, fault.who, shown, took)
+    return Recovery(fault.t, fault.event, fault.who, shown, longest.seconds, start=longest.start)
 
 
-def _written(
+def _waits(
     evidence: Evidence, site: str, since: float, fault: Fault, writes: Sequence[Request]
-) -> list[float]:
-    """When each member that was there had its first write after ``since`` acknowledged, if it had one."""
+) -> list[Wait]:
+    """Of each member that was there and had a write acknowledged which it began after ``since``."""
     found = []
     for who in evidence.members(site):
         if who == fault.who or not evidence.born[who] <= since < evidence.ended(who):
             continue
-        first = min((w.ended for w in writes if w.who == who and w.began >= since), default=None)
-        if first is not None:
-            found.append(first)
+        wait = longest_wait(((w.began, w.ended) for w in writes if w.who == who), since)
+        if wait is not None:
+            found.append(wait)
     return found
 
 

@@ -32,6 +32,7 @@ from jgroups_py.drill.figures import Figures
 from jgroups_py.drill.judge import Verdict
 from jgroups_py.drill.model import CACHE_COUNTS, COUNTS, Drill
 from jgroups_py.drill.plan import Plan, Setting
+from jgroups_py.drill.resolve import DrillError
 from jgroups_py.drill.runner import Progress, RunLog, Runner, Silent
 from jgroups_py.errors import ConfigError, JGroupsError
 from jgroups_py.tools.options import JsonCommand, examples, json_option
@@ -39,6 +40,8 @@ from jgroups_py.tools.outputs import OutFile
 
 SEEDS_MAX = 1_000_000
 FAILURES_SHOWN_MAX = 20
+ERASE_LINE = "\x1b[K"
+"""To the end of the line, on a terminal."""
 
 
 class TerminalProgress:
@@ -66,12 +69,13 @@ class TerminalProgress:
             self._write(f"  {max(t, 0):.0f} s of {self._end:.0f} s\n")
 
     def say(self, t: float, text: str) -> None:
-        self._write(f"{chr(13) if self._tty else ''}  {t:8.3f} s  {text:50}".rstrip() + "\n")
+        line = f"  {t:8.3f} s  {text}"
+        self._write(f"\r{line}{ERASE_LINE}\n" if self._tty else f"{line}\n")
 
     def done(self) -> None:
         """Clear the line that counts."""
         if self._tty:
-            self._write("\r" + " " * 70 + "\r")
+            self._write(f"\r{ERASE_LINE}")
 
     def _write(self, text: str) -> None:
         self._stream.write(text)
@@ -229,6 +233,10 @@ def drill(
     outs = [json_out, report_out, log_out]
     if outs.count("-") > 1:
         raise click.UsageError("only one of --json, --report, --log can be -")
+    named = [os.path.realpath(out) for out in outs if out is not None and out != "-"]
+    twice = [name for name in named if named.count(name) > 1 and not _is_device(name)]
+    if twice:
+        raise click.UsageError(f"--json, --report, --log: {twice[0]} would be written twice")
     if seed is not None and seeds is not None:
         raise click.UsageError("--seed and --seeds exclude each other")
     if seeds is not None and log_out:
@@ -260,24 +268,25 @@ def _one(
     progress = TerminalProgress(people, plan.end)
     try:
         outcome = run(plan, runner_of(plan, real), progress)
-    except ConfigError:
+    except (ConfigError, BrokenPipeError):
         raise
     except Exception:
         progress.done()
         click.echo(f"replay: {command}", err=True)
         raise
     progress.done()
+    unwritten: list[str] = []
     if json_out is not None:
-        with _output(json_out) as out:
+        with _output(json_out, unwritten) as out:
             json.dump(outcome.result, out, indent=1)
             out.write("\n")
     if log_out is not None:
-        with _output(log_out) as out:
+        with _output(log_out, unwritten) as out:
             out.writelines(record.to_json() + "\n" for record in log.expand(outcome.run.records()))
     if report_out is not None:
         from jgroups_py.drill.report import page
 
-        with _output(report_out) as out:
+        with _output(report_out, unwritten) as out:
             out.write(
                 page(
                     plan,
@@ -293,8 +302,8 @@ def _one(
     table.show(table.console(people), plan.name, outcome.verdict, outcome.run.notes)
     if not outcome.verdict.passed:
         people.write(f"replay: {command}\n")
-        return 1
-    return 0
+    _complain(unwritten)
+    return 0 if outcome.verdict.passed else 1
 
 
 def _run_seed(work: tuple[Drill, bool, int, Sequence[Setting]]) -> tuple[int, dict[str, Any] | str]:
@@ -353,14 +362,15 @@ def _many(
         "failed": len(failed) + len(broken),
         "verdict": "fail" if failed or broken else "pass",
     }
+    unwritten: list[str] = []
     if json_out is not None:
-        with _output(json_out) as out:
+        with _output(json_out, unwritten) as out:
             json.dump(summary, out, indent=1)
             out.write("\n")
     if report_out is not None:
         from jgroups_py.drill.seeds_report import page
 
-        with _output(report_out) as out:
+        with _output(report_out, unwritten) as out:
             out.write(
                 page(
                     loaded,
@@ -372,6 +382,7 @@ def _many(
                 )
             )
     _tell_many(people, file, real, settings, summary, failed, broken)
+    _complain(unwritten)
     return 2 if broken else 1 if failed else 0
 
 
@@ -425,6 +436,10 @@ def _tell_many(
         for name in (*COUNTS, *CACHE_COUNTS[1:])
         if all(name in r for r in runs)
     )
+    from jgroups_py.drill.seeds_report import not_recovered
+
+    lasting = not_recovered(runs, len(runs) + len(broken))
+    people.write(f"{lasting}\n" if lasting else "")
     unrelayed = sum(r.get("not_relayed", 0) for r in runs)
     if unrelayed:
         people.write(f"not relayed: {unrelayed} (sent where nothing is relayed)\n")
@@ -448,13 +463,27 @@ def _tell_many(
 
 
 @contextmanager
-def _output(name: str) -> Iterator[TextIO]:
+def _output(name: str, unwritten: list[str]) -> Iterator[TextIO]:
+    """A file that cannot be written is told in ``unwritten``: the verdict comes first."""
     if name == "-":
         yield sys.stdout
         sys.stdout.flush()
         return
-    folder = os.path.dirname(name)
-    if folder:
-        os.makedirs(folder, exist_ok=True)
-    with open(name, "w", encoding="utf-8") as out:
-        yield out
+    try:
+        folder = os.path.dirname(name)
+        if folder:
+            os.makedirs(folder, exist_ok=True)
+        with open(name, "w", encoding="utf-8") as out:
+            yield out
+    except OSError as error:
+        unwritten.append(f"{name}: {error.strerror or error}")
+
+
+def _complain(unwritten: Sequence[str]) -> None:
+    if unwritten:
+        raise DrillError("; ".join(unwritten))
+
+
+def _is_device(name: str) -> bool:
+    """``/dev/null`` may be written to by all."""
+    return os.path.exists(name) and not os.path.isfile(name)

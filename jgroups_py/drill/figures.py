@@ -1,8 +1,9 @@
 """What an operator asks after a drill, reckoned from what applications sent and were given.
 
-    RTO            the longest time from a fault until the service went on: until another site delivered
-                   a message that was sent after the fault. When a site failed as a whole: until
-                   the site that was promoted delivered a message sent after its promotion
+    RTO            the longest time that the service stood still after a fault: messages waited, and none
+                   that was sent after the fault was at another site (``flows.longest_wait``). When a
+                   primary site failed as a whole: from its failure until another one was promoted, and
+                   what messages sent there waited then
     latency        from send to delivery at each member of another site (in a drill of one site:
                    of the same one), p50 and p99 by nearest rank
     lag            the largest age of a message when it first reached another site
@@ -15,11 +16,11 @@ RPO is the judge's ``rpo_s``. A fault after which nothing was sent has no recove
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from jgroups_py.drill.evidence import NEVER, Evidence, Fault, Who
-from jgroups_py.drill.flows import Flow, flow, flows, percentile
+from jgroups_py.drill.flows import Flow, Wait, flow, flows, longest_wait, percentile
 from jgroups_py.drill.judge import Verdict
 
 INTERRUPTIONS = ("crash", "vanish", "pause", "leave", "partition", "fail_site")
@@ -30,7 +31,7 @@ GROWTH_SECONDS = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
-    """``seconds`` None: ``why`` tells. ``missing``: something was sent, but nothing arrived."""
+    """``seconds`` None: ``why`` tells. ``missing``: the service did not come back."""
 
     t: float
     event: str
@@ -39,6 +40,21 @@ class Recovery:
     seconds: float | None
     why: str = ""
     missing: bool = False
+    start: float | None = None
+    """Since when the service stood still: ``t``, or later when nothing was sent at first."""
+
+    @property
+    def end(self) -> float | None:
+        """When the service went on."""
+        if self.seconds is None:
+            return None
+        return (self.t if self.start is None else self.start) + self.seconds
+
+    @property
+    def name(self) -> str:
+        """``crash NYC.E``, ``fail_site NYC``."""
+        whom = self.site if self.who is None else str(self.who).removesuffix("#1")
+        return f"{self.event} {whom}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +84,13 @@ class Figures:
 
     @property
     def rto(self) -> float | None:
-        """None: there was no fault, nothing to measure it by, or no recovery."""
-        if any(recovery.missing for recovery in self.recoveries):
-            return None
+        """Of the faults that were recovered; None: there was none, or nothing to measure it by."""
         return max((r.seconds for r in self.recoveries if r.seconds is not None), default=None)
+
+    @property
+    def not_recovered(self) -> list[Recovery]:
+        """Faults from which the service did not come back."""
+        return [recovery for recovery in self.recoveries if recovery.missing]
 
     @property
     def until_full(self) -> float | None:
@@ -81,6 +100,7 @@ class Figures:
         """The part of the JSON."""
         return {
             "rto_s": _round(self.rto),
+            "not_recovered": [recovery.name for recovery in self.not_recovered],
             "latency_p50_s": _round(self.latency_p50),
             "latency_p99_s": _round(self.latency_p99),
             "lag_s": _round(self.lag),
@@ -127,21 +147,35 @@ def _recovery(
     if fault.event == "fail_site":
         return _site_recovery(fault, evidence, verdict, flows)
     sites = _sites(fault)
-    took: list[float] = []
+    waits: list[Wait] = []
     missing: list[str] = []
     for one in flows:
         if not {one.origin, one.target} & set(sites) or not _relays(verdict, one, fault.t):
             continue
-        seconds = _first_after(one, fault.t)
-        if seconds is not None:
-            took.append(seconds)
+        wait = longest_wait(one.under_way, fault.t)
+        if wait is not None:
+            waits.append(wait)
         elif _sent_until_failure(one, fault.t, evidence):
             missing.append(f"{one.target} got nothing of {one.origin}")
     if missing:
         return _told(fault, sites, None, f"{', '.join(missing)} that was sent after it", True)
-    if not took:
-        return _told(fault, sites, None, "nothing was sent after it by which to measure")
-    return _told(fault, sites, max(took))
+    if not waits:
+        return _told(fault, sites, None, _unmeasured(fault, sites, evidence, verdict))
+    return _waited(fault, sites, waits)
+
+
+def _unmeasured(fault: Fault, sites: Sequence[str], evidence: Evidence, verdict: Verdict) -> str:
+    senders = {
+        origin.site: None
+        for origin, times in evidence.sent.items()
+        if origin.site in sites and any(fault.t < at < NEVER for at in times)
+    }
+    silent = [site for site in senders if not _directed(verdict, site, fault.t)]
+    if not silent or len(silent) < len(senders):
+        return "nothing was sent after it by which to measure"
+    if len(silent) == 1:
+        return f"{silent[0]} does not relay, so its traffic says nothing"
+    return f"{', '.join(silent)} do not relay, so their traffic says nothing"
 
 
 def _site_recovery(
@@ -155,22 +189,28 @@ def _site_recovery(
             (f for f in evidence.faults if f.event == "promote" and f.t >= fault.t), None
         )
         if promoted is None:
-            return _told(fault, sites, None, "no other site was promoted")
+            return _told(fault, sites, None, "no other site was promoted", True)
         home = flow(evidence, str(promoted.site), str(promoted.site))
-        seconds = _first_after(home, promoted.t)
-        if seconds is None:
+        wait = longest_wait(home.under_way, promoted.t)
+        if wait is None:
             return _told(fault, sites, None, f"nothing was sent at {promoted.site} after it")
-        return _told(fault, sites, promoted.t - fault.t + seconds)
-    took = [
-        seconds
+        return _told(fault, sites, promoted.t - fault.t + wait.seconds)
+    waits = [
+        wait
         for one in flows
         if failed not in (one.origin, one.target)
         and _relays(verdict, one, fault.t)
-        and (seconds := _first_after(one, fault.t)) is not None
+        and (wait := longest_wait(one.under_way, fault.t)) is not None
     ]
-    if not took:
+    if not waits:
         return _told(fault, sites, None, "nothing goes between the sites that are left")
-    return _told(fault, sites, max(took))
+    return _waited(fault, sites, waits)
+
+
+def _waited(fault: Fault, sites: Sequence[str], waits: Sequence[Wait]) -> Recovery:
+    longest = max(waits, key=lambda wait: wait.seconds)
+    told = _told(fault, sites, longest.seconds)
+    return replace(told, start=longest.start)
 
 
 def _told(
@@ -187,15 +227,11 @@ def _sites(fault: Fault) -> list[str]:
 
 
 def _relays(verdict: Verdict, one: Flow, t: float) -> bool:
-    if one.origin == one.target:
-        return True
-    return any(site == one.origin and a <= t < b for site, a, b in verdict.reigns)
+    return one.origin == one.target or _directed(verdict, one.origin, t)
 
 
-def _first_after(one: Flow, t: float) -> float | None:
-    """Seconds until something arrived that was sent after ``t``."""
-    first = min((arrived for at, arrived in one.journeys if at > t), default=None)
-    return None if first is None else first - t
+def _directed(verdict: Verdict, site: str, t: float) -> bool:
+    return any(name == site and a <= t < b for name, a, b in verdict.reigns)
 
 
 def _sent_until_failure(one: Flow, t: float, evidence: Evidence) -> bool:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import pairwise, zip_longest
+from typing import NamedTuple
 
 from jgroups_py.drill.evidence import NEVER, Evidence, Who
 
@@ -28,6 +29,51 @@ class Flow:
     """(sent, first reached a member there) of what arrived, by time of sending."""
     delays: array[float] = field(default_factory=lambda: array("d"))
     """Seconds from send to delivery, of each message at each member there."""
+    lost: list[float] = field(default_factory=list)
+    """When what never arrived was sent."""
+
+    @property
+    def under_way(self) -> Iterator[tuple[float, float]]:
+        """(sent, arrived) of each message; ``NEVER``: it did not arrive."""
+        yield from self.journeys
+        for at in self.lost:
+            yield at, NEVER
+
+
+class Wait(NamedTuple):
+    start: float
+    seconds: float
+
+    @property
+    def end(self) -> float:
+        return self.start + self.seconds
+
+
+def longest_wait(under_way: Iterable[tuple[float, float]], t: float) -> Wait | None:
+    """How long the service stood still after a fault at ``t``; None: nothing begun after it was done.
+
+    ``under_way``: (begun, done) of messages or requests. It looks at the time from ``t`` until something
+    that was begun after it was done, and takes the longest part in which there was always something
+    under way. So the time in which nobody asked for anything does not count. What was begun before and
+    never done is not waited for: it may have ended with its sender.
+    """
+    waits = [
+        (max(t, begun), done)
+        for begun, done in under_way
+        if done > t and (begun > t or done < NEVER)
+    ]
+    until = min((done for begun, done in waits if begun > t), default=NEVER)
+    if until == NEVER:
+        return None
+    longest = Wait(until, 0.0)
+    start = end = -NEVER
+    for begun, done in sorted(wait for wait in waits if wait[0] < until):
+        if begun > end:
+            start, end = begun, begun
+        end = max(end, min(done, until))
+        if end - start > longest.seconds:
+            longest = Wait(start, end - start)
+    return longest
 
 
 def flows(evidence: Evidence) -> list[Flow]:
@@ -45,6 +91,7 @@ def flow(evidence: Evidence, origin_site: str, target: str) -> Flow:
     """``target`` may be the origin's site: what others than the sender got of it."""
     origins = [who for who in evidence.sent if who.site == origin_site]
     journeys: list[tuple[float, float]] = []
+    lost: list[float] = []
     delays = array("d")
     for origin in origins:
         sent = evidence.sent[origin]
@@ -55,9 +102,11 @@ def flow(evidence: Evidence, origin_site: str, target: str) -> Flow:
             delays.extend(
                 t - at for at, t in zip(sent, times, strict=False) if t < NEVER and at < NEVER
             )
-        journeys += [
-            (at, t) for at, t in zip(sent, first, strict=False) if t < NEVER and at < NEVER
-        ]
+        for at, t in zip_longest(sent, first[: len(sent)], fillvalue=NEVER):
+            if at < NEVER and t < NEVER:
+                journeys.append((at, t))
+            elif at < NEVER:
+                lost.append(at)
     journeys.sort()
     return Flow(
         origin_site,
@@ -66,6 +115,7 @@ def flow(evidence: Evidence, origin_site: str, target: str) -> Flow:
         sorted(t for _, t in journeys),
         journeys,
         delays,
+        sorted(lost),
     )
 
 

@@ -28,10 +28,11 @@ def happenings(evidence: Evidence, figures: Figures) -> list[Happening]:
     found += _bridges(evidence)
     found += _suspicions(evidence)
     for recovery in figures.recoveries:
-        if recovery.seconds is not None:
-            whom = recovery.site if recovery.who is None else shown(recovery.who)
-            text = f"goes on {recovery.seconds:.3f} s after {recovery.event} {whom}"
-            found.append(Happening(recovery.t + recovery.seconds, "recovered", text))
+        if recovery.end is not None:
+            text = f"goes on {recovery.end - recovery.t:.3f} s after {recovery.name}"
+            if recovery.start is not None and recovery.start > recovery.t:
+                text += f"; stood still for {recovery.seconds:.3f} s"
+            found.append(Happening(recovery.end, "recovered", text))
     return sorted(found, key=lambda one: one.t)
 
 

@@ -271,14 +271,15 @@ def _interruptions(drawing: _Drawing, y: float) -> float:
     ends = [0.0] * BAR_ROWS_MAX
     for recovery in bars:
         drawing.used["interruption"] = None
-        stop = canvas.end if recovery.seconds is None else recovery.t + recovery.seconds
+        start = recovery.t if recovery.start is None else recovery.start
+        stop = canvas.end if recovery.end is None else recovery.end
         text = _bar_text(recovery, figures.rto)
-        x0, x1 = canvas.x(recovery.t), canvas.x(stop)
+        x0, x1 = canvas.x(start), canvas.x(stop)
         wide = LETTER * len(text)
         row = next((n for n in range(BAR_ROWS_MAX) if ends[n] <= x0), BAR_ROWS_MAX - 1)
         at = y + row * BAR_HEIGHT
         tip = f"{recovery.event} {_whom(recovery)} at {recovery.t:.3f} s: {_ended(recovery)}"
-        canvas.rect(recovery.t, stop, at + 2, BAR_HEIGHT - 5, "interruption", tip)
+        canvas.rect(start, stop, at + 2, BAR_HEIGHT - 5, "interruption", tip)
         before = x1 + 6 + wide > WIDTH - RIGHT
         canvas.text(x0 - 6 if before else x1 + 6, at + 13, text, f"flag{' left' if before else ''}")
         ends[row] = x1 + 12 + (0 if before else wide)

@@ -13,7 +13,7 @@ from jgroups_py.drill import cache_figures, curves, picture
 from jgroups_py.drill.cache_judge import CacheVerdict, Key
 from jgroups_py.drill.evidence import Evidence, Who
 from jgroups_py.drill.figures import Figures
-from jgroups_py.drill.happenings import SHOWN_MAX, happenings, shown
+from jgroups_py.drill.happenings import SHOWN_MAX, happenings
 from jgroups_py.drill.judge import Measured, SiteNumbers, Verdict, reigns
 from jgroups_py.drill.panels import Panel, as_duration, as_percent, as_seconds
 from jgroups_py.drill.plan import Plan
@@ -28,6 +28,8 @@ from jgroups_py.drill.table import (
 )
 
 FINDINGS_SHOWN_MAX = 200
+FINDINGS_UNFOLDED_MAX = 20
+"""Rows of a table that are seen at once; the others open with a click."""
 
 
 @dataclass(frozen=True)
@@ -92,6 +94,7 @@ def page(
             events=[(f"{event.at:.3f} s", str(event), event.place.line) for event in plan.events],
             measured=_measured(verdict, figures),
             judged=[(*judged_text(j), j.holds) for j in verdict.expectations],
+            unfolded=FINDINGS_UNFOLDED_MAX,
             findings=findings[:FINDINGS_SHOWN_MAX],
             more_findings=max(0, len(findings) - FINDINGS_SHOWN_MAX),
             unrelayed=unrelayed[:FINDINGS_SHOWN_MAX],
@@ -203,26 +206,32 @@ def headlines(
 
 def _rto(figures: Figures, cache: bool) -> Headline:
     words = (
-        "longest time from a fault until every application could write again"
+        "longest time after a fault in which an application waited and had no write done"
         if cache
-        else "longest time from a fault until another site got something sent after it"
+        else "longest time after a fault in which messages waited and none sent after it arrived"
     )
-    open_ends = [r for r in figures.recoveries if r.missing]
     unmeasured = [r for r in figures.recoveries if r.seconds is None and not r.missing]
-    more = [
-        f"{r.event.replace('_', ' ')} {r.site if r.who is None else shown(r.who)}: {r.why}"
-        for r in [*open_ends, *unmeasured]
-    ]
-    if open_ends:
-        return Headline("RTO", "does not end", words, "; ".join(more), True)
+    more = [f"{r.name}: {r.why}" for r in unmeasured]
+    if figures.not_recovered:
+        named = ", ".join(f"{r.name} ({r.why})" for r in figures.not_recovered)
+        others = [] if figures.rto is None else [f"the others: {_longest(figures, figures.rto)}"]
+        return Headline(
+            "RTO", f"not recovered: {named}", words, "; ".join([*others, *more]), bad=True
+        )
     if not figures.recoveries:
         return Headline("RTO", "n/a", words, "there was no fault")
     if figures.rto is None:
         return Headline("RTO", "n/a", words, "; ".join(more))
+    return Headline("RTO", as_seconds(figures.rto), words, "; ".join([_after(figures), *more]))
+
+
+def _longest(figures: Figures, rto: float) -> str:
+    return f"at most {as_seconds(rto)}, {_after(figures)}"
+
+
+def _after(figures: Figures) -> str:
     worst = next(r for r in figures.recoveries if r.seconds == figures.rto)
-    whom = worst.site if worst.who is None else shown(worst.who)
-    after = f"after {worst.event.replace('_', ' ')} {whom} at {worst.t:.1f} s"
-    return Headline("RTO", as_seconds(figures.rto), words, "; ".join([after, *more]))
+    return f"after {worst.name} at {worst.t:.1f} s"
 
 
 def _rpo(verdict: Verdict | CacheVerdict, things: str) -> Headline:

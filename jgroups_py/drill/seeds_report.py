@@ -26,6 +26,8 @@ SPREAD = 6
 WORST_MAX = 5
 """Seeds shown as worst of each figure."""
 FAILED_MAX = 50
+NOT_RECOVERED_SHOWN_MAX = 5
+"""Faults named on the page."""
 SEEDS_IN_TIP_MAX = 8
 
 WIDTH, HEIGHT = 560, 190
@@ -95,6 +97,7 @@ def page(
                 for figure, known in distributions
             ],
             fails=_fails(failed),
+            not_recovered=not_recovered(runs, len(runs) + len(broken)),
             worst=[
                 (
                     figure.name,
@@ -132,6 +135,23 @@ def failures(run: Mapping[str, Any]) -> str:
         f" (expected {e['limit']})"
         for e in run["expectations"]
         if not e["holds"]
+    )
+
+
+def not_recovered(runs: Sequence[Mapping[str, Any]], total: int) -> str:
+    """``not recovered in 3 of 8 seeds: fail_site NYC (3)``; nothing where every fault was recovered."""
+    counts: dict[str, int] = {}
+    for run in runs:
+        for name in run.get("not_recovered", ()):
+            counts[name] = counts.get(name, 0) + 1
+    if not counts:
+        return ""
+    hit = sum(bool(run.get("not_recovered")) for run in runs)
+    ordered = sorted(counts.items(), key=lambda item: -item[1])
+    named = ", ".join(f"{name} ({count})" for name, count in ordered[:NOT_RECOVERED_SHOWN_MAX])
+    more = len(ordered) - NOT_RECOVERED_SHOWN_MAX
+    return (
+        f"not recovered in {hit} of {total} seeds: {named}{f' and {more} more' if more > 0 else ''}"
     )
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import TextIO
 
 from rich.console import Console
@@ -15,6 +16,8 @@ from jgroups_py.drill.model import CACHE_TIMES, TIMES
 from jgroups_py.drill.plan import Plan, unrelayed_senders
 
 WIDTH_OFF_TERMINAL = 100
+WIDTH_MAX = 1000
+"""Wider than any table."""
 
 
 def console(stream: TextIO) -> Console:
@@ -69,15 +72,35 @@ def show(
     _show_verdict(out, verdict, notes)
 
 
-def _show_caches(out: Console, title: str, verdict: CacheVerdict) -> None:
-    numbers = Table(title=title, title_justify="left", collapse_padding=True)
+def _show_sites(
+    out: Console,
+    title: str,
+    sites: Mapping[str, object],
+    columns: Sequence[str],
+    *,
+    collapse: bool = False,
+) -> None:
+    """A line for each site; where that is too wide, a line for each number."""
+    numbers = Table(title=title, title_justify="left", collapse_padding=collapse)
     numbers.add_column("site")
-    columns = [column for column in cache_columns(verdict) if column != "discarded"]  # too wide
     for column in columns:
         numbers.add_column(HEADINGS.get(column, column.replace("_", "\n")), justify="right")
-    for site, row in verdict.sites.items():
+    for site, row in sites.items():
         numbers.add_row(site, *(str(getattr(row, column)) for column in columns))
+    if out.measure(numbers, options=out.options.update(max_width=WIDTH_MAX)).maximum > out.width:
+        numbers = Table(title=title, title_justify="left")
+        numbers.add_column("")
+        for site in sites:
+            numbers.add_column(site, justify="right")
+        for column in columns:
+            values = [str(getattr(row, column)) for row in sites.values()]
+            numbers.add_row(column.replace("_", " "), *values)
     out.print(numbers)
+
+
+def _show_caches(out: Console, title: str, verdict: CacheVerdict) -> None:
+    columns = [column for column in cache_columns(verdict) if column != "discarded"]  # too wide
+    _show_sites(out, title, verdict.sites, columns, collapse=True)
     bad = [key for key in verdict.keys if key.bad]
     if bad:
         keys = Table(title=f"keys with something wrong ({len(bad)} of {len(verdict.keys)})")
@@ -171,8 +194,11 @@ def primary_text(verdict: Verdict) -> str:
         return "primary: all; every site relays to the others"
     others = ", ".join(site for site in sites if site != verdict.primary)
     text = f"primary: {verdict.primary}; it relays to {others}"
-    for site, start, _ in verdict.reigns[1:]:
-        text += f"; promoted: {site}, counted from {start:.3f} s"
+    for (_, _, promoted), (site, start, _) in pairwise(verdict.reigns):
+        text += f"; promoted: {site} at {promoted:.3f} s"
+        if start > promoted:
+            grace = f"grace: {start - promoted:g} s"
+            text += f", its messages count from {start:.3f} s ({grace})"
     return text
 
 
@@ -190,8 +216,6 @@ def not_relayed_text(verdict: Verdict) -> str:
 
 
 def _show_messages(out: Console, title: str, verdict: Verdict) -> None:
-    numbers = Table(title=title, title_justify="left")
-    numbers.add_column("site")
     columns = [
         "sent",
         "delivered",
@@ -203,11 +227,7 @@ def _show_messages(out: Console, title: str, verdict: Verdict) -> None:
         "unsent",
         "views",
     ]
-    for column in columns:
-        numbers.add_column(column.replace("_", "\n"), justify="right")
-    for site, row in verdict.sites.items():
-        numbers.add_row(site, *(str(getattr(row, column)) for column in columns))
-    out.print(numbers)
+    _show_sites(out, title, verdict.sites, columns)
     for text in (primary_text(verdict), not_relayed_text(verdict)):
         if text:
             out.print(text, markup=False)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import io
 import json
 from pathlib import Path
 from typing import Any
@@ -94,6 +96,66 @@ def test_a_dash_is_standard_output_and_the_rest_goes_to_standard_error(
         assert out.rstrip().endswith("</html>")
 
 
+def test_a_disk_that_is_full_is_named_after_the_verdict(
+    drill: Any, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    page = tmp_path / "page.html"
+    assert drill("--seed", "1", "--json", "/dev/full", "--report", str(page)) == 2
+    out, err = capsys.readouterr()
+    assert "verdict: PASS" in out
+    assert err == "jgroups-py: /dev/full: No space left on device\n"
+    assert page.exists()
+    assert drill("--seeds", "1..1", "--report", "/dev/full") == 2
+    out, err = capsys.readouterr()
+    assert "1 passed, 0 failed: PASS" in out
+    assert "/dev/full: No space left" in err
+
+
+class _Closed(io.StringIO):
+    """A pipe whose reader has gone after some lines."""
+
+    def __init__(self, lines: int) -> None:
+        super().__init__()
+        self.lines = lines
+
+    def write(self, text: str) -> int:
+        self.lines -= text.count("\n")
+        if self.lines < 0:
+            raise BrokenPipeError(errno.EPIPE, "Broken pipe")
+        return len(text)
+
+    def fileno(self) -> int:
+        return self.spare
+
+    spare = -1
+
+
+@pytest.mark.parametrize("lines", [0, 1, 2, 4])
+def test_a_closed_pipe_is_not_a_verdict(
+    drill: Any, monkeypatch: pytest.MonkeyPatch, lines: int, tmp_path: Path
+) -> None:
+    closed = _Closed(lines)
+    with (tmp_path / "spare").open("w") as spare:
+        closed.spare = spare.fileno()
+        monkeypatch.setattr("sys.stdout", closed)
+        assert drill("--seed", "1") == 141
+
+
+def test_a_line_on_a_terminal_leaves_nothing_of_the_one_that_counts() -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    out = Terminal()
+    progress = cli.TerminalProgress(out, 12.0)
+    progress.at(2.2)
+    progress.say(2.5, "crash NYC.E")
+    assert out.getvalue().endswith("\r     2.500 s  crash NYC.E\x1b[K\n")
+    progress.at(2.6)
+    progress.done()
+    assert out.getvalue().endswith("\r\x1b[K")
+
+
 def test_many_seeds(drill: Any, capsys: pytest.CaptureFixture[str]) -> None:
     assert drill("--seeds", "1..1", "--json", "-") == 0
     result = json.loads(capsys.readouterr().out)
@@ -114,6 +176,8 @@ def test_many_seeds(drill: Any, capsys: pytest.CaptureFixture[str]) -> None:
         ["--seed", "1", "--seeds", "1..2"],
         ["--seeds", "1..2", "--log", "x"],
         ["--json", "-", "--log", "-"],
+        ["--json", "x", "--report", "x"],
+        ["--json", "x", "--log", "./x"],
         ["--set", "nonsense"],
         ["--set", "LON:RELAY.x=1"],
     ],

@@ -9,6 +9,7 @@ import xml.etree.ElementTree as ET
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from jgroups_py.drill import (
     curves,
@@ -23,6 +24,7 @@ from jgroups_py.drill import (
     seeds_report,
     table,
 )
+from jgroups_py.drill.cache_judge import CacheVerdict, SiteNumbers
 from jgroups_py.drill.evidence import Who
 from jgroups_py.drill.panels import as_duration, as_seconds, scale
 
@@ -96,7 +98,7 @@ def test_the_picture_shows_relays_faults_gaps_and_takeovers(told: Any) -> None:
         "NYC.D was relay 1.500 s to 4.000 s",
         "SFO.T was first and relayed nothing",
         "SFO.S paused 2.500 s to 2.800 s",
-        "crash NYC.E at 1.000 s: 1.25 s",
+        "crash NYC.E at 1.000 s: 0.25 s",
         "lost: NYC.C#1 51",
         "partition NYC.D, NYC.C | SFO, 3.000 to 3.500 s",
         "4.000 s: NYC fails",
@@ -143,14 +145,17 @@ def test_a_promoted_site_has_a_relay_from_then_on(story: Any) -> None:
 def test_the_headlines_say_what_was_measured(told: Any, new_story: Any) -> None:
     planned, _, verdict, found, printed = told
     headlines = {one.name: one for one in report.headlines(planned, verdict, found, "1 MB")}
-    assert headlines["RTO"].value == "1.25 s"
-    assert "after crash NYC.E at 1.0 s" in headlines["RTO"].more
-    assert "no other site was promoted" in headlines["RTO"].more
+    assert headlines["RTO"].value == "not recovered: fail_site NYC (no other site was promoted)"
+    assert headlines["RTO"].bad
+    assert headlines["RTO"].more.startswith(
+        "the others: at most 250 ms, after crash NYC.E at 1.0 s"
+    )
     assert headlines["RPO"].value == "0 s"
     assert headlines["Latency p50 / p99"].value == "50 ms / 50 ms"
     assert headlines["Relay buffer"].value == "3.9 %"
     assert "full after 96.1 s" in headlines["Relay buffer"].more
-    assert printed["rto_s"] == 1.25
+    assert printed["rto_s"] == 0.25
+    assert printed["not_recovered"] == ["fail_site NYC"]
     assert printed["buffer_percent"] == 3.9
     assert printed["time_until_full_s"] == pytest.approx(96.1)
     quiet = new_story({"NYC": ["E", "D"], "SFO": ["T"]})
@@ -168,7 +173,7 @@ def test_what_happened_is_a_list_by_time(told: Any) -> None:
     assert told_lines[0] == ("view", "NYC has view [v1] (3) [E, D, C]")
     for line in (
         ("fault", "crash NYC.E"),
-        ("recovered", "goes on 1.250 s after crash NYC.E"),
+        ("recovered", "goes on 1.250 s after crash NYC.E; stood still for 0.250 s"),
         ("view", "NYC has view [v3] (2) [D, C]"),
         ("fault", "partition NYC.D, NYC.C | SFO"),
         ("fault", "fail site NYC"),
@@ -213,6 +218,7 @@ def test_the_page_of_seeds_has_histograms_counts_and_the_worst(told: Any) -> Non
     )
     assert not re.search(r"(?:src|href)\s*=|https?://(?!www\.w3\.org/2000/svg)|@import|url\(", html)
     for words in (
+        "not recovered in 40 of 41 seeds: fail_site NYC (40)",
         "41 seeds, simulated: 39 passed, 1 failed, 1 could not be run",
         "lost failed 1 times",
         "lost 1 (expected = 0)",
@@ -254,6 +260,46 @@ def test_leading_ends_with_the_member(told: Any) -> None:
 def test_gaps_are_times_in_which_something_was_under_way() -> None:
     flow = flows.Flow("NYC", "SFO", [0.0, 1.0, 2.0, 10.0], [0.1, 1.1, 5.0, 10.1])
     assert flows.gaps(flow) == [(2.0, 5.0)]
+
+
+def test_the_page_folds_long_tables_and_prints_whole_lists(told: Any) -> None:
+    planned, evidence, verdict, found, printed = told
+    (lost,) = verdict.lost
+    verdict.lost = [lost] * 220
+    html = report.page(planned, evidence, verdict, found, printed, command="", limit="1 MB")
+    assert html.startswith("<!doctype html>")
+    table_text = html.partition("<h2>Findings</h2>")[2].partition("<h2>Planned</h2>")[0]
+    seen, _, folded = table_text.partition("<details>")
+    assert (seen.count('<td class="fail">lost'), folded.count('<td class="fail">lost')) == (20, 180)
+    assert "180 more rows" in folded
+    assert "and 20 more" in folded
+    in_print = html.partition("@media print {")[2].partition("}\n")[0]
+    assert ".list" in in_print and "max-height: none" in in_print
+    assert re.search(r"svg \.limit-text[^{]*{[^}]*paint-order: stroke", html)
+
+
+def test_a_promotion_says_since_when_messages_count_and_why(story: Any) -> None:
+    story.fault(1.0, "promote", "SFO")
+    assert table.primary_text(story.judge(grace=1.0)).endswith(
+        "; promoted: SFO at 1.000 s, its messages count from 2.000 s (grace: 1 s)"
+    )
+    assert table.primary_text(story.judge(grace=0.0)).endswith("; promoted: SFO at 1.000 s")
+
+
+def test_no_heading_is_cut_on_a_narrow_terminal(told: Any) -> None:
+    planned, _, verdict, _, _ = told
+    for numbers in verdict.sites.values():
+        numbers.delivered = 1_234_567
+    many = CacheVerdict(sites={name: SiteNumbers() for name in ("NYC", "SFO", "LON")})
+    for width in (80, 200):
+        for judged in (verdict, many):
+            out = io.StringIO()
+            table.show(Console(file=out, width=width), planned.name, judged)
+            assert "…" not in out.getvalue()
+    out = io.StringIO()
+    table.show(Console(file=out, width=80), planned.name, many)
+    for name in ("acknowledged", "doubly owned", "gravitations"):
+        assert name in out.getvalue()
 
 
 def test_the_table_has_no_colour_off_a_terminal(told: Any) -> None:

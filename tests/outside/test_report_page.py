@@ -71,7 +71,7 @@ def test_the_figures_of_an_operator_are_in_the_json_and_on_the_page(
     tmp_path: Path, mode: str
 ) -> None:
     result, page = drill(tmp_path, DRILL, mode)
-    assert result["rto_s"] == max(result["takeover_s"]) > 0
+    assert 0 < result["rto_s"] <= max(result["takeover_s"]) < result["rto_s"] + 0.1
     assert result["rpo_s"] is None
     assert 0 < result["latency_p50_s"] < result["latency_p99_s"] <= result["rto_s"] + 1
     assert result["lag_s"] >= result["latency_p99_s"] * 0.9
@@ -99,7 +99,7 @@ def test_a_drill_of_caches_has_them_too(tmp_path: Path) -> None:
     result, page = drill(tmp_path, CACHE)
     assert result["rto_s"] > 0
     assert 0 < result["latency_p50_s"] <= result["latency_p99_s"]
-    assert "until every application could write again" in page
+    assert "an application waited and had no write done" in page
     assert "Requests a second" in page
     assert "relay: sends" not in page
 
