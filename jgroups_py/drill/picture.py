@@ -50,7 +50,7 @@ MEANINGS = {
     "restart": "comes back",
     "fail_site": "a site fails",
     "promote": "a site is promoted",
-    "interruption": "interruption: from a fault until the service goes on",
+    "interruption": "interruption: messages waited after a fault",
     "gap": "another site gets nothing new",
     "partition": "partition",
     "lost": "lost messages, by time of sending",
