@@ -13,7 +13,7 @@ from buddy_schedules import SCHEDULES
 
 from jgroups_py.buddy.machine import BuddyMachine
 from jgroups_py.buddy.outputs import Completed, Event, Send, SendSite
-from jgroups_py.testing.explore.buddies.explore import PROFILES, explore
+from jgroups_py.testing.explorer.buddies.explore import PROFILES, explore
 
 assert passive_schedules and site_schedules
 

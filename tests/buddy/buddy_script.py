@@ -7,8 +7,8 @@ from jgroups_py.buddy.machine import BuddyMachine
 from jgroups_py.buddy.messages import Message
 from jgroups_py.buddy.outputs import Completed
 from jgroups_py.buddy.values import Node
-from jgroups_py.testing.explore.buddies.oracle import Violation
-from jgroups_py.testing.explore.buddies.world import Setting, Step, World
+from jgroups_py.testing.explorer.buddies.oracle import Violation
+from jgroups_py.testing.explorer.buddies.world import Setting, Step, World
 from jgroups_py.values.address import Address
 
 STEPS_MAX = 20_000

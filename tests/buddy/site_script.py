@@ -6,9 +6,9 @@ from buddy_script import Script
 
 from jgroups_py.buddy.messages import Message
 from jgroups_py.buddy.values import Node, Path
-from jgroups_py.testing.explore.buddies.sites import Sites
-from jgroups_py.testing.explore.buddies.sites_draw import sites_come_to_rest
-from jgroups_py.testing.explore.buddies.world import Setting, Step
+from jgroups_py.testing.explorer.buddies.sites import Sites
+from jgroups_py.testing.explorer.buddies.sites_draw import sites_come_to_rest
+from jgroups_py.testing.explorer.buddies.world import Setting, Step
 from jgroups_py.values.address import Address
 
 

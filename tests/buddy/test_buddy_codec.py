@@ -10,7 +10,7 @@ from jgroups_py.buddy import site_messages as w
 from jgroups_py.buddy.codec import decode, encode
 from jgroups_py.buddy.values import BuddyGroup, Node, Stamp
 from jgroups_py.errors import RemoteProtocolError
-from jgroups_py.testing.explore.buddies.world import Setting, World
+from jgroups_py.testing.explorer.buddies.world import Setting, World
 from jgroups_py.values.address import UUID, Address
 
 A, B = (UUID.make(random.Random(seed)) for seed in (1, 2))

@@ -7,15 +7,15 @@ from buddy_script import Script, address
 
 from jgroups_py.buddy.handover import Handover
 from jgroups_py.errors import ConfigError
-from jgroups_py.testing.explore.buddies.draw import Result
-from jgroups_py.testing.explore.buddies.explore import (
+from jgroups_py.testing.explorer.buddies.draw import Result
+from jgroups_py.testing.explorer.buddies.explore import (
     PROFILES,
     SITE_PROFILES,
     explore,
     replay,
     shrink,
 )
-from jgroups_py.testing.explore.buddies.files import dump, load
+from jgroups_py.testing.explorer.buddies.files import dump, load
 
 FEW, MANY = 40, 5000
 

@@ -9,7 +9,7 @@ from buddy_rules import RULES, Rule
 from buddy_schedules import SCHEDULES
 from buddy_script import violated
 
-from jgroups_py.testing.explore.buddies.explore import explore
+from jgroups_py.testing.explorer.buddies.explore import explore
 
 assert passive_rules and passive_schedules  # they add to RULES and SCHEDULES
 assert site_rules and site_schedules

@@ -7,7 +7,7 @@ import pytest
 from jgroups_py.buddy import decide
 from jgroups_py.buddy.backups import Backups
 from jgroups_py.buddy.change import Change
-from jgroups_py.testing.explore.buddies.clusters import explore_cluster
+from jgroups_py.testing.explorer.buddies.clusters import explore_cluster
 
 
 def problems(seeds: range) -> list[tuple[int, str, str]]:

@@ -11,15 +11,15 @@ import pytest
 
 from jgroups_py.errors import ConfigError
 from jgroups_py.testing.check.checkers import Problem
-from jgroups_py.testing.explore.caches.callers import Entry
-from jgroups_py.testing.explore.caches.draw import CACHE_PROFILES, draw_caches
-from jgroups_py.testing.explore.caches.places import Place, Places, Went
-from jgroups_py.testing.explore.caches.play import play_caches, play_history
-from jgroups_py.testing.explore.caches.promises import operations
-from jgroups_py.testing.explore.caches.schedule import CacheSchedule, Caller, Do, Fault, from_json
-from jgroups_py.testing.explore.caches.shrink import shrink_caches
-from jgroups_py.testing.explore.draw import PROFILES, Wanted, draw
-from jgroups_py.testing.explore.play import Outcome, play
+from jgroups_py.testing.explorer.caches.callers import Entry
+from jgroups_py.testing.explorer.caches.draw import CACHE_PROFILES, draw_caches
+from jgroups_py.testing.explorer.caches.places import Place, Places, Went
+from jgroups_py.testing.explorer.caches.play import play_caches, play_history
+from jgroups_py.testing.explorer.caches.promises import operations
+from jgroups_py.testing.explorer.caches.schedule import CacheSchedule, Caller, Do, Fault, from_json
+from jgroups_py.testing.explorer.caches.shrink import shrink_caches
+from jgroups_py.testing.explorer.draw import PROFILES, Wanted, draw
+from jgroups_py.testing.explorer.play import Outcome, play
 from jgroups_py.testing.histories.nodes import Call
 from jgroups_py.testing.histories.operation import UNKNOWN
 

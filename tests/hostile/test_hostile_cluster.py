@@ -11,8 +11,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from jgroups_py.testing.explore.bytes.attacks import FORGED, HARMLESS, RELAY_FORGED, Attack
-from jgroups_py.testing.explore.bytes.cluster import Cluster
+from jgroups_py.testing.explorer.bytes.attacks import FORGED, HARMLESS, RELAY_FORGED, Attack
+from jgroups_py.testing.explorer.bytes.cluster import Cluster
 from jgroups_py.testing.sim import World
 
 STACKS = ("udp.xml", "tcp.xml")

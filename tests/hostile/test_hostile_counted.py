@@ -8,7 +8,7 @@ import pytest
 
 from jgroups_py.protocols.membership.gms.wire import AGREE_ID, Kind
 from jgroups_py.protocols.reliable.nakack2.protocol import NAKACK2
-from jgroups_py.testing.explore.bytes.cluster import Cluster
+from jgroups_py.testing.explorer.bytes.cluster import Cluster
 from jgroups_py.values.address import UUID
 from jgroups_py.values.message import MessageType
 from jgroups_py.values.payloads import Streamable

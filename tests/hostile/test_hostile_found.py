@@ -15,7 +15,7 @@ from jgroups_py.protocols.membership.gms import wire as gms_agree_wire
 from jgroups_py.protocols.membership.gms.merge import merge_leader
 from jgroups_py.protocols.membership.gms.protocol import VIEW_REACH
 from jgroups_py.protocols.relay import wire as relay_wire
-from jgroups_py.testing.explore.bytes.cluster import Cluster, held
+from jgroups_py.testing.explorer.bytes.cluster import Cluster, held
 from jgroups_py.testing.sim import World
 from jgroups_py.values.address import UUID, Address, IpAddress
 from jgroups_py.values.events import Attribute

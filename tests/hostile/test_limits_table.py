@@ -60,7 +60,7 @@ def test_defaults_and_counters_are_real(
     source = "".join(
         file.read_text(encoding="utf-8")
         for folder in ("protocols", "jgroups_py")
-        for file in (ROOT / folder).glob("*.py")
+        for file in (ROOT / folder).rglob("*.py")
     )
     for one in counter.split(", "):
         if one.startswith("`"):

@@ -127,8 +127,8 @@ CIRCLES = {
     "stack.machine": 3,
     "testing.check.relay_at_rest": 6,
     "testing.checks": 3,
-    "testing.explore.bytes.corpus": 3,
-    "testing.explore.scene": 2,
+    "testing.explorer.bytes.corpus": 3,
+    "testing.explorer.scene": 2,
     "wire.text.fields": 2,
 }
 """Circles of modules that import each other, if only for types: first module -> how many. They are to go: parts get what

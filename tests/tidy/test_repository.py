@@ -125,7 +125,7 @@ def test_every_module_says_what_it_is_for() -> None:
 def test_every_attribute_of_a_protocol_says_what_it_is() -> None:
     """A field of a Config has a docstring directly below it."""
     silent = []
-    for file in sorted((ROOT / "protocols").glob("*.py")):
+    for file in sorted((ROOT / "protocols").rglob("*.py")):
         for cls in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             if not isinstance(cls, ast.ClassDef) or cls.name != "Config":
                 continue

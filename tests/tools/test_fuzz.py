@@ -15,17 +15,17 @@ from jgroups_py.errors import RemoteProtocolError
 from jgroups_py.protocols.frag2 import FRAG2
 from jgroups_py.protocols.reliable.nakack2.protocol import NAKACK2
 from jgroups_py.protocols.transport.base import TP
-from jgroups_py.testing.explore.bytes import engine
-from jgroups_py.testing.explore.bytes.cluster import Cluster
-from jgroups_py.testing.explore.bytes.cover import Cover
-from jgroups_py.testing.explore.bytes.decoder import Decoder
-from jgroups_py.testing.explore.bytes.guard import Guard, Problem
-from jgroups_py.testing.explore.bytes.mutate import INPUT_MAX, Mutator, mutate_msgpack
-from jgroups_py.testing.explore.bytes.shrink import smallest_bytes
-from jgroups_py.testing.explore.bytes.spots import SpyReader, spots_of
-from jgroups_py.testing.explore.bytes.stacks import STACKS, Episode, StackTarget
-from jgroups_py.testing.explore.bytes.targets import DECODERS, Target
-from jgroups_py.testing.explore.bytes.work import Work
+from jgroups_py.testing.explorer.bytes import engine
+from jgroups_py.testing.explorer.bytes.cluster import Cluster
+from jgroups_py.testing.explorer.bytes.cover import Cover
+from jgroups_py.testing.explorer.bytes.decoder import Decoder
+from jgroups_py.testing.explorer.bytes.guard import Guard, Problem
+from jgroups_py.testing.explorer.bytes.mutate import INPUT_MAX, Mutator, mutate_msgpack
+from jgroups_py.testing.explorer.bytes.shrink import smallest_bytes
+from jgroups_py.testing.explorer.bytes.spots import SpyReader, spots_of
+from jgroups_py.testing.explorer.bytes.stacks import STACKS, Episode, StackTarget
+from jgroups_py.testing.explorer.bytes.targets import DECODERS, Target
+from jgroups_py.testing.explorer.bytes.work import Work
 from jgroups_py.tools import cli
 from jgroups_py.wire.headers import PROTOCOL_IDS, NakAckHeader2, NakAckType
 from jgroups_py.wire.packet import decode_packet
@@ -177,7 +177,7 @@ def test_a_stack_that_fails_is_found_and_the_episode_shown_again(
 
     with monkeypatch.context() as patch:
         patch.setattr(FRAG2, "up", up)
-        patch.setattr("jgroups_py.testing.explore.bytes.stacks.SHRINK_TRIES", 1)
+        patch.setattr("jgroups_py.testing.explorer.bytes.stacks.SHRINK_TRIES", 1)
         code, result = fuzz("--target", "stack:udp", "--inputs", "300", capsys=capsys)
         assert code == 1 and "KeyError: 'planted'" in result["findings"][0]["detail"]
         code, text = replayed(result, capsys)

@@ -70,7 +70,9 @@ def shares(profile: cProfile.Profile) -> list[tuple[str, float]]:
     """(file, share of the time spent in its functions), the largest first; the last one is all others."""
     spent: dict[str, float] = {}
     for (file, _line, _name), (_, _, own, _, _) in pstats.Stats(profile).stats.items():  # type: ignore[attr-defined]
-        name = "built in" if file == "~" else "/".join(Path(file).parts[-2:])
+        parts = Path(file).parts
+        inside = parts.index("protocols") if "protocols" in parts else len(parts) - 2
+        name = "built in" if file == "~" else "/".join(parts[inside:])
         spent[name] = spent.get(name, 0.0) + own
     total = sum(spent.values())
     ordered = sorted(spent.items(), key=lambda item: -item[1])

@@ -15,13 +15,13 @@ from typing import Any, Final
 import click
 import msgspec
 
-from jgroups_py.testing.explore.buddies.clusters import explore_cluster
-from jgroups_py.testing.explore.buddies.draw import Result, Schedule
-from jgroups_py.testing.explore.buddies.explore import PROFILES, explore, replay, shrink
-from jgroups_py.testing.explore.buddies.files import dump, load
-from jgroups_py.testing.explore.buddies.sites import Sites
-from jgroups_py.testing.explore.buddies.world import Step, World
-from jgroups_py.testing.explore.many import cores
+from jgroups_py.testing.explorer.buddies.clusters import explore_cluster
+from jgroups_py.testing.explorer.buddies.draw import Result, Schedule
+from jgroups_py.testing.explorer.buddies.explore import PROFILES, explore, replay, shrink
+from jgroups_py.testing.explorer.buddies.files import dump, load
+from jgroups_py.testing.explorer.buddies.sites import Sites
+from jgroups_py.testing.explorer.buddies.world import Step, World
+from jgroups_py.testing.explorer.many import cores
 from jgroups_py.tools.options import JsonCommand, examples, json_option
 from jgroups_py.tools.outputs import write
 

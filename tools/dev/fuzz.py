@@ -11,7 +11,7 @@ from typing import Any, Final
 import click
 
 from jgroups_py.errors import LocalProtocolError
-from jgroups_py.testing.explore.bytes.engine import (
+from jgroups_py.testing.explorer.bytes.engine import (
     RSS_GROWTH_MAX,
     Plan,
     Report,
@@ -19,8 +19,8 @@ from jgroups_py.testing.explore.bytes.engine import (
     fuzz,
     shrunk,
 )
-from jgroups_py.testing.explore.bytes.guard import HANG_CPU, Guard, address_space
-from jgroups_py.testing.explore.bytes.work import Attacked, Finding
+from jgroups_py.testing.explorer.bytes.guard import HANG_CPU, Guard, address_space
+from jgroups_py.testing.explorer.bytes.work import Attacked, Finding
 from jgroups_py.tools.options import JsonCommand, Time, examples, json_option
 from jgroups_py.tools.outputs import write
 from jgroups_py.tools.progress import status_line

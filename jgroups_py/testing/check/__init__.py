@@ -1,5 +1,5 @@
 """What must hold of any run: checkers and the oracle of RELAY.
 
 May import: testing.sim, protocols and what is below.
-Imported by: testing.explore, drill, the kit.
+Imported by: testing.explorer, drill, the kit.
 """

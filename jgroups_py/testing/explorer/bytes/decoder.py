@@ -1,0 +1,128 @@
+"""A decoder under attack: inputs made from its corpus, one after the other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from jgroups_py.testing.explorer.bytes.cover import Cover
+from jgroups_py.testing.explorer.bytes.guard import HANG, Guard, Problem
+from jgroups_py.testing.explorer.bytes.mutate import Mutator, mutate_msgpack
+from jgroups_py.testing.explorer.bytes.shrink import smallest_bytes
+from jgroups_py.testing.explorer.bytes.spots import Spot, spots_of
+from jgroups_py.testing.explorer.bytes.targets import Target
+from jgroups_py.testing.explorer.bytes.work import (
+    CORPUS_MAX,
+    FINDINGS_MAX,
+    TRACED_EVERY,
+    Corpus,
+    Done,
+    Finding,
+    Tell,
+    Work,
+)
+
+CHUNK: Final = 2000
+"""Inputs of a decoder's chunk."""
+TRACED_FIRST: Final = 300
+"""So many inputs of a target's first chunk are traced; later one in TRACED_EVERY."""
+WEIGHED_EVERY: Final = 23
+"""One input in so many is read with its memory watched."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decoder:
+    """A decoder under attack."""
+
+    target: Target
+    chunk_size: int = CHUNK
+
+    @property
+    def name(self) -> str:
+        return self.target.name
+
+    @property
+    def weight(self) -> float:
+        return self.target.weight
+
+    def begin(self) -> Corpus:
+        entries = list(dict.fromkeys(self.target.seeds()))[: CORPUS_MAX // 2]
+        return Corpus(entries, set(), len(entries))
+
+    def chunk(self, work: Work, guard: Guard, tell: Tell = lambda data: None) -> Done:
+        return _chunk(self.target, work, guard, tell)
+
+    def replay(self, data: bytes, guard: Guard) -> Problem | None:
+        def read() -> None:
+            self.target.run(data)
+
+        errors = self.target.errors
+        return guard.run(read, errors) or guard.weigh(read, errors, len(data))
+
+    def smaller(self, data: bytes, guard: Guard, key: str) -> bytes:
+        def same(candidate: bytes) -> bool:
+            problem = self.replay(candidate, guard)
+            return problem is not None and problem.key == key
+
+        return data if key == HANG else smallest_bytes(data, same)
+
+
+def _chunk(target: Target, work: Work, guard: Guard, tell: Tell) -> Done:
+    corpus, number = work.corpus, work.number
+    rng = work.random(target.name)
+    mutator = Mutator(rng, text=target.text)
+    cover = Cover()
+    maps: dict[bytes, list[Spot]] = {}
+    findings: dict[str, Finding] = {}
+
+    def mapped(data: bytes) -> list[Spot]:
+        found = maps.get(data)
+        if found is None:
+            if len(maps) > 2 * CORPUS_MAX:
+                maps.clear()
+            found = maps[data] = _map(target, data)
+        return found
+
+    seeds = corpus.entries[: corpus.seeds] if number == 0 else []
+    index = -1
+    for index in range(work.count):
+        if index < len(seeds):
+            data = seeds[index]
+        else:
+            one, other = rng.choice(corpus.entries), rng.choice(corpus.entries)
+            if target.msgpack and rng.random() < 0.6:
+                data = mutate_msgpack(rng, one, other)
+            else:
+                data = mutator.mutate((one, mapped(one)), (other, mapped(other)))
+        tell(data)
+
+        def read(data: bytes = data) -> None:
+            target.run(data)
+
+        if index % TRACED_EVERY == 0 or (number == 0 and index < TRACED_FIRST):
+            problem = guard.run(lambda read=read: cover.watch(read), target.errors)  # type: ignore[misc]
+            fresh = cover.edges - corpus.edges
+            if fresh:
+                corpus.edges |= fresh
+                if index >= len(seeds):
+                    corpus.add(data, rng)
+        elif index % WEIGHED_EVERY == 0:
+            problem = guard.weigh(read, target.errors, len(data))
+        else:
+            problem = guard.run(read, target.errors)
+        if guard.jumped() and problem is None:
+            problem = guard.weigh(read, target.errors, len(data))
+        if problem is not None and problem.key not in findings:
+            findings[problem.key] = Finding(target.name, data, problem)
+            if len(findings) >= FINDINGS_MAX or problem.key == HANG:
+                break
+    return Done(target.name, index + 1, corpus, list(findings.values()))
+
+
+def _map(target: Target, data: bytes) -> list[Spot]:
+    if target.read is None and not target.text:
+        return []
+    try:
+        return spots_of(data, target.read)
+    except Exception:
+        return []  # a decoder that fails here fails under the guard as well

@@ -1,0 +1,97 @@
+"""What a chunk of inputs is given and comes back with; what can be attacked at all.
+
+Which inputs a chunk makes follows from the seed, the target's name, the chunk's number and the corpus the chunk
+before left, hence from nothing that differs between machines.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+from jgroups_py.testing.explorer.bytes.cover import Edges
+from jgroups_py.testing.explorer.bytes.guard import Guard, Problem
+
+CORPUS_MAX: Final = 300
+"""Inputs kept for a target, seeds included; beyond, one of those that were found first goes."""
+FINDINGS_MAX: Final = 5
+"""Findings of a chunk; a broken decoder would fill the disk."""
+TRACED_EVERY: Final = 20
+"""One input in so many is traced (cover.py)."""
+
+
+@dataclass(slots=True)
+class Corpus:
+    """What a target's chunks hand on: inputs worth changing further, and the ways that are known."""
+
+    entries: list[bytes] = field(default_factory=list)
+    edges: Edges = field(default_factory=set)
+    seeds: int = 0
+
+    def add(self, data: bytes, rng: random.Random) -> None:
+        self.entries.append(data)
+        if len(self.entries) > CORPUS_MAX:
+            half = max(1, (len(self.entries) + self.seeds) // 2)
+            del self.entries[rng.randrange(min(self.seeds, len(self.entries) - 1), half + 1)]
+
+
+@dataclass(slots=True)
+class Finding:
+    """An input (for a stack: an episode) after which ``problem`` showed."""
+
+    target: str
+    data: bytes
+    problem: Problem
+
+
+@dataclass(slots=True)
+class Done:
+    """What a chunk comes back with."""
+
+    target: str
+    inputs: int
+    corpus: Corpus
+    findings: list[Finding]
+
+
+class Attacked(Protocol):
+    """Something to attack, in chunks: a decoder (here) or a whole stack (stacks.py)."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def weight(self) -> float:
+        """Its share of the inputs."""
+
+    @property
+    def chunk_size(self) -> int: ...
+    def begin(self) -> Corpus:
+        """What the first chunk begins with."""
+
+    def chunk(self, work: Work, guard: Guard, tell: Tell = ...) -> Done:
+        """``work.count`` inputs. ``tell`` is called with each before it is read, for who watches
+        from outside."""
+
+    def replay(self, data: bytes, guard: Guard) -> Problem | None:
+        """One finding's data again: what goes wrong with it now."""
+
+    def smaller(self, data: bytes, guard: Guard, key: str) -> bytes:
+        """The least of ``data`` after which the same goes wrong."""
+
+
+Tell = Callable[[bytes], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """The chunk ``number`` of a target."""
+
+    seed: str
+    number: int
+    count: int
+    corpus: Corpus
+
+    def random(self, name: str) -> random.Random:
+        return random.Random(f"{self.seed}/{name}/{self.number}")

@@ -1,0 +1,117 @@
+"""One run of caches under concurrent callers, judged."""
+
+from __future__ import annotations
+
+import logging
+import tempfile
+from pathlib import Path
+from typing import Final
+
+import trio
+from trio._core import _run as trio_run
+from trio.testing import MockClock
+
+from jgroups_py.driver.unwrap import reraise
+from jgroups_py.testing.check.checkers import Problem
+from jgroups_py.testing.explorer.caches.promises import operations
+from jgroups_py.testing.explorer.caches.schedule import CacheSchedule
+from jgroups_py.testing.explorer.caches.stage import Stage
+from jgroups_py.testing.explorer.play import Outcome, problem_of
+from jgroups_py.testing.histories.check import check_history
+from jgroups_py.testing.histories.nodes import Nodes
+from jgroups_py.testing.histories.operation import Operation
+
+STEPS_MAX: Final = 300_000
+"""Of the check of one history."""
+
+
+def play_caches(schedule: CacheSchedule) -> Outcome:
+    """One run. Deterministic: the same schedule gives the same outcome."""
+    outcome, _ = play_history(schedule)
+    return outcome
+
+
+def play_history(schedule: CacheSchedule) -> tuple[Outcome, list[Operation]]:
+    """And the history that was checked."""
+    off = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)  # thousands of warnings that are meant to happen
+    clock = MockClock(autojump_threshold=0)
+    problems: list[Problem] = []
+    history: list[Operation] = []
+    try:
+        with tempfile.TemporaryDirectory(prefix="jgroups-caches-") as folder:
+            stage = Stage(schedule, Path(folder))
+            try:
+                with _Ordered(schedule.seed):
+                    _run(stage, clock)
+                history = _history(stage)
+                problems += _judge(stage, history, clock.current_time())
+            except Exception as error:  # a bug, whatever it is: that is what is looked for
+                problems.append(problem_of(error, clock.current_time()))
+    finally:
+        logging.disable(off)
+    calls = stage.history.entries
+    done = sum(entry.at_return is not None for entry in calls)
+    return (
+        Outcome(
+            schedule.seed,
+            problems,
+            stage.story,
+            sent=len(calls),
+            delivered=done,
+            faults=stage.faults,
+            events=stage.history.events,
+            virtual_s=clock.current_time(),
+        ),
+        history,
+    )
+
+
+def _run(stage: Stage, clock: MockClock) -> None:
+    try:
+        trio.run(stage.run, clock=clock)
+    except BaseExceptionGroup as group:
+        reraise(group)
+
+
+class _Ordered:
+    """Within it trio chooses the order of tasks by the seed, as it lets its own tests do."""
+
+    def __init__(self, seed: int) -> None:
+        self._seed = seed
+
+    def __enter__(self) -> None:
+        self._former = trio_run._r.getstate(), trio_run._ALLOW_DETERMINISTIC_SCHEDULING
+        trio_run._r.seed(self._seed)
+        trio_run._ALLOW_DETERMINISTIC_SCHEDULING = True  # type: ignore[misc]
+
+    def __exit__(self, *_: object) -> None:
+        state, trio_run._ALLOW_DETERMINISTIC_SCHEDULING = self._former  # type: ignore[misc]
+        trio_run._r.setstate(state)
+
+
+def _history(stage: Stage) -> list[Operation]:
+    went = None
+    if stage.schedule.back_end == "replicated" and stage.last:
+        went = stage.places.went_on(stage.last)
+    addresses = {name: j.address for name, j in stage.places.journeys.items()}
+    return operations(
+        stage.history.entries,
+        stage.schedule.back_end,
+        stage.lost,
+        went,
+        addresses,
+        stage.split_at,
+    )
+
+
+def _judge(stage: Stage, history: list[Operation], now: float) -> list[Problem]:
+    problems = [Problem("exception", error, now) for error in stage.history.errors]
+    if stage.problem:
+        return [*problems, Problem("ends", stage.problem, now)]
+    verdict = check_history(history, Nodes(), steps_max=STEPS_MAX)
+    if verdict.linearizable is None:
+        problems.append(Problem("not_decided", verdict.text, now))
+    elif not verdict.linearizable:
+        problems.append(Problem("linearizable", verdict.text, now))
+    return problems

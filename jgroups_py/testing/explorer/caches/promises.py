@@ -1,0 +1,119 @@
+"""What a back end promises of an operation: recorded calls become the operations that are checked.
+
+design/linearizability.md says why; here is each rule once.
+
+    all         an operation with a result is exact: it has its place between its call and its return
+    replicated  what waited for nobody (a read, an update or move that found nothing) was read from the
+                member's own copy: exact for that copy (``Operation.copy``)
+    replicated  what was begun and done on a line of views that did not go on is gone with it. What was begun before
+                or not acknowledged may have happened. A read there is not judged, nor one at a member that the
+                others went on without
+    replicated, a read at a member that was lost in that view is not judged if it may have seen a change
+    buddy       that nobody was ever told of
+    buddy       nor is a read at a member on the smaller side of a split, or that others went on without
+    buddy       once two groups go on side by side (no ``partition=majority``, or a member that found nobody when
+                it started) a merge chooses node by node: judged is what was before
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from jgroups_py.testing.explorer.caches.callers import Entry
+from jgroups_py.testing.explorer.caches.places import Went
+from jgroups_py.testing.explorer.caches.schedule import BackEnd
+from jgroups_py.testing.histories.nodes import Call, Nodes
+from jgroups_py.testing.histories.operation import NEVER, UNKNOWN, Operation
+
+_MODEL = Nodes()
+
+
+def operations(
+    entries: Sequence[Entry],
+    back_end: BackEnd,
+    lost: dict[str, float],
+    went: Went | None,
+    addresses: dict[str, bytes],
+    split_at: float | None,
+) -> list[Operation]:
+    """The history to be checked. ``lost``: incarnations that were killed or expelled, and when; ``went``: of
+    ``replicated``; ``addresses``: of incarnations; ``split_at``: of ``buddy``."""
+    if split_at is not None:
+        entries = _until(entries, split_at)
+    changes, reads = [], []
+    for entry in entries:
+        if entry.reads_only or _MODEL.only_reads(entry.what):
+            if entry.returned != NEVER:  # else it says nothing
+                reads.append(entry)
+        else:
+            changes.append(entry)
+    made = [_change(entry, went) for entry in changes if not _is_gone(entry, went)]
+    unsure = [op for op in made if not op.known]
+    for entry in reads:
+        if went is not None:
+            if not went.has(entry.at_return):
+                continue
+            left = went.left.get((addresses[entry.member], entry.at_return.view))
+            if left is not None and (entry.returned >= left or _may_have_seen(entry, unsure)):
+                continue
+        elif (
+            entry.at_return.apart
+            or entry.at_call.apart
+            or (entry.member in lost and _may_have_seen(entry, unsure))
+        ):
+            continue
+        copy = entry.member if back_end == "replicated" else ""
+        made.append(
+            Operation(entry.caller, entry.what, entry.call, entry.returned, entry.result, copy)
+        )
+    return made
+
+
+def _until(entries: Sequence[Entry], end: float) -> list[Entry]:
+    """As one saw it then."""
+    return [
+        e if e.returned <= end else replace(e, returned=NEVER, result=UNKNOWN)
+        for e in entries
+        if e.call <= end
+    ]
+
+
+def _is_gone(entry: Entry, went: Went | None) -> bool:
+    """Called and acknowledged on a line that has ended: no merge brings it back."""
+    if went is None or entry.returned == NEVER:
+        return False
+    began = entry.at_call
+    return not began.waiting and began.view not in went.line and not went.has(entry.at_return)
+
+
+def _change(entry: Entry, went: Went | None) -> Operation:
+    known = entry.returned != NEVER and (went is None or went.has(entry.at_return))
+    return Operation(
+        entry.caller,
+        entry.what,
+        entry.call,
+        entry.returned if known else NEVER,
+        entry.result if known else UNKNOWN,
+    )
+
+
+def _may_have_seen(entry: Entry, unsure: Iterable[Operation]) -> bool:
+    """A change that is not known to have happened, at a place that was read, called before the return."""
+    return any(op.call < entry.returned and _meet(op.what, entry.what) for op in unsure)
+
+
+def _meet(one: Call, other: Call) -> bool:
+    return any(_related(a, b) for a in _paths(one) for b in _paths(other))
+
+
+def _related(a: tuple[str, ...], b: tuple[str, ...]) -> bool:
+    shorter = min(len(a), len(b))
+    return a[:shorter] == b[:shorter]
+
+
+def _paths(what: Call) -> list[Any]:
+    if what.do == "batch":
+        return [path for path, _ in what.seen] + [change.path for change in what.changes]
+    return [what.path] + ([what.to] if what.to else [])

@@ -1,0 +1,307 @@
+"""The second phase: a core is repaired, everything else is broken for good; then all must be well.
+
+In order, each within ``Healing.within`` seconds:
+
+    healing   one view of the core at each site; it lasts to the end; all know who is primary
+    healing   everybody of the core has every message of the core, also those sent now
+    credits   everybody sends more than all credits, to everybody and to each; all of it arrives
+    healing   nothing waits in any buffer; RELAY is at rest
+    relay     nothing was announced as lost that RELAY promises
+    leftovers nothing remembers who has gone; bounds are kept
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from jgroups_py.protocols.flow.credits import FlowControl
+from jgroups_py.protocols.relay.protocol import RELAY
+from jgroups_py.testing.check.checkers import Problem
+from jgroups_py.testing.check.messages import UNICAST
+from jgroups_py.testing.check.rest import waiting
+from jgroups_py.testing.check.tables import leftovers
+from jgroups_py.testing.explorer.scene import Scene
+from jgroups_py.testing.sim import Member
+from jgroups_py.values.view import View
+
+LOOK_SECONDS: Final = 0.25
+"""Between two looks whether something is reached."""
+FLOOD_MAX: Final = 400_000
+"""Credits above that are not used up: it takes too long. Schedules are drawn below."""
+SETTLE_SECONDS: Final = 3.0
+"""A member that was suspected before the repair may still be excluded for so long: an answer of its may
+be on its way on a link as slow as it was."""
+PIECES: Final = 4
+"""In so many messages all credits are used up."""
+
+
+class Healer:
+    """Ends a scene. ``core``: who is repaired, by site, in the order of names."""
+
+    def __init__(self, scene: Scene) -> None:
+        self.scene = scene
+        self.world = scene.world
+        self.spec = scene.schedule.healing
+        self.names: list[str] = []
+        self.rest: list[Member] = []
+        self._remembers: Member | None = None
+
+    def run(self) -> None:
+        self._repair()
+        done = (
+            self._reach("no common view", self._views)
+            and self._settled()
+            and self._reach("sites differ", self._epochs)
+            and self._messages()
+            and self._credits()
+            and self._reach("not at rest", self._rest)
+            and self._again()
+        )
+        if done:
+            self._promises()
+            self._forgets()
+        self._prolong()
+
+    # --- repair and break
+
+    def _repair(self) -> None:
+        scene, world = self.scene, self.world
+        scene.ended = True
+        keep: list[Member] = []
+        for site in scene.cast.sites:
+            living = [m for m in scene.cast.living(site) if not m.host.paused]
+            living = living or scene.cast.living(site)
+            count = max(1, round(self.spec.keep * len(living))) if living else 0
+            turn = self.spec.turn % len(living) if living else 0
+            keep += [*living[turn:], *living[:turn]][:count]
+        self.names = [m.name for m in keep]
+        self.rest = [m for m in scene.cast.living() if m not in keep]
+        scene.cast.core = dict.fromkeys(self.names)
+        scene.note("the core is repaired:", *keep)
+        network = world.network
+        network.restore()
+        for source, dest in list(network.clogs):
+            world.unclog(world.hosts[source], world.hosts[dest])
+        keep += self._refill()
+        self._break(keep)
+        for member in keep:
+            member.host.drift(1.0)
+            member.resume()
+            if not member.reading:
+                member.read_again()
+        for member in scene.cast.newest():
+            if member.alive and member.leaving:
+                member.resume()  # it goes on leaving: nobody else will wake it up
+
+    def _refill(self) -> list[Member]:
+        """Of each site that has fallen as a whole the first two members are started again; not who
+        says goodbye still, unless all of them do."""
+        scene = self.scene
+        started = []
+        for site, names in scene.cast.sites.items():
+            if not any(name in self.names for name in names):
+                if not scene.cast.dead(site):
+                    for member in scene.cast.newest(site):
+                        scene.note("crash while it leaves", member)
+                        member.crash()
+                for member in scene.cast.dead(site)[:2]:
+                    self.names.append(member.name)
+                    scene.cast.core = dict.fromkeys(self.names)
+                    started.append(scene.restart(member.name))
+        return [m for m in started if m is not None]
+
+    def _break(self, keep: list[Member]) -> None:
+        """What is not the core never comes back; the cuts of before are gone with it."""
+        scene, how = self.scene, self.spec.rest
+        self.world.heal()
+        if not self.rest:
+            return
+        scene.note(f"{how} for good:", *self.rest)
+        for member in self.rest:
+            if how in ("crash", "vanish"):
+                getattr(member, how)()
+            elif how == "pause":
+                member.pause()
+        if self.world.oracle is not None and how not in ("crash", "vanish"):
+            self.world.oracle.give_up(self.rest)
+        if how == "cut":
+            self.world.partition(keep, self.rest)
+        elif how == "mute":
+            self.world.partition(self.rest, keep, one_way=True)
+        elif how == "deaf":
+            self.world.partition(keep, self.rest, one_way=True)
+
+    # --- what must be reached
+
+    def core(self, site: str = "*") -> list[Member]:
+        """The core's members that run (all of them, unless one is being started again)."""
+        return [m for m in self.scene.cast.living(site) if m.name in self.names]
+
+    def _reach(self, what: str, problem: Callable[[], str | None], check: str = "healing") -> bool:
+        """Runs until ``problem`` answers None; says what it is when that takes too long."""
+        begun = self.world.now
+        while (found := problem()) is not None:
+            waited = self.world.now - begun
+            if waited >= self.spec.within:
+                self.say(check, f"{what} within {self.spec.within:g} s: {found}")
+                return False
+            self.world.run_for(max(LOOK_SECONDS, waited / 20))
+        return True
+
+    def say(self, check: str, detail: str) -> None:
+        self.scene.checker.problems.append(Problem(check, detail, self.world.now))
+
+    def _views(self) -> str | None:
+        for site in self.scene.cast.sites:
+            core = self.core(site)
+            away = [n for n in self.scene.cast.sites[site] if n in self.names]
+            if len(core) != len(away):
+                missing = [n for n in away if n not in [m.name for m in core]]
+                return f"{', '.join(missing)} of {site} not there"
+            if not self.world.views_agree(core):
+                return "; ".join(f"{m.name} has {' '.join(m.view_names)}" for m in core)
+        return None
+
+    def _settled(self) -> bool:
+        self.world.run_for(SETTLE_SECONDS)
+        return self._reach("no common view", self._views)
+
+    def _epochs(self) -> str | None:
+        """Who has not heard yet that its site is primary now keeps nothing for others."""
+        found = {m.name: r.state.epoch for m in self.core() if (r := m.stack.find(RELAY))}
+        if len(set(found.values())) < 2:
+            return None
+        return "; ".join(f"{name} lives in epoch {epoch}" for name, epoch in found.items())
+
+    def _messages(self) -> bool:
+        """Everybody says something to everybody and to each."""
+        total = self.scene.checker.messages.total
+        least = self.scene.schedule.least_messages
+        core = self.core()
+        return self._say_all(max(1, -(-(least - total) // max(1, len(core)))))
+
+    def _again(self) -> bool:
+        """What full buffers lost is behind us: now everything arrives everywhere."""
+        if self._lossy:
+            return self._say_all(1, near=False)
+        return self._reach("messages are missing", self._missing)
+
+    def _say_all(self, count: int, near: bool = True) -> bool:
+        """Everybody says ``count`` messages to everybody, as soon as it may, and (``near``) one to
+        each of its site; they arrive. Where views change meanwhile it says something again: a merge
+        may pass over what was said on the other side."""
+        said: dict[Member, list[View | None]] = {}
+
+        def problem() -> str | None:
+            core = self.core()
+            views = [member.view for member in core]
+            blocked = ""
+            for member in core:
+                if said.get(member) == views:
+                    continue
+                if self._say(member, 1 if member in said else count, near):
+                    said[member] = views
+                else:
+                    blocked = f"{member.name} may not send"
+            if blocked:
+                return blocked
+            return self._missing(near and self._lossy)
+
+        return self._reach("messages are missing", problem)
+
+    def _say(self, member: Member, count: int, near: bool) -> bool:
+        """To each without asking flow control; to everybody if it may."""
+        if not self.scene.send(member, count, 0):
+            return False
+        for other in self.core(member.site) if near else ():
+            member.send(self.scene.checker.payload(member, to=other), to=other)
+        return True
+
+    @property
+    def _lossy(self) -> bool:
+        """May RELAY's buffers lose what comes too fast? They say so, and what is last is not
+        followed by anything that shows the gap."""
+        attributes = self.scene.schedule.attributes
+        return "RELAY.max_age" in attributes or "RELAY.overflow" in attributes
+
+    def _missing(self, near: bool = False) -> str | None:
+        """What somebody of the core lacks of another (``near``: of one of its own site)."""
+        messages = self.scene.checker.messages
+        for receiver in self.core():
+            for origin in self.core():
+                if receiver.site != origin.site and (near or not self._relays(origin)):
+                    continue
+                has, sent = messages.last(receiver, origin), messages.count(origin)
+                if has != sent:
+                    return f"{receiver.name} has {has} of {origin.name}, which sent {sent}"
+                if receiver.site != origin.site:
+                    continue
+                has = messages.last(receiver, origin, UNICAST)
+                sent = messages.count(origin, receiver)
+                if has != sent:
+                    return f"{receiver.name} has {has} unicasts of {origin.name}, which sent {sent}"
+        return None
+
+    def _relays(self, origin: Member) -> bool:
+        relay = origin.stack.find(RELAY)
+        return relay is not None and relay.is_relaying
+
+    def _credits(self) -> bool:
+        """Twice all credits, in pieces, as fast as they may go."""
+        for member in self.core():
+            for protocol in member.stack.protocols:
+                if not isinstance(protocol, FlowControl) or self._credit(protocol) > FLOOD_MAX:
+                    continue
+                size = self._credit(protocol) // PIECES
+                for to in [None] if protocol.multicast else self.core(member.site):
+                    payloads = [
+                        self.scene.checker.payload(member, size, to=to)
+                        for _ in range(2 * PIECES + 1)
+                    ]
+                    member.send(*payloads, to=to)
+        return self._reach("credits are lost", lambda: self._missing(self._lossy), "credits")
+
+    @staticmethod
+    def _credit(protocol: FlowControl) -> int:
+        return protocol.config.max_credits
+
+    def _rest(self) -> str | None:
+        for member in self.core():
+            found = waiting(member.stack)
+            if found is not None:
+                return f"{member.name}: {found}"
+        oracle = self.world.oracle
+        return None if oracle is None else oracle.unrest()
+
+    def _promises(self) -> None:
+        """RELAY's guarantee."""
+        for receiver, origin, first, last in (
+            self.world.oracle.given_up() if self.world.oracle else ()
+        ):
+            self.say("relay", f"{receiver} was told that {first}..{last} of {origin} are lost")
+
+    def _forgets(self) -> bool:
+        """Some tables forget after a time (drawn short): they are given it."""
+        return self._reach("members that have gone are remembered", self._leftover, "leftovers")
+
+    def _leftover(self) -> str | None:
+        core = self.core()
+        # Who cannot hear but speaks goes on to announce itself.
+        here = [*core, *(self.rest if self.spec.rest == "deaf" else ())]
+        core.sort(key=lambda m: m is not self._remembers)  # who did last time probably still does
+        for member in core:
+            found = next(leftovers(member, self.scene.checker.members, here), None)
+            if found is not None:
+                self._remembers = member
+                return found
+        return None
+
+    def _prolong(self) -> None:
+        """To the length that a run has at least; what held must go on to hold."""
+        least = self.scene.schedule.least_seconds
+        if self.world.now - self.scene.zero < least:
+            self.world.run(self.scene.zero + least)
+            views = self._views() if not self.scene.checker.problems else None
+            if views is not None:
+                self.say("healing", f"the common view did not last: {views}")

@@ -1,0 +1,218 @@
+"""The scene of one run: world, members, traffic, and what applications do by themselves.
+
+An application reads, sends what its loads say (waiting while it is told to), keeps a state that is
+what it has been delivered, and opens a new channel after it was expelled.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from jgroups_py.testing.check.checkers import Checker
+from jgroups_py.testing.explorer.roles import Cast
+from jgroups_py.testing.explorer.schedule import Link, Load, Schedule
+from jgroups_py.testing.explorer.shared import Shared
+from jgroups_py.testing.sim import LinkSettings, Member, World
+from jgroups_py.testing.sim.world import MakeProtocols, Watcher
+from jgroups_py.values.events import Expel, Failed, StateFailed, StateReceived
+from jgroups_py.values.message import Flag
+
+CLUSTER: Final = "explore"
+TCP_PORT, BRIDGE_PORT = 7800, 8000  # FD_SOCK2 listens 100 above each
+STATE_SECONDS: Final = 10.0
+"""How long a provider may take."""
+
+
+def link_settings(link: Link) -> LinkSettings:
+    return LinkSettings(
+        link.latency, link.jitter, link.loss, link.duplicate, link.reorder, link.reorder_delay
+    )
+
+
+class Scene:
+    """See the module's docstring. ``story``: what happened, for people."""
+
+    def __init__(self, schedule: Schedule, trace: Watcher | None = None) -> None:
+        self.schedule = schedule
+        self.world = World(
+            schedule.seed,
+            inside=link_settings(schedule.inside),
+            between=link_settings(schedule.between),
+            trace=trace,
+        )
+        self.cast = Cast(self.world, {site.name: site.members for site in schedule.sites})
+        self.checker = Checker()
+        self.story: list[str] = []
+        self.zero = 0.0
+        self.ended = False
+        """The first phase is over."""
+        self.site_of = {name: site.name for site in schedule.sites for name in site.members}
+        self._turns: dict[str, int] = {}
+        self._fetching: dict[Member, int] = {}
+        """Who fetches a state, and how many events it had been told before."""
+        self.world.on_record.append(self._on_record)
+        self.shared = Shared(self, schedule.shared) if schedule.shared else None
+
+    # --- telling
+
+    def note(self, what: str, *members: Member) -> None:
+        names = " ".join(f"{m.name}#{m.incarnation}" for m in members)
+        self.story.append(f"{self.world.now - self.zero:8.3f} {what} {names}".rstrip())
+
+    def at(self, when: float, action: Any, *args: Any) -> None:
+        """At ``when`` seconds after everybody was started."""
+        self.world.at(self.zero + when, action, *args)
+
+    # --- members
+
+    def stack(self) -> str | MakeProtocols:
+        """What members run; the kit for users puts protocols of their own here."""
+        return self.schedule.stack
+
+    def start(self, name: str) -> Member:
+        site = self.site_of[name]
+        schedule = self.schedule
+        attributes = dict(schedule.attributes)
+        if schedule.relays:
+            attributes["RELAY.sites"] = ",".join(s.name for s in schedule.sites)
+            pairs = schedule.bridge_attributes.items()
+            attributes["RELAY.bridge_attributes"] = ";".join(f"{k}={v}" for k, v in pairs)
+        others = [n for n in self.cast.sites[site] if f"{site}/{n}" in self.world.members]
+        with_state = schedule.with_state and bool(others)
+        member = self.world.start(
+            name,
+            self.stack(),
+            CLUSTER,
+            site=site,
+            attributes=attributes,
+            properties=self._properties(site, name),
+            with_state=with_state,
+        )
+        self.checker.watch(member)
+        if self.shared is not None:
+            self.shared.watch(member)
+        if with_state:
+            self.cast.asker = member
+        return member
+
+    def _properties(self, site: str, name: str) -> dict[str, str]:
+        address = self.world.host_address(site, name)
+        here = [self.world.host_address(site, other) for other in self.cast.sites[site]]
+        everywhere = [
+            self.world.host_address(place, other)
+            for place, names in self.cast.sites.items()
+            for other in names
+        ]
+        return {
+            "jgroups.bind_addr": address,
+            "jgroups.bind_port": str(TCP_PORT),
+            "jgroups.tcpping.initial_hosts": ",".join(f"{h}[{TCP_PORT}]" for h in here),
+            "relay.site": site,
+            "relay.bridge.bind_addr": address,
+            "relay.bridge.port": str(BRIDGE_PORT),
+            "relay.bridge.port_range": "0",
+            "relay.bridge.hosts": ",".join(f"{h}[{BRIDGE_PORT}]" for h in everywhere),
+        }
+
+    def can_act(self, member: Member) -> bool:
+        """Does its application run, in a group?"""
+        return (
+            member.alive
+            and not member.leaving
+            and not member.host.paused
+            and member.view is not None
+        )
+
+    def restart(self, name: str) -> Member | None:
+        """Starts it again, unless it is running or saying goodbye still."""
+        former = self.cast.world.member(name, self.site_of[name])
+        if former.host.alive and not former.host.vanished:
+            return None
+        member = self.start(name)
+        self.note("restart", member)
+        return member
+
+    def fetch_state(self, member: Member, provider: Member | None) -> bool:
+        if not self.can_act(member) or self._is_fetching(member):
+            return False
+        self._fetching[member] = len(member.events)
+        self.cast.asker = member
+        if self.shared is not None:
+            self.shared.end(member.site)
+        member.fetch_state(provider, STATE_SECONDS)
+        return True
+
+    def _on_record(self, _at: float, member: Member, what: str, _more: dict[str, Any]) -> None:
+        if what in ("failed", "expel"):
+            # After the handler that is running.
+            self.world.at(self.world.now, self._give_up, member)
+
+    def _is_fetching(self, member: Member) -> bool:
+        """One at a time, as a channel does it."""
+        since = self._fetching.get(member)
+        if since is None:
+            return False
+        return not any(isinstance(e, StateReceived | StateFailed) for e in member.events[since:])
+
+    def _give_up(self, member: Member) -> None:
+        if not member.alive:
+            return
+        problem = next(e.problem for e in member.events if isinstance(e, Expel | Failed))
+        self.note(f"is told: {problem}:", member)
+        member.crash()
+        if self.schedule.reopen:
+            self.world.at(self.world.now + self.schedule.reopen, self._reopen, member)
+
+    def _reopen(self, member: Member) -> None:
+        core = self.cast.core
+        if self.world.member(member.name, member.site) is member:
+            if core is None or member.name in core:
+                self.restart(member.name)
+
+    # --- traffic
+
+    def begin_traffic(self) -> None:
+        if self.shared is not None:
+            self.shared.begin()
+        for index, load in enumerate(self.schedule.loads):
+            self.at(load.start + 0.001 * index, self._load, load)
+
+    def _load(self, load: Load) -> None:
+        if self.ended or self.world.now - self.zero >= min(load.stop, self.schedule.seconds):
+            return
+        member = self.world.member(load.member, self.site_of[load.member])
+        if self.can_act(member):
+            self.act(member, load)
+        self.world.at(self.world.now + load.every, self._load, load)
+
+    def act(self, member: Member, load: Load) -> None:
+        """What an application does whenever its load says so."""
+        self.send(member, load.count, load.size, load.to)
+
+    def send(self, member: Member, count: int, size: int, to: str = "all") -> bool:
+        """Sends so many messages, unless its application is told to wait."""
+        dest: Member | None = None
+        if to == "one":
+            dest = self._next_dest(member)
+            if dest is None:
+                return False
+        if self.must_wait(member, dest):
+            return False
+        oob = to == "oob"
+        payloads = [self.checker.payload(member, size, to=dest, oob=oob) for _ in range(count)]
+        self.cast.sender = member
+        member.send(*payloads, to=dest, flags=int(Flag.OOB) if oob else 0)
+        return True
+
+    def must_wait(self, member: Member, dest: Member | None) -> bool:
+        """Flow control, or a full buffer, asks it to."""
+        address = None if dest is None else dest.address
+        return any(key[1] == address for key in member.blocked)
+
+    def _next_dest(self, member: Member) -> Member | None:
+        """The members of its view in turn, itself included."""
+        view = member.view
+        if view is None:
+            return None
+        turn = self._turns[member.name] = self._turns.get(member.name, 0) + 1
+        return self.checker.members.get(view.members[turn % len(view)])
