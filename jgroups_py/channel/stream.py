@@ -1,8 +1,9 @@
 """What waits for the reader of a channel: views and batches in one order.
 
 The order is the order in which the stack handed things up, so a message can never be seen in the
-wrong view. Views with nothing between them merge into the newest. Flow control bounds the bytes:
-credits go back only when an item is taken; what came without credits is counted against a limit.
+wrong view. Views with nothing between them merge into the newest, except that a MergeView stays: only it
+says who was on which side, and an application that does not hear it keeps the state of its own side. Flow
+control bounds the bytes: credits go back only when an item is taken; what came without credits is counted against a limit.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import trio
 
 from jgroups_py.channel.backlog import PackedRuns, is_worth_packing
 from jgroups_py.values.batch import Batch
-from jgroups_py.values.view import View
+from jgroups_py.values.view import MergeView, View
 
 PACK_MESSAGES = 20_000
 PACK_ITEMS = 500
@@ -86,7 +87,8 @@ class ItemStream:
         items = self._items
         if not items:
             self.taken_at = trio.current_time()
-        if isinstance(item, View) and items and isinstance(items[-1], View):
+        last = items[-1] if items else None
+        if isinstance(item, View) and isinstance(last, View) and not isinstance(last, MergeView):
             items[-1] = item
             self.merged_views += 1
         else:

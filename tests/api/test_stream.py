@@ -16,7 +16,7 @@ from jgroups_py.channel.stream import ItemStream
 from jgroups_py.testing import make_address
 from jgroups_py.values.batch import Batch, Credit
 from jgroups_py.values.message import MessageType
-from jgroups_py.values.view import View, ViewId
+from jgroups_py.values.view import MergeView, View, ViewId
 
 A, B = make_address(1), make_address(2)
 Put = Callable[..., None]
@@ -155,3 +155,16 @@ async def test_a_reader_that_waits_is_told_of_the_end(autojump_clock: Any) -> No
             nursery.start_soon(read)
             await trio.testing.wait_all_tasks_blocked()
             stream.end(ValueError("over"))
+
+
+async def test_a_merge_view_stays_though_other_views_follow_it_at_once(autojump_clock: Any) -> None:
+    """Only it says who was on which side. A later view in its place hid the merge: each side kept its own tree."""
+
+    def merge(number: int) -> MergeView:
+        return MergeView(ViewId(A, number), (A, B), (view(number - 1),))
+
+    stream = ItemStream(0)
+    for item in (view(1), view(2), merge(3), view(4), view(5), merge(6), merge(7), view(8)):
+        stream.put(item)
+    assert stream.merged_views == 4
+    assert taken(stream) == [3, 6, 7, 8]

@@ -20,6 +20,7 @@ from jgroups_py.testing.explorer.caches.schedule import CacheSchedule, Caller, D
 from jgroups_py.testing.explorer.caches.shrink import shrink_caches
 from jgroups_py.testing.explorer.draw import PROFILES, Wanted, draw
 from jgroups_py.testing.explorer.play import Outcome, play
+from jgroups_py.testing.explorer.schedule import Link
 from jgroups_py.testing.histories.nodes import Call
 from jgroups_py.testing.histories.operation import UNKNOWN
 
@@ -73,6 +74,82 @@ def test_merge_10_what_was_ordered_on_a_side_that_has_ended_is_void() -> None:
     """Members applied what their coordinator had multicast before the merge; it had taken their tree."""
     schedule = msgspec.structs.replace(draw(10, "merge"), shared=2)
     assert play(schedule).problems == []
+
+
+@pytest.mark.parametrize("seed", [2125, 2755])
+def test_a_merge_is_heard_of_though_somebody_joins_at_once(seed: int) -> None:
+    """The view with the joiner took the place of the unread merge view: a member of the losing side kept its tree, and
+    in 2755 gave it to the joiner."""
+    assert play_caches(draw_caches(seed, "cache-replicated")).problems == []
+
+
+def test_seed_2755_shrunk_the_coordinator_of_the_losing_side_lets_somebody_in_as_it_merges() -> (
+    None
+):
+    """A seed's schedule shifts when drawing changes: this is what was left of it, as it was found."""
+    paths = {"a": "/a", "x": "/a/x", "b": "/b", "y": "/b/y"}
+
+    def steps(*words: str) -> tuple[Do, ...]:
+        made = []
+        for word in words:
+            do, where, wait = word.split()
+            path, _, other = where.partition("+")
+            other = paths[other] if other else ""
+            made.append(Do(do=do, path=paths[path], other=other, key="v", wait=float(wait)))  # type: ignore[arg-type]
+        return tuple(made)
+
+    schedule = CacheSchedule(
+        seed=2755,
+        profile="cache-replicated",
+        back_end="replicated",
+        members=("A", "B", "C", "D"),
+        late=("D",),
+        link=Link(
+            latency=0.003,
+            jitter=0.0005,
+            loss=0.02,
+            duplicate=0.02,
+            reorder=0.05,
+            reorder_delay=0.005,
+        ),
+        callers=(
+            Caller(
+                member="C",
+                steps=steps(
+                    "rmw a .5",
+                    "rmw x .1",
+                    "rmw b .1",
+                    "remove x .5",
+                    "rmw a .1",
+                    "rmw b .1",
+                    "rmw y .5",
+                    "put x .1",
+                ),
+            ),
+            Caller(
+                member="D",
+                steps=steps(
+                    "rmw a .5",
+                    "rmw a .1",
+                    "rmw y .1",
+                    "pair b+x .1",
+                    "change b .1",
+                    "change y .1",
+                    "rmw b .5",
+                    "rmw x .5",
+                ),
+            ),
+        ),
+        faults=(
+            Fault(at=1.05, do="start", who=("D",)),
+            Fault(at=1.733, do="crash", who=("B",)),
+            Fault(at=1.932, do="cut", who=("A", "B", "C"), seconds=6),
+            Fault(at=3.408, do="start", who=("B",)),
+            Fault(at=7.879, do="crash", who=("C",)),
+            Fault(at=9.879, do="start", who=("C",)),
+        ),
+    )
+    assert play_caches(schedule).problems == []
 
 
 @pytest.mark.parametrize("profile", PROFILES)
