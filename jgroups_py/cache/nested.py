@@ -10,20 +10,28 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
+from jgroups_py.cache.locks import Scope
 from jgroups_py.errors import CacheRefused
 
-if TYPE_CHECKING:
-    from jgroups_py.cache.locks import Scope
-    from jgroups_py.cache.turns import Turn, Turns
+
+class Held(Protocol):
+    """A turn, as far as it matters here (turns.py has it)."""
+
+    @property
+    def turns(self) -> object:
+        """Of which cache."""
+
+    def meets(self, scope: Scope) -> bool:
+        """Would a call for ``scope`` wait for it?"""
 
 
 class Holder(Protocol):
     """A batch that runs again."""
 
     @property
-    def turn(self) -> Turn | None:
+    def turn(self) -> Held | None:
         """What it holds now."""
 
 
@@ -40,7 +48,7 @@ def inside(holder: Holder) -> Iterator[None]:
         _around.reset(token)
 
 
-def refuse_nested(turns: Turns, wanted: Sequence[Scope]) -> None:
+def refuse_nested(turns: object, wanted: Sequence[Scope]) -> None:
     """CacheRefused: a batch around this call has the turn that it would wait for."""
     for holder in _around.get():
         turn = holder.turn
