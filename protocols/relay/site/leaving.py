@@ -58,9 +58,11 @@ class Leaving:
             self._go()
 
     def nobody_is_there(self) -> bool:
-        """We are alone at home and on the bridge, which has told us who is there."""
+        """We are alone at home and on the bridge, which has told us who is there, and no other site has ever
+        acknowledged anything. One that has may come back within ``leave_timeout``."""
         relay = self.relay
-        return len(relay.line) == 1 and relay.bridge.view is not None and not relay.bridge.sessions
+        alone = relay.bridge.view is not None and not relay.bridge.sessions
+        return len(relay.line) == 1 and alone and not any(relay.state.trimmed.values())
 
     def give_up(self, why: str = "") -> None:
         relay = self.relay
