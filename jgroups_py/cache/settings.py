@@ -48,7 +48,8 @@ class BuddyReplicationConfig(ConfigBase):
     """Rack, power source, room: buddies are looked for in another one."""
     partition: Literal["all", "majority"] = "all"
     """``majority``: a side with half of the members or fewer waits, and then refuses, instead of writing
-    what the merge might discard."""
+    what the merge might discard. The larger side goes on, and does not have nodes whose owner and buddies are
+    all on the smaller side; that takes more members than ``numBuddies``."""
     leave_timeout: Seconds = 30.0
     """How long closing the cache hands its nodes over; what is left then is for its buddies."""
     unsent_removals_max: int = 100_000

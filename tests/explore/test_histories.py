@@ -83,21 +83,24 @@ def test_a_merge_is_heard_of_though_somebody_joins_at_once(seed: int) -> None:
     assert play_caches(draw_caches(seed, "cache-replicated")).problems == []
 
 
+PATHS = {"a": "/a", "x": "/a/x", "b": "/b", "y": "/b/y"}
+
+
+def steps(*words: str) -> tuple[Do, ...]:
+    """``do path+other wait``."""
+    made = []
+    for word in words:
+        do, where, wait = word.split()
+        path, _, other = where.partition("+")
+        other = PATHS[other] if other else ""
+        made.append(Do(do=do, path=PATHS[path], other=other, key="v", wait=float(wait)))  # type: ignore[arg-type]
+    return tuple(made)
+
+
 def test_seed_2755_shrunk_the_coordinator_of_the_losing_side_lets_somebody_in_as_it_merges() -> (
     None
 ):
     """A seed's schedule shifts when drawing changes: this is what was left of it, as it was found."""
-    paths = {"a": "/a", "x": "/a/x", "b": "/b", "y": "/b/y"}
-
-    def steps(*words: str) -> tuple[Do, ...]:
-        made = []
-        for word in words:
-            do, where, wait = word.split()
-            path, _, other = where.partition("+")
-            other = paths[other] if other else ""
-            made.append(Do(do=do, path=paths[path], other=other, key="v", wait=float(wait)))  # type: ignore[arg-type]
-        return tuple(made)
-
     schedule = CacheSchedule(
         seed=2755,
         profile="cache-replicated",
@@ -150,6 +153,74 @@ def test_seed_2755_shrunk_the_coordinator_of_the_losing_side_lets_somebody_in_as
         ),
     )
     assert play_caches(schedule).problems == []
+
+
+def cut(*who: str, majority: bool) -> CacheSchedule:
+    """``who`` from the others for 6 s; A writes /b/y and B writes /b before, and A reads /b meanwhile."""
+    return CacheSchedule(
+        seed=580,
+        profile="cache-buddy",
+        back_end="buddy",
+        members=("A", "B", "C", "D", "E"),
+        buddies=1,
+        majority=majority,
+        link=Link(latency=0.003, jitter=0.0, loss=0.0, duplicate=0.0, reorder=0.0),
+        callers=(
+            Caller(
+                member="A",
+                steps=steps(
+                    "change y .5",
+                    "add b .5",
+                    "cas y .5",
+                    "add y .5",
+                    "node y .5",
+                    "node b .5",
+                    "put y .1",
+                    "cas y .5",
+                    "node b .5",
+                ),
+            ),
+            Caller(
+                member="B",
+                steps=steps(
+                    "pair b+y .5",
+                    "cas b .5",
+                    "remove_tree b .5",
+                    "rmw b .5",
+                    "add b .5",
+                    "add b .5",
+                ),
+            ),
+        ),
+        faults=(Fault(at=4.161, do="cut", who=who, seconds=6),),
+    )
+
+
+BEYOND = "one group goes on without more members than there are buddies"
+
+
+@pytest.mark.parametrize("majority", [False, True])
+def test_seed_580_shrunk_a_history_is_judged_until_one_group_goes_on_without_an_owner_and_its_buddies(
+    majority: bool,
+) -> None:
+    """B owned /b, and C had its backup. A found neither, 0.45 s before B and C had a view of their own."""
+    outcome = play_caches(cut("B", "C", majority=majority))
+    assert outcome.problems == []
+    assert any(BEYOND in line for line in outcome.story)
+
+
+def test_seed_580_the_larger_side_goes_on_without_an_owner_and_its_buddies() -> None:
+    assert play_caches(draw_caches(580, "cache-buddy")).problems == []
+
+
+@pytest.mark.parametrize("who", ["B", "C"])
+def test_a_history_is_judged_to_its_end_where_no_more_are_cut_off_than_there_are_buddies(
+    who: str,
+) -> None:
+    outcome, history = play_history(cut(who, majority=True))
+    assert outcome.problems == []
+    assert not any("go on" in line or "goes on" in line for line in outcome.story)
+    assert max(op.call for op in history) > 10
 
 
 @pytest.mark.parametrize("profile", PROFILES)

@@ -13,6 +13,8 @@ design/linearizability.md says why; here is each rule once.
     buddy       nor is a read at a member on the smaller side of a split, or that others went on without
     buddy       once two groups go on side by side (no ``partition=majority``, or a member that found nobody when
                 it started) a merge chooses node by node: judged is what was before
+    buddy       once a group goes on without more living members than there are buddies, whatever ``partition`` says: an
+                owner and all its buddies may be among them. Judged is what was before
 """
 
 from __future__ import annotations

@@ -28,6 +28,7 @@ from jgroups_py.cache import (
     TreeCache,
     open_tree_cache,
 )
+from jgroups_py.cache.buddy_manager import BuddyManager
 from jgroups_py.cache.buddy_replication import BuddyReplication
 from jgroups_py.cache.full_replication import FullReplication
 from jgroups_py.cache.node import Node
@@ -40,6 +41,8 @@ from jgroups_py.stack.machine import Machine
 from jgroups_py.testing.explorer.caches.callers import History, NodeCaller, SessionCaller, Visitors
 from jgroups_py.testing.explorer.caches.places import Journey, Place, Places
 from jgroups_py.testing.explorer.caches.schedule import CacheSchedule, Caller, Do, Fault
+from jgroups_py.values.address import Address
+from jgroups_py.values.view import View
 
 START_SECONDS: Final = 60.0
 """Virtual time in which all members must be in one view, with buddies."""
@@ -129,6 +132,8 @@ class Member:
     paused: bool = False
     wants: int = 0
     """Callers that are not done."""
+    met: dict[Address, None] = field(default_factory=dict)
+    """Who was in a view of it, with buddies."""
 
     @property
     def origin(self) -> str:
@@ -149,7 +154,8 @@ class Stage:
         self.last: list[str] = []
         """Incarnations that are there at the end."""
         self.split_at: float | None = None
-        """When two groups of owners and buddies went on side by side for the first time."""
+        """When two groups of owners and buddies went on side by side for the first time, or one without more
+        living members than there are buddies."""
         self.problem = ""
         """Of the stage: who never came, or never ended."""
         self._stack = folder / "stack.xml"
@@ -307,14 +313,29 @@ class Stage:
         """Two groups that both go on: what each writes, the merge may drop (``discarded``)."""
         if self.split_at is not None or not self._begun:
             return
-        views = [
-            m.cache.buddies.members
+        living = [
+            (m, m.cache.buddies)
             for m in self._members.values()
-            if m.cache is not None and not m.gone and not m.cache.buddies.machine.minority
+            if m.cache is not None and not m.gone and not m.closing.is_set()
         ]
+        going_on = [(m, b) for m, b in living if not b.machine.minority]
+        views = [b.members for _, b in going_on]
         if any(not set(a) & set(b) for a in views for b in views):
             self.split_at = self.history.now()
             self._say("two groups go on, each by itself")
+        elif any(
+            self._is_beyond_buddies(m, b, [other.machine.me for _, other in living])
+            for m, b in going_on
+        ):
+            self.split_at = self.history.now()
+            self._say("one group goes on without more members than there are buddies")
+
+    def _is_beyond_buddies(
+        self, member: Member, manager: BuddyManager, living: Sequence[Address]
+    ) -> bool:
+        """Does it go on without an owner and all its buddies, who live, and may not know it yet?"""
+        without = [a for a in living if a in member.met and a not in manager.members]
+        return len(without) > self.schedule.buddies
 
     async def _start(self, name: str) -> Member:
         former = self._members.get(name)
@@ -374,8 +395,14 @@ class Stage:
         """Follows the views of a member to whom everything is replicated."""
         replication = cache._replication
         if isinstance(replication, BuddyReplication):
-            replication.manager.on_view = lambda _view: self._look_for_split()
-            self._look_for_split()
+            manager = replication.manager
+
+            def meets(view: View) -> None:
+                member.met.update(dict.fromkeys(view.members))
+                self._look_for_split()
+
+            manager.on_view = meets
+            meets(manager.view)
         if not isinstance(replication, FullReplication):
             return
         order, places = replication._order, self.places
