@@ -183,7 +183,7 @@ histories: $(STAMP)
 	$(BIN)/jgroups-py simulate --profile cache-sessions --seeds 1..2000 --json build/simulate/cache-sessions.json
 
 histories-short: $(STAMP)
-	$(BIN)/jgroups-py simulate --profile cache --seeds 1..10000 --for 30s --json build/simulate/cache.json
+	$(BIN)/jgroups-py simulate --profile cache --seeds 1..300 --for 30s --json build/simulate/cache.json
 
 buddy-explore: $(STAMP)
 	$(BIN)/jgroups-py buddy-explore --seeds 1..100000 --json build/buddy-explore/all.json

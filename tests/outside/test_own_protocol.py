@@ -11,7 +11,7 @@ import trio
 
 from jgroups_py import Channel, MemoryNetwork, ProtocolFailed, open_channel
 
-sys.path.insert(0, str(Path(__file__).parent))  # own_protocols.py
+sys.path.insert(0, str(Path(__file__).parent))  # raising_protocols.py
 
 POISON = b"poison"
 
@@ -20,7 +20,7 @@ def stack(folder: Path, at: str) -> Path:
     file = folder / f"{at}.xml"
     file.write_text(
         '<config xmlns="urn:org:jgroups"><include file="sim.xml"/>'
-        f'<own_protocols.BOOM at="{at}"/></config>'
+        f'<raising_protocols.BOOM at="{at}"/></config>'
     )
     return file
 
@@ -62,7 +62,7 @@ async def test_it_ends_its_member_and_is_named(
             assert error.protocol == "BOOM"
         else:
             assert error.protocol == "BOOM"
-            assert f"BOOM raised ValueError: boom at {at} (own_protocols.py:" in str(error)
+            assert f"BOOM raised ValueError: boom at {at} (raising_protocols.py:" in str(error)
             assert isinstance(error.__cause__, ValueError)
 
     got: list[Any] = []
