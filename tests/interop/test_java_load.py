@@ -146,7 +146,7 @@ async def test_datagrams_that_python_sends_get_lost(parts: JavaParts) -> None:
             await python.send(text, java)
             await trio.sleep(0.003)
         for multicast in (True, False):
-            await java.until(lambda c=multicast: len(java.from_(python, multicast=c)) >= 200, 20)
+            await java.until(lambda c=multicast: len(java.from_(python, multicast=c)) >= 200, 45)
             assert java.texts(python, multicast=multicast) == texts
 
 
