@@ -53,9 +53,9 @@ $(STAMP): pyproject.toml setup.cfg Makefile
 	fi
 	@touch $@
 
-# One process has the tests with real sockets, which mostly wait: hence one more than there are cores.
+# Tests with real sockets mostly wait: hence more processes than cores. tests/conftest.py gives each its ports.
 test: $(STAMP)
-	$(BIN)/python -m pytest -q -m "not slow and not java and not spark" -n 3 --dist loadgroup \
+	$(BIN)/python -m pytest -q -m "not slow and not java and not spark" -n 4 --dist worksteal \
 	  --record-requirements build/requirements.json tests
 
 test-slow: $(STAMP)

@@ -6,16 +6,22 @@ tear-down included, with every parameter that ran. The file is ``{"R12": ["tests
 
 Hypothesis sets no deadlines: how long an example takes says more about the machine.
 
-With several workers (``-n 2 --dist loadgroup``) tests of the folders in SOCKETS run one after the
-other: they use the ports and multicast groups of the shipped stacks.
+A test that opens sockets, itself or in a child process, carries the marker ``sockets``. Each worker gives
+such tests ports of its own, so several workers run them at once. A test without the marker that opens
+a socket fails: its ports would be those of every other run on this machine.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import re
-from collections.abc import Iterable
+import socket
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -23,10 +29,9 @@ from hypothesis import HealthCheck, settings
 settings.register_profile("tests", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("tests")
 ROOT = Path(__file__).resolve().parent.parent
-SOCKETS = ("aio", "api", "blocking", "cache", "conformance", "docs", "drill", "examples")
-SOCKETS += ("export", "interop", "longlife", "outside", "rpc", "sockets", "tools")
-ONE_WORKER = "sockets"
-"""The group of those tests."""
+PORTS_PER_WORKER = 600
+"""For tools' members, of the range from 12000 on; the last are for the shipped stacks."""
+WORKERS_MAX = 12
 NUMBER = "seed"
 """Name of the property of a report that carries a number from a worker."""
 
@@ -52,8 +57,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             if number not in known:
                 raise pytest.UsageError(f"{item.nodeid}: no requirement {number!r}")
             item.user_properties.append((NUMBER, number))
-        if item.path.relative_to(ROOT / "tests").parts[0] in SOCKETS:
-            item.add_marker(pytest.mark.xdist_group(ONE_WORKER))
 
 
 def numbers_of(item: pytest.Item) -> list[str]:
@@ -63,6 +66,52 @@ def numbers_of(item: pytest.Item) -> list[str]:
 
 def _requirements() -> str:
     return (ROOT / "design" / "requirements.md").read_text(encoding="utf-8")
+
+
+@pytest.fixture(autouse=True)
+def _ports_of_this_worker(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[None]:
+    """Ports for a test with the marker ``sockets`` and its children; no sockets for any other."""
+    if request.node.get_closest_marker("sockets") is None:
+        with SOCKETS.forbidden(request.node.nodeid):
+            yield
+        return
+    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % WORKERS_MAX
+    first = 12000 + worker * PORTS_PER_WORKER
+    last = first + PORTS_PER_WORKER - 20
+    monkeypatch.setenv("JGROUPS_TOOL_PORTS", f"{first}..{last - 1}")
+    monkeypatch.setenv("JGROUPS_UDP_MCAST_PORT", str(last))
+    monkeypatch.setenv("JGROUPS_BIND_PORT", str(last + 1))
+    monkeypatch.setenv("JGROUPS_TCPPING_INITIAL_HOSTS", f"localhost[{last + 1}]")
+    yield
+
+
+class _Sockets:
+    """Watches for sockets of the internet that this process binds or connects."""
+
+    def __init__(self) -> None:
+        self._test: str | None = None
+        self._opened: list[str] = []
+        sys.addaudithook(self._on_event)
+
+    @contextmanager
+    def forbidden(self, test: str) -> Iterator[None]:
+        self._test, self._opened = test, []
+        try:
+            yield
+        finally:
+            self._test = None
+        if self._opened:
+            pytest.fail(f"{test} opens sockets ({self._opened[0]}): mark it pytest.mark.sockets")
+
+    def _on_event(self, event: str, arguments: tuple[Any, ...]) -> None:
+        if self._test is not None and event in ("socket.bind", "socket.connect"):
+            if arguments[0].family != socket.AF_UNIX:
+                self._opened.append(f"{event} {arguments[1]}")
+
+
+SOCKETS = _Sockets()
 
 
 class Recorder:
@@ -76,12 +125,11 @@ class Recorder:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         numbers = [str(value) for name, value in report.user_properties if name == NUMBER]
         if numbers:
-            nodeid = report.nodeid.removesuffix(f"@{ONE_WORKER}")  # a worker adds it
-            self._numbers[nodeid] = numbers
+            self._numbers[report.nodeid] = numbers
             if report.failed:
-                self._passed[nodeid] = False
+                self._passed[report.nodeid] = False
             elif report.when == "call" and report.passed:
-                self._passed.setdefault(nodeid, True)
+                self._passed.setdefault(report.nodeid, True)
 
     def pytest_sessionfinish(self) -> None:
         self._file.parent.mkdir(parents=True, exist_ok=True)

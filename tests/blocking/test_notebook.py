@@ -15,6 +15,8 @@ from jgroups_py.errors import ConfigError
 from jgroups_py.export import ExportClient
 from jgroups_py.tools.commands.mperf_ports import free_block
 
+pytestmark = pytest.mark.sockets
+
 TOKEN = "a token for the notebook"
 
 

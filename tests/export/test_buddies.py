@@ -15,6 +15,8 @@ from jgroups_py.export import ExportError, Marker, Offset, open_export
 from jgroups_py.export.messages import Committed
 from jgroups_py.export.source import Write
 
+pytestmark = pytest.mark.sockets
+
 NOWHERE = Offset("", 0, {})
 
 

@@ -33,6 +33,8 @@ from jgroups_py.export.owners import OwnerLog, OwnerLogs, text_of
 from jgroups_py.export.parts import Parts, close_all, open_parts
 from jgroups_py.values.address import Address
 
+pytestmark = pytest.mark.sockets
+
 A, B, C = (Address(name.encode() * 16) for name in "ABC")
 NOTHING = place_of({}, ())
 PATHS = [f"/n/{number}" for number in range(30)]

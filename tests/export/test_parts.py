@@ -30,6 +30,8 @@ from jgroups_py.export.messages import Part
 from jgroups_py.export.parts import Parts, Picture, close_all, open_parts
 from jgroups_py.export.tree import TreeSource
 
+pytestmark = pytest.mark.sockets
+
 Step = Callable[[], Awaitable[Any]]
 PATHS = [f"/n/{number}" for number in range(40)]
 

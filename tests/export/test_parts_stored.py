@@ -46,6 +46,8 @@ from jgroups_py.export.parts import close_all
 from jgroups_py.export.source import Frozen, Write
 from jgroups_py.export.tree import TreeSource
 
+pytestmark = pytest.mark.sockets
+
 ROOM = 5
 PATHS = [f"/n/{number}" for number in range(30)]
 BOTH = pytest.mark.parametrize("passivation", [True, False], ids=["passivation", "write-through"])

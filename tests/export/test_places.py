@@ -25,6 +25,8 @@ from jgroups_py.export import (
     open_export,
 )
 
+pytestmark = pytest.mark.sockets
+
 ASYNC = CacheSettings(cache_mode="REPL_ASYNC", stack="sim.xml", cluster_name="test")
 QUICK = ExportLimits(behind_wait=0.3)
 QUICKER = {"40s": "1s", "8s": "0.3s", "1.5s": "0.3s"}

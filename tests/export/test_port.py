@@ -48,6 +48,8 @@ from jgroups_py.export.errors import Busy, Diverged, UnknownJob, UnknownSnapshot
 from jgroups_py.export.messages import Committed, Stage
 from jgroups_py.export.source import Write
 
+pytestmark = pytest.mark.sockets
+
 # --- who may come
 
 

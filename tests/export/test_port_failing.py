@@ -18,6 +18,8 @@ from jgroups_py.cache import CacheSettings, Fqn, LoaderConfig, StoreConfig, open
 from jgroups_py.cache.store import StorePicture
 from jgroups_py.export import ExportClient, ExportError, open_export
 
+pytestmark = pytest.mark.sockets
+
 
 class RudePicture(StorePicture):
     def __init__(self, store: RudeStore) -> None:

@@ -32,6 +32,8 @@ from jgroups_py.errors import StoreError
 from jgroups_py.export import ExportClient, ExportError, ExportLimits, ExportPort, open_export
 from jgroups_py.export.source import Write
 
+pytestmark = pytest.mark.sockets
+
 FILE = """
 <cache>
   <CacheMode>LOCAL</CacheMode>

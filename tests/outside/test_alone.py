@@ -92,6 +92,7 @@ async def test_who_finds_others_or_has_nobody_near_warns_of_nothing(
     assert len(lines(caplog, "D")) == 1
 
 
+@pytest.mark.sockets
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc/net")
 async def test_another_port_on_this_machine_is_named(caplog: pytest.LogCaptureFixture) -> None:
     """Real sockets: a member hears nothing of another port, but the machine knows who listens."""

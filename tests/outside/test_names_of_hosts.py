@@ -99,6 +99,7 @@ async def test_what_cannot_be_a_host_is_refused_at_once(host: str) -> None:
             pass
 
 
+@pytest.mark.sockets
 async def test_real_sockets_and_a_name_that_comes_later(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

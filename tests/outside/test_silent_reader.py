@@ -234,6 +234,7 @@ trio.run(main)
 """
 
 
+@pytest.mark.sockets
 async def test_two_real_processes_without_any_logging_set_up() -> None:
     """What an operator sees on standard error, and that the sender goes on."""
     command = [sys.executable, "-c", SILENT]

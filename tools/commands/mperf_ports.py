@@ -8,21 +8,38 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import socket
 
 from jgroups_py.config.settings import StackConfig
+from jgroups_py.errors import ConfigError
 
 FIRST, LAST = 12000, 20000  # real drills have theirs above; Linux picks from 32768 on
+RANGE_VARIABLE = "JGROUPS_TOOL_PORTS"
+"""In the environment: another range, as ``12000..20000``. Runs with ranges apart cannot meet, not even
+between the moment in which a block is chosen and that in which it is bound."""
 
 
 def free_block(size: int, host: str = "127.0.0.1") -> int:
-    """The first of ``size`` consecutive ports that nobody uses now."""
+    """The first of ``size`` consecutive ports that nobody uses now. Raises ``OSError`` if there are none,
+    ``ConfigError`` if ``JGROUPS_TOOL_PORTS`` is no range of ports."""
+    low, high = _range()
     chance = random.Random(os.urandom(8))
     for _ in range(200):
-        first = chance.randrange(FIRST, LAST - size)
+        first = chance.randrange(low, max(low + 1, high - size))
         if all(_is_free(host, port) for port in range(first, first + size)):
             return first
-    raise OSError(f"no {size} free consecutive ports within {FIRST}..{LAST} on {host}")
+    raise OSError(f"no {size} free consecutive ports within {low}..{high} on {host}")
+
+
+def _range() -> tuple[int, int]:
+    text = os.environ.get(RANGE_VARIABLE)
+    if text is None:
+        return FIRST, LAST
+    match = re.fullmatch(r"([0-9]{1,5})\.\.([0-9]{1,5})", text)
+    if match is None or not 0 < int(match[1]) < int(match[2]) < 65536:
+        raise ConfigError(f"{RANGE_VARIABLE}={text!r} is no range of ports such as {FIRST}..{LAST}")
+    return int(match[1]), int(match[2])
 
 
 def private_attributes(stack: StackConfig, members: int, host: str = "127.0.0.1") -> dict[str, str]:
