@@ -7,7 +7,7 @@ outcome is unknown may have been.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
@@ -50,7 +50,18 @@ Inner = Callable[[Mapping[Path, Address]], None]
 class Call:
     """``change`` None: a read. ``mode`` "look": its result says who has what (``Claims.seen``). ``new``: the caller vouches that nobody else creates the path."""
 
-    __slots__ = ("applied", "change", "id", "inner", "mode", "new", "nodes", "result", "wanted")
+    __slots__ = (
+        "applied",
+        "change",
+        "dropped",
+        "id",
+        "inner",
+        "mode",
+        "new",
+        "nodes",
+        "result",
+        "wanted",
+    )
 
     def __init__(
         self,
@@ -68,6 +79,8 @@ class Call:
         self.new = new
         self.inner: Inner | None = None
         self.applied = False
+        self.dropped = False
+        """A merge dropped something that it has written."""
         self.nodes: Mapping[Path, Node] = {}
         """What it has written."""
         self.result: Values = {}
@@ -87,6 +100,8 @@ class Calls:
         """Not claimed yet: for the view to settle, for room."""
         self.open: dict[int, Call] = {}
         """All that are not completed."""
+        self._undecided: list[Call] = []
+        """Writes that no holder is to acknowledge any more; a merge that is not settled may still drop them."""
 
     def submit(self, call: Call) -> None:
         machine = self.machine
@@ -237,9 +252,26 @@ class Calls:
             self._end(call, Outcome.DONE, call.result)
 
     def _acknowledge(self, call: Call) -> None:
-        """All holders have it; those that a minority has left may be none."""
-        outcome = Outcome.UNKNOWN if self.machine.minority else Outcome.DONE
-        self._end(call, outcome, call.result)
+        """All holders have it. That may be none: a minority may have lost all of them, and a merge drops those from
+        the other side."""
+        machine = self.machine
+        if machine.frozen and not machine.minority:
+            self._undecided.append(call)
+            return
+        doubtful = machine.minority or call.dropped
+        self._end(call, Outcome.UNKNOWN if doubtful else Outcome.DONE, call.result)
+
+    def drop(self, paths: Collection[Path]) -> None:
+        """A merge keeps others' values of these paths."""
+        for call in self.open.values():
+            if not call.dropped and any(path in paths for path in call.nodes):
+                call.dropped = True
+
+    def decide(self) -> None:
+        """The merge is settled; or this member is on the smaller side after all."""
+        undecided, self._undecided = self._undecided, []
+        for call in undecided:
+            self._acknowledge(call)
 
     def written(self, node: Node | None, value: Any) -> Node:
         """The node with a new value, and a stamp above that of the old one."""

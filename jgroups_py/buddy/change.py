@@ -185,6 +185,7 @@ class Change:
                 self._dropped[path, node.stamp] = node.value
                 machine.drop(path)
                 changes[path] = None
+        machine.calls.drop({path for path, node in changes.items() if node is None})
 
     def _resolve_grants(self, parties: Parties, changes: dict[Path, Node | None]) -> None:
         """What we granted in an earlier view: either it took, or the node is ours again."""

@@ -153,6 +153,8 @@ class BuddyMachine:
         self.settled = False
         strangers = self._remember(view, before)
         self.merge.count(self.buddies.leaving)
+        if self.minority:
+            self.calls.decide()
         self.removal.lost([member for member in before if member not in view.members])
         self.calls.again(self.claims.void())
         if isinstance(view, MergeView):
@@ -348,6 +350,7 @@ class BuddyMachine:
         self.claims.release()
         self.leaving.settled()
         self.sites.settled()
+        self.calls.decide()
         self.calls.retry()
 
     # --- inside

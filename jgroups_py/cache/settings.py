@@ -49,7 +49,8 @@ class BuddyReplicationConfig(ConfigBase):
     partition: Literal["all", "majority"] = "all"
     """``majority``: a side with half of the members or fewer waits, and then refuses, instead of writing
     what the merge might discard. The larger side goes on, and does not have nodes whose owner and buddies are
-    all on the smaller side; that takes more members than ``numBuddies``."""
+    all on the smaller side; that takes more members than ``numBuddies``. Of two members the other one waits for good if
+    one is killed: the one that is started again is a new member, and the old one might still be there."""
     leave_timeout: Seconds = 30.0
     """How long closing the cache hands its nodes over; what is left then is for its buddies."""
     unsent_removals_max: int = 100_000

@@ -10,6 +10,7 @@ from jgroups_py.buddy.values import Node
 from jgroups_py.testing.explorer.buddies.oracle import Violation
 from jgroups_py.testing.explorer.buddies.world import Setting, Step, World
 from jgroups_py.values.address import Address
+from jgroups_py.values.view import View
 
 STEPS_MAX = 20_000
 
@@ -151,6 +152,21 @@ class Script:
 
     def merge(self) -> None:
         self.step("merge")
+
+    def stop(self, name: str) -> None:
+        """The process is stopped: the others go on without it, and it has no view of its own."""
+        self.step("split", (address(name),), 0)
+        for part, members in enumerate(self.world.parts):
+            if address(name) not in members:
+                self._take(("detect", part))
+
+    def wake(self, name: str) -> None:
+        """It goes on, and its next view is that of the merge."""
+        world, me = self.world, address(name)
+        [others] = [part for part in world.parts if me not in part]
+        theirs, mine = world.latest[others[0]], View(world.latest[me].view_id, (me,))
+        world.parts = [[*others, me]]
+        world._form(world.parts[0], (theirs, mine))
 
     # --- what is there
 

@@ -307,6 +307,55 @@ def test_with_majority_the_smaller_side_neither_adopts_nor_claims_nor_acknowledg
     assert {d.stamp.version for d in listed} == {2}  # the doubtful one
 
 
+@pytest.mark.parametrize("majority", [False, True])
+def test_a_merge_that_drops_a_write_under_way_does_not_acknowledge_it(majority: bool) -> None:
+    """Its owner was stopped, and the others went on: the holders that it had know nothing of the write."""
+    s = Script(5, judged="merges", majority=majority)
+    s.write("C", "x")
+    s.stop("C")
+    s.run()
+    s.write("D", "x")
+    doubtful = s.call("C", "write", "x")
+    s.wake("C")
+    s.rest()
+    assert s.done(doubtful).outcome is Outcome.UNKNOWN
+    assert s.owner("x") == "D"
+
+
+def test_a_write_under_way_that_a_merge_keeps_is_acknowledged_when_that_is_decided() -> None:
+    s = Script(5, judged="merges", majority=True)
+    s.write("C", "x")
+    s.stop("C")
+    s.run()
+    kept = s.call("C", "write", "x")
+    s.hold("A", "C", Settle)
+    s.wake("C")
+    s.run()
+    assert s.machine("C").frozen and s.outcome(kept) is None
+    s.free("A", "C")
+    s.rest()
+    assert s.done(kept).outcome is Outcome.DONE
+    assert s.owner("x") == "C" and s.node("C", "x").stamp.version == 2
+
+
+def test_a_write_under_way_ends_in_doubt_if_its_member_is_on_the_smaller_side_after_all() -> None:
+    s = Script(5, judged="merges", majority=True)
+    s.write("C", "x")
+    s.stop("C")
+    s.run()
+    doubtful = s.call("C", "write", "x")
+    s.hold("A", "C", Settle)
+    s.wake("C")
+    s.run()
+    assert s.outcome(doubtful) is None
+    s.split("C")
+    s.run()
+    assert s.machine("C").minority
+    assert s.done(doubtful).outcome is Outcome.UNKNOWN
+    s.merge()
+    s.rest()
+
+
 def test_with_majority_who_left_on_purpose_is_not_missed() -> None:
     s = Script(2, majority=True)
     s.write("B", "x")

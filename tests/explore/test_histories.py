@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -23,6 +24,8 @@ from jgroups_py.testing.explorer.play import Outcome, play
 from jgroups_py.testing.explorer.schedule import Link
 from jgroups_py.testing.histories.nodes import Call
 from jgroups_py.testing.histories.operation import UNKNOWN
+
+FOUND = Path(__file__).parent / "found"
 
 
 @pytest.mark.parametrize("profile", CACHE_PROFILES)
@@ -194,6 +197,35 @@ def cut(*who: str, majority: bool) -> CacheSchedule:
         ),
         faults=(Fault(at=4.161, do="cut", who=who, seconds=6),),
     )
+
+
+def shrunk(name: str) -> CacheSchedule:
+    """What was left of a seed after shrinking, as it was found."""
+    file = FOUND / f"{name}.json"
+    return from_json(file.read_text(), str(file))
+
+
+def test_seed_546_a_merge_does_not_acknowledge_what_it_drops() -> None:
+    """C was stopped while it wrote /b/y, and the others went on. The first that it heard was the merge: it dropped its
+    holders, took them for silent consent, and said True; the merge kept the others' value."""
+    schedule = shrunk("cache-buddy-546")
+    assert play_caches(schedule).problems == []
+    assert play_caches(draw_caches(546, "cache-buddy")).problems == []
+
+
+def test_seed_464_with_majority_nobody_is_killed_of_two() -> None:
+    """The other one waits for good, and that is promised: the schedule is at fault, not the cache."""
+    outcome = play_caches(shrunk("cache-buddy-464"))
+    assert outcome.problems == []
+    assert outcome.faults == 0
+
+
+def test_seed_464_who_is_started_while_it_leaves_is_started_when_it_has_left() -> None:
+    """B was still handing over when its start was due. The start was left out, and the group had two members from then on."""
+    outcome = play_caches(shrunk("cache-buddy-464-leave"))
+    assert outcome.problems == []
+    [started] = [line.split()[0] for line in outcome.story if "B#2 is started" in line]
+    assert float(started) < 10
 
 
 BEYOND = "one group goes on without more members than there are buddies"

@@ -541,7 +541,7 @@ class Stage:
                 self._say("leaves", member)
                 self.faults += 1
                 member.closing.set()
-        elif len(self._here()) > 1 or self.schedule.back_end == "local":
+        elif self.schedule.back_end == "local" or self._others_go_on(member):
             self._say("is killed", member)
             self.faults += 1
             self._lose(member)
@@ -550,6 +550,21 @@ class Stage:
             member.scope.cancel()
             if self.schedule.back_end == "local":
                 await self._restart(name)
+
+    def _others_go_on(self, killed: Member) -> bool:
+        """With ``majority`` those that are left may wait for good: of two members both count, and a restarted process
+        is a new member."""
+        here = self._here()
+        if not self.schedule.majority:
+            return len(here) > 1
+        stay = [
+            m.cache.buddies for m in here if m is not killed and not m.closing.is_set() and m.cache
+        ]
+        living = [manager.machine.me for manager in stay]
+        return any(
+            2 * len([a for a in living if a in manager.members]) > len(manager.members)
+            for manager in stay
+        )
 
     def _lose(self, member: Member) -> None:
         member.gone = True
@@ -576,11 +591,12 @@ class Stage:
             self._network.healed()
 
     async def _restart(self, name: str) -> None:
+        """Of who is not running; who is leaving is waited for."""
         former = self._members.get(name)
         if former is not None:
-            if not former.gone:
+            if not former.gone and not former.closing.is_set():
                 return
-            if not await self._until(lambda: former.ended, TIMEOUT * 3):
+            if not await self._until(lambda: former.ended, END_SECONDS):
                 return
             if self._members[name] is not former:
                 return
