@@ -134,7 +134,7 @@ drill-seeds: $(STAMP)
 	  --json build/drill/nyc-sfo-vary.json
 
 requirements: $(STAMP)
-	@$(BIN)/jgroups-py requirements
+	@$(BIN)/jgroups-py dev requirements
 
 bench: $(STAMP)
 	@for stack in udp.xml tcp.xml; do for members in 2 3 4; do for size in $(SIZES); do \
@@ -146,17 +146,17 @@ bench-sim: $(STAMP)
 	$(BIN)/python -m jgroups_py.tools.bench.sim
 
 memory: $(STAMP)
-	$(BIN)/jgroups-py memory
+	$(BIN)/jgroups-py dev memory
 
 fuzz: $(STAMP)
-	$(BIN)/jgroups-py fuzz --inputs 1000000 $(if $(SEED),--seed $(SEED)) --json build/fuzz/fuzz.json
+	$(BIN)/jgroups-py dev fuzz --inputs 1000000 $(if $(SEED),--seed $(SEED)) --json build/fuzz/fuzz.json
 
 fuzz-short: $(STAMP)
-	$(BIN)/jgroups-py fuzz --for 40s $(if $(SEED),--seed $(SEED)) --json build/fuzz/fuzz-short.json
+	$(BIN)/jgroups-py dev fuzz --for 40s $(if $(SEED),--seed $(SEED)) --json build/fuzz/fuzz-short.json
 
 long-life: $(STAMP)
 	@mkdir -p build/long-life
-	$(BIN)/jgroups-py longlife $(if $(SEED),--seed $(SEED)) \
+	$(BIN)/jgroups-py dev longlife $(if $(SEED),--seed $(SEED)) \
 	  --json build/long-life/day.json --plot build/long-life/day.svg
 
 mutants: $(STAMP)
@@ -168,30 +168,30 @@ mutants-short: $(STAMP)
 	  --pick "$$(git rev-parse HEAD 2>/dev/null || echo none)" --json build/mutants-short.json
 
 simulate: $(STAMP)
-	$(BIN)/jgroups-py simulate --profile all --seeds 1..10000 --json build/simulate/all.json
+	$(BIN)/jgroups-py dev simulate --profile all --seeds 1..10000 --json build/simulate/all.json
 
 simulate-short: $(STAMP)
 	$(BIN)/python -m pytest -q -m "slow" -n 2 tests/explore/test_found.py
-	$(BIN)/jgroups-py simulate --profile all --seeds 1..10000 --for 60s \
+	$(BIN)/jgroups-py dev simulate --profile all --seeds 1..10000 --for 60s \
 	  --json build/simulate/short.json
 
 # What every back end promises of them: design/linearizability.md.
 histories: $(STAMP)
-	$(BIN)/jgroups-py simulate --profile cache-local --seeds 1..2000 --json build/simulate/cache-local.json
-	$(BIN)/jgroups-py simulate --profile cache-replicated --seeds 1..3000 --json build/simulate/cache-replicated.json
-	$(BIN)/jgroups-py simulate --profile cache-buddy --seeds 1..3000 --json build/simulate/cache-buddy.json
-	$(BIN)/jgroups-py simulate --profile cache-sessions --seeds 1..2000 --json build/simulate/cache-sessions.json
+	$(BIN)/jgroups-py dev simulate --profile cache-local --seeds 1..2000 --json build/simulate/cache-local.json
+	$(BIN)/jgroups-py dev simulate --profile cache-replicated --seeds 1..3000 --json build/simulate/cache-replicated.json
+	$(BIN)/jgroups-py dev simulate --profile cache-buddy --seeds 1..3000 --json build/simulate/cache-buddy.json
+	$(BIN)/jgroups-py dev simulate --profile cache-sessions --seeds 1..2000 --json build/simulate/cache-sessions.json
 
 histories-short: $(STAMP)
-	$(BIN)/jgroups-py simulate --profile cache --seeds 1..300 --for 30s --json build/simulate/cache.json
+	$(BIN)/jgroups-py dev simulate --profile cache --seeds 1..300 --for 30s --json build/simulate/cache.json
 
 buddy-explore: $(STAMP)
-	$(BIN)/jgroups-py buddy-explore --seeds 1..100000 --json build/buddy-explore/all.json
-	$(BIN)/jgroups-py buddy-explore --profile cluster --seeds 1..2000 --json build/buddy-explore/clusters.json
+	$(BIN)/jgroups-py dev buddy-explore --seeds 1..100000 --json build/buddy-explore/all.json
+	$(BIN)/jgroups-py dev buddy-explore --profile cluster --seeds 1..2000 --json build/buddy-explore/clusters.json
 
 buddy-explore-short: $(STAMP)
-	$(BIN)/jgroups-py buddy-explore --seeds 1..1000 --json build/buddy-explore/short.json
-	$(BIN)/jgroups-py buddy-explore --profile cluster --seeds 1..20
+	$(BIN)/jgroups-py dev buddy-explore --seeds 1..1000 --json build/buddy-explore/short.json
+	$(BIN)/jgroups-py dev buddy-explore --profile cluster --seeds 1..20
 
 clean:
 	rm -rf build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

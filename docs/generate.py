@@ -126,7 +126,9 @@ def _help(command: click.Command, words: list[str]) -> list[str]:
     )
     lines = [f"## {' '.join(words)}\n", _code(command.get_help(context))]
     if isinstance(command, click.Group):
-        for name, inner in command.commands.items():
+        for name in command.list_commands(context):
+            inner = command.get_command(context, name)
+            assert inner is not None, name
             lines += _help(inner, [*words, name])
     return lines
 

@@ -24,11 +24,8 @@ async def member(name: str, scope: trio.CancelScope, *, task_status: trio.TaskSt
 
 async def until_protected(members: int) -> None:
     """Everything has all its copies: any one member may crash now."""
-    while any(  # noqa: ASYNC110
-        len(cache.buddies.members) != members or not cache.buddies.protected
-        for cache in CACHES.values()
-    ):
-        await trio.sleep(0.05)
+    for cache in CACHES.values():
+        await cache.wait_protected(members)
 
 
 def copies() -> str:

@@ -54,12 +54,10 @@ class Shop:
 
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         session = environ[SESSION]
-        if environ["PATH_INFO"] == "/state":
-            counters = self.cache.statistics().counters
-            shown: dict[str, Any] = {
-                "members": self.cache.members,
-                "protected": bool(counters["protected"]),
-            }
+        if environ["PATH_INFO"] == "/protected":
+            (_, members), *_ = parse_qsl(environ["QUERY_STRING"])
+            self.cache.wait_protected(int(members))
+            shown: dict[str, Any] = {"members": self.cache.members}
         else:
             if environ["REQUEST_METHOD"] == "POST":
                 session.update(parse_qsl(environ["QUERY_STRING"]))
@@ -205,11 +203,8 @@ def stop(servers: dict[str, tuple[subprocess.Popen[str], int]]) -> None:
 def wait_until_protected(ports: Iterable[int], members: int) -> None:
     """Every session has its copies: one process may die now."""
     for port in ports:
-        while True:
-            status, state = Visitor(port).ask("GET", "/state")
-            if status == 200 and len(state["members"]) == members and state["protected"]:
-                break
-            time.sleep(0.05)
+        status, answer = Visitor(port).ask("GET", f"/protected?members={members}")
+        assert status == 200, answer
 
 
 def show() -> None:

@@ -40,9 +40,7 @@ async def main() -> None:
             rpc = open_rpc(channel, Shop(name, stock))
             rpcs[name] = await blocks.enter_async_context(rpc)
         a, b = rpcs["A"], rpcs["B"]
-        with trio.fail_after(10):
-            while len(a.channel.view) < len(STOCKS):  # noqa: ASYNC110
-                await trio.sleep(0.01)
+        await a.channel.wait_members(STOCKS, timeout=10)
 
         print("B has", await a.call(b.channel.address, "count", "tea"), "teas")
         total = 0

@@ -30,6 +30,7 @@ if typing.TYPE_CHECKING:
         StateTransferError,
         Suspected,
         Unreachable,
+        WaitTimeout,
     )
     from jgroups_py.rpc import Answer, Raised, Rpc, open_rpc
     from jgroups_py.values.address import UUID, Address, IpAddress, SiteMaster, SiteUUID
@@ -76,6 +77,7 @@ __all__ = [
     "Unreachable",
     "View",
     "ViewId",
+    "WaitTimeout",
     "open_channel",
     "open_rpc",
 ]
@@ -87,7 +89,7 @@ _PLACES = {
     "channel.open": "open_channel",
     "channel.values": "ChannelLimits ChannelStatistics State",
     "driver.memory": "MemoryNetwork",
-    "errors": "CallError ChannelClosed ConfigError Expelled JGroupsError JoinError LocalProtocolError NoAnswer ProtocolFailed Refused RemoteError ReplyLost StateTransferError Suspected Unreachable",
+    "errors": "CallError ChannelClosed ConfigError Expelled JGroupsError JoinError LocalProtocolError NoAnswer ProtocolFailed Refused RemoteError ReplyLost StateTransferError Suspected Unreachable WaitTimeout",
     "values.message": "Flag Message",
     "values.lost": "Excluded Lost",
     "rpc": "Answer Raised Rpc open_rpc",

@@ -13,6 +13,7 @@ JGroupsError
     Suspected, ReplyLost    not definite: it may have run
     RemoteError             it ran, and raised
     NoAnswer                of nobody; definite if it certainly ran nowhere
+  WaitTimeout               also TimeoutError: what a wait_ function waits for did not come in time
   StateTransferError        who was asked, how many bytes had arrived
   CacheError                .definite tells whether certainly nothing was changed
     CacheRefused            also ValueError: a path, name, value or option that cannot be; definite
@@ -171,6 +172,11 @@ class StateTransferError(JGroupsError):
         self.provider = provider
         self.received = received
         super().__init__(f"{problem} (provider {provider}, {received} bytes received)")
+
+
+class WaitTimeout(JGroupsError, TimeoutError):
+    """What a ``wait_`` function waits for did not come in time. The text says what is missing. Nothing was changed;
+    the channel or cache still works."""
 
 
 class CacheError(JGroupsError):

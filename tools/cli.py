@@ -1,15 +1,14 @@
 """The command ``jgroups-py``: a group of commands, each imported when it is called.
 
-A command is a click command in a module of its own, listed in ``COMMANDS``. It reports mistakes by
-raising a JGroupsError (one line on standard error, exit 2) and ends with another code by returning
-it. ``--verbose``, before or after the command's name, shows tracebacks and the stack's log.
+A command is a click command in a module of its own, listed in ``COMMANDS``. Those that only developers of
+jgroups_py need are in the group ``dev``. A command reports a mistake by raising a JGroupsError (one line on
+standard error, exit 2) and ends with another code by returning it. ``--verbose``, before or after the
+command's name, shows tracebacks and the stack's log.
 """
 
 from __future__ import annotations
 
-import importlib
 import importlib.metadata
-import importlib.util
 import logging
 import os
 import signal
@@ -21,29 +20,26 @@ from typing import Any, Final
 
 import click
 
-from jgroups_py.config.model import nearest
 from jgroups_py.errors import JGroupsError
+from jgroups_py.tools.dev import group as dev_group
+from jgroups_py.tools.lazy_group import LazyGroup
+from jgroups_py.tools.options import examples
 
 COMMANDS: Final = {
-    "buddy-explore": "jgroups_py.tools.dev.buddy_explore:buddy_explore",
     "cache": "jgroups_py.tools.commands.cache:cache",
     "chat": "jgroups_py.tools.commands.chat:chat",
     "decode": "jgroups_py.tools.commands.wire:decode",
     "detect": "jgroups_py.tools.commands.detect:detect",
+    "dev": "jgroups_py.tools.dev.group:dev",
     "drill": "jgroups_py.tools.commands.drill:drill",
     "encode": "jgroups_py.tools.commands.wire:encode",
     "export": "jgroups_py.tools.commands.export:export",
-    "fuzz": "jgroups_py.tools.dev.fuzz:fuzz_command",
-    "longlife": "jgroups_py.tools.dev.longlife:longlife",
-    "memory": "jgroups_py.tools.dev.memory:memory",
     "mperf": "jgroups_py.tools.commands.mperf:mperf",
-    "requirements": "jgroups_py.tools.dev.requirements:requirements",
     "rpcperf": "jgroups_py.tools.commands.rpcperf:rpcperf",
-    "simulate": "jgroups_py.tools.dev.simulate:simulate",
     "spark": "jgroups_py.tools.commands.spark:spark",
     "validate": "jgroups_py.tools.commands.validate:validate",
 }
-"""Name -> ``module:function``. One whose module is not there is left out."""
+"""Name -> ``module:function``."""
 
 INTERRUPTED: Final = 130  # what a shell shows for a command that SIGINT ended
 BROKEN_PIPE: Final = 141
@@ -51,34 +47,14 @@ TERMINATED: Final = 143
 
 
 class PipeClosed(Exception):
-    """Who reads our output has gone."""
+    """The reader of our output has closed the pipe."""
 
 
-class Commands(click.Group):
-    """A group that imports a command's module when the command is called."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return [name for name in COMMANDS if _module_of(name) is not None]
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        module = _module_of(cmd_name)
-        if module is None:
-            return None
-        function = COMMANDS[cmd_name].partition(":")[2]
-        command = getattr(importlib.import_module(module), function)
-        assert isinstance(command, click.Command), f"{COMMANDS[cmd_name]} is not a click command"
-        return command
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args and args[0] not in self.list_commands(ctx) and not args[0].startswith("-"):
-            hint = nearest(args[0], self.list_commands(ctx)) or " (--help lists them)"
-            ctx.fail(f'no command "{args[0]}"{hint}')
-        return super().resolve_command(ctx, args)
+class Commands(LazyGroup):
+    """The top of the command line: it tells a closed pipe from a verdict."""
 
     def invoke(self, ctx: click.Context) -> Any:
-        """click and rich turn a closed pipe into exit 1, which is a verdict here: tell it apart."""
+        """Run the command; raise PipeClosed where click and rich would end with 1, which is a verdict here."""
         try:
             return super().invoke(ctx)
         except SystemExit as error:
@@ -91,14 +67,12 @@ class Commands(click.Group):
             raise
 
 
-def _module_of(name: str) -> str | None:
-    module = COMMANDS.get(name, "").partition(":")[0]
-    return module if module and importlib.util.find_spec(module) else None
-
-
 @click.group(
     cls=Commands,
     name="jgroups-py",
+    commands_at=COMMANDS,
+    hidden_at=dev_group.COMMANDS,  # they stood here before there was ``dev``
+    epilog=examples("jgroups-py chat --cluster demo", "jgroups-py drill nyc-sfo"),
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.version_option(
@@ -106,7 +80,7 @@ def _module_of(name: str) -> str | None:
 )
 @click.option("--verbose", is_flag=True, help="Show tracebacks and the stack's log.")
 def group(verbose: bool) -> None:
-    """Reliable group communication: tools for stacks, drills and packets."""
+    """Reliable group communication: stacks, caches and drills."""
 
 
 def main(args: Sequence[str] | None = None) -> None:
@@ -139,6 +113,9 @@ def run(args: Sequence[str]) -> int:
         result = group.main(arguments, prog_name="jgroups-py", standalone_mode=False)
         sys.stdout.flush()
         return result if isinstance(result, int) else 0
+    except click.exceptions.NoArgsIsHelpError as error:
+        error.show()  # the help, on standard error
+        return error.exit_code
     except click.ClickException as error:
         return _complain(error.format_message())
     except (KeyboardInterrupt, click.Abort):

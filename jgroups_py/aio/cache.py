@@ -82,6 +82,8 @@ class TreeCache(Handle[AsyncTreeCache]):
     evict = forward(AsyncTreeCache.evict)
     preload = forward(AsyncTreeCache.preload)
     owners = forward(AsyncTreeCache.owners)
+    wait_members = forward(AsyncTreeCache.wait_members)
+    wait_protected = forward(AsyncTreeCache.wait_protected)
 
     async def _call(self, function: Callable[..., Awaitable[Any]], *args: Any) -> Any:
         return await super()._call(carried(function), *args)

@@ -108,6 +108,8 @@ class Channel(Reader[AsyncChannel]):
 
     send = forward(AsyncChannel.send)
     send_many = forward(AsyncChannel.send_many)
+    wait_view = forward(AsyncChannel.wait_view)  # a function is called in the trio thread
+    wait_members = forward(AsyncChannel.wait_members)
 
     async def fetch_state(self, frm: Address | None = None, *, timeout: float = 60.0) -> bytes:
         """The state of ``frm`` (None: of the coordinator, or the next after it). Unread multicasts that

@@ -45,6 +45,7 @@ from jgroups_py.cache.listeners import CHANGES
 from jgroups_py.cache.nested import carried, inside
 from jgroups_py.cache.options import options_of
 from jgroups_py.cache.retried import NO_BLOCK, NO_RETRIES, refuse_function
+from jgroups_py.channel.watch import WAIT_SECONDS
 from jgroups_py.driver import Transport
 from jgroups_py.errors import CacheClosed, CacheRefused
 
@@ -382,6 +383,23 @@ class TreeCache(Handle[AsyncTreeCache]):
     def members(self) -> tuple[str, ...]:
         """The logical names of all members, the coordinator first; none in CacheMode LOCAL."""
         return self._value.members
+
+    def wait_members(
+        self, wanted: int | Iterable[str], *, timeout: float | None = WAIT_SECONDS
+    ) -> tuple[str, ...]:
+        """Wait until at least the ``wanted`` members are in the group, and return ``members``. Arguments and errors
+        as ``jgroups_py.cache.TreeCache.wait_members``."""
+        members: tuple[str, ...] = self._call(
+            partial(self._value.wait_members, wanted, timeout=timeout)
+        )
+        return members
+
+    def wait_protected(
+        self, size: int | None = None, *, timeout: float | None = WAIT_SECONDS
+    ) -> None:
+        """Wait until the buddies have acknowledged a copy of everything that this member owns. Arguments and errors
+        as ``jgroups_py.cache.TreeCache.wait_protected``."""
+        self._call(partial(self._value.wait_protected, size, timeout=timeout))
 
     def statistics(self) -> CacheStatistics:
         """Counters now."""

@@ -21,6 +21,7 @@ from jgroups_py.channel.open import open_channel as open_async
 from jgroups_py.channel.outbox import Payload
 from jgroups_py.channel.state import StateProvider
 from jgroups_py.channel.values import ChannelLimits, ChannelStatistics
+from jgroups_py.channel.watch import WAIT_SECONDS
 from jgroups_py.driver import Transport
 from jgroups_py.errors import ChannelClosed
 from jgroups_py.rpc import Rpc as AsyncRpc
@@ -158,6 +159,22 @@ class Channel(Reader[async_channel.Channel]):
     def view(self) -> View:
         """The newest view; the stream may still hold messages from before it."""
         return self._value.view
+
+    def wait_view(
+        self, wanted: int | Callable[[View], bool], *, timeout: float | None = WAIT_SECONDS
+    ) -> View:
+        """Wait until the newest view is as ``wanted``, and return it. Arguments and errors as
+        ``jgroups_py.Channel.wait_view``. A function is called in another thread and must not wait."""
+        view: View = self._call(partial(self._value.wait_view, wanted, timeout=timeout))
+        return view
+
+    def wait_members(
+        self, wanted: int | Iterable[str], *, timeout: float | None = WAIT_SECONDS
+    ) -> View:
+        """Wait until at least the ``wanted`` members are in the view, and return the view. Arguments and errors as
+        ``jgroups_py.Channel.wait_members``."""
+        view: View = self._call(partial(self._value.wait_members, wanted, timeout=timeout))
+        return view
 
     def name_of(self, member: Address | None) -> str:
         """The logical name of a member; its address as text where the name is not known."""

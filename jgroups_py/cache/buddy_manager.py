@@ -34,6 +34,8 @@ from jgroups_py.cache.fqn import Fqn
 from jgroups_py.cache.owned_tree import Entries
 from jgroups_py.cache.sparing import Sparing
 from jgroups_py.channel.channel import Channel
+from jgroups_py.channel.given import check_size
+from jgroups_py.channel.watch import WAIT_SECONDS, Watch
 from jgroups_py.driver.unwrap import reraise
 from jgroups_py.errors import CacheRefused, ConfigError, JGroupsError, RemoteProtocolError
 from jgroups_py.stack.raised import said
@@ -90,6 +92,7 @@ class BuddyManager:
         self._waiting: dict[Address, deque[bytes]] = {}
         self._nursery: trio.Nursery | None = None
         self._may_go = trio.Event()
+        self._steps = Watch()
         self._ended = False
         self._garbage = 0
         self._sparing = Sparing(self._warn)
@@ -133,6 +136,39 @@ class BuddyManager:
         """Has everything that this member owns all its copies? The cluster is protected when all
         members say so: then any ``numBuddies`` of them may crash."""
         return self.machine.protected
+
+    async def wait_protected(
+        self, size: int | None = None, *, timeout: float | None = WAIT_SECONDS
+    ) -> None:
+        """As ``TreeCache.wait_protected``; raises ChannelClosed and Expelled."""
+        if size is not None:
+            check_size("size", size)
+
+        def is_so() -> bool:
+            if (error := self._channel.error) is not None:
+                raise error
+            machine = self.machine
+            return machine.protected and (size is None or len(machine.members) == size)
+
+        await self._steps.until(is_so, timeout, lambda: self._unprotected(size))
+
+    def _unprotected(self, size: int | None) -> str:
+        """What ``wait_protected`` waits for, in words."""
+        machine = self.machine
+        parts = []
+        if size is not None and len(machine.members) != size:
+            parts.append(f"there are {len(machine.members)} members, not {size}")
+        if not machine.settled:
+            parts.append("the members have not agreed since the last view")
+        if unsaid := machine.log.seq - machine.log.acked:
+            parts.append(f"buddies have not acknowledged {unsaid} changes")
+        if not machine.buddies.complete:
+            parts.append("a buddy does not have everything yet")
+        if machine.own.moving:
+            parts.append(f"{machine.own.moving} nodes are moving to another owner")
+        if not parts:
+            parts.append("nodes of a member that is gone have no owner yet")
+        return f"what {self._channel.name} owns is not protected: {', '.join(parts)}"
 
     def backups(self) -> Mapping[str, Mapping[Path, Entry]]:
         """What this member keeps for others, by the name of their group."""
@@ -205,6 +241,7 @@ class BuddyManager:
     def ended(self, error: Exception) -> None:
         self._ended = True
         self._may_go.set()
+        self._steps.changed()
         self._ended_by(error)
 
     # --- calls
@@ -361,6 +398,8 @@ class BuddyManager:
         """What a step of the machine wants done."""
         machine = self.machine
         self._changed()
+        if self._steps:
+            self._steps.changed()
         for output in machine.take():
             if type(output) is Send:
                 if self._unsaid is None:

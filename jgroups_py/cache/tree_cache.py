@@ -59,7 +59,15 @@ from jgroups_py.cache.steps import (
 from jgroups_py.cache.store import asked
 from jgroups_py.cache.tree import Tree
 from jgroups_py.cache.turns import Turn, Turns
-from jgroups_py.errors import BatchConflict, CacheError, CacheRefused, StoreError
+from jgroups_py.channel.watch import WAIT_SECONDS
+from jgroups_py.errors import (
+    BatchConflict,
+    CacheClosed,
+    CacheError,
+    CacheRefused,
+    ChannelClosed,
+    StoreError,
+)
 from jgroups_py.stack.raised import text_of
 from jgroups_py.values.address import Address
 
@@ -470,6 +478,51 @@ class TreeCache:
         """The logical names of all members, the coordinator first; none in CacheMode LOCAL."""
         channel = self._replication.channel
         return () if channel is None else tuple(map(channel.name_of, channel.view))
+
+    async def wait_members(
+        self, wanted: int | Iterable[str], *, timeout: float | None = WAIT_SECONDS
+    ) -> tuple[str, ...]:
+        """Wait until at least the ``wanted`` members are in the group, and return ``members``.
+
+        Args:
+            wanted: the least number of members, this one included, or their logical names.
+            timeout: seconds; None waits without a limit.
+
+        Raises:
+            WaitTimeout: they did not all come in time. The text names who is missing.
+            CacheRefused: a cache in CacheMode LOCAL has no members.
+            CacheClosed, Expelled: the cache is closed, or its member has left the group.
+        """
+        channel = self._replication.channel
+        if channel is None:
+            raise CacheRefused("a cache in CacheMode LOCAL has no members")
+        try:
+            await channel.wait_members(wanted, timeout=timeout)
+        except ChannelClosed:
+            raise CacheClosed("the cache is closed") from None
+        return self.members
+
+    async def wait_protected(
+        self, size: int | None = None, *, timeout: float | None = WAIT_SECONDS
+    ) -> None:
+        """Wait until the buddies have acknowledged a copy of everything that this member owns.
+
+        Until the group has noticed that a member crashed, everything still looks protected. Say the ``size`` of the
+        group that you expect then. The whole group is protected when each member's call has returned.
+
+        Args:
+            size: the exact number of members that the group must have.
+            timeout: seconds; None waits without a limit.
+
+        Raises:
+            WaitTimeout: it did not come so in time. The text says what is missing.
+            CacheRefused: the cache has no buddies.
+            CacheClosed, Expelled: the cache is closed, or its member has left the group.
+        """
+        try:
+            await self.buddies.wait_protected(size, timeout=timeout)
+        except ChannelClosed:
+            raise CacheClosed("the cache is closed") from None
 
     def name_of(self, member: Address) -> str:
         """The logical name of a member; its address as text where the name is not known."""

@@ -23,9 +23,11 @@ from typing import TYPE_CHECKING, Any
 
 import trio
 
+from jgroups_py.channel.given import check_member_names, check_size
 from jgroups_py.channel.outbox import Outbox, Payload
 from jgroups_py.channel.stream import ItemStream
 from jgroups_py.channel.values import ChannelLimits, ChannelStatistics, State
+from jgroups_py.channel.watch import WAIT_SECONDS, Watch
 from jgroups_py.errors import (
     ChannelClosed,
     Expelled,
@@ -95,6 +97,7 @@ class Channel:
         self._stack: Stack
         self._stream = ItemStream(limits.receive_buffer_max)
         self._view: View | None = None
+        self._watch = Watch()
         self._error: Exception | None = None
         self._joined = trio.Event()
         self._disconnected = trio.Event()
@@ -197,6 +200,83 @@ class Channel:
     def __repr__(self) -> str:
         return f"<Channel {self.name} in {self.cluster}>"
 
+    # --- waiting for others
+
+    async def wait_view(
+        self, wanted: int | Callable[[View], bool], *, timeout: float | None = WAIT_SECONDS
+    ) -> View:
+        """Wait until the newest view is as ``wanted``, and return it.
+
+        Nothing is taken from the stream. A view that is replaced before this task runs is not seen.
+
+        Args:
+            wanted: the exact number of members, or a function of the view that returns whether it is the
+                wanted one.
+            timeout: seconds; None waits without a limit.
+
+        Raises:
+            WaitTimeout: no such view came in time. The text has the newest view.
+            ChannelClosed, Expelled: the channel has ended.
+        """
+        if callable(wanted):
+            holds, words = wanted, f"no view that {_name_of(wanted)} accepts"
+        else:
+            size = check_size("wanted", wanted)
+            holds, words = (lambda view: len(view) == size), f"no view of {size} members"
+        return await self._wait_view(holds, timeout, lambda view: words)
+
+    async def wait_members(
+        self, wanted: int | Iterable[str], *, timeout: float | None = WAIT_SECONDS
+    ) -> View:
+        """Wait until at least the ``wanted`` members are in the view, and return the view.
+
+        Nothing is taken from the stream.
+
+        Args:
+            wanted: the least number of members, this one included, or the logical names of members.
+            timeout: seconds; None waits without a limit.
+
+        Raises:
+            WaitTimeout: they did not all come in time. The text names who is missing.
+            ChannelClosed, Expelled: the channel has ended.
+        """
+        if isinstance(wanted, int):
+            size = check_size("wanted", wanted)
+            return await self._wait_view(
+                lambda view: len(view) >= size,
+                timeout,
+                lambda view: f"{size - len(view)} of {size} members are missing",
+            )
+        names = check_member_names("wanted", wanted)
+
+        def absent(view: View) -> list[str]:
+            there = {self.name_of(member) for member in view}
+            return [name for name in names if name not in there]
+
+        return await self._wait_view(
+            lambda view: not absent(view),
+            timeout,
+            lambda view: f"members are missing: {', '.join(absent(view))}",
+        )
+
+    async def _wait_view(
+        self,
+        holds: Callable[[View], bool],
+        timeout: float | None,
+        missing: Callable[[View], str],
+    ) -> View:
+        def is_there() -> bool:
+            if self._error is not None:
+                raise self._error
+            return holds(self.view)
+
+        def words() -> str:
+            view = self.view.named(self._stack.names)
+            return f"{missing(view)}; the view of {self.name} is {view}"
+
+        await self._watch.until(is_there, timeout, words)
+        return self.view
+
     # --- sending
 
     async def send(
@@ -282,6 +362,8 @@ class Channel:
     def _before_flush(self) -> None:
         """Once per turn: hands down what was sent and gives back what was read."""
         stack = self._stack
+        if self._watch:
+            self._watch.changed()  # a view has come, or the name of a member
         if stack.closed:
             return
         if self._credits:
@@ -619,6 +701,7 @@ class Channel:
             self._tap.ended(self._error)
         self._joined.set()
         self._state_event.set()
+        self._watch.changed()
 
     def abandon(self, problem: str) -> None:
         """This member leaves because of its own reader."""
@@ -726,6 +809,10 @@ def _in_words(
     if not parts:
         return ""
     return f"; {', '.join(parts)} {'are' if certain else 'may be'} lost"
+
+
+def _name_of(function: Callable[..., object]) -> str:
+    return getattr(function, "__name__", None) or repr(function)
 
 
 class _Batches:

@@ -6,7 +6,7 @@ argument, what was given, and what would be accepted.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from jgroups_py.errors import ConfigError
@@ -84,6 +84,26 @@ def check_method(method: object) -> None:
     """The name of a method."""
     if not isinstance(method, str):
         raise TypeError(f"a method is called by its name, a str, got {_of_kind(method)}")
+
+
+def check_size(what: str, value: object) -> int:
+    """A number of members."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"{what} is a number of members, got {_of_kind(value)}")
+    if value < 1:
+        raise ConfigError(f"{what} is {value} (1 member or more)")
+    return value
+
+
+def check_member_names(what: str, value: object) -> tuple[str, ...]:
+    """Logical names of members."""
+    if isinstance(value, str | bytes) or not isinstance(value, Iterable):
+        raise TypeError(f"{what} is a number of members or several names, got {_of_kind(value)}")
+    names = tuple(value)
+    for name in names:
+        if not isinstance(name, str):
+            raise TypeError(f"{what} has the names of members, got {_of_kind(name)}")
+    return names
 
 
 def _of_kind(value: Any) -> str:

@@ -53,12 +53,12 @@ class Group:
         self.work: dict[str, trio.CancelScope] = {}
 
     async def start(self, names: str, config: CacheSettings) -> list[TreeCache]:
+        names_of_all = tuple(names)
         for name in names:
             await self.nursery.start(self._run, name, config)
         found = [self.caches[name] for name in names]
-        with trio.fail_after(60):  # on a busy machine who starts may be alone at first
-            while not all(set(names) <= {*cache.members} for cache in found):  # noqa: ASYNC110
-                await trio.sleep(0.01)
+        for cache in found:  # on a busy machine a member may be alone at first
+            await cache.wait_members(names_of_all)
         await self.protected()
         return found
 

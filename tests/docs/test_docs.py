@@ -18,10 +18,15 @@ import pytest
 
 from jgroups_py.config.settings import load_stack
 from jgroups_py.drill.file.loader import loads
-from jgroups_py.tools.cli import group
+from jgroups_py.tools.cli import COMMANDS, group
+from jgroups_py.tools.dev import group as dev_group
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted(p for p in (ROOT / "docs").rglob("*.md") if "reference" not in p.parts)
+
+FRONT = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")]
+GREETING = "hello everyone"
+"""The first program of README.md runs until it is ended: tests/outside/test_readme_chats.py runs two of it."""
 
 
 def blocks(*languages: str) -> list[object]:
@@ -29,7 +34,7 @@ def blocks(*languages: str) -> list[object]:
 
 
 def _blocks(languages: tuple[str, ...]) -> Iterator[object]:
-    for page in [*PAGES, ROOT / "CONTRIBUTING.md"]:
+    for page in [*PAGES, *FRONT]:
         if not page.exists():
             continue
         found = re.finditer(r"^```(\w+)\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE)
@@ -39,7 +44,7 @@ def _blocks(languages: tuple[str, ...]) -> Iterator[object]:
 
 
 @pytest.mark.sockets
-@pytest.mark.parametrize("code", blocks("python"))
+@pytest.mark.parametrize("code", [b for b in blocks("python") if GREETING not in str(b)])
 def test_a_program_runs(code: str, tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=60
@@ -90,3 +95,28 @@ def test_no_page_is_left_out() -> None:
     for page in PAGES:
         name = str(page.relative_to(ROOT / "docs").with_suffix(""))
         assert name == "index" or f"\n{name}\n" in index, f"docs/index.md does not list {name}"
+
+
+def test_the_readme_is_short() -> None:
+    assert len((ROOT / "README.md").read_text().split()) < 600
+
+
+@pytest.mark.parametrize("page", [pytest.param(page, id=page.name) for page in FRONT])
+def test_a_link_leads_to_a_file_or_a_heading(page: Path) -> None:
+    links = re.findall(r"\]\(([^)\s]+)\)", page.read_text())
+    for link in links:
+        if link.startswith("https://"):
+            continue
+        name, _, heading = link.partition("#")
+        assert (ROOT / name).exists(), link
+        if heading:
+            titles = re.findall(r"^#+ (.*)$", (ROOT / name).read_text(), re.MULTILINE)
+            assert heading in [title.lower().replace(" ", "-") for title in titles], link
+
+
+def test_the_overview_of_the_command_line_has_every_command() -> None:
+    text = (ROOT / "docs" / "howto" / "command-line.md").read_text()
+    for name in COMMANDS:
+        assert f"`jgroups-py {name}" in text, name
+    for name in dev_group.COMMANDS:
+        assert f"`jgroups-py dev {name}`" in text, name

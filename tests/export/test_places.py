@@ -7,7 +7,6 @@ from importlib import resources
 from pathlib import Path
 
 import pytest
-import trio
 from cache_group import Split, group
 from export_kit import TOKEN, changes_of, client_of, in_thread
 
@@ -35,9 +34,8 @@ NOBODY = ("127.0.0.1", 1)
 
 
 async def together(*caches: TreeCache) -> None:
-    with trio.fail_after(30):
-        while any(len(cache.members) != len(caches) for cache in caches):  # noqa: ASYNC110
-            await trio.sleep(0.01)
+    for cache in caches:
+        await cache.wait_members(len(caches), timeout=30)
 
 
 async def test_the_first_member_that_has_the_place_is_used() -> None:

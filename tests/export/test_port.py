@@ -445,9 +445,8 @@ async def test_a_reader_goes_on_at_another_member() -> None:
             open_export(b, token=TOKEN, limits=ExportLimits(behind_wait=0.5)) as port_b,
             client_of(port_b) as client_b,
         ):
-            with trio.fail_after(20):
-                while len(a.members) < 2 or len(b.members) < 2:  # noqa: ASYNC110 - a slow join
-                    await trio.sleep(0.01)
+            for cache in (a, b):  # a slow join
+                await cache.wait_members(2, timeout=20)
             for member_of_two in (a, b):  # if they were two groups that merged, that is over now
                 await member_of_two.put("/settled", "k", 1)
             opened = await in_thread(client_b.open_snapshot, "cache")

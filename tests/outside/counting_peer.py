@@ -92,8 +92,7 @@ async def main(file: str, name: str, how: str, members: int, tasks: int, times: 
         await trio.to_thread.run_sync(sys.stdin.readline)
 
     async with open_tree_cache(file, name=name) as cache:
-        while len(cache.members) < members:  # noqa: ASYNC110
-            await trio.sleep(0.05)
+        await cache.wait_members(members)
         print("ready", flush=True)
         await line()
         began = time.monotonic()

@@ -106,8 +106,7 @@ async def main(
         await trio.to_thread.run_sync(sys.stdin.readline)
 
     async with open_tree_cache(file, name=name) as cache:
-        while len(cache.members) < members:  # noqa: ASYNC110
-            await trio.sleep(0.05)
+        await cache.wait_members(members)
         print("ready", flush=True)
         await line()
         async with trio.open_nursery() as nursery:

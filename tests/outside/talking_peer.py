@@ -24,8 +24,7 @@ def say(what: str, **details: Any) -> None:
 
 
 async def talk(channel: Channel, members: int) -> None:
-    while len(channel.view) < members:  # noqa: ASYNC110 - nobody else needs to know
-        await trio.sleep(0.02)
+    await channel.wait_members(members)
     number = 0
     while True:
         number += 1

@@ -132,9 +132,7 @@ async def test_real_sockets_and_a_name_that_comes_later(
         assert len(a.view.members) == 1
         assert lines(caplog, 'initial host "db.svc" does not resolve')
         known["db.svc"] = ("127.0.0.1",)
-        with trio.fail_after(20):
-            while len(a.view.members) < 2:  # noqa: ASYNC110 - a view, but not as an item
-                await trio.sleep(0.1)
+        await a.wait_members(["B"], timeout=20)
 
 
 def test_the_simulator_has_names_too() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import trio
 
-from jgroups_py import Channel, MemoryNetwork, ProtocolFailed, open_channel
+from jgroups_py import Channel, ChannelClosed, MemoryNetwork, ProtocolFailed, open_channel
 
 sys.path.insert(0, str(Path(__file__).parent))  # raising_protocols.py
 
@@ -73,8 +73,8 @@ async def test_it_ends_its_member_and_is_named(
             async with trio.open_nursery() as inner:
                 await inner.start(check)
                 await a.send(POISON)
-            while len(a.view) > 2 or len(c.view) > 2:  # noqa: ASYNC110
-                await trio.sleep(0.1)
+            for channel in (a, c):
+                await channel.wait_view(lambda view: len(view) <= 2)
             await a.send(b"still here")
             while not got or getattr(got[-1], "payload", b"") != b"still here":  # noqa: ASYNC110
                 await trio.sleep(0.1)
@@ -93,5 +93,28 @@ async def test_one_that_raises_at_once_cannot_be_opened(
     async with opened("A") as a, opened("C") as c:
         with trio.fail_after(60), pytest.raises(ProtocolFailed, match=f"BOOM raised .* at {at}"):
             await opened("B", str(stack(tmp_path, at))).__aenter__()
-        while len(a.view) > 2 or len(c.view) > 2:  # noqa: ASYNC110
-            await trio.sleep(0.1)
+        for channel in (a, c):
+            await channel.wait_view(lambda view: len(view) <= 2)
+
+
+async def test_a_task_elsewhere_that_waits_for_members_is_told_of_the_end(
+    tmp_path: Path, autojump_clock: Any
+) -> None:
+    ended: list[Exception] = []
+
+    async def wait(channel: Channel) -> None:
+        try:
+            await channel.wait_members(2, timeout=None)
+        except ChannelClosed as error:
+            ended.append(error)
+
+    async with trio.open_nursery() as nursery:
+        file = str(stack(tmp_path, "up"))
+        with trio.fail_after(60), pytest.raises(ProtocolFailed):
+            async with open_channel(file, cluster="own", transport=MemoryNetwork()) as b:
+                nursery.start_soon(wait, b)
+                await b.send(POISON)
+                await trio.sleep_forever()
+        with trio.fail_after(5):
+            while not ended:  # noqa: ASYNC110
+                await trio.sleep(0.1)

@@ -82,8 +82,7 @@ async def test_the_reader_is_named_and_leaves_so_that_others_can_send(
         assert f"{b.statistics().waiting} messages" in line
         assert "leaves the group in 1" in line  # hundred and some seconds
 
-        while len(a.view.members) == 3:  # noqa: ASYNC110 - a view, but not as an item
-            await trio.sleep(1)
+        await a.wait_view(2, timeout=None)
         assert 115 < trio.current_time() - held_at < 140
         await trio.sleep(1)
         assert sending.sent > 1000
@@ -252,8 +251,7 @@ async def test_two_real_processes_without_any_logging_set_up() -> None:
 
         nursery.start_soon(other)
         with trio.fail_after(60):
-            while len(a.view.members) < 2:  # noqa: ASYNC110 - a view, but not as an item
-                await trio.sleep(0.1)
+            await a.wait_members(2)
             sending = Sending()
             nursery.start_soon(send, a, sending)
             while not done:  # noqa: ASYNC110 - a process

@@ -505,12 +505,10 @@ async def test_a_request_is_served_in_the_view_it_came_in(
     async with open_sim(name="A") as a, open_sim(name="B") as b:
         target = Sees()
         async with open_rpc(a) as rpc, open_rpc(b, target) as target.rpc:
-            while len(a.view) < 2:  # noqa: ASYNC110
-                await trio.sleep(0.1)
+            await a.wait_members(2)
             assert await rpc.call(b.address, "size") == 2
             async with open_sim(name="C"):
-                while len(a.view) < 3:  # noqa: ASYNC110
-                    await trio.sleep(0.1)
+                await a.wait_members(3)
                 assert await rpc.call(b.address, "size") == 3
 
 

@@ -41,9 +41,7 @@ async def test_a_process_is_called_and_killed(stack: str) -> None:
             open_channel(stack, cluster="calls", name="A", attributes=attributes) as channel,
             open_rpc(channel) as rpc,
         ):
-            with trio.fail_after(20):
-                while len(channel.view) < 2:  # noqa: ASYNC110
-                    await trio.sleep(0.02)
+            await channel.wait_members(2, timeout=20)
             (b,) = [member for member in channel.view if member != channel.address]
             with trio.fail_after(20):
                 assert await rpc.call(b, "process") == process.pid != os.getpid()

@@ -162,8 +162,8 @@ def with_buddies() -> Iterator[tuple[list[Cache], list[ExitStack], dict[str, str
             )
             for name, stack in zip("ABC", stacks, strict=True)
         ]
-        while any(len(cache.members) < 3 for cache in caches):
-            time.sleep(0.01)
+        for cache in caches:
+            cache.wait_members(3)
         places = []
         for cache, stack in zip(caches, stacks, strict=True):
             host, port = stack.enter_context(blocking.open_export(cache, token=TOKEN)).address

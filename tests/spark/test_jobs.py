@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from functools import partial
@@ -59,8 +58,8 @@ def members() -> Iterator[list[Member]]:
         for name in "AB":
             found.append(Member(name, network))
             stack.push(found[-1].stack)
-        while any(len(member.cache.members) < 2 for member in found):
-            time.sleep(0.01)
+        for member in found:
+            member.cache.wait_members(2)
         yield found
 
 

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from collections.abc import Iterator
 from importlib.metadata import version
 
 import click
@@ -9,6 +10,7 @@ import pytest
 
 from jgroups_py.errors import ConfigError
 from jgroups_py.tools import cli
+from jgroups_py.tools.dev import group as dev_group
 
 
 def run(*args: str) -> subprocess.CompletedProcess[str]:
@@ -98,7 +100,7 @@ def test_what_a_command_returns_is_the_exit_code(monkeypatch: pytest.MonkeyPatch
     assert cli.run(["three"]) == 3
 
 
-def test_a_command_whose_module_is_not_there_is_left_out(
+def test_a_command_whose_module_is_not_installed_is_left_out(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     gone = "jgroups_py.tools.gone_cli:gone"
@@ -108,8 +110,63 @@ def test_a_command_whose_module_is_not_there_is_left_out(
     assert cli.run(["gone"]) == 2
 
 
-def test_every_listed_command_can_be_imported(capsys: pytest.CaptureFixture[str]) -> None:
-    context = click.Context(cli.group)
-    for name in cli.group.list_commands(context):
-        assert cli.run([name, "--help"]) == 0, name
-        assert f"jgroups-py {name}" in capsys.readouterr().out
+def all_commands(
+    command: click.Command, words: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    yield words, command
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            inner = command.get_command(context, name)
+            assert inner is not None
+            yield from all_commands(inner, (*words, name))
+
+
+COMMANDS = [
+    pytest.param(words, command, id=" ".join(words) or "jgroups-py")
+    for words, command in all_commands(cli.group)
+]
+
+
+@pytest.mark.parametrize(("words", "command"), COMMANDS)
+def test_every_help_has_an_example_of_the_command(
+    words: tuple[str, ...], command: click.Command, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.run([*words, "--help"]) == 0
+    _, _, shown = capsys.readouterr().out.partition("\n  Examples:\n")
+    assert " ".join(("jgroups-py", *words)) in shown
+
+
+@pytest.mark.parametrize(("words", "command"), [c for c in COMMANDS if "dev " not in str(c.id)])
+def test_the_first_sentence_of_a_help_fits_into_the_list(
+    words: tuple[str, ...], command: click.Command
+) -> None:
+    assert not command.get_short_help_str(limit=68).endswith("...")
+
+
+@pytest.mark.parametrize("name", dev_group.COMMANDS)
+def test_a_command_of_developers_runs_under_its_old_name(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    texts = []
+    for words in ([name], ["dev", name]):
+        assert cli.run([*words, "--help"]) == 0
+        texts.append(capsys.readouterr().out.partition("\n")[2])
+    assert texts[0] == texts[1]
+    assert cli.run([name, "--nope"]) == cli.run(["dev", name, "--nope"]) == 2
+
+
+def test_the_old_names_are_not_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(["--help"]) == 0
+    listed = capsys.readouterr().out.partition("Commands:")[2]
+    assert "\n  dev " in listed
+    assert not any(f"\n  {name} " in listed for name in dev_group.COMMANDS)
+
+
+@pytest.mark.parametrize("name", ["dev", "spark"])
+def test_a_group_without_a_command_prints_its_help(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.run([name]) == 2
+    out, err = capsys.readouterr()
+    assert out == "" and err.startswith(f"Usage: jgroups-py {name} ") and "Commands:\n" in err

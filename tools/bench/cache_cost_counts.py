@@ -107,9 +107,8 @@ class Cluster:
         return found
 
     async def protected(self) -> None:
-        with trio.fail_after(PROTECTED_SECONDS):
-            while not all(cache.buddies.protected for cache in self.caches):  # noqa: ASYNC110
-                await trio.sleep(0.01)
+        for cache in self.caches:
+            await cache.wait_protected(timeout=PROTECTED_SECONDS)
 
     async def cost(self, count: int, operation: Callable[[int], Awaitable[None]]) -> Cost:
         """``count`` operations, one after the other, without what is said anyhow."""

@@ -82,8 +82,7 @@ async def _member(plan: Plan, number: int) -> None:
     ):
         begin = trio.Event()
         nursery.start_soon(_listen, begin, nursery.cancel_scope)
-        while len(cache.buddies.members) < len(NAMES) or not cache.buddies.protected:  # noqa: ASYNC110
-            await trio.sleep(0.02)
+        await cache.wait_protected(len(NAMES))
         _say(event="ready")
         await begin.wait()
         if number == 1:

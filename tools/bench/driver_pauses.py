@@ -23,7 +23,7 @@ from typing import Any
 
 import trio
 
-from jgroups_py import blocking
+from jgroups_py import WaitTimeout, blocking
 
 EVERY = 0.01
 """Seconds between two looks."""
@@ -123,11 +123,10 @@ def measure(stack: str, rows: int) -> list[dict[str, Any]]:
         found, kept = [], dict[str, Any]()
         with blocking.open_channel(stack, cluster=cluster, name="driver") as channel:
             probe = Probe(channel)
-            end = time.monotonic() + JOIN_SECONDS
-            while len(channel.view) < 2:
-                if time.monotonic() > end:
-                    raise SystemExit("driver_pauses: the members do not find each other")
-                time.sleep(0.05)
+            try:
+                channel.wait_members(2, timeout=JOIN_SECONDS)
+            except WaitTimeout as error:
+                raise SystemExit(f"driver_pauses: {error}") from None
             for name, phase in phases(rows).items():
                 probe.take(), ask()
                 begun = time.monotonic()

@@ -48,7 +48,9 @@ def cache(
     words: tuple[str, ...],
     **where: Any,
 ) -> int:
-    """Join a cache, run one command, leave; without a command, those of standard input line by line.
+    """Read and change a tree cache as a member of its group.
+
+    With COMMAND it runs that one and leaves. Without, it runs the commands of standard input line by line.
 
     \b
       get PATH [KEY]        an attribute, or all of a node
@@ -60,8 +62,8 @@ def cache(
       buddies, groups       whose copies are where, with buddy replication
       discarded             what merges after partitions have dropped
 
-    Exit 1 when what was asked for is not there, 2 when a command could not run. With buddy
-    replication reading moves data to this member and leaving hands it over, as for any member.
+    Exit 1: there is no such node or attribute; 2: a command could not run. With buddy replication a read moves
+    data to this member, and leaving hands it over, as with any member.
     """
 
     if words:

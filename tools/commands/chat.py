@@ -37,10 +37,10 @@ def chat(
     properties: tuple[str, ...],
     bind_addr: str | None,
 ) -> int:
-    """Chat with the members of a cluster, a line a message.
+    """Chat with the members of a cluster.
 
-    /view shows who is here, /quit or the end of the input leaves. Works in pipes too: then own
-    lines are printed as well, as everybody sees them.
+    Each line is a message. /view prints the members; /quit or the end of the input leaves. In a pipe it prints
+    own lines, too, as everybody sees them.
     """
 
     async def command() -> None:

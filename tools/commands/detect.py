@@ -40,9 +40,10 @@ def detect(
     properties: tuple[str, ...],
     bind_addr: str | None,
 ) -> int:
-    """Start members as processes of their own, kill them one after the other with SIGKILL, and
-    measure the time until all others have a view without the killed one. Another one takes its place
-    each time.
+    """Measure how soon the others notice a killed member.
+
+    Members are started as processes and killed with SIGKILL one after the other. The time ends when all others
+    have a view without the killed one. Each killed member is replaced.
     """
     config, host = configure(stack, bind_addr, pairs(settings), pairs(properties))
     attributes = {**private_attributes(config, members + 1, host), **pairs(settings)}

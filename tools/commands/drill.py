@@ -107,8 +107,9 @@ def drill(
     report_out: str | None,
     log_out: str | None,
 ) -> int:
-    """Run the drill FILE: sites, traffic, faults, expectations. FILE may be the name of a shipped
-    drill: nyc-sfo.
+    """Run a drill: sites, traffic, faults, expectations.
+
+    FILE is a drill file or the name of a shipped drill, such as nyc-sfo.
 
     Exit 0: every expectation holds; 1: one does not; 2: it could not be run.
     """

@@ -39,9 +39,10 @@ def export(
     allow_remote: bool,
     **where: Any,
 ) -> int:
-    """Join a cache and export it, until interrupted: snapshots, changes, bulk writes.
+    """Join a cache and open its export port until interrupted.
 
-    Whoever has the token may read and write everything. See design/export.md.
+    Through the port Spark and other clients take snapshots, follow changes and write in bulk. Every client with
+    the token may read and write everything.
     """
     token = _token(token_file)
 

@@ -43,7 +43,7 @@ def mperf(
     properties: tuple[str, ...],
     bind_addr: str | None,
 ) -> int:
-    """Start members as processes of their own, send for a while, and count.
+    """Measure multicasts per second between processes.
 
     After a warm-up, three windows of a third of the time each; rates are their median, own messages
     included. Every message's order is checked. Exit 1 when one was delivered twice, in the wrong

@@ -54,7 +54,7 @@ def rpcperf(
     properties: tuple[str, ...],
     bind_addr: str | None,
 ) -> int:
-    """Start two members as processes of their own and let one call the other for a while.
+    """Measure calls per second between two processes.
 
     After a warm-up, three windows of a third of the time each; rates are their median, with --repeat
     the median of runs. Exit 1 when a call gave another value than it was called with.

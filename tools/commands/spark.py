@@ -37,8 +37,10 @@ def _cancel() -> None:
     )
 )
 def spark() -> None:
-    """Load, snapshot, follow, reconcile: Spark reads and writes at export ports (jgroups-py export).
-    Explore: simulated drills, one for each seed. Drill-report: what their logs say.
+    """Spark jobs that read and write at export ports.
+
+    load, snapshot, follow and reconcile talk to the ports that jgroups-py export opens. explore runs one simulated
+    drill for each seed, and drill-report analyses their logs.
 
     Needs jgroups_py[spark] and Java 17.
     """
@@ -105,9 +107,10 @@ def load(source: str, path: str, form: str | None, replace: bool, **where: Any) 
 @click.option("--schema", help='"path string, name string, ...": an attribute for each column.')
 @stoppable(_cancel)
 def snapshot(target: str, path: str, schema: str | None, **where: Any) -> None:
-    """Write one moment of a cache to a new Parquet folder, with its place in the change log.
+    """Write a snapshot of a cache to a new Parquet folder.
 
-    Of a cache with buddies give the ports of all members: each member's part is of one moment, and there is no place.
+    The snapshot is of one moment and has its place in the change log. Of a cache with buddies give the ports of
+    all members: then each member's part is of one moment, and there is no place.
     """
     _new(target)
     with _session(where) as (session, jobs, cluster), _shown(session):
@@ -256,8 +259,11 @@ def explore(
 @session_options
 @stoppable(_cancel)
 def drill_report(drill: str, logs: tuple[str, ...], target: str | None, **which: Any) -> int:
-    """Analyse LOGS (files of drill --log, or folders of *.jsonl) of the drill file DRILL: loss, duplicates,
-    order, take-over, how long deliveries took. Exit 1 if one does not hold what the file expects."""
+    """Judge drills from their logs.
+
+    LOGS are files that drill --log wrote for the drill file DRILL, or folders of *.jsonl. The report has loss,
+    duplicates, order, take-over and delivery times. Exit 1: a run does not hold what the file expects.
+    """
     loader.load(drill)
     _new(target)
     with _spark(which) as session:

@@ -55,7 +55,9 @@ def validate(
     language: str | None,
     json_out: str | None,
 ) -> int:
-    """Load stack files and print protocols, attributes, what is ignored, and detection times.
+    """Check stack files and print what they mean.
+
+    It prints protocols, attributes, what is ignored, and how soon a lost member is noticed.
 
     Exit 1 when --goal is not held, 2 when a file cannot be loaded or no channel can work with it.
     With --as, part of a stack is enough.

@@ -71,10 +71,10 @@ def _check_kind(kind: str) -> None:
 @click.option("--raw", is_flag=True, help="The file holds bytes, not hex digits.")
 @_wire_version
 def decode(source: str, kind: str | None, json_out: str | None, raw: bool, version: int) -> None:
-    """Show what wire bytes say.
+    """Print wire bytes as text or JSON.
 
-    They come as hex digits, from a file of that name (hex text, raw bytes with --raw, or a recorded
-    conversation, all of whose events are decoded), or from standard input (-).
+    The bytes are given as hex digits, as a file (hex text, raw bytes with --raw, or a recorded conversation, of
+    which every event is decoded), or on standard input (-).
     """
     if kind is not None:
         _check_kind(kind)
@@ -108,7 +108,7 @@ def decode(source: str, kind: str | None, json_out: str | None, raw: bool, versi
 @click.option("--kind", required=True, metavar="KIND", help="What the fields describe.")
 @_wire_version
 def encode(source: str, kind: str, version: int) -> None:
-    """Print the bytes that JSON fields describe, as lower-case hex digits."""
+    """Print JSON fields as wire bytes in hex."""
     _check_kind(kind)
     content = _content(source)
     if content is None:

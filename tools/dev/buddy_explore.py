@@ -1,4 +1,4 @@
-"""``jgroups-py buddy-explore``: random schedules of buddy replication, judged step by step."""
+"""``jgroups-py dev buddy-explore``: random schedules of buddy replication, judged step by step."""
 
 from __future__ import annotations
 
@@ -54,9 +54,9 @@ class _Seeds(click.ParamType[range]):
     "buddy-explore",
     cls=JsonCommand,
     epilog=examples(
-        "jgroups-py buddy-explore --seeds 1..10000",
-        "jgroups-py buddy-explore --profile cluster --seeds 1..20 --json",
-        "jgroups-py buddy-explore --replay build/buddy-explore/merge-17.json",
+        "jgroups-py dev buddy-explore --seeds 1..10000",
+        "jgroups-py dev buddy-explore --profile cluster --seeds 1..20 --json",
+        "jgroups-py dev buddy-explore --replay build/buddy-explore/merge-17.json",
     ),
 )
 @click.option("--seeds", type=_Seeds(), help="A and B included. [default: 1..1000]")

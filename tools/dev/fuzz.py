@@ -1,4 +1,4 @@
-"""``jgroups-py fuzz``: hostile bytes for every decoder and for whole simulated clusters."""
+"""``jgroups-py dev fuzz``: hostile bytes for every decoder and for whole simulated clusters."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ def _chosen(context: click.Context, option: click.Parameter, names: tuple[str, .
     name="fuzz",
     cls=JsonCommand,
     epilog=examples(
-        "jgroups-py fuzz --for 1m",
-        "jgroups-py fuzz --target wire --inputs 100000 --seed 5 --json",
-        "jgroups-py fuzz --target kind:view --replay build/fuzz/kind-view-0a1b2c3d.bin",
+        "jgroups-py dev fuzz --for 1m",
+        "jgroups-py dev fuzz --target wire --inputs 100000 --seed 5 --json",
+        "jgroups-py dev fuzz --target kind:view --replay build/fuzz/kind-view-0a1b2c3d.bin",
     ),
 )
 @click.option("--inputs", type=click.IntRange(min=1), help=f"How many.  [{INPUTS:,}]")

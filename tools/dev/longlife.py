@@ -1,4 +1,4 @@
-"""``jgroups-py longlife``: does anything grow in a group that lives for a day?"""
+"""``jgroups-py dev longlife``: does anything grow in a group that lives for a day?"""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ SHOWN_MAX = 20
 @click.command(
     cls=JsonCommand,
     epilog=examples(
-        "jgroups-py longlife --for 2h",
-        "jgroups-py longlife --real --for 1h --plot build/long-life/hour.svg",
+        "jgroups-py dev longlife --for 2h",
+        "jgroups-py dev longlife --real --for 1h --plot build/long-life/hour.svg",
     ),
 )
 @click.option("--simulated/--real", default=True, help="Virtual time (default), or processes.")

@@ -1,4 +1,4 @@
-"""``jgroups-py memory``: does a member stay within its limits when nobody reads, nobody acknowledges?"""
+"""``jgroups-py dev memory``: does a member stay within its limits when nobody reads, nobody acknowledges?"""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from jgroups_py.tools.stack_options import pairs
 @click.command(
     cls=JsonCommand,
     epilog=examples(
-        "jgroups-py memory --for 1m",
-        "jgroups-py memory --scenario relay --set RELAY.max_bytes=10M --json",
+        "jgroups-py dev memory --for 1m",
+        "jgroups-py dev memory --scenario relay --set RELAY.max_bytes=10M --json",
     ),
 )
 @click.option(

@@ -1,4 +1,4 @@
-"""``jgroups-py requirements``: which tests show which numbered requirement.
+"""``jgroups-py dev requirements``: which tests show which numbered requirement.
 
 Numbers and their lines come from ``design/requirements.md``, what was shown from
 ``build/requirements.json``, which ``make test`` writes. Both belong to a checkout, so the command
@@ -23,7 +23,7 @@ _LINE: Final = re.compile(r"^- \*\*([A-Z]\d+)\*\* (.+)$", re.MULTILINE)
 
 @click.command(
     cls=JsonCommand,
-    epilog=examples("jgroups-py requirements --open", "jgroups-py requirements --json"),
+    epilog=examples("jgroups-py dev requirements --open", "jgroups-py dev requirements --json"),
 )
 @json_option
 @click.option("--open", "only_open", is_flag=True, help="Only what no test shows.")

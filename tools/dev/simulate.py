@@ -1,4 +1,4 @@
-"""``jgroups-py simulate``: random schedules of faults in virtual time, on all cores."""
+"""``jgroups-py dev simulate``: random schedules of faults in virtual time, on all cores."""
 
 from __future__ import annotations
 
@@ -57,9 +57,9 @@ class _Span(click.ParamType[tuple[int, int]]):
 @click.command(
     cls=JsonCommand,
     epilog=examples(
-        "jgroups-py simulate --seeds 1..500",
-        "jgroups-py simulate --profile all --seeds 1..100000 --for 10m --json build/simulate/all.json",
-        "jgroups-py simulate --replay 4711",
+        "jgroups-py dev simulate --seeds 1..500",
+        "jgroups-py dev simulate --profile all --seeds 1..100000 --for 10m --json build/simulate/all.json",
+        "jgroups-py dev simulate --replay 4711",
     ),
 )
 @click.option("--seeds", type=_Span("A..B", SEEDS_MAX), help="A and B included. [default: 1..100]")

@@ -12,6 +12,6 @@
     engine.py    chunks of all targets over all cores
     shrink.py    a finding made small
 
-The same seed gives the same inputs, on however many cores. ``jgroups-py fuzz`` is the command; design/fuzzing.md
+The same seed gives the same inputs, on however many cores. ``jgroups-py dev fuzz`` is the command; design/fuzzing.md
 tells why it is made this way.
 """

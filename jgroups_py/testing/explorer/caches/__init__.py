@@ -9,6 +9,6 @@
     play.py       one run, judged
     shrink.py     a smaller schedule that fails the same way
 
-``explore.many`` and ``jgroups-py simulate`` run it as profiles ``cache``, ``cache-local``,
+``explore.many`` and ``jgroups-py dev simulate`` run it as profiles ``cache``, ``cache-local``,
 ``cache-replicated``, ``cache-buddy`` and ``cache-sessions``.
 """

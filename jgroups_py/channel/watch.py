@@ -1,0 +1,53 @@
+"""Watch: tasks that wait until something is as they want it.
+
+The owner calls ``changed`` when it may be; the waiting tasks look again. Nobody polls.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Final
+
+import trio
+
+from jgroups_py.errors import WaitTimeout
+
+WAIT_SECONDS: Final = 60.0
+"""How long the ``wait_`` functions wait by default."""
+
+
+class Watch:
+    """See the module. Used in one trio run."""
+
+    def __init__(self) -> None:
+        self._waiting = trio.lowlevel.ParkingLot()
+
+    def __bool__(self) -> bool:
+        """Does a task wait?"""
+        return bool(self._waiting)
+
+    def changed(self) -> None:
+        """All waiting tasks look again."""
+        self._waiting.unpark_all()
+
+    async def until(
+        self, holds: Callable[[], bool], timeout: float | None, missing: Callable[[], str]
+    ) -> None:
+        """Return when ``holds()`` is true. What it raises comes out.
+
+        Args:
+            timeout: seconds; None waits without a limit.
+            missing: says what is missing; it is called when the time is over.
+
+        Raises:
+            WaitTimeout: the time is over.
+        """
+        if holds():
+            await trio.lowlevel.checkpoint()
+            return
+        with trio.move_on_after(math.inf if timeout is None else timeout):
+            while not holds():
+                await self._waiting.park()
+            return
+        raise WaitTimeout(f"{missing()} (waited {timeout:g} s)")
