@@ -129,7 +129,6 @@ CIRCLES = {
     "testing.checks": 3,
     "testing.explorer.bytes.corpus": 3,
     "testing.explorer.scene": 2,
-    "wire.text.fields": 2,
 }
 """Circles of modules that import each other, if only for types: first module -> how many. They are to go: parts get what
 they need, not the whole. None may be added, none may grow."""
