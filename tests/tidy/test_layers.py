@@ -122,7 +122,6 @@ CIRCLES = {
     "protocols.membership.gms.agreement": 7,
     "protocols.relay.bridge.direction": 16,
     "protocols.reliable.nakack2.agreement": 3,
-    "stack.machine": 3,
     "testing.check.relay_at_rest": 6,
     "testing.checks": 3,
     "testing.explorer.bytes.corpus": 3,
