@@ -116,7 +116,6 @@ def test_imports_point_downwards(name: str, file: Path) -> None:
 
 
 CIRCLES = {
-    "blocking.block": 3,
     "buddy.arrivals": 16,
     "cache.batch": 4,
     "protocols.membership.gms.agreement": 7,
