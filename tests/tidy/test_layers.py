@@ -119,7 +119,6 @@ CIRCLES = {
     "buddy.arrivals": 16,
     "protocols.membership.gms.agreement": 7,
     "protocols.relay.bridge.direction": 16,
-    "protocols.reliable.nakack2.agreement": 3,
     "testing.check.relay_at_rest": 6,
     "testing.checks": 3,
     "testing.explorer.bytes.corpus": 3,
