@@ -14,9 +14,8 @@ from typing import Any, Generic, TypeVar
 
 import trio
 
-from jgroups_py.blocking.call import checked_timeout
 from jgroups_py.blocking.loop import Loop, release, use
-from jgroups_py.blocking.task import unwrapped
+from jgroups_py.driver.unwrap import unwrapped
 from jgroups_py.errors import LocalProtocolError
 
 T = TypeVar("T")
@@ -24,6 +23,15 @@ T = TypeVar("T")
 
 def _nobody() -> None:
     pass
+
+
+def checked_timeout(timeout: float | None) -> float:
+    """A timeout as locks want it. ValueError if it is no time."""
+    if timeout is None:
+        return -1.0
+    if not timeout > 0:
+        raise ValueError(f"timeout must be > 0 seconds or None, got {timeout}")
+    return min(timeout, threading.TIMEOUT_MAX)
 
 
 class Block(Generic[T]):

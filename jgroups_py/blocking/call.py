@@ -4,25 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from jgroups_py.blocking.block import Block, checked_timeout
 from jgroups_py.blocking.task import Task
-
-if TYPE_CHECKING:
-    from jgroups_py.blocking.block import Block
-
-
-def checked_timeout(timeout: float | None) -> float:
-    """As locks want it. ValueError for what is no time."""
-    if timeout is None:
-        return -1.0
-    if not timeout > 0:
-        raise ValueError(f"timeout must be > 0 seconds or None, got {timeout}")
-    return min(timeout, threading.TIMEOUT_MAX)
 
 
 class Call(Task):
-    """``function(*args)`` in the loop, for one thread that waits for it."""
+    """``function(*args)`` in the loop. One thread waits for it."""
 
     __slots__ = ("_done",)
 
@@ -34,10 +23,10 @@ class Call(Task):
         self._done.acquire()
 
     def wait(self, timeout: float | None) -> Any:
-        """Its value, or what it raised. What interrupts the waiting (KeyboardInterrupt) cancels it.
+        """Returns the call's value, or raises what the call raised. KeyboardInterrupt cancels the call.
 
         Raises:
-            TimeoutError: it took longer than ``timeout`` and was cancelled. It may have had effect.
+            TimeoutError: the call took longer than ``timeout`` and was cancelled. It may have had effect.
         """
         limit = checked_timeout(timeout)
         try:
@@ -53,8 +42,8 @@ class Call(Task):
         return self.outcome()
 
     def _give_up(self) -> None:
-        """Cancels it and waits until it has ended: it may be done all the same. An interrupt may have
-        come before it was posted, or after it was waited for."""
+        """Cancels the call and waits for its end. The call may be done all the same. An interrupt may have
+        come before the call was posted, or after its end."""
         self._block.post(self._cancel)
         if not self._ended:
             self._done.acquire()

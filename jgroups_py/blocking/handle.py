@@ -9,8 +9,8 @@ from functools import partial
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
-from jgroups_py.blocking.block import Block
-from jgroups_py.blocking.call import Call, checked_timeout
+from jgroups_py.blocking.block import Block, checked_timeout
+from jgroups_py.blocking.call import Call
 from jgroups_py.driver.needs_trio import warn_of_a_loop
 
 T = TypeVar("T")

@@ -1,25 +1,14 @@
-"""A call as a task of the loop; who waits for it, a thread or an asyncio task, is told of its end."""
+"""A call as a task of the loop. A thread or an asyncio task waits for it and is told of its end."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import trio
 
-from jgroups_py.driver.unwrap import leaves
-
-if TYPE_CHECKING:
-    from jgroups_py.blocking.block import Block
-
-
-def unwrapped(error: BaseException) -> BaseException:
-    """The one error in a group, or the group. Cancellation does not count beside a real error."""
-    if not isinstance(error, BaseExceptionGroup):
-        return error
-    found = leaves(error)
-    real = [leaf for leaf in found if not isinstance(leaf, trio.Cancelled)] or found[:1]
-    return real[0] if len(real) == 1 else error
+from jgroups_py.blocking.block import Block
+from jgroups_py.driver.unwrap import unwrapped
 
 
 class Task:

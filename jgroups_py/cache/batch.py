@@ -14,8 +14,10 @@ Leaving the block with an error changes nothing.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from jgroups_py.cache.accepted import Values, writable
+from jgroups_py.cache.call import Call
 from jgroups_py.cache.changes import (
     Drop,
     Modification,
@@ -25,26 +27,26 @@ from jgroups_py.cache.changes import (
     fold,
 )
 from jgroups_py.cache.container import Container
-from jgroups_py.cache.fqn import AnyPath, Fqn
+from jgroups_py.cache.fqn import AnyPath, Fqn, as_fqn
 from jgroups_py.cache.locks import Scope
 from jgroups_py.cache.node import Node, checked_key
+from jgroups_py.cache.options import Options
 from jgroups_py.errors import BatchConflict, CacheRefused
 
-if TYPE_CHECKING:
-    from jgroups_py.cache.call import Call
-    from jgroups_py.cache.options import Options
-    from jgroups_py.cache.tree_cache import TreeCache
+ReadNode = Callable[[Fqn, Options], Awaitable[Node | None]]
+"""How a batch reads a node of its cache, as stored."""
 
 
 class Batch:
-    """Made by ``TreeCache.batch``. Writing is not async: it only notes what is wanted."""
+    """``TreeCache.batch`` makes it. Its writing methods are not async, because they only note the changes."""
 
-    def __init__(self, cache: TreeCache, limit: int, options: Options) -> None:
-        self._cache = cache
+    def __init__(self, values: Values, read: ReadNode, limit: int, options: Options) -> None:
+        self._values = values
+        self._read = read
         self._limit = limit
         self.options = options
         self.first_read: Callable[[Fqn], Awaitable[None]] | None = None
-        """Is waited for, once, before the first node is read."""
+        """Is awaited once, before the first node is read."""
         self._reads: dict[Fqn, Node | None] = {}
         self._modifications: list[Modification] = []
         self._by_path: dict[Fqn, list[int]] = {}
@@ -55,20 +57,20 @@ class Batch:
 
     async def get(self, path: AnyPath, key: str, default: Any = None) -> Any:
         """The value of an attribute, ``default`` where there is none."""
-        node = await self._node(self._cache.path(path))
+        node = await self._node(as_fqn(path))
         data = None if node is None else node.attributes.get(checked_key(key))
-        return default if data is None else self._cache.decode(data)
+        return default if data is None else self._values.decode(data)
 
     async def get_node(self, path: AnyPath) -> dict[str, Any] | None:
         """All attributes; None where there is no node."""
-        node = await self._node(self._cache.path(path))
+        node = await self._node(as_fqn(path))
         if node is None:
             return None
-        return {key: self._cache.decode(data) for key, data in node.attributes.items()}
+        return self._values.decode_all(node)
 
     async def exists(self, path: AnyPath) -> bool:
         """Is there a node?"""
-        return await self._node(self._cache.path(path)) is not None
+        return await self._node(as_fqn(path)) is not None
 
     # --- writing
 
@@ -80,24 +82,24 @@ class Batch:
         self, path: AnyPath, attributes: Mapping[str, Any], *, replace: bool = False
     ) -> None:
         """Sets attributes; with ``replace`` the node has no others afterwards."""
-        fqn = self._cache.writable(path)
-        self._note(Put(fqn, self._cache.encode_all(attributes), replace))
+        fqn = writable(path)
+        self._note(Put(fqn, self._values.encode_all(attributes), replace))
 
     def put_encoded(self, path: Fqn, node: Node, *, replace: bool = False) -> None:
         """As ``put_node``, with values that are bytes already (not checked whether the codec reads them)."""
-        self._note(Put(self._cache.writable(path), self._cache.checked(node), replace))
+        self._note(Put(writable(path), self._values.checked(node), replace))
 
     def remove(self, path: AnyPath, key: str) -> None:
         """Removes one attribute, if it is there; the node stays."""
-        self._note(Drop(self._cache.writable(path), (checked_key(key),)))
+        self._note(Drop(writable(path), (checked_key(key),)))
 
     def remove_node(self, path: AnyPath) -> None:
         """Removes a node, if it is there; those below it stay."""
-        self._note(Remove(self._cache.writable(path)))
+        self._note(Remove(writable(path)))
 
     def remove_tree(self, path: AnyPath) -> None:
         """Removes a node and all below it."""
-        self._note(RemoveTree(self._cache.writable(path, root=True)))
+        self._note(RemoveTree(writable(path, root=True)))
 
     def __len__(self) -> int:
         """Changes noted so far."""
@@ -126,7 +128,7 @@ class Batch:
             first, self.first_read = self.first_read, None
             if first is not None:
                 await first(path)
-            self._reads[path] = await self._cache.read_node(path, self.options)
+            self._reads[path] = await self._read(path, self.options)
         read = self._reads[path]
         removed = [i for i in self._trees if path.is_within(self._modifications[i].path)]
         own = sorted(self._by_path.get(path, []) + removed)

@@ -1,17 +1,17 @@
-"""BulkWrites: many nodes as one batch, past locks and interceptors, where those add nothing.
+"""BulkWrites: writes many nodes as one batch, past locks and interceptors, where those add nothing.
 
-alone        no copies, no store, no other call under way: one step of this member
-replicated   to everybody: a batch that has read nothing depends on nothing, so it is proposed just as
-             it is; calls here do not wait for it, nor it for them, as with another member's
+alone        there are no copies, no store and no other call under way: it is one step of this member
+replicated   everybody has everything. A batch that has read nothing depends on nothing, so it is proposed
+             as it is. Calls here and the batch do not wait for each other, as with a batch of another member
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import trio
 
+from jgroups_py.cache.accepted import Values, writable
 from jgroups_py.cache.changes import Change, Modification, Put, Remove
 from jgroups_py.cache.eviction import Evictor
 from jgroups_py.cache.fqn import BACKUP_ROOT, Fqn
@@ -20,9 +20,6 @@ from jgroups_py.cache.garbage import no_collection
 from jgroups_py.cache.node import MAX_KEY_BYTES, Node
 from jgroups_py.cache.replication import LocalReplication, Replication
 from jgroups_py.cache.steps import Invocation
-
-if TYPE_CHECKING:
-    from jgroups_py.cache.tree_cache import TreeCache
 
 Rows = Sequence[tuple[Fqn, Node | None]]
 """None: the node is removed."""
@@ -33,7 +30,7 @@ class BulkWrites:
 
     def __init__(
         self,
-        cache: TreeCache,
+        values: Values,
         replication: Replication,
         invocation: Invocation,
         evictor: Evictor,
@@ -41,7 +38,7 @@ class BulkWrites:
         stored: bool,
         small: int,
     ) -> None:
-        self._cache = cache
+        self._values = values
         self._replication = replication
         self._invocation = invocation
         self._evictor = evictor
@@ -68,9 +65,9 @@ class BulkWrites:
     def _check(self, path: Fqn, node: Node | None) -> None:
         """CacheRefused: what a batch would refuse."""
         if node is not None and (node.size > self._small or "" in node.attributes):
-            self._cache.checked(node)  # else no name and no value can be too long
+            self._values.checked(node)  # else no name and no value can be too long
         if not path or path[0] == BACKUP_ROOT[0]:
-            self._cache.writable(path)
+            writable(path)
 
     def _modifications(self, rows: Rows, replace: bool) -> list[Modification]:
         found: list[Modification] = []

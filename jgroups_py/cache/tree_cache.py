@@ -25,17 +25,18 @@ from typing import Any, Unpack, overload
 import trio
 
 from jgroups_py.buddy.journal import Journal
+from jgroups_py.cache.accepted import Values, writable
 from jgroups_py.cache.batch import Batch
 from jgroups_py.cache.buddy_manager import BuddyManager
 from jgroups_py.cache.buddy_replication import BuddyReplication
 from jgroups_py.cache.bulk import BulkWrites
 from jgroups_py.cache.call import Call
 from jgroups_py.cache.changes import Drop, Modification, Put, Remove, RemoveTree
-from jgroups_py.cache.codec import Codec, MsgpackCodec, encoded
+from jgroups_py.cache.codec import Codec, MsgpackCodec
 from jgroups_py.cache.container import Container, MemoryTree
 from jgroups_py.cache.discarded import Discarded
 from jgroups_py.cache.eviction import Evictor, Region, refuse_backups
-from jgroups_py.cache.fqn import BACKUP_ROOT, ROOT, AnyPath, Fqn, as_fqn
+from jgroups_py.cache.fqn import ROOT, AnyPath, Fqn, as_fqn
 from jgroups_py.cache.holding import Holding
 from jgroups_py.cache.interceptor import chain
 from jgroups_py.cache.listeners import CHANGES, Kind, Listener, Listeners
@@ -63,12 +64,10 @@ from jgroups_py.channel.watch import WAIT_SECONDS
 from jgroups_py.errors import (
     BatchConflict,
     CacheClosed,
-    CacheError,
     CacheRefused,
     ChannelClosed,
     StoreError,
 )
-from jgroups_py.stack.raised import text_of
 from jgroups_py.values.address import Address
 
 REWRITES_MAX = 100
@@ -123,7 +122,7 @@ class TreeCache:
         auto_gravitation: bool = False,
     ) -> None:
         self._limits = limits or CacheLimits()
-        self._codec = codec or MsgpackCodec()
+        self._values = Values(codec or MsgpackCodec(), self._limits.max_value_bytes)
         self._container = container if container is not None else MemoryTree()
         self._keeper = keeper
         self._replication = replication or LocalReplication()
@@ -154,7 +153,7 @@ class TreeCache:
             self.old_rows = OldRows(keeper, lambda: manager.entries, owned)
         self._first = chain(self._interceptors)
         self._bulk = BulkWrites(
-            self,
+            self._values,
             self._replication,
             self._invocation,
             self._evictor,
@@ -171,7 +170,7 @@ class TreeCache:
         name = checked_key(key)
         node = await self.read_node(as_fqn(path), options_of(options))
         data = None if node is None else node.attributes.get(name)
-        return default if data is None else self.decode(data)
+        return default if data is None else self._values.decode(data)
 
     async def get_node(
         self, path: AnyPath, **options: Unpack[CallOptions]
@@ -180,7 +179,7 @@ class TreeCache:
         node = await self.read_node(as_fqn(path), options_of(options))
         if node is None:
             return None
-        return self._decoded(node)
+        return self._values.decode_all(node)
 
     async def keys(self, path: AnyPath, **options: Unpack[CallOptions]) -> tuple[str, ...]:
         """Names of a node's attributes, sorted; empty also where there is no node."""
@@ -222,7 +221,7 @@ class TreeCache:
         **options: Unpack[CallOptions],
     ) -> None:
         """Sets attributes; with ``replace`` the node has no others afterwards."""
-        put = Put(self.writable(path), self.encode_all(attributes), replace)
+        put = Put(writable(path), self._values.encode_all(attributes), replace)
         await self._modify("put", put, options_of(options))
 
     async def update_node(
@@ -236,8 +235,8 @@ class TreeCache:
         """Sets attributes of a node that is there, and removes those named by ``without``, as one
         change. False: there is no such node, and none was made. As ``update``, it may raise BatchConflict.
         """
-        fqn = self.writable(path)
-        put = Put(fqn, self.encode_all(attributes))
+        fqn = writable(path)
+        put = Put(fqn, self._values.encode_all(attributes))
         drop = Drop(fqn, tuple(checked_key(key) for key in without))
         there = False
 
@@ -269,7 +268,7 @@ class TreeCache:
         Raises:
             BatchConflict: others who do not queue (``put``) were first 100 times; nothing was changed.
         """
-        fqn, name = self.writable(path), checked_key(key)
+        fqn, name = writable(path), checked_key(key)
         new: Any = None
 
         def work_out(call: Call, container: Container) -> Sequence[Modification]:
@@ -278,8 +277,8 @@ class TreeCache:
             if inspect.isawaitable(new):
                 _close(new)
                 raise CacheRefused("the function of an update is not async: use batch(retries=...)")
-            put = Put(fqn, self.encode_all({name: new}))
-            new = self.decode(put.attributes[name])
+            put = Put(fqn, self._values.encode_all({name: new}))
+            new = self._values.decode(put.attributes[name])
             return (put,)
 
         await self._rewrite("update", (Scope(fqn, write=True),), work_out, options_of(options))
@@ -325,11 +324,11 @@ class TreeCache:
         Raises:
             CacheRefused: ``expected`` or ``new`` cannot be stored; nothing was changed.
         """
-        fqn, name = self.writable(path), checked_key(key)
-        put = Put(fqn, self.encode_all({name: new}))
+        fqn, name = writable(path), checked_key(key)
+        put = Put(fqn, self._values.encode_all({name: new}))
         known = None
         if expected is not None:  # as what it would come back: (1, 2) is stored as a list
-            known = self.decode(encoded(self._codec, expected, self._limits.max_value_bytes))
+            known = self._values.decode(self._values.encode(expected))
         same = False
 
         def compare(call: Call, container: Container) -> Sequence[Modification]:
@@ -343,16 +342,16 @@ class TreeCache:
 
     async def remove(self, path: AnyPath, key: str, **options: Unpack[CallOptions]) -> bool:
         """Removes one attribute; the node stays. Was it there?"""
-        drop = Drop(self.writable(path), (checked_key(key),))
+        drop = Drop(writable(path), (checked_key(key),))
         return bool(await self._modify("remove", drop, options_of(options)))
 
     async def remove_node(self, path: AnyPath, **options: Unpack[CallOptions]) -> bool:
         """Removes a node; those below it stay. Was it there?"""
-        return bool(await self._modify("remove", Remove(self.writable(path)), options_of(options)))
+        return bool(await self._modify("remove", Remove(writable(path)), options_of(options)))
 
     async def remove_tree(self, path: AnyPath, **options: Unpack[CallOptions]) -> int:
         """Removes a node and all below it, together. How many nodes?"""
-        remove = RemoveTree(self.writable(path, root=True))
+        remove = RemoveTree(writable(path, root=True))
         return await self._modify("remove", remove, options_of(options), deep=True)
 
     async def move(self, path: AnyPath, to: AnyPath, **options: Unpack[CallOptions]) -> int:
@@ -362,7 +361,7 @@ class TreeCache:
             CacheRefused: one place lies within the other, or there are nodes at the new place.
             BatchConflict: as ``update``.
         """
-        source, target = self.writable(path), self.writable(to)
+        source, target = writable(path), writable(to)
         if target.is_within(source) or source.is_within(target):
             raise CacheRefused(f"{source} and {target} lie within each other")
 
@@ -401,7 +400,7 @@ class TreeCache:
         refuse_function(given)
         checked = options_of(options)
         if retries is None:
-            new = partial(Batch, self, self._limits.max_call_nodes, checked)
+            new = partial(self._new_batch, checked)
             return OneBatch(new, lambda batch: self.end_batch(batch, None))
         return Retried(partial(self.attempts, retries, checked))
 
@@ -546,7 +545,7 @@ class TreeCache:
             Discarded(
                 dropped.path,
                 me if dropped.member is None else self.name_of(dropped.member),
-                None if dropped.node is None else self._decoded(dropped.node),
+                None if dropped.node is None else self._values.decode_all(dropped.node),
             )
             for dropped in self._replication.discarded.listed
         )
@@ -576,12 +575,15 @@ class TreeCache:
         """One batch after the other, until one is made true. CacheRefused: what ``retries`` cannot be."""
         return Attempts(
             retries,
-            lambda: Batch(self, self._limits.max_call_nodes, options),
+            partial(self._new_batch, options),
             self.end_batch,
             partial(self._take_turn, options),
             self._come_up,
             self._end_turn,
         )
+
+    def _new_batch(self, options: Options) -> Batch:
+        return Batch(self._values, self.read_node, self._limits.max_call_nodes, options)
 
     async def end_batch(self, batch: Batch, turn: Turn | None) -> None:
         """Makes it true. BatchConflict: nothing was changed."""
@@ -635,7 +637,7 @@ class TreeCache:
     def _value(self, container: Container, path: Fqn, key: str, default: Any) -> Any:
         node = container.get(path)
         data = None if node is None else node.attributes.get(key)
-        return default if data is None else self.decode(data)
+        return default if data is None else self._values.decode(data)
 
     async def read_node(self, path: Fqn, options: Options | None = None) -> Node | None:
         """A node as stored."""
@@ -670,42 +672,18 @@ class TreeCache:
         found = map(Fqn, self._replication.passive_paths())
         return [at for at in found if len(at) == len(path) + 1 and at.is_within(path)]
 
-    def path(self, path: AnyPath) -> Fqn:
-        """The Fqn of what a caller gave."""
-        return as_fqn(path)
-
-    def writable(self, path: AnyPath, *, root: bool = False) -> Fqn:
-        """An Fqn that applications may write. CacheRefused for backups, and for the root."""
-        fqn = as_fqn(path)
-        if fqn.is_within(BACKUP_ROOT):
-            raise CacheRefused(f"{BACKUP_ROOT} is the cache's own: {fqn} cannot be written")
-        if not fqn and not root:
-            raise CacheRefused("the root holds no attributes; put them at a path such as /a")
-        return fqn
-
     def encode_all(self, attributes: Mapping[str, Any]) -> dict[str, bytes]:
         """Names checked, values encoded."""
-        limit = self._limits.max_value_bytes
-        return {
-            checked_key(key): encoded(self._codec, value, limit)
-            for key, value in attributes.items()
-        }
+        return self._values.encode_all(attributes)
 
-    def checked(self, node: Node) -> Mapping[str, bytes]:
-        """Attributes with names and sizes as the cache wants them. CacheRefused when they are not."""
-        limit = self._limits.max_value_bytes
-        for key, value in node.attributes.items():
-            checked_key(key)
-            if len(value) > limit:
-                raise CacheRefused(
-                    f"a value has at most {limit} bytes, got {len(value)} (max_value_bytes)"
-                )
-        return node.attributes
+    def decode(self, data: bytes) -> Any:
+        """The value of stored bytes. CacheError when the codec cannot read them."""
+        return self._values.decode(data)
 
     @property
     def codec(self) -> Codec:
         """How values become bytes."""
-        return self._codec
+        return self._values.codec
 
     @property
     def tree(self) -> Tree:
@@ -770,18 +748,6 @@ class TreeCache:
             yield Picture(self._container.nodes(), stored, gone)
         finally:
             self._locks.release(held)
-
-    def _decoded(self, node: Node) -> dict[str, Any]:
-        return {key: self.decode(data) for key, data in node.attributes.items()}
-
-    def decode(self, data: bytes) -> Any:
-        """A value of bytes. CacheError when the codec cannot (another codec wrote it)."""
-        try:
-            return self._codec.decode(data)
-        except Exception as error:
-            raise CacheError(
-                f"a stored value cannot be read by this codec: {text_of(error)}"
-            ) from error
 
     async def _modify(
         self, name: str, modification: Modification, options: Options, *, deep: bool = False

@@ -44,7 +44,7 @@ def memory_limits(stack: Stack, channel: ChannelLimits | None = None) -> list[Me
         limits.append(
             MemoryLimit(stack.cluster, "channel", "send_buffer_max", channel.send_buffer_max)
         )
-    for one in [stack, *[s for s in stack.machine.stacks if s.parent is stack]]:
+    for one in (stack, *stack.children):
         limits += _of(one)
     return limits
 

@@ -308,12 +308,32 @@ class SocketDriver(Driver):
 
     # --- connections
 
-    def accepted_handle(self) -> Handle:
-        return next(self._accepted)
+    def accepted(self, sock: socket.socket, peer: Endpoint) -> Handle | None:
+        """Takes an accepted connection over. None: it was closed, ``connections_max`` are open."""
+        if len(self.streams) + len(self.closing) >= self.limits.connections_max:
+            self.connections_refused += 1
+            sock.close()
+            return None
+        sock.setblocking(False)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        handle = next(self._accepted)
+        stream = self.streams[handle] = Connection(self, handle, sock, peer)
+        self.nursery.start_soon(stream.run_read)
+        return handle
 
-    @property
-    def room_for_connection(self) -> bool:
-        return len(self.streams) + len(self.closing) < self.limits.connections_max
+    def lingers(self, stream: Connection) -> None:
+        """The protocol has closed ``stream``, whose last bytes are still under way."""
+        self.closing[stream.handle] = stream
+
+    def overflowed(self, stream: Connection) -> None:
+        """``stream`` is reset, too many of its bytes are unsent."""
+        self.streams_reset += 1
+
+    def ended(self, stream: Connection) -> None:
+        """``stream`` is gone."""
+        if self.streams.get(stream.handle) is stream:
+            del self.streams[stream.handle]
+        self.closing.pop(stream.handle, None)
 
     # --- the end
 

@@ -1,4 +1,7 @@
-"""TCP for the driver: listeners, and connections with what the peer has not taken yet."""
+"""TCP for the driver: listeners, and connections with the bytes that their peers have not taken yet.
+
+The driver keeps the tables of connections. A connection tells it what happens (``StreamDriver``).
+"""
 
 from __future__ import annotations
 
@@ -8,11 +11,14 @@ import socket
 import struct
 import sys
 from collections import deque
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import Protocol as Interface
 
 import trio
 
 from jgroups_py.driver import opening
+from jgroups_py.driver.base import DriverLimits
+from jgroups_py.driver.faults import Faults
 from jgroups_py.stack.ports import (
     Accepted,
     Closed,
@@ -25,9 +31,6 @@ from jgroups_py.stack.ports import (
     Received,
     Writable,
 )
-
-if TYPE_CHECKING:
-    from jgroups_py.driver.sockets import SocketDriver
 
 log = logging.getLogger("jgroups_py.driver")
 
@@ -43,10 +46,45 @@ async def _ask_again() -> None:
     await trio.sleep(_ASK_AGAIN)
 
 
+class StreamDriver(Interface):
+    """What listeners and connections need of the driver that runs them."""
+
+    limits: DriverLimits
+    faults: Faults | None
+
+    @property
+    def nursery(self) -> trio.Nursery:
+        """Tasks of connections run here."""
+
+    def take(self, inputs: Sequence[In]) -> None:
+        """Hands inputs in, and runs a turn."""
+
+    def happened(self, item: In) -> None:
+        """Hands an input in with the next turn."""
+
+    def hold(self, due: float, item: In) -> None:
+        """Hands an input in at ``due``."""
+
+    def wake(self) -> None:
+        """Asks for a turn."""
+
+    def accepted(self, sock: socket.socket, peer: Endpoint) -> Handle | None:
+        """Takes an accepted connection over. None: the driver has closed it, there are too many."""
+
+    def lingers(self, stream: Connection) -> None:
+        """The protocol has closed the connection, and its last bytes are still under way."""
+
+    def overflowed(self, stream: Connection) -> None:
+        """The connection has more unsent bytes than allowed and is reset."""
+
+    def ended(self, stream: Connection) -> None:
+        """The connection is gone."""
+
+
 class Listener:
     """Accepts connections until closed."""
 
-    def __init__(self, driver: SocketDriver, handle: Handle, sock: socket.socket) -> None:
+    def __init__(self, driver: StreamDriver, handle: Handle, sock: socket.socket) -> None:
         self.driver = driver
         self.handle = handle
         self.sock = sock
@@ -69,26 +107,13 @@ class Listener:
                     log.debug("accepting a connection: %s", error)
                     pause = error.errno in _OUT_OF_HANDLES
                     break
-                accepted = self._accept(sock, peer[:2])
-                if accepted is not None:
-                    inputs.append(accepted)
+                handle = self.driver.accepted(sock, peer[:2])
+                if handle is not None:
+                    inputs.append(Accepted(self.handle, handle, peer[:2]))
             if inputs:
                 self.driver.take(inputs)
             if pause:
                 await trio.sleep(0.1)
-
-    def _accept(self, sock: socket.socket, peer: Endpoint) -> Accepted | None:
-        driver = self.driver
-        if not driver.room_for_connection:
-            driver.connections_refused += 1
-            sock.close()
-            return None
-        sock.setblocking(False)
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        handle = driver.accepted_handle()
-        stream = driver.streams[handle] = Connection(driver, handle, sock, peer)
-        driver.nursery.start_soon(stream.run_read)
-        return Accepted(self.handle, handle, peer)
 
     def close(self) -> None:
         if self.sock.fileno() >= 0:
@@ -100,7 +125,7 @@ class Connection:
     """One TCP connection. ``sock`` is None while it is being opened."""
 
     def __init__(
-        self, driver: SocketDriver, handle: Handle, sock: socket.socket | None, peer: Endpoint
+        self, driver: StreamDriver, handle: Handle, sock: socket.socket | None, peer: Endpoint
     ) -> None:
         self.driver = driver
         self.handle = handle
@@ -126,7 +151,7 @@ class Connection:
         try:
             with self._scope:
                 while not await self._try_connect(out):
-                    pass  # it was we who stood still
+                    pass  # this process stood still
                 failure = self._failure
         except trio.Cancelled:
             self._finish()
@@ -259,7 +284,7 @@ class Connection:
         self._queue.append(rest)
         self.unsent += len(rest)
         if self.unsent > driver.limits.stream_queue_max:
-            driver.streams_reset += 1
+            driver.overflowed(self)
             self._on_broken()
             return
         driver.happened(Writable(self.handle, self.unsent))
@@ -340,7 +365,7 @@ class Connection:
         if not self._queue:
             self._finish()
             return
-        self.driver.closing[self.handle] = self
+        self.driver.lingers(self)
         self.driver.nursery.start_soon(self._run_linger)
 
     async def _run_linger(self) -> None:
@@ -358,10 +383,7 @@ class Connection:
         self._gone = True
         self._queue.clear()
         self.unsent = 0
-        driver = self.driver
-        if driver.streams.get(self.handle) is self:
-            del driver.streams[self.handle]
-        driver.closing.pop(self.handle, None)
+        self.driver.ended(self)
         if self.sock is not None and self.sock.fileno() >= 0:
             trio.lowlevel.notify_closing(self.sock)
             self.sock.close()

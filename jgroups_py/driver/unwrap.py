@@ -29,3 +29,12 @@ def leaves(error: BaseException) -> list[BaseException]:
     if isinstance(error, BaseExceptionGroup):
         return [leaf for inner in error.exceptions for leaf in leaves(inner)]
     return [error]
+
+
+def unwrapped(error: BaseException) -> BaseException:
+    """The one error in a group, or the group. Cancellation does not count beside a real error."""
+    if not isinstance(error, BaseExceptionGroup):
+        return error
+    found = leaves(error)
+    real = [leaf for leaf in found if not isinstance(leaf, trio.Cancelled)] or found[:1]
+    return real[0] if len(real) == 1 else error

@@ -14,29 +14,26 @@ import heapq
 import random as _random
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from jgroups_py.config.model import StackConfig
 from jgroups_py.stack.lateness import Lateness
 from jgroups_py.stack.ports import Accepted, Bind, Connect, Handle, In, JoinGroup, Out, Resolve
+from jgroups_py.stack.sides import ProtocolSide, StackSide
 from jgroups_py.values.events import Lag
-
-if TYPE_CHECKING:
-    from jgroups_py.config.model import StackConfig
-    from jgroups_py.stack.protocol import Protocol
-    from jgroups_py.stack.stack import Stack
 
 Trace = Callable[[float, str, str, str, dict[str, Any]], None]
 """Called with (time, member's name, protocol's name, what happened, details)."""
 
 
 class Timer:
-    """A named, cancellable timer of one protocol. Starting it again moves it. While this process does
-    not run, its time stands still (lateness.py). Once ``owner``'s stack is closed it runs no more."""
+    """A named, cancellable timer of one protocol. A second start moves it. While this process does not
+    run, the timer's time stands still (lateness.py). Once ``owner``'s stack is closed, it runs no more."""
 
     __slots__ = ("_callback", "_machine", "_put_off", "_token", "deadline", "name", "owner")
 
     def __init__(
-        self, machine: Machine, callback: Callable[[], None], name: str, owner: Protocol | None
+        self, machine: Machine, callback: Callable[[], None], name: str, owner: ProtocolSide | None
     ) -> None:
         self._machine = machine
         self.owner = owner
@@ -108,11 +105,11 @@ class Machine:
         self.host = host
         self.trace = trace
         self.prepare: Callable[[StackConfig], StackConfig] | None = None
-        """Applied to the stack files of child stacks: host names become numbers. The simulator
-        has none."""
-        self.stacks: list[Stack] = []
+        """Is applied to the stack files of child stacks: host names become numbers. The simulator
+        sets none."""
+        self.stacks: list[StackSide] = []
         self._outgoing: list[Out] = []
-        self._handles: dict[Handle, Protocol] = {}
+        self._handles: dict[Handle, ProtocolSide] = {}
         self._next_handle = 1
         self._timers: list[tuple[float, int, Timer, int]] = []
         self._timer_count = 0
@@ -154,9 +151,9 @@ class Machine:
         self.leave()
 
     def woke(self, now: float, wanted: float, since: float) -> bool:
-        """To be called before ``handle`` or ``advance`` by who meant to run us at ``wanted``, when
-        that was some time ago; ``since``: when it could run us last. Was it a lag? Then timers are
-        put off by the time since, and the stacks are told."""
+        """The driver calls this before ``handle`` or ``advance``. It wanted to run this machine at ``wanted``,
+        which is over, and could do so last at ``since``. Returns whether that is a lag. After a lag, timers are
+        put off by the time since then, and the stacks hear of it."""
         if not self.lateness.note(now - wanted, now):
             return False
         late = now - since
@@ -185,7 +182,7 @@ class Machine:
 
     @property
     def has_outgoing(self) -> bool:
-        """Would ``take_outgoing`` give anything?"""
+        """``take_outgoing`` would return something."""
         return bool(self._outgoing or self._flushers)
 
     def check(self) -> None:
@@ -195,7 +192,7 @@ class Machine:
                 check()
 
     def check_step(self) -> None:
-        """Those that a step may have broken: here all. The simulator's machine knows better."""
+        """The invariants that a step may have broken: here all. The simulator's machine knows which."""
         self.check()
 
     # --- what stacks and protocols call
@@ -224,7 +221,7 @@ class Machine:
         self._depth -= 1
 
     def take_flushes(self) -> None:
-        """Bundles what waits, without taking it: before a stack closes."""
+        """Bundles what waits, and leaves it outgoing. A stack that closes calls this first."""
         while self._flushers:
             flushers, self._flushers = self._flushers, {}
             for flush in flushers:
@@ -238,12 +235,12 @@ class Machine:
     def put(self, out: Out) -> None:
         self._outgoing.append(out)
 
-    def open(self, protocol: Protocol, out: Bind | JoinGroup | Connect | Resolve) -> None:
+    def open(self, protocol: ProtocolSide, out: Bind | JoinGroup | Connect | Resolve) -> None:
         """Puts ``out`` and routes what happens to its handle to ``protocol``."""
         self._handles[out.handle] = protocol
         self._outgoing.append(out)
 
-    def route(self, handle: Handle, protocol: Protocol) -> None:
+    def route(self, handle: Handle, protocol: ProtocolSide) -> None:
         """Inputs for ``handle`` (an accepted connection) go to ``protocol``."""
         self._handles[handle] = protocol
 
@@ -256,14 +253,14 @@ class Machine:
         return handle
 
     def timer(
-        self, callback: Callable[[], None], name: str, owner: Protocol | None = None
+        self, callback: Callable[[], None], name: str, owner: ProtocolSide | None = None
     ) -> Timer:
         return Timer(self, callback, name, owner)
 
-    def linked(self, stack: Stack) -> None:
+    def linked(self, stack: StackSide) -> None:
         """A stack is complete and about to start. The simulator's machine looks on from here."""
 
-    def drop_timers(self, stack: Stack) -> None:
+    def drop_timers(self, stack: StackSide) -> None:
         """A closed stack's timers go at once: each would keep the whole stack until it is due."""
         gone = [
             e for e in self._timers if (owner := e[2].owner) is not None and owner.stack is stack

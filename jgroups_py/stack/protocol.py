@@ -19,20 +19,17 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from random import Random
+from typing import Any, ClassVar, TypeVar
 
 from jgroups_py.config.settings import Bytes, ConfigBase, Fraction, HostPorts, Seconds
 from jgroups_py.stack.machine import Machine, Timer
 from jgroups_py.stack.ports import Bind, Connect, Handle, In, JoinGroup, Out, Resolve
+from jgroups_py.stack.sides import StackOwner, StackSide
 from jgroups_py.values.address import UUID, Address
 from jgroups_py.values.batch import Batch
 from jgroups_py.values.events import Consumed, Event, Query, Suspect, Unsuspect, ViewChange
 from jgroups_py.values.header import Header
-
-if TYPE_CHECKING:
-    import random
-
-    from jgroups_py.stack.stack import Stack, StackOwner
 
 __all__ = [
     "Batch",
@@ -79,7 +76,7 @@ class Protocol:
 
     def __init__(self, config: ConfigBase | None = None, **attributes: Any) -> None:
         self.config = self.Config(**attributes) if config is None else config
-        self.stack: Stack
+        self.stack: StackSide
         self.machine: Machine
         self.name = type(self).__name__
         self.log: logging.LoggerAdapter[logging.Logger]
@@ -144,7 +141,7 @@ class Protocol:
         return self.machine.now
 
     @property
-    def random(self) -> random.Random:
+    def random(self) -> Random:
         return self.machine.random
 
     @property
@@ -203,7 +200,7 @@ class Protocol:
         self.stack.ports.pop(handle, None)
         self.machine.unroute(handle)
 
-    def open_stack(self, stack: str, cluster: str, owner: StackOwner, **options: Any) -> Stack:
+    def open_stack(self, stack: str, cluster: str, owner: StackOwner, **options: Any) -> StackSide:
         """A child stack of the same member (stack file name or path), not yet connected."""
         return self.stack.open_child(stack, cluster, owner, **options)
 

@@ -12,28 +12,18 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
-from typing import Protocol as Interface
 
 from jgroups_py.config.settings import StackConfig, build, load_stack, with_attributes
 from jgroups_py.errors import ConfigError
 from jgroups_py.stack.machine import Machine
 from jgroups_py.stack.ports import Close, Handle
 from jgroups_py.stack.protocol import Protocol
+from jgroups_py.stack.sides import StackOwner
 from jgroups_py.values.address import UUID, Address
 from jgroups_py.values.batch import Batch
 from jgroups_py.values.events import Connect, Consumed, Disconnect, Event, Query
 
-P = TypeVar("P", bound=Protocol)
-
-
-class StackOwner(Interface):
-    """Who is above the top protocol."""
-
-    def deliver(self, batch: Batch) -> None:
-        """A run of messages. Its credits are given back with ``Stack.consumed``."""
-
-    def notify(self, event: Event) -> None:
-        """An event that reached the top: ViewChange, StateRequested, Failed, ..."""
+P = TypeVar("P")
 
 
 class Stack:
@@ -60,6 +50,7 @@ class Stack:
         self.machine = machine
         self.owner = owner
         self.parent = parent
+        self.children: list[Stack] = []
         self.properties = dict(properties or {})
         self.name = name or machine.name
         self.address = UUID.make(machine.random) if address is None else address
@@ -71,6 +62,8 @@ class Stack:
         self.checks = [p.check for p in self.protocols if type(p).check is not Protocol.check]
         self._link()
         machine.stacks.append(self)
+        if parent is not None:
+            parent.children.append(self)
         for protocol in self.protocols:
             protocol.start()
 
@@ -114,7 +107,7 @@ class Stack:
             return
         self.closed = True
         self.machine.enter()
-        for child in [s for s in self.machine.stacks if s.parent is self]:
+        for child in list(self.children):
             child.close()
         for protocol in reversed(self.protocols):
             protocol.stop()
@@ -126,6 +119,8 @@ class Stack:
         self.ports.clear()
         self.machine.drop_timers(self)
         self.machine.stacks.remove(self)
+        if self.parent is not None:
+            self.parent.children.remove(self)
 
     def send(self, batch: Batch) -> None:
         """Sends a run; ``src`` is set here."""

@@ -31,7 +31,7 @@ from typing import Any, ClassVar, Final
 
 from jgroups_py.config.settings import Bytes, ConfigBase, Seconds
 from jgroups_py.errors import ConfigError, RemoteProtocolError
-from jgroups_py.protocols.transport.namesakes import Namesakes
+from jgroups_py.protocols.transport.namesakes import AFTER, Namesakes
 from jgroups_py.stack.protocol import Protocol
 from jgroups_py.stack.services import TRANSPORT
 from jgroups_py.values.address import Address, IpAddress, is_numeric_host
@@ -207,7 +207,8 @@ class TP(Protocol):
         self._looped: deque[Batch] = deque()
         self._pending_timer = self.timer(self._on_pending)
         self._expiry_timer = self.timer(self._on_expiry)
-        self._namesakes = Namesakes(self)
+        self._namesakes = Namesakes()
+        self._namesakes_timer = self.timer(self._on_namesakes)
         self.packets_sent = 0
         self.bytes_sent = 0
         self.packets_received = 0
@@ -342,7 +343,7 @@ class TP(Protocol):
         self._table[member] = physical
         if name and self.stack.names.get(member) != name[:NAME_MAX]:
             self.stack.names[member] = name[:NAME_MAX]
-            self._namesakes.look()
+            self._look_for_namesakes()
         if member not in self.view_members:
             self._expires.pop(member, None)  # the order is that of learning
             self._expires[member] = self.now + self.config.logical_addr_cache_expiration
@@ -383,8 +384,28 @@ class TP(Protocol):
         self.view_members = members
         if self._expires and not self._expiry_timer.armed:
             self._expiry_timer.start_at(min(self._expires.values()))
-        self._namesakes.look()
+        self._look_for_namesakes()
         self.view_changed()
+
+    def _look_for_namesakes(self) -> None:
+        """The view or a name is new. Members of two sites, which meet in a child stack, may share a name."""
+        if self.stack.parent is not None:
+            return
+        found = self._namesakes.changed(self.view_members, self.stack.names)
+        if found and not self._namesakes_timer.armed:
+            self._namesakes_timer.start(AFTER)
+
+    def _on_namesakes(self) -> None:
+        for pair in self._namesakes.due(self.view_members, self.stack.names):
+            self.log.warning(
+                'two members are named "%s": %s and %s; give each a name of its own',
+                self.name_of(pair[0]),
+                *[f"{member} at {self._place(member)}" for member in pair],
+            )
+
+    def _place(self, member: Address) -> str:
+        physical = self.physical if member == self.local_address else self._table.get(member)
+        return "an unknown address" if physical is None else str(physical)
 
     def _keep(self, dest: Address, batches: list[Batch]) -> None:
         """Batches wait for the address of ``dest``."""

@@ -1,73 +1,57 @@
-"""Two members of the view under one logical name: a warning, once for each pair.
+"""Two members of the view under one logical name: one warning for each pair.
 
-Logs, tools and drills speak of members by name. The transport asks here after each view and each name
-it learns; a pair that is still in the view ``AFTER`` seconds later is told. Until then it may be a
-member that was started again while its former self has not been missed yet.
+Logs, tools and drills name members by their logical names. The transport asks this table after each
+view and after each name that it learns. It warns of a pair that is still in the view ``AFTER`` seconds
+later. Until then the second one may be a member that was started again, and whose former self is still
+in the view.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping
+from typing import Final
 
 from jgroups_py.values.address import Address
-
-if TYPE_CHECKING:
-    from jgroups_py.protocols.transport.base import TP
 
 AFTER: Final = 10.0
 """Seconds."""
 MAX_TOLD: Final = 20
 """Warnings in the life of a stack; further pairs are not told."""
 
+Pair = tuple[Address, Address]
+"""A member, and the first one of the view that has the same name."""
+
 
 class Namesakes:
-    """See the module's docstring. A child stack is not looked at: members of two sites may have one
-    name, and meet in RELAY's bridge."""
+    """Which pairs of the present view have been told."""
 
-    def __init__(self, transport: TP) -> None:
-        self._transport = transport
-        self._timer = transport.timer(self._on_timer, "_on_namesakes")
-        self._told: dict[tuple[Address, Address], None] = {}
-        """Of the present view."""
+    def __init__(self) -> None:
+        self._told: dict[Pair, None] = {}
         self._lines = 0
 
-    def look(self) -> None:
-        """The view is new, or a name."""
-        members = self._transport.view_members
+    def changed(self, members: tuple[Address, ...], names: Mapping[Address, str]) -> bool:
+        """The view or a name is new. Returns whether some pair is to be told after ``AFTER``."""
         for pair in list(self._told):
             if pair[0] not in members or pair[1] not in members:
                 del self._told[pair]
-        if not self._timer.armed and self._lines < MAX_TOLD and self._pairs():
-            self._timer.start(AFTER)
+        return self._lines < MAX_TOLD and bool(self._pairs(members, names))
 
-    def _pairs(self) -> list[tuple[Address, Address]]:
-        """Not told yet: each member with the first one of its name."""
-        transport = self._transport
-        if transport.stack.parent is not None:
-            return []
+    def due(self, members: tuple[Address, ...], names: Mapping[Address, str]) -> list[Pair]:
+        """The pairs to tell now. They count as told."""
+        pairs = self._pairs(members, names)[: MAX_TOLD - self._lines]
+        for pair in pairs:
+            self._told[pair] = None
+        self._lines += len(pairs)
+        return pairs
+
+    def _pairs(self, members: tuple[Address, ...], names: Mapping[Address, str]) -> list[Pair]:
+        """Those not told yet: each member with the first one of its name."""
         first: dict[str, Address] = {}
         pairs = []
-        for member in transport.view_members:
-            name = transport.stack.names.get(member)
+        for member in members:
+            name = names.get(member)
             if name is not None:
                 other = first.setdefault(name, member)
                 if other != member and (other, member) not in self._told:
                     pairs.append((other, member))
         return pairs
-
-    def _on_timer(self) -> None:
-        transport = self._transport
-        for pair in self._pairs()[: MAX_TOLD - self._lines]:
-            self._told[pair] = None
-            self._lines += 1
-            transport.log.warning(
-                'two members are named "%s": %s and %s; give each a name of its own',
-                transport.name_of(pair[0]),
-                *[f"{member} at {self._place(member)}" for member in pair],
-            )
-
-    def _place(self, member: Address) -> str:
-        transport = self._transport
-        own = member == transport.local_address
-        physical = transport.physical if own else transport.physical_of(member)
-        return "an unknown address" if physical is None else str(physical)

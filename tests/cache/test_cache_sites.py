@@ -160,7 +160,7 @@ async def test_relays_and_owners_crash_while_others_write_and_no_write_is_missin
         await until(lambda: not unsent(ours, "SFO"), 120)
         there = everything(theirs[1:])
         assert len(acked) == 60 and there == everything(ours)
-        assert {p: ours[0]._codec.decode(v["n"]) for p, v in there.items()} == acked
+        assert {p: ours[0].decode(v["n"]) for p, v in there.items()} == acked
 
 
 @pytest.mark.seed("R17", "R19")

@@ -362,7 +362,7 @@ async def test_what_cannot_be_written_says_so_and_may_be_tried_again(memory: int
                     await in_thread(commit, client, job, parts)
         assert tree_of(cache) == {}
         with pytest.raises(CacheRefused, match="max_value_bytes"):
-            cache.checked(Node({"v": b"x" * 20_000_000}))
+            cache._values.checked(Node({"v": b"x" * 20_000_000}))
 
 
 async def test_an_attempt_that_lacks_a_frame_is_never_complete() -> None:

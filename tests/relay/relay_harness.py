@@ -22,6 +22,7 @@ from typing import Any
 from jgroups_py.protocols.relay.protocol import RELAY
 from jgroups_py.stack.machine import Machine
 from jgroups_py.stack.protocol import Protocol
+from jgroups_py.stack.sides import StackSide
 from jgroups_py.stack.stack import Stack
 from jgroups_py.values.address import Address
 from jgroups_py.values.batch import Batch, Credit
@@ -221,11 +222,11 @@ class Net:
         self.unicasts: dict[tuple[Member, Member], list[Batch]] = {}
         self.holds: list[tuple[str, dict[str, str]]] = []
         self.view_number = 0
-        self.bridge: list[Stack] = []
-        self.bridge_of: dict[Stack, Member] = {}
-        self.bridge_views: dict[Stack, View] = {}
-        self.bridge_pending: dict[Stack, View] = {}
-        self.bridge_queues: dict[tuple[Stack, Stack], list[Batch]] = {}
+        self.bridge: list[StackSide] = []
+        self.bridge_of: dict[StackSide, Member] = {}
+        self.bridge_views: dict[StackSide, View] = {}
+        self.bridge_pending: dict[StackSide, View] = {}
+        self.bridge_queues: dict[tuple[StackSide, StackSide], list[Batch]] = {}
         self.bridge_number = 0
         self.cut_off: list[str] = []
         """Sites without WAN."""
@@ -460,17 +461,17 @@ class Net:
 
     # --- the bridge
 
-    def join_bridge(self, stack: Stack) -> None:
+    def join_bridge(self, stack: StackSide) -> None:
         member = next(m for m in self.everybody if m.stack is stack.parent)
         self.bridge.append(stack)
         self.bridge_of[stack] = member
         self._new_bridge_views()
 
-    def leave_bridge(self, stack: Stack) -> None:
+    def leave_bridge(self, stack: StackSide) -> None:
         if stack in self.bridge:
             self._lose_bridge(stack)
 
-    def _lose_bridge(self, stack: Stack) -> None:
+    def _lose_bridge(self, stack: StackSide) -> None:
         """The stack is gone; what it had sent may still be in its peers' sockets."""
         self.bridge.remove(stack)
         self.bridge_pending.pop(stack, None)
@@ -480,7 +481,7 @@ class Net:
         self._new_bridge_views()
 
     def _new_bridge_views(self, merge: bool = False) -> None:
-        groups: dict[str, list[Stack]] = {}
+        groups: dict[str, list[StackSide]] = {}
         for stack in self.bridge:
             site = self.bridge_of[stack].site
             groups.setdefault(site if site in self.cut_off else "", []).append(stack)
@@ -510,14 +511,14 @@ class Net:
         self.cut_off.remove(site)
         self._new_bridge_views(merge=True)
 
-    def sent_over_bridge(self, member: Member, stack: Stack, batch: Batch) -> None:
+    def sent_over_bridge(self, member: Member, stack: StackSide, batch: Batch) -> None:
         for other in self.bridge:
             if other.address == batch.dest:
                 sites = {self.bridge_of[stack].site, self.bridge_of[other].site}
                 if len(sites) == 1 or not any(s in self.cut_off for s in sites):
                     self.bridge_queues.setdefault((stack, other), []).append(batch)
 
-    def _install_bridge(self, stack: Stack) -> None:
+    def _install_bridge(self, stack: StackSide) -> None:
         view = self.bridge_pending.pop(stack)
         old = self.bridge_views.get(stack)
         self.bridge_views[stack] = view
@@ -604,7 +605,7 @@ class Net:
         found = [s for s in self.everybody if s.name == name and self._can_deliver(member, s)]
         return found[0]
 
-    def _bridge_stack(self, name: str) -> Stack:
+    def _bridge_stack(self, name: str) -> StackSide:
         found = [s for s in self.bridge if self.bridge_of[s].name == name]
         return found[-1]
 

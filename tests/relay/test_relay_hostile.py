@@ -131,7 +131,7 @@ def test_a_relay_survives_whatever_its_peers_send() -> None:
     good = [wire.encode(r) for r in RECORDS]
     bridged = [wire.encode(r) for r in BRIDGED]
     relay = net.members["E"]
-    stack = next(s for s in relay.machine.stacks if s.parent is relay.stack)
+    stack = next(iter(relay.stack.children))
     (session,) = relay.relay.bridge.sessions.values()
     member = net.members["D"].id
     relay.deliver = lambda batch: None  # type: ignore[method-assign]
@@ -184,7 +184,7 @@ def test_a_run_of_no_site_is_refused_from_a_peer_that_has_not_said_its_site() ->
     net = Net(NYC="ED", SFO="TS")
     net.settle(3)
     relay = net.members["E"]
-    stack = next(s for s in relay.machine.stacks if s.parent is relay.stack)
+    stack = next(iter(relay.stack.children))
     (session,) = relay.relay.bridge.sessions.values()
     session.site = ""
     source = RelayHeader(RelayType.DATA, original_sender=SiteUUID(ORIGIN, "", "T"))

@@ -27,7 +27,7 @@ TRACES = Path(__file__).parent.parent / "traces"
 
 
 def bridge_stacks(member: Member) -> list[Any]:
-    return [s for s in member.machine.stacks if s.parent is member.stack]
+    return list(member.stack.children)
 
 
 @pytest.mark.seed("R1")

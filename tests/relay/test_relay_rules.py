@@ -597,7 +597,7 @@ def test_who_is_not_acknowledged_is_not_forgotten() -> None:
     net.send("O")
     net.settle(2)
     relay = net.members["R"]
-    bridge = next(stack for stack in relay.machine.stacks if stack.parent is relay.stack)
+    bridge = next(iter(relay.stack.children))
     peer = session_of(relay).peer
     bridge.protocols[0].pass_event_up(FlowBlocked("UFC", peer, ()))
     net.send("O")

@@ -43,8 +43,8 @@ def test_many_schedules_heal(seed: int, cuts: bool) -> None:
 
 def test_the_checker_sees_a_lost_message(monkeypatch: pytest.MonkeyPatch) -> None:
     """A retransmission that never comes: the check can fail."""
-    from jgroups_py.protocols.reliable.nakack2.repair import Repair
+    from jgroups_py.protocols.reliable.nakack2.protocol import NAKACK2
 
-    monkeypatch.setattr(Repair, "_resend", lambda *_: None, raising=True)
+    monkeypatch.setattr(NAKACK2, "_resend", lambda *_: None, raising=True)
     problems = [p for seed in (204, 205, 209) for p in run_churn(seed).problems]
     assert problems

@@ -60,7 +60,7 @@ class Sites:
         heard += [(self.world.now, bytes(p)) for p in batch.payloads if p is not None]
 
     def bridge(self, member: Member) -> Stack | None:
-        found = [s for s in member.host.machine.stacks if s.parent is member.stack]
+        found = list(member.stack.children)
         return found[0] if found else None
 
     def on_bridge(self) -> list[str]:

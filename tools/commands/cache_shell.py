@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from jgroups_py.cache import BACKUP_ROOT, Fqn, TreeCache
+from jgroups_py.cache.fqn import as_fqn
 from jgroups_py.errors import CacheRefused
 
 TREE_MAX = 10_000
@@ -118,13 +119,13 @@ async def _rm_tree(cache: TreeCache, path: str) -> Result:
 
 async def _ls(cache: TreeCache, path: str = "/") -> Result:
     names = await cache.children(path)
-    found = bool(names) or not cache.path(path) or await cache.exists(path)
+    found = bool(names) or not as_fqn(path) or await cache.exists(path)
     return Result({"path": path, "children": list(names)}, list(names), found)
 
 
 async def _tree(cache: TreeCache, path: str = "/") -> Result:
     nodes: dict[str, Any] = {}
-    waiting = [cache.path(path)]
+    waiting = [as_fqn(path)]
     while waiting and len(nodes) < TREE_MAX:
         fqn = waiting.pop()
         node = await cache.get_node(fqn) if fqn else None
@@ -136,7 +137,7 @@ async def _tree(cache: TreeCache, path: str = "/") -> Result:
     if waiting:
         lines.append(f"... the first {TREE_MAX} only")
     value = {"path": path, "nodes": nodes, "complete": not waiting}
-    return Result(value, lines, bool(nodes) or not cache.path(path))
+    return Result(value, lines, bool(nodes) or not as_fqn(path))
 
 
 def _is_backup(path: Fqn, name: str) -> bool:
@@ -156,7 +157,7 @@ async def _owners(cache: TreeCache, path: str = "/") -> Result:
         {"path": at, "owner": having.owner, "backups": list(having.backups)} for at, having in shown
     ]
     value = {"path": path, "owners": owners, "complete": len(found) <= TREE_MAX}
-    return Result(value, lines, bool(found) or not cache.path(path))
+    return Result(value, lines, bool(found) or not as_fqn(path))
 
 
 async def _members(cache: TreeCache) -> Result:

@@ -19,7 +19,6 @@ from jgroups_py.config.write import to_xml
 from jgroups_py.drill.file.model import Override
 from jgroups_py.drill.file.plan import Plan
 from jgroups_py.errors import ConfigError
-from jgroups_py.stack.machine import Machine
 from jgroups_py.stack.protocol import Protocol
 from jgroups_py.stack.stack import Stack
 from jgroups_py.values.events import GetView
@@ -182,9 +181,9 @@ def traced(
     return None
 
 
-def bridge_stack(machine: Machine, main: Stack) -> Stack | None:
+def bridge_stack(main: Stack) -> Stack | None:
     """RELAY's child stack, while the member is relay."""
-    return next((s for s in reversed(machine.stacks) if s.parent is main), None)
+    return main.children[-1] if main.children else None
 
 
 def bridge_view(child: Stack) -> View | None:

@@ -341,7 +341,7 @@ class CacheSimulation(Course[Member]):
         if member.cache is None or member.gone:
             return
         channel = member.cache.buddies.channel
-        child = stacks.bridge_stack(channel.driver.machine, channel.stack)
+        child = stacks.bridge_stack(channel.stack)
         view = None if child is None else stacks.bridge_view(child)
         if child is None or view is None or view is member.bridge:
             return

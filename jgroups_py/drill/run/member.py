@@ -311,7 +311,7 @@ class DrillMember:
     def _bridge(self) -> Any:
         if self.channel is None:
             return None
-        return stacks.bridge_stack(self.channel.driver.machine, self.channel.stack)
+        return stacks.bridge_stack(self.channel.stack)
 
     def _watch_bridge(self) -> None:
         child = self._bridge()

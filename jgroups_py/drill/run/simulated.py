@@ -256,7 +256,7 @@ class Simulation:
         member = self._member_of.get(host)
         if member is None:
             return
-        child = stacks.bridge_stack(machine, member.stack)
+        child = stacks.bridge_stack(member.stack)
         if child is None:
             return
         view = stacks.bridge_view(child)

@@ -26,7 +26,7 @@ NOT_LOOKED_AT: Final = ("stack", "config", "log")
 """Attributes that lead elsewhere."""
 MAY_REMEMBER: Final[dict[str, str]] = {
     "NAKACK2.repair._answered": "who asked last, for pacing; forgotten with the next question",
-    "NAKACK2.left": "how far who departed was: for departed_remembered, at most max_departed",
+    "NAKACK2.senders.left": "how far who departed was: for departed_remembered, at most max_departed",
     "NAKACK2._early": "batches of strangers until the next view: max_buffered_before_join",
     "UNICAST3._answered": "as NAKACK2's",
     "MFC._debts": "strangers: at most max_strangers",

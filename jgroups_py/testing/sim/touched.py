@@ -13,7 +13,7 @@ from typing import Any, Final
 from jgroups_py.stack.machine import Machine, Timer
 from jgroups_py.stack.ports import Accepted, In
 from jgroups_py.stack.protocol import Protocol
-from jgroups_py.stack.stack import Stack
+from jgroups_py.stack.sides import ProtocolSide, StackSide
 
 EVERY: Final = 16
 """Of so many steps of a member one is followed by a look at all its protocols."""
@@ -25,7 +25,7 @@ class CheckedMachine(Machine):
 
     def __init__(self, name: str, **options: Any) -> None:
         super().__init__(name, **options)
-        self._touched: dict[Protocol, None] = {}
+        self._touched: dict[ProtocolSide, None] = {}
         self._steps = 0
 
     def check_step(self) -> None:
@@ -50,12 +50,12 @@ class CheckedMachine(Machine):
         super().handle(inputs, now)
 
     def timer(
-        self, callback: Callable[[], None], name: str, owner: Protocol | None = None
+        self, callback: Callable[[], None], name: str, owner: ProtocolSide | None = None
     ) -> Timer:
         entered = () if owner is None else (owner,)
         return super().timer(self._entering(callback, *entered), name, owner)
 
-    def linked(self, stack: Stack) -> None:
+    def linked(self, stack: StackSide) -> None:
         for protocol in stack.protocols:
             self._touched[protocol] = None
             for way in ("pass_up", "pass_down", "pass_event_up", "pass_event_down"):
@@ -63,7 +63,7 @@ class CheckedMachine(Machine):
         for way in ("_send", "_event_down"):
             setattr(stack, way, self._seen(getattr(stack, way), stack))
 
-    def _seen(self, handler: Callable[..., None], stack: Stack) -> Callable[..., None]:
+    def _seen(self, handler: Callable[..., None], stack: StackSide) -> Callable[..., None]:
         target = getattr(handler, "__self__", None)
         if isinstance(target, Protocol):
             return self._entering(handler, target)
@@ -71,7 +71,9 @@ class CheckedMachine(Machine):
             return self._entering(handler, *stack.parent.protocols)  # one of them is its owner
         return handler
 
-    def _entering(self, handler: Callable[..., None], *entered: Protocol) -> Callable[..., None]:
+    def _entering(
+        self, handler: Callable[..., None], *entered: ProtocolSide
+    ) -> Callable[..., None]:
         checked = dict.fromkeys(p for p in entered if type(p).check is not Protocol.check)
         if not checked:
             return handler

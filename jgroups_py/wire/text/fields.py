@@ -1,9 +1,9 @@
 """Values of the wire as JSON ("fields"), and back.
 
-The form is that of the test vectors: bytes are ``{"b": hex}``, an address is an object with ``t``,
-a header ``{"prot_id", "magic", "hdr"}``. ``x_out`` makes JSON, ``x_in`` reads it; a value that is
-missing, of the wrong type or out of range raises KeyError, TypeError, ValueError or
-LocalProtocolError (kinds.py makes one of them).
+The form is that of the test vectors: bytes are ``{"b": hex}``, an address is an object with ``t``.
+``x_out`` makes JSON, ``x_in`` reads it. A value that is missing, of the wrong type or out of range
+raises KeyError, TypeError, ValueError or LocalProtocolError. kinds.py makes one error of these.
+Headers are in header_fields.py, messages in messages.py.
 
 Source: WIRE.md section 16.
 """
@@ -24,7 +24,6 @@ from jgroups_py.values.address import (
     SiteMaster,
     SiteUUID,
 )
-from jgroups_py.values.message import MessageType
 from jgroups_py.values.payloads import (
     JoinRsp,
     MergeId,
@@ -35,7 +34,6 @@ from jgroups_py.values.payloads import (
     ViewDigest,
 )
 from jgroups_py.values.view import DeltaView, Digest, MergeView, View, ViewId
-from jgroups_py.wire.message import BatchPayload, NioPayload, WireMessage
 from jgroups_py.wire.objects import (
     MERGE_ID_CLASS,
     MethodCall,
@@ -486,73 +484,3 @@ def streamable_in(value: Json) -> Streamable | None:
     if magic not in _STREAMABLES:
         raise LocalProtocolError(f"no class has the magic number {magic}")
     return Streamable(magic, _STREAMABLES[magic][1](content))
-
-
-# Messages
-
-
-def message_out(message: WireMessage) -> Json:
-    from jgroups_py.wire.text.header_fields import headers_out
-
-    return {
-        "type": message.type,
-        "flags": message.flags,
-        "dest": address_out(message.dest),
-        "src": address_out(message.src),
-        "headers": headers_out(message.headers),
-        "payload": _payload_out(message.type, message.payload),
-    }
-
-
-def message_in(value: Json) -> WireMessage:
-    from jgroups_py.wire.text.header_fields import headers_in
-
-    kind = integer(value["type"])
-    return WireMessage(
-        kind,
-        integer(value["flags"]),
-        opt_address_in(value["dest"]),
-        opt_address_in(value["src"]),
-        headers_in(value["headers"]),
-        _payload_in(kind, value["payload"]),
-    )
-
-
-def _payload_out(kind: int, payload: Any) -> Json:
-    if kind == MessageType.NIO:
-        return {"direct": payload.direct, "data": bytes_out(payload.data)}
-    if kind == MessageType.OBJECT:
-        return streamable_out(payload)
-    if kind == MessageType.LONG:
-        return payload
-    if kind == MessageType.COMPOSITE:
-        return [message_out(part) for part in payload]
-    if kind == MessageType.BATCH:
-        return {
-            "orig_src": address_out(payload.original_src),
-            "messages": [message_out(part) for part in payload.messages],
-        }
-    return bytes_out(payload)
-
-
-def _payload_in(kind: int, value: Json) -> Any:
-    if kind == MessageType.BYTES:
-        return opt_bytes_in(value)
-    if kind == MessageType.FRAGMENT:
-        return bytes_in(value)
-    if kind == MessageType.EMPTY:
-        if value is not None:
-            raise ValueError("an EmptyMessage has no payload")
-        return None
-    if kind == MessageType.NIO:
-        return NioPayload(boolean(value["direct"]), opt_bytes_in(value["data"]))
-    if kind == MessageType.OBJECT:
-        return streamable_in(value)
-    if kind == MessageType.LONG:
-        return integer(value)
-    if kind == MessageType.COMPOSITE:
-        return tuple([message_in(part) for part in items(value)])
-    if kind == MessageType.BATCH:
-        parts = tuple([message_in(part) for part in items(value["messages"])])
-        return BatchPayload(opt_address_in(value["orig_src"]), parts)
-    raise LocalProtocolError(f"no message has the type {kind}")

@@ -33,6 +33,7 @@ from jgroups_py.wire.primitives import (
 )
 from jgroups_py.wire.text import fields as f
 from jgroups_py.wire.text.header_fields import header_in, header_out
+from jgroups_py.wire.text.messages import message_in, message_out
 
 Json = Any
 Read = Callable[[Reader], Json]
@@ -78,10 +79,10 @@ def _read_packet(r: Reader) -> Json:
     flags = r.u8()
     start: dict[str, Json] = {"version": format_version(r.version), "flags": flags}
     if not flags & LIST:
-        return {**start, "message": f.message_out(m.read_typed_message(r))}
+        return {**start, "message": message_out(m.read_typed_message(r))}
     dest, src, cluster = r.addr(), r.addr(), r.astr()
     count = r.count(r.i32(), m.MIN_MESSAGE, "messages")
-    messages = [f.message_out(m.read_typed_message(r)) for _ in range(count)]
+    messages = [message_out(m.read_typed_message(r)) for _ in range(count)]
     return {
         **start,
         "dest": f.address_out(dest),
@@ -97,7 +98,7 @@ def _write_packet(w: Writer, value: Json) -> None:
     w.u16(w.version)
     w.u8(flags)
     if not flags & LIST:
-        m.write_typed_message(w, f.message_in(value["message"]))
+        m.write_typed_message(w, message_in(value["message"]))
         return
     w.addr(f.opt_address_in(value["dest"]))
     w.addr(f.opt_address_in(value["src"]))
@@ -105,7 +106,7 @@ def _write_packet(w: Writer, value: Json) -> None:
     messages = f.items(value["messages"])
     w.i32(len(messages))
     for message in messages:
-        m.write_typed_message(w, f.message_in(message))
+        m.write_typed_message(w, message_in(message))
 
 
 def _read_tcp_connect(r: Reader) -> Json:
@@ -133,11 +134,11 @@ def _write_tcp_connect(w: Writer, value: Json) -> None:
 
 
 def _read_fd_frame(r: Reader) -> Json:
-    return {"length": None, "message": f.message_out(m.read_message(r, MessageType.EMPTY))}
+    return {"length": None, "message": message_out(m.read_message(r, MessageType.EMPTY))}
 
 
 def _write_fd_frame(w: Writer, value: Json) -> None:
-    m.write_message(w, f.message_in(value["message"]))
+    m.write_message(w, message_in(value["message"]))
 
 
 def _read_frame(r: Reader) -> Json:
@@ -200,7 +201,7 @@ def _write_gossip(w: Writer, value: Json) -> None:
 
 _VIEW: Final[f.Converter] = (f.view_out, f.view_in)
 _VIEW_ID: Final[f.Converter] = (f.view_id_out, f.view_id_in)
-_MESSAGE: Final[f.Converter] = (f.message_out, f.message_in)
+_MESSAGE: Final[f.Converter] = (message_out, message_in)
 _JOIN_RSP: Final[f.Converter] = (f.join_rsp_out, f.join_rsp_in)
 _ADDRESS: Final[f.Converter] = f.optional(f.ADDRESS)
 _NUMBER: Final[f.Converter] = (lambda value: value, f.integer)
@@ -379,7 +380,7 @@ def interpret_fields(fields: Json, version: int = DEFAULT_VERSION) -> list[Json]
         messages = fields["messages"]
     else:
         messages = [fields.get("message", fields)]
-    return [interpret(f.message_in(message), version) for message in messages]
+    return [interpret(message_in(message), version) for message in messages]
 
 
 def decode_event(event: Json) -> Json:

@@ -40,6 +40,7 @@ from jgroups_py.protocols.relay.wire import (
     decode_bridged,
     encode,
 )
+from jgroups_py.stack.sides import StackSide
 from jgroups_py.values.address import UUID, Address, SiteUUID
 from jgroups_py.values.batch import Batch
 from jgroups_py.values.events import (
@@ -56,7 +57,6 @@ from jgroups_py.wire.headers import FragHeader, RelayHeader, RelayType
 
 if TYPE_CHECKING:
     from jgroups_py.protocols.relay.protocol import RELAY
-    from jgroups_py.stack.stack import Stack
 
 
 class _Link:
@@ -64,7 +64,7 @@ class _Link:
 
     def __init__(self, bridge: Bridge) -> None:
         self.bridge = bridge
-        self.stack: Stack
+        self.stack: StackSide
         self.closing = False
         self.then: Callable[[], None] | None = None
         """What waits for the end of a link that closes."""

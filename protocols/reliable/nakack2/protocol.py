@@ -12,14 +12,15 @@ Place: above failure detection, below UNICAST3 and STABLE.
     Stable                    forget what everybody has; while a state is awaited, only own messages
     SetDigest, MergeDigest    where to start with a sender
     ViewChange                senders that left are closed, new ones begin at 0
-    Freeze .. Release         survivors agree: nakack2_round.py
+    Freeze .. Release         survivors agree: agreement.py
     Withhold                  the application's multicasts wait for the next view: the others have gone on
                               without us, and begin after what was numbered until now (``_settled``)
 
-What is asked for and who answers: nakack2_repair.py.
+The parts know no protocol: senders.py has the table of senders, agreement.py the round of survivors,
+repair.py says what to ask for and what to answer. Only the protocol sends, passes on, counts and keeps time.
 
 Messages of senders that are not in the view wait (``max_buffered_before_join`` batches): after a
-join their view is on its way. Those who never join are dropped with the next view.
+join their view is on its way. The next view drops those whose senders have not joined.
 
 Own multicasts come back from the transport and are delivered in their turn like all others.
 
@@ -37,17 +38,26 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final
 
 from jgroups_py.config.settings import Bytes, Seconds
-from jgroups_py.protocols.reliable.nakack2.agreement import Round
-from jgroups_py.protocols.reliable.nakack2.repair import Repair
-from jgroups_py.protocols.reliable.nakack2.sender import Left, Sender, cut
+from jgroups_py.protocols.reliable.nakack2.agreement import Round, Step
+from jgroups_py.protocols.reliable.nakack2.repair import (
+    Limited,
+    Missing,
+    Repair,
+    Request,
+    Resend,
+    behind_gone,
+    view_sum,
+)
+from jgroups_py.protocols.reliable.nakack2.senders import Sender, Senders
 from jgroups_py.stack.protocol import Protocol
 from jgroups_py.stack.services import MULTICAST, STABILITY
-from jgroups_py.stack.windows import GapClock, ReceiveWindow, compact
-from jgroups_py.values.address import Address
+from jgroups_py.stack.windows import compact
+from jgroups_py.values.address import UUID, Address
 from jgroups_py.values.batch import Batch
 from jgroups_py.values.events import (
     Event,
     Fetch,
+    Fetched,
     FlowBlocked,
     FlowOpened,
     Freeze,
@@ -66,7 +76,8 @@ from jgroups_py.values.events import (
     ViewChange,
     Withhold,
 )
-from jgroups_py.values.message import Flag, Transient
+from jgroups_py.values.message import Flag, MessageType, Transient
+from jgroups_py.values.payloads import SeqnoList, Streamable
 from jgroups_py.values.view import Digest, View
 from jgroups_py.wire.headers import PROTOCOL_IDS, FragHeader, NakAckHeader2, NakAckType
 
@@ -76,8 +87,6 @@ _OOB: Final = int(Flag.OOB)
 _NO_RELIABILITY: Final = int(Flag.NO_RELIABILITY)
 _DONT_LOOPBACK: Final = int(Transient.DONT_LOOPBACK)
 _CONTROL: Final = int(Flag.OOB | Flag.NO_FC)
-_MAX_ASKERS: Final = 1000
-"""Members whose requests are answered within one ``xmit_interval``."""
 _MSG: Final = NakAckType.MSG
 
 
@@ -155,12 +164,22 @@ class NAKACK2(Protocol):
         config = self.config
         self.delay = min(config.xmit_delay, config.xmit_interval)
         self._seqno = 0
-        self.senders: dict[Address, Sender] = {}
-        self.own = self._new_sender(0)
-        self.senders[self.local_address] = self.own
-        self.departed: dict[Address, Sender] = {}
-        self.left: dict[Address, Left] = {}
-        self.round = Round(self)
+        self.senders = Senders(self.local_address, config.xmit_interval, config.max_departed)
+        self.own = self.senders.own
+        self._present = self.senders.present.get
+        """The sender of that address which is present: for the messages that come in order."""
+        self.round = Round(self.local_address, config.max_window)
+        self.repair = Repair(
+            self.local_address,
+            self.random,
+            delay=self.delay,
+            limit=config.max_xmit_req_size,
+            ask_others_after=config.ask_others_after,
+            xmit_from_random_member=config.xmit_from_random_member,
+            max_xmit_bytes=config.max_xmit_bytes,
+            xmit_interval=config.xmit_interval,
+        )
+        self._gap_timer = self.timer(self._on_gaps)
         self._keeping = False
         """A state is awaited: what is stable is kept, we may have to go back."""
         self.view: View | None = None
@@ -171,7 +190,6 @@ class NAKACK2(Protocol):
         """What the application has multicast since Withhold; at most what flow control lets through."""
         self._settled = 0
         """Own seqno at Withhold: who went on without us will not deliver anything up to here."""
-        self.repair = Repair(self)
         self._last_timer = self.timer(self._on_last)
         self._last_seqno = 0
         self._last_count = 0
@@ -204,9 +222,6 @@ class NAKACK2(Protocol):
     def seqno(self) -> int:
         """Of our last message; 0: none was sent."""
         return self._seqno
-
-    def _new_sender(self, delivered: int) -> Sender:
-        return Sender(delivered, self.config.xmit_interval)
 
     # --- down
 
@@ -252,7 +267,7 @@ class NAKACK2(Protocol):
             return
         if type(header) is not NakAckHeader2 or batch.src is None:
             if type(header) is FragHeader and batch.src is not None:
-                self.repair.on_gone(batch.src, header.id, header.index)
+                self._on_gone(batch.src, header.id, header.index)
                 return
             self.bad += 1
             self.trace("bad_header", sender=batch.src)
@@ -260,7 +275,7 @@ class NAKACK2(Protocol):
         kind = header.type
         if kind == _MSG:
             first = header.seqno
-            sender = self.senders.get(batch.src)
+            sender = self._present(batch.src)
             if sender is not None:
                 window = sender.window
                 if (
@@ -280,7 +295,7 @@ class NAKACK2(Protocol):
                     return
             self._on_data(batch, first)
         elif kind == NakAckType.XMIT_REQ:
-            self.repair.on_request(batch, header)
+            self._on_request(batch, header)
         elif kind == NakAckType.XMIT_RSP:
             self._on_data(
                 replace(
@@ -300,7 +315,7 @@ class NAKACK2(Protocol):
         src = batch.src
         assert src is not None
         count = len(batch.payloads)
-        sender = self.senders.get(src)
+        sender = self._present(src)
         if first < 1:
             self.bad += 1
             return
@@ -333,9 +348,9 @@ class NAKACK2(Protocol):
                 self.pass_up(piece)
         self.deliver(sender)
         if self.round.fetching:
-            self.round.go_on()
-        if window.has_gap and sender is not self.own and self.senders.get(src) is sender:
-            self.repair.saw_gap(src, sender, self.delay)
+            self._go_on()
+        if window.has_gap and sender is not self.own and self._present(src) is sender:
+            self._saw_gap(src, sender, self.delay)
 
     def deliver(self, sender: Sender) -> None:
         window = sender.window
@@ -345,14 +360,14 @@ class NAKACK2(Protocol):
 
     def _on_stranger(self, src: Address, batch: Batch, first: int) -> None:
         """A run of somebody who is not a sender of this view."""
-        frozen = self.round.frozen.get(src)
+        frozen = self.senders.frozen.get(src)
         count = len(batch.payloads)
         if frozen is not None:
             if first <= frozen.goal:
-                self.round.on_fetched(frozen, batch, first)
+                self._on_fetched(frozen, batch, first)
             else:
                 self.frozen_dropped += count
-        elif src in self.departed:
+        elif src in self.senders.departed:
             self.non_member_dropped += count
         elif len(self._early) < self.config.max_buffered_before_join:
             self._early.append(batch)
@@ -363,14 +378,204 @@ class NAKACK2(Protocol):
 
     def _on_highest(self, src: Address | None, seqno: int, delay: float = 0.0) -> None:
         """``src`` has sent up to ``seqno``; what we lack is asked for after ``delay``."""
-        sender = None if src is None else self.senders.get(src)
+        sender = None if src is None else self._present(src)
         if src is None or sender is None or sender is self.own:
             return
         window = sender.window
         seqno = min(seqno, window.delivered + self.config.max_window)
         if seqno > window.known:
             window.known = seqno
-            self.repair.saw_gap(src, sender, delay)
+            self._saw_gap(src, sender, delay)
+
+    # --- what is missing
+
+    def _saw_gap(self, src: Address, sender: Sender, delay: float) -> None:
+        """Something of ``src`` is missing; it is asked for after ``delay``."""
+        at = self.now + delay
+        if sender.gaps.saw(sender.window.known, at):
+            self.gaps_seen += 1
+            self.trace(
+                "gap", sender=src, delivered=sender.window.delivered, known=sender.window.known
+            )
+            self._ask_at(at)
+
+    def _ask_at(self, at: float) -> None:
+        timer = self._gap_timer
+        if timer.deadline is None or timer.deadline > at:
+            timer.start_at(at)
+
+    def _on_gaps(self) -> None:
+        members = () if self.view is None else self.view.members
+        requests, earliest = self.repair.due(self.senders, members, self.now)
+        for request in requests:
+            self._ask(request)
+        if earliest is not None:
+            self._ask_at(earliest)
+
+    def _ask(self, request: Request) -> None:
+        src, to, wanted = request
+        self.requests_sent += 1
+        self.trace("request", sender=src, to=to, seqno=wanted.offset, count=len(wanted))
+        header = NakAckHeader2(NakAckType.XMIT_REQ, 0, src)
+        payload = Streamable(_SEQNO_LIST, wanted)
+        self.pass_down(
+            Batch.of(to, _ID, header, payload=payload, type=MessageType.OBJECT, flags=_CONTROL)
+        )
+
+    def _on_request(self, batch: Batch, header: NakAckHeader2) -> None:
+        asker, src = batch.src, header.sender
+        payload = batch.payloads[0]
+        seqnos = payload.value if isinstance(payload, Streamable) else None
+        if asker is None or src is None or not isinstance(seqnos, SeqnoList):
+            self.bad += 1
+            self.trace("bad_request", asker=asker)
+            return
+        self.requests_received += 1
+        sender = self.senders.find(src)
+        if sender is None:
+            self.not_found += len(seqnos)
+            return
+        answer = self.repair.answer(asker, sender, seqnos, self.now)
+        for step in answer.steps:
+            match step:
+                case Resend(first, run):
+                    self._resend(asker, sender, first, run)
+                case Missing(low, high, lacking):
+                    self.not_found += lacking
+                    self.trace("not_found", asker=asker, sender=src, seqno=low, last=high)
+                case Limited(first):
+                    self.limited += 1
+                    self.trace("limited", asker=asker, sender=src, seqno=first)
+        ours = isinstance(asker, UUID) and asker.is_ours
+        # Whom we took for dead does not know yet that it was: a merge tells where to begin.
+        view = self.view
+        if answer.gone and sender is self.own and ours and view is not None and asker in view:
+            told = FragHeader(answer.gone, view_sum(view), 0)
+            self.pass_down(Batch.of(asker, _ID, told, flags=_CONTROL))
+
+    def _resend(self, asker: Address, sender: Sender, first: int, run: Batch) -> None:
+        self.retransmitted += len(run.payloads)
+        self.trace("retransmit", to=asker, seqno=first, count=len(run.payloads))
+        multicast = self.config.use_mcast_xmit and sender is self.own
+        kind = NakAckType.MSG if multicast else NakAckType.XMIT_RSP
+        self.pass_down(
+            replace(
+                run,
+                dest=None if multicast else asker,
+                headers={**run.headers, _ID: NakAckHeader2(kind, first)},
+                transient=run.transient | _DONT_LOOPBACK,
+                credits=(),
+            )
+        )
+
+    def _on_gone(self, src: Address, gone: int, view: int) -> None:
+        """``src`` keeps nothing up to ``gone`` any more."""
+        sender = self.senders.active(src)
+        if sender is None or sender is self.own or gone > sender.window.known:
+            self.bad += 1
+            self.trace("bad_gone", sender=src, seqno=gone)
+            return
+        if self.view is None or view != view_sum(self.view):
+            return
+        window = sender.window
+        to = behind_gone(window, gone)
+        if to <= window.delivered:
+            return
+        self.lost += to - window.delivered
+        self.log.warning(
+            "%d messages of %s are lost: its group had forgotten them when it went on without us",
+            to - window.delivered,
+            self.name_of(src),
+        )
+        self._move(src, sender, to)
+        if self.round.fetching:
+            self.machine.soon(self._go_on)
+
+    # --- survivors agree
+
+    def _freeze(self, departed: tuple[Address, ...]) -> None:
+        for member, sender in self.round.freeze(self.senders, departed).items():
+            self.trace("frozen", sender=member, delivered=sender.window.delivered)
+        for member, sender in self.senders.present.items():
+            if sender.window.has_gap and sender is not self.own:  # a goal of the round before, say
+                self._saw_gap(member, sender, self.delay)
+
+    def _go_on(self) -> None:
+        for step in self.round.go_on(self.senders, self.now):
+            if step is Step.ASK:
+                self._ask_at(self.now)
+            elif step is Step.FETCHED:
+                self.trace("fetched", senders=tuple(self.senders.frozen))
+                self.pass_event_up(Fetched())
+            else:
+                self.delivered += len(step.payloads)
+                self.pass_up(step)
+
+    def _on_fetched(self, sender: Sender, batch: Batch, first: int) -> None:
+        """A run of a frozen sender that begins at or below the goal."""
+        count = len(batch.payloads)
+        wanted = self.round.wanted(sender, batch, first)
+        if wanted is None:
+            self.window_dropped += count
+            return
+        pieces = sender.window.add(first, compact(wanted))
+        if not pieces:
+            self.duplicates += count
+            return
+        for low, piece in pieces:
+            sender.kept.insert(low, piece)
+        if wanted.flags & _OOB:
+            for piece in sender.window.fresh(pieces):
+                self.delivered += len(piece.payloads)
+                self.pass_up(piece)
+        self._go_on()
+
+    def _thaw(self, member: Address) -> None:
+        sender = self.round.thaw(self.senders, member)
+        if sender is not None:
+            self._deliver_soon(member, sender, 0.0)
+
+    def _deliver_soon(self, member: Address, sender: Sender, delay: float) -> None:
+        """Hands out what is in order, if ``member`` is still present then, and asks for the rest after
+        ``delay``."""
+
+        def deliver() -> None:
+            if self._present(member) is sender:
+                self.deliver(sender)
+                if sender.window.has_gap:
+                    self._saw_gap(member, sender, delay)
+
+        self.machine.soon(deliver)
+
+    def _deliver_held(self) -> None:
+        for member, sender in list(self.senders.present.items()):
+            if self._present(member) is sender:
+                self.deliver(sender)
+                if sender.window.has_gap and sender is not self.own:
+                    self._saw_gap(member, sender, self.delay)
+
+    def _hand_out_again(self, member: Address, sender: Sender, delivered: int) -> None:
+        """A state came that has less of a frozen sender: what was handed out since is, once more. How
+        far we are has been told, and stays as it is."""
+        reached = sender.window.delivered
+        if delivered >= reached:
+            return
+        after = self._back_to(member, sender, delivered)
+        self.trace("again", sender=member, after=after, to=reached)
+        runs = [run for _, run in sender.kept.between(after + 1, reached)]
+
+        def deliver() -> None:
+            for run in runs:
+                self.pass_up(run)
+
+        self.machine.soon(deliver)
+
+    def _back_to(self, member: Address, sender: Sender, delivered: int) -> int:
+        """``delivered``, or the nearest number that ``sender`` can go back to."""
+        possible = sender.not_before(delivered)
+        if possible > delivered:
+            self.trace("cannot_go_back", sender=member, to=delivered, stable=possible)
+        return possible
 
     # --- the last message
 
@@ -418,13 +623,17 @@ class NAKACK2(Protocol):
                 self._on_stable(event.digest)
                 self.pass_event_down(event)
             case Freeze():
-                self.round.freeze(event.departed)
+                self._freeze(event.departed)
             case Fetch():
-                self.round.fetch(event)
+                self.round.fetch(self.senders, event.goals, self._seqno)
+                self.machine.soon(self._go_on)
             case Thaw():
-                self.round.thaw(event.members)
+                for member in event.members:
+                    self._thaw(member)
+                self.round.thawed(self.senders)
             case Release():
-                self.round.release()
+                if self.round.release(self.senders):
+                    self.machine.soon(self._deliver_held)
             case StateAwaited():
                 self._keeping = event.awaited
             case _:
@@ -437,37 +646,25 @@ class NAKACK2(Protocol):
             case GetSeqno():
                 return self._seqno
             case GetDelivered(member):
-                sender = self.find(member)
-                if sender is not None:
-                    return sender.window.delivered
-                left = self.left.get(member)
-                return None if left is None else left.delivered
+                return self.senders.delivered(member)
             case GetSentAfter(seqno):
                 after = max(seqno, self.own.purged) + 1
                 return tuple(run for _, run in self.own.kept.between(after, self._seqno))
             case GetDeparted(members):
-                return tuple(m for m in members if m in self.departed or m in self.left)
+                return self.senders.gone(members)
         return None
-
-    def find(self, member: Address) -> Sender | None:
-        return (
-            self.senders.get(member) or self.round.frozen.get(member) or self.departed.get(member)
-        )
 
     def _digest_of(self, members: tuple[Address, ...] | None) -> Digest:
         if members is None:
-            first = () if self.view is None else self.view.members
-            members = tuple(
-                dict.fromkeys([*first, *self.senders, *self.round.frozen, *self.departed])
-            )
+            members = self.senders.names(() if self.view is None else self.view.members)
         seqnos: dict[Address, tuple[int, int]] = {}
         for member in members:
-            sender = self.find(member)
+            sender = self.senders.find(member)
             if sender is None:
                 seqnos[member] = (0, 0)
             elif sender is self.own:
                 seqnos[member] = (max(sender.window.delivered, self._settled), self._seqno)
-            elif member in self.round.frozen:
+            elif member in self.senders.frozen:
                 seqnos[member] = (sender.window.delivered, sender.window.delivered)
             else:
                 seqnos[member] = (sender.window.delivered, sender.window.received)
@@ -475,95 +672,49 @@ class NAKACK2(Protocol):
 
     def _set_digest(self, digest: Digest, replace_known: bool) -> None:
         self._digest_set = True
+        senders, held = self.senders, self.round.held
         for member, (delivered, _) in digest.seqnos.items():
-            sender = self.senders.get(member)
-            frozen = self.round.frozen.get(member)
+            sender = self._present(member)
+            frozen = senders.frozen.get(member)
             if frozen is not None:
                 if replace_known:
-                    self.round.again(member, frozen, delivered)
+                    self._hand_out_again(member, frozen, delivered)
             elif sender is None:
-                if replace_known:  # the state that it describes is as old as it says
-                    self.departed.pop(member, None)
-                self._begin(member, delivered)
+                if replace_known:
+                    senders.begin_as_told(member, delivered, held)
+                else:
+                    senders.begin(member, delivered, held)
             elif replace_known and sender is not self.own and delivered != sender.window.delivered:
-                self.move(member, sender, delivered)
+                self._move(member, sender, delivered)
 
     def _merge_digest(self, digest: Digest) -> None:
         self._digest_set = True
         for member, (delivered, _) in digest.seqnos.items():
-            sender = self.senders.get(member) or self.round.frozen.get(member)
+            sender = self.senders.active(member)
             if sender is None:
-                left = self.left.get(member)
-                self._begin(member, delivered if left is None else max(delivered, left.delivered))
-                if left is not None and member in self.senders:
-                    self.senders[member].window.passed |= left.passed
+                self.senders.begin_again(member, delivered, self.round.held)
             elif sender is not self.own and delivered > sender.window.delivered:
-                self.move(member, sender, delivered)
+                self._move(member, sender, delivered)
 
-    def _begin(self, member: Address, delivered: int) -> None:
-        """Takes what ``member`` sends after ``delivered``, and nothing a second time."""
-        if member in self.round.frozen:
-            return
-        departed = self.departed.pop(member, None)
-        if departed is not None:
-            delivered = max(delivered, departed.window.delivered)
-        self.left.pop(member, None)
-        sender = self.senders[member] = self._new_sender(delivered)
-        sender.window.closed = self.round.held
-        if departed is not None:
-            sender.window.passed = departed.window.passed
-
-    def move(self, member: Address, sender: Sender, delivered: int) -> None:
+    def _move(self, member: Address, sender: Sender, delivered: int) -> None:
         """Goes on after ``delivered``; messages above it that are here are delivered (again)."""
-        window = sender.window
-        if delivered < sender.purged:
-            self.trace("cannot_go_back", sender=member, to=delivered, stable=sender.purged)
-            delivered = sender.purged
-        self.trace("moved", sender=member, before=window.delivered, after=delivered)
-        if delivered < window.delivered:
-            window = ReceiveWindow(delivered)
-            window.closed = self.round.held
-            window.known = sender.window.known
-            for first, run in sender.kept.between(delivered + 1, sender.kept.last):
-                window.pending.append(first, run)
-            sender.window.closed = True
-            sender.window = window
-        else:
-            window.move_to(delivered)
-        sender.gaps = GapClock(self.config.xmit_interval)
-
-        def deliver() -> None:
-            if self.senders.get(member) is sender:
-                self.deliver(sender)
-                if sender.window.has_gap:
-                    self.repair.saw_gap(member, sender, self.delay)
-
-        self.machine.soon(deliver)
+        after = self._back_to(member, sender, delivered)
+        self.trace("moved", sender=member, before=sender.window.delivered, after=after)
+        sender.move_to(after, self.round.held)
+        self._deliver_soon(member, sender, self.delay)
 
     def _on_view(self, event: ViewChange) -> None:
         view = event.view
         self.view = view
-        for member, sender in [*self.senders.items(), *self.round.frozen.items()]:
-            if member in view.members:
-                continue
-            self.senders.pop(member, None)
-            self.round.frozen.pop(member, None)
-            if member == self.local_address:
-                continue
-            sender.window.closed = True
-            sender.kept = cut(sender.kept, sender.window.delivered)
-            sender.window.forget_pending()
-            self.departed[member] = sender
-            if len(self.departed) > self.config.max_departed:
-                self._drop_departed(next(iter(self.departed)))
-                self.departed_dropped += 1
-        self.senders[self.local_address] = self.own
+        senders = self.senders
+        self.departed_dropped += senders.close_others(view.members, self.now)
         for member in view.members:
-            if member in self.round.frozen:
-                self.round.unfreeze(member)
-            elif member not in self.senders:
-                self._begin(member, 0)
-        self.round.end()
+            if member in senders.frozen:
+                self._thaw(member)
+            elif member not in senders.present:
+                senders.begin(member, 0, self.round.held)
+        if self.round.end(senders):
+            self.machine.soon(self._deliver_held)
 
     def _send_withheld(self) -> None:
         withheld, self._withheld = self._withheld or [], None
@@ -571,25 +722,18 @@ class NAKACK2(Protocol):
         for batch in withheld:
             self.down(batch)
 
-    def _drop_departed(self, member: Address) -> None:
-        """Nobody needs its messages any more; how far it was is remembered for a while."""
-        window = self.departed.pop(member).window
-        self.left[member] = Left(window.delivered, window.passed, self.now)
-        if len(self.left) > self.config.max_departed:
-            del self.left[next(iter(self.left))]
-
     def _take_early(self) -> None:
         """What came before its sender's view."""
         early, self._early = self._early, []
         for batch in early:
-            if batch.src in self.senders:
+            if batch.src in self.senders.present:
                 self.up(batch)
             else:
                 self.non_member_dropped += len(batch.payloads)
 
     def _on_stable(self, digest: Digest) -> None:
         for member, (delivered, received) in digest.seqnos.items():
-            sender = self.senders.get(member)
+            sender = self._present(member)
             if sender is None:
                 continue
             window = sender.window
@@ -600,11 +744,7 @@ class NAKACK2(Protocol):
             if sender is not self.own:
                 # The coordinator's word can overtake what that member itself has under way to us.
                 self._on_highest(member, received, self.config.xmit_interval)
-        for member in list(self.departed):
-            self._drop_departed(member)
-        if self.left:
-            since = self.now - self.config.departed_remembered
-            self.left = {m: entry for m, entry in self.left.items() if entry.at >= since}
+        self.senders.forget_departed(self.now, self.config.departed_remembered)
         if self._blocked and self.own.kept.size <= self.config.max_unstable // 2:
             self._blocked = False
             self.pass_event_up(FlowOpened(self.name, None))
@@ -612,18 +752,19 @@ class NAKACK2(Protocol):
     # --- looking
 
     def check(self) -> None:
-        assert self.senders[self.local_address] is self.own
-        for member, sender in self.senders.items():
+        present, frozen = self.senders.present, self.senders.frozen
+        assert present[self.local_address] is self.own
+        for member, sender in present.items():
             self._check_sender(member, sender, True)
-        for member, sender in self.round.frozen.items():
+        for member, sender in frozen.items():
             self._check_sender(member, sender, False)
-        assert not (self.senders.keys() & self.round.frozen.keys())
+        assert not (present.keys() & frozen.keys())
         if self.view is not None:
             for member in self.view.members:
-                assert member in self.senders or member in self.round.frozen
+                assert member in present or member in frozen
         assert len(self._early) <= self.config.max_buffered_before_join
-        waiting = any(s.gaps.deadline is not None for s in self.senders.values())
-        assert self.repair.asks or not waiting
+        waiting = any(s.gaps.deadline is not None for s in present.values())
+        assert self._gap_timer.armed or not waiting
 
     def _check_sender(self, member: Address, sender: Sender, present: bool) -> None:
         """Again only when something of it changed."""
@@ -661,7 +802,7 @@ class NAKACK2(Protocol):
 
     def statistics(self) -> dict[str, int | float]:
         stats = super().statistics()
-        everybody = [*self.senders.values(), *self.round.frozen.values(), *self.departed.values()]
+        everybody = self.senders.everybody()
         stats["kept"] = sum(sender.kept.count for sender in everybody)
         # Own ones are bounded by max_unstable.
         stats["pending"] = sum(s.window.pending.count for s in everybody if s is not self.own)

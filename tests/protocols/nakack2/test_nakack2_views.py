@@ -97,7 +97,7 @@ def test_a_departed_members_messages_are_answered_until_all_have_the_view_withou
 def remembered(stack: FakeStack) -> list[Address]:
     protocol = stack.protocol
     assert isinstance(protocol, NAKACK2)
-    return list(protocol.left)
+    return list(protocol.senders.left)
 
 
 def departed(after: float) -> FakeStack:

@@ -1,0 +1,104 @@
+"""What a machine, a stack and the protocols of a stack see of each other.
+
+A machine holds stacks, a stack holds protocols, and a protocol calls its stack and its machine. Each is
+written against what it sees here, so machine.py, protocol.py and stack.py import each other in one
+direction only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+from typing import Protocol as Interface
+
+from jgroups_py.stack.ports import Handle, In
+from jgroups_py.values.address import UUID, Address
+from jgroups_py.values.batch import Batch
+from jgroups_py.values.events import Event, Query
+
+P = TypeVar("P")
+
+
+class StackOwner(Interface):
+    """What is above the top protocol."""
+
+    def deliver(self, batch: Batch) -> None:
+        """Takes a run of messages. ``Stack.consumed`` gives its credits back."""
+
+    def notify(self, event: Event) -> None:
+        """Takes an event that reached the top: ViewChange, StateRequested, Failed, ..."""
+
+
+class ProtocolSide(Interface):
+    """A protocol, as its machine sees it."""
+
+    name: str
+
+    @property
+    def stack(self) -> StackSide:
+        """The stack it is in."""
+
+    def on_input(self, item: In) -> None:
+        """Something happened to one of its handles."""
+
+    def check(self) -> None:
+        """Asserts its invariants."""
+
+
+class StackSide(Interface):
+    """A stack, as its machine and its protocols see it. stack.py says what the names mean."""
+
+    name: str
+    address: UUID
+    cluster: str
+    names: dict[Address, str]
+    closed: bool
+
+    @property
+    def parent(self) -> StackSide | None:
+        """The stack whose protocol opened this one."""
+
+    @property
+    def children(self) -> Sequence[StackSide]:
+        """The stacks that its protocols opened."""
+
+    @property
+    def protocols(self) -> Sequence[Any]:
+        """Bottom first."""
+
+    @property
+    def checks(self) -> Sequence[Callable[[], None]]:
+        """The invariants of its protocols."""
+
+    @property
+    def ports(self) -> dict[Handle, Any]:
+        """The handles that its protocols opened."""
+
+    def connect(self, cluster: str, *, with_state: bool = False) -> None: ...
+
+    def disconnect(self) -> None: ...
+
+    def close(self) -> None: ...
+
+    def send(self, batch: Batch) -> None: ...
+
+    def event_down(self, event: Event) -> None: ...
+
+    def consumed(self, batch: Batch) -> None: ...
+
+    def find(self, cls: type[P], /) -> P | None: ...
+
+    def ask(self, query: Query, asker: Any = None, direction: int = -1) -> Any: ...
+
+    def name_of(self, member: Address | None) -> str: ...
+
+    def open_child(
+        self,
+        stack: str,
+        cluster: str,
+        owner: StackOwner,
+        *,
+        name: str | None = None,
+        attributes: Mapping[str, str] | None = None,
+        properties: Mapping[str, str] | None = None,
+    ) -> StackSide: ...

@@ -1,0 +1,209 @@
+"""NAKACK2, the table of senders: what is known of each sender, and in which state each one is.
+
+    present      a member of the view, or somebody whom a digest named
+    frozen       departs in a round of survivors; nothing more is taken than what the round agrees on
+    departed     not in the view; its messages are kept until everybody has a view without it
+    left         not in the view; only how far it was delivered is remembered
+
+This part knows no protocol. ``Senders`` alone moves a sender from one state to another.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from jgroups_py.stack.windows import GapClock, ReceiveWindow, RunStore
+from jgroups_py.values.address import Address
+
+
+class Sender:
+    """What is known of one sender. ``kept``: its messages that are not stable, delivered or not."""
+
+    __slots__ = ("checked", "gaps", "goal", "holder", "kept", "purged", "window")
+
+    def __init__(self, delivered: int, interval: float) -> None:
+        self.checked: tuple[object, ...] = ()
+        """What ``check`` has looked at."""
+        self.window = ReceiveWindow(delivered)
+        self.kept = RunStore()
+        self.purged = delivered
+        self.gaps = GapClock(interval)
+        self.goal = 0
+        """Frozen or held: deliver up to here."""
+        self.holder: Address | None = None
+        """Frozen or held: who has what is missing up to the goal."""
+
+    @property
+    def forgotten(self) -> int:
+        """Up to here nothing is kept. A run that is stable in part is kept as a whole."""
+        return self.kept.first - 1 if self.kept else self.purged
+
+    def ask_anew(self) -> None:
+        """Forgets what was asked for, and when."""
+        self.gaps = GapClock(self.gaps.interval)
+
+    def not_before(self, delivered: int) -> int:
+        """``delivered``, or up to where everything is stable: what is stable cannot be handed out again."""
+        return max(delivered, self.purged)
+
+    def move_to(self, delivered: int, held: bool) -> None:
+        """Goes on after ``delivered``. The messages above it that are here are to be handed out (again)."""
+        old = self.window
+        if delivered < old.delivered:
+            window = ReceiveWindow(delivered)
+            window.closed = held
+            window.known = old.known
+            for first, run in self.kept.between(delivered + 1, self.kept.last):
+                window.pending.append(first, run)
+            old.closed = True
+            self.window = window
+        else:
+            old.move_to(delivered)
+        self.ask_anew()
+
+    def close(self) -> None:
+        """Its member is not in the view: forgets what was not delivered."""
+        self.window.closed = True
+        self.kept = cut(self.kept, self.window.delivered)
+        self.window.forget_pending()
+
+
+class Left(NamedTuple):
+    """What is remembered of a sender that has departed."""
+
+    delivered: int
+    passed: frozenset[int]
+    """Higher numbers that were handed out all the same: out-of-band messages."""
+    at: float
+    """When the rest was forgotten."""
+
+
+class Senders:
+    """See the module's docstring. ``me``: this member; ``interval``: that of repeated requests."""
+
+    def __init__(self, me: Address, interval: float, max_departed: int) -> None:
+        self._me = me
+        self._interval = interval
+        self._max_departed = max_departed
+        self.own = Sender(0, interval)
+        self.present: dict[Address, Sender] = {me: self.own}
+        self.frozen: dict[Address, Sender] = {}
+        self.departed: dict[Address, Sender] = {}
+        self.left: dict[Address, Left] = {}
+
+    # --- looking
+
+    def find(self, member: Address) -> Sender | None:
+        """The sender, if its messages are here, whatever its state."""
+        return self.present.get(member) or self.frozen.get(member) or self.departed.get(member)
+
+    def active(self, member: Address) -> Sender | None:
+        """The sender, if it is present or frozen."""
+        return self.present.get(member) or self.frozen.get(member)
+
+    def everybody(self) -> list[Sender]:
+        """All senders whose messages are here."""
+        return [*self.present.values(), *self.frozen.values(), *self.departed.values()]
+
+    def names(self, first: tuple[Address, ...]) -> tuple[Address, ...]:
+        """``first``, then all other senders whose messages are here."""
+        return tuple(dict.fromkeys([*first, *self.present, *self.frozen, *self.departed]))
+
+    def delivered(self, member: Address) -> int | None:
+        """How far ``member`` was delivered, as far as that is remembered."""
+        sender = self.find(member)
+        if sender is not None:
+            return sender.window.delivered
+        left = self.left.get(member)
+        return None if left is None else left.delivered
+
+    def gone(self, members: tuple[Address, ...]) -> tuple[Address, ...]:
+        """Those of ``members`` that have departed, as far as that is remembered."""
+        return tuple(m for m in members if m in self.departed or m in self.left)
+
+    # --- changing
+
+    def begin(self, member: Address, delivered: int, held: bool) -> None:
+        """Takes what ``member`` sends after ``delivered``, and nothing a second time. ``held``: nothing of
+        anybody is handed out at present."""
+        if member in self.frozen:
+            return
+        departed = self.departed.pop(member, None)
+        if departed is not None:
+            delivered = max(delivered, departed.window.delivered)
+        self.left.pop(member, None)
+        sender = self.present[member] = Sender(delivered, self._interval)
+        sender.window.closed = held
+        if departed is not None:
+            sender.window.passed = departed.window.passed
+
+    def begin_again(self, member: Address, delivered: int, held: bool) -> None:
+        """As ``begin``, after a merge: it goes on where it was here when it departed, if that is further."""
+        left = self.left.get(member)
+        self.begin(member, delivered if left is None else max(delivered, left.delivered), held)
+        if left is not None and member in self.present:
+            self.present[member].window.passed |= left.passed
+
+    def begin_as_told(self, member: Address, delivered: int, held: bool) -> None:
+        """As ``begin``, after a state. The state is as old as it says, so ``member`` may go on earlier than
+        where it was here."""
+        self.departed.pop(member, None)
+        self.begin(member, delivered, held)
+
+    def freeze(self, member: Address) -> Sender | None:
+        """Present to frozen. None: ``member`` is not present, or this member itself."""
+        if member == self._me:
+            return None
+        sender = self.present.pop(member, None)
+        if sender is not None:
+            self.frozen[member] = sender
+        return sender
+
+    def thaw(self, member: Address) -> Sender | None:
+        """Frozen to present. None: ``member`` is not frozen."""
+        sender = self.frozen.pop(member, None)
+        if sender is not None:
+            self.present[member] = sender
+        return sender
+
+    def close_others(self, members: tuple[Address, ...], now: float) -> int:
+        """Who is not one of ``members`` departs. Returns how many were forgotten, there being too many."""
+        dropped = 0
+        for member, sender in [*self.present.items(), *self.frozen.items()]:
+            if member in members:
+                continue
+            self.present.pop(member, None)
+            self.frozen.pop(member, None)
+            if member == self._me:
+                continue
+            sender.close()
+            self.departed[member] = sender
+            if len(self.departed) > self._max_departed:
+                self._forget(next(iter(self.departed)), now)
+                dropped += 1
+        self.present[self._me] = self.own
+        return dropped
+
+    def forget_departed(self, now: float, remembered: float) -> None:
+        """Everybody has a view without them. How far they were is remembered for ``remembered`` seconds."""
+        for member in list(self.departed):
+            self._forget(member, now)
+        if self.left:
+            since = now - remembered
+            self.left = {m: entry for m, entry in self.left.items() if entry.at >= since}
+
+    def _forget(self, member: Address, now: float) -> None:
+        window = self.departed.pop(member).window
+        self.left[member] = Left(window.delivered, window.passed, now)
+        if len(self.left) > self._max_departed:
+            del self.left[next(iter(self.left))]
+
+
+def cut(store: RunStore, last: int) -> RunStore:
+    """The part of a store that is not above ``last``."""
+    if store.last <= last:
+        return store
+    cut = RunStore()
+    for first, run in store.between(1, last):
+        cut.append(first, run)
+    return cut
