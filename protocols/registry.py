@@ -15,7 +15,14 @@ from jgroups_py.stack.protocol import Protocol
 
 _ROOMS: Final = {
     "transport": ["UDP", "TCP", "SHARED_LOOPBACK"],
-    "discovery": ["PING", "MPING", "TCPPING", "SHARED_LOOPBACK_PING", "LOCAL_PING"],
+    "discovery": [
+        "PING",
+        "MPING",
+        "TCPPING",
+        "SHARED_LOOPBACK_PING",
+        "LOCAL_PING",
+        "FILE_PING",
+    ],
     "failure": ["FD_SOCK2", "FD_ALL3", "VERIFY_SUSPECT2"],
     "reliable": ["UNICAST3", "STABLE", "BARRIER"],
     "reliable.nakack2": ["NAKACK2"],
@@ -41,7 +48,6 @@ NOT_BUILT: Final = frozenset(
     [
         "TUNNEL",
         "TCPGOSSIP",
-        "FILE_PING",
         "JDBC_PING",
         "JDBC_PING2",
         "DNS_PING",

@@ -23,7 +23,17 @@ from hypothesis import HealthCheck, settings
 settings.register_profile("tests", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("tests")
 ROOT = Path(__file__).resolve().parent.parent
-SOCKETS = ("aio", "api", "blocking", "cache", "conformance", "docs", "drill", "examples")
+SOCKETS = (
+    "aio",
+    "api",
+    "blocking",
+    "cache",
+    "conformance",
+    "discovery",
+    "docs",
+    "drill",
+    "examples",
+)
 SOCKETS += ("export", "interop", "longlife", "outside", "rpc", "sockets", "tools")
 ONE_WORKER = "sockets"
 """The group of those tests."""

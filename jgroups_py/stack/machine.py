@@ -17,7 +17,17 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from jgroups_py.stack.lateness import Lateness
-from jgroups_py.stack.ports import Accepted, Bind, Connect, Handle, In, JoinGroup, Out, Resolve
+from jgroups_py.stack.ports import (
+    Accepted,
+    Bind,
+    Connect,
+    Consult,
+    Handle,
+    In,
+    JoinGroup,
+    Out,
+    Resolve,
+)
 from jgroups_py.values.events import Lag
 
 if TYPE_CHECKING:
@@ -238,7 +248,7 @@ class Machine:
     def put(self, out: Out) -> None:
         self._outgoing.append(out)
 
-    def open(self, protocol: Protocol, out: Bind | JoinGroup | Connect | Resolve) -> None:
+    def open(self, protocol: Protocol, out: Bind | JoinGroup | Connect | Resolve | Consult) -> None:
         """Puts ``out`` and routes what happens to its handle to ``protocol``."""
         self._handles[out.handle] = protocol
         self._outgoing.append(out)
