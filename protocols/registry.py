@@ -22,6 +22,7 @@ _ROOMS: Final = {
         "SHARED_LOOPBACK_PING",
         "LOCAL_PING",
         "FILE_PING",
+        "TCPGOSSIP",
     ],
     "failure": ["FD_SOCK2", "FD_ALL3", "VERIFY_SUSPECT2"],
     "reliable": ["UNICAST3", "STABLE", "BARRIER"],
@@ -47,7 +48,6 @@ BUILT: Final = {name: _place(room, name) for room, names in _ROOMS.items() for n
 NOT_BUILT: Final = frozenset(
     [
         "TUNNEL",
-        "TCPGOSSIP",
         "JDBC_PING",
         "JDBC_PING2",
         "DNS_PING",

@@ -38,6 +38,7 @@ COMMANDS: Final = {
     "memory": "jgroups_py.tools.dev.memory:memory",
     "mperf": "jgroups_py.tools.commands.mperf:mperf",
     "requirements": "jgroups_py.tools.dev.requirements:requirements",
+    "router": "jgroups_py.tools.commands.router:router",
     "rpcperf": "jgroups_py.tools.commands.rpcperf:rpcperf",
     "simulate": "jgroups_py.tools.dev.simulate:simulate",
     "spark": "jgroups_py.tools.commands.spark:spark",

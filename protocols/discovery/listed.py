@@ -32,7 +32,7 @@ WAITING_MAX: Final = 20
 
 
 class Listed(Discovery):
-    """See the module's docstring. A subclass overrides ``look`` and calls ``listed`` or ``not_listed``."""
+    """See the module's docstring. A subclass overrides ``look``, and then calls ``listed`` or ``not_listed``."""
 
     @dataclass(frozen=True, kw_only=True)
     class Config(Discovery.Config):
@@ -70,16 +70,21 @@ class Listed(Discovery):
         """Begins to look at the list."""
         raise NotImplementedError
 
+    def listed_some(self, hosts: Sequence[IpAddress]) -> None:
+        """A part of the list has come; those on it who were not known are asked."""
+        before = self._hosts
+        self._keep([*before, *hosts])
+        new = [host for host in self._hosts if host not in before]
+        for batch in self._waiting:
+            self._ask(batch, new)
+
     def listed(self, hosts: Sequence[IpAddress], *, whole: bool = True) -> None:
         """The list has come. ``whole``: nobody is missing on it."""
+        before = self._hosts
         self._looking = False
         self._looked_at = self.now
         self._whole = whole
-        most = self.config.max_hosts
-        before = self._hosts
-        found = dict.fromkeys(host for host in hosts if host != self.physical)
-        self.dropped_hosts += max(0, len(found) - most)
-        self._hosts = dict.fromkeys(list(found)[:most])
+        self._keep(hosts)
         self._refused = {host: None for host in self._refused if host in self._hosts}
         self.trace("listed", hosts=[str(host) for host in self._hosts], whole=whole)
         new = [host for host in self._hosts if host not in before]
@@ -87,6 +92,12 @@ class Listed(Discovery):
         for batch in waiting:
             self._ask(batch, new)
         self._check_complete()
+
+    def _keep(self, hosts: Sequence[IpAddress]) -> None:
+        found = list(dict.fromkeys(host for host in hosts if host != self.physical))
+        most = self.config.max_hosts
+        self.dropped_hosts += max(0, len(found) - most)
+        self._hosts = dict.fromkeys(found[:most])
 
     def not_listed(self, what: str, problem: str) -> None:
         """No list has come. ``what``: what was asked, in words."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from jgroups_py.protocols.discovery.entries import parse_lines
+from jgroups_py.router import GossipRouter
 from jgroups_py.testing import SimCluster
 
 FOLDER = ("/tmp/jgroups", "explore")
@@ -96,3 +97,43 @@ def test_the_same_seed_gives_the_same_run() -> None:
             return world.events, dict(world.directory.asked), dict(world.directory.folders[FOLDER])
 
     assert run() == run()
+
+
+def with_router(members: str, seed: int) -> SimCluster:
+    cluster = SimCluster(
+        members,
+        "tcp-gossip.xml",
+        seed=seed,
+        attributes={"TCPGOSSIP.initial_hosts": "router[12001]"},
+    )
+    cluster.open()
+    world = cluster.world
+    world.start("router", lambda *_: [GossipRouter()], "router", site="routers")
+    world.resolver = lambda host: (world.host_address("routers", host),)
+    return cluster
+
+
+def test_members_find_each_other_through_a_router_and_go_on_without_it() -> None:
+    cluster = with_router("ABCD", 12)
+    cluster.start()
+    router = cluster.world.member("router", "routers")
+    assert router.stack.statistics()["GossipRouter"]["members"] == 4
+    router.host.crash()
+    cluster["A"].send(b"hello")
+    cluster.run_for(30)
+    assert all(len(cluster[name].received) == 1 for name in "ABCD")
+    cluster.close()
+
+
+def test_a_router_that_is_started_again_brings_newcomers_to_the_group() -> None:
+    cluster = with_router("ABC", 13)
+    cluster.start("A", "B")
+    world = cluster.world
+    world.member("router", "routers").host.crash()
+    cluster.start("C", wait=False)
+    cluster.run_for(20)
+    assert cluster["C"].view_names == ("C",)
+    world.start("router", lambda *_: [GossipRouter()], "router", site="routers")
+    cluster.settle()
+    assert len(cluster["C"].view_names) == 3
+    cluster.close()

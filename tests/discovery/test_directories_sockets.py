@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import os
+import re
+import signal
+import subprocess
+import sys
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
+from functools import partial
 from pathlib import Path
 
 import pytest
 import trio
 
 from jgroups_py import Channel, JGroupsError, open_channel
+from jgroups_py.router import GossipRouter, RouterError, run_router
+from jgroups_py.tools.cli import run
 
 pytestmark = pytest.mark.sockets
 
@@ -67,3 +74,49 @@ async def test_a_location_that_cannot_be_is_told_at_once(tmp_path: Path) -> None
     with pytest.raises(JGroupsError, match=rf'FILE_PING: location must be a folder.*"{file}"'):
         async with member("A", "tcp-file.xml", 7910, {"FILE_PING.location": str(file)}):
             pass
+
+
+async def test_our_router_brings_members_together() -> None:
+    router = GossipRouter(bind_port=0)
+    async with trio.open_nursery() as nursery:
+        host, port = await nursery.start(partial(run_router, router))
+        hosts = {"TCPGOSSIP.initial_hosts": f"{host}[{port}]"}
+        async with (
+            member("A", "tcp-gossip.xml", 7910, hosts) as a,
+            member("B", "tcp-gossip.xml", 7920, hosts) as b,
+        ):
+            await together(a, b)
+            assert router.statistics()["members"] == 2
+        with trio.fail_after(5):
+            while router.statistics()["members"]:  # noqa: ASYNC110 - a number
+                await trio.sleep(0.01)
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_router_whose_port_is_taken_says_so() -> None:
+    async with trio.open_nursery() as nursery:
+        _, port = await nursery.start(partial(run_router, GossipRouter(bind_port=0)))
+        with pytest.raises(RouterError, match=rf"cannot listen: 127.0.0.1:{port}.*in use"):
+            await run_router(GossipRouter(bind_port=port))
+        nursery.cancel_scope.cancel()
+
+
+@pytest.mark.timeout(60)
+def test_the_command_runs_a_router_until_it_is_interrupted() -> None:
+    command = [sys.executable, "-m", "jgroups_py", "router", "--port", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            line = process.stdout.readline()
+            assert re.fullmatch(r"router listens on 127\.0\.0\.1 port [0-9]+\n", line)
+            process.send_signal(signal.SIGINT)
+            assert process.wait(20) == 130
+        finally:
+            process.kill()
+
+
+def test_the_command_listens_beyond_loopback_only_if_that_is_meant(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert run(["router", "--bind-addr", "10.1.2.3"]) == 2
+    assert "--allow-remote" in capsys.readouterr().err

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import re
 import shutil
+import subprocess
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -11,7 +15,11 @@ import trio
 from java_parts import JavaParts
 from mixed_group import Group, Member, mixed_group
 
+from jgroups_py.router import GossipRouter, run_router
+from jgroups_py.tools.commands.mperf_ports import free_block
+
 pytestmark = [pytest.mark.java, pytest.mark.timeout(120)]
+Router = Callable[[JavaParts], AbstractAsyncContextManager[int]]
 
 
 def stack_file(parts: JavaParts, folder: Path, discovery: str) -> Path:
@@ -67,3 +75,52 @@ async def test_a_folder_brings_java_and_python_together(parts: JavaParts, tmp_pa
     file = stack_file(parts, tmp_path, f'<FILE_PING location="{location}"/>')
     async with mixed_group(parts, "tcp", file=file) as group:
         await both_ways(group)
+
+
+@asynccontextmanager
+async def java_router(parts: JavaParts) -> AsyncIterator[int]:
+    """JGroups' GossipRouter, and its port."""
+    port = free_block(1)
+    options = ["-Djava.net.preferIPv4Stack=true", "-Xmx64m", "-XX:TieredStopAtLevel=1"]
+    where = ["-bind_addr", "127.0.0.1", "-port", str(port), "-diag_enabled", "false"]
+    command = ["java", *options, "-cp", str(parts.jar), "org.jgroups.stack.GossipRouter", *where]
+    process = await trio.lowlevel.open_process(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    try:
+        with trio.fail_after(20):
+            while True:
+                try:
+                    await (await trio.open_tcp_stream("127.0.0.1", port)).aclose()
+                    break
+                except OSError:
+                    await trio.sleep(0.1)
+        yield port
+    finally:
+        process.kill()
+        with trio.CancelScope(shield=True):
+            await process.wait()
+
+
+@asynccontextmanager
+async def python_router(parts: JavaParts) -> AsyncIterator[int]:
+    """Ours, and its port."""
+    router = GossipRouter(bind_port=0)
+    async with trio.open_nursery() as nursery:
+        _, port = await nursery.start(partial(run_router, router))
+        yield port
+        nursery.cancel_scope.cancel()
+    counted = router.statistics()
+    told = {name: counted[name] for name in counted if name.startswith(("refused", "dropped"))}
+    assert not any(told.values()), told
+
+
+@pytest.mark.parametrize("router", [java_router, python_router])
+async def test_a_gossip_router_brings_java_and_python_together(
+    parts: JavaParts, tmp_path: Path, router: Router
+) -> None:
+    async with router(parts) as port:
+        hosts = f"127.0.0.1[{port}]"
+        file = stack_file(parts, tmp_path, f'<TCPGOSSIP initial_hosts="{hosts}"/>')
+        async with mixed_group(parts, "tcp", file=file) as group:
+            await both_ways(group)
