@@ -15,7 +15,15 @@ from jgroups_py.stack.protocol import Protocol
 
 _ROOMS: Final = {
     "transport": ["UDP", "TCP", "SHARED_LOOPBACK"],
-    "discovery": ["PING", "MPING", "TCPPING", "SHARED_LOOPBACK_PING", "LOCAL_PING"],
+    "discovery": [
+        "PING",
+        "MPING",
+        "TCPPING",
+        "SHARED_LOOPBACK_PING",
+        "LOCAL_PING",
+        "FILE_PING",
+        "TCPGOSSIP",
+    ],
     "failure": ["FD_SOCK2", "FD_ALL3", "VERIFY_SUSPECT2"],
     "reliable": ["UNICAST3", "STABLE", "BARRIER"],
     "reliable.nakack2": ["NAKACK2"],
@@ -40,8 +48,6 @@ BUILT: Final = {name: _place(room, name) for room, names in _ROOMS.items() for n
 NOT_BUILT: Final = frozenset(
     [
         "TUNNEL",
-        "TCPGOSSIP",
-        "FILE_PING",
         "JDBC_PING",
         "JDBC_PING2",
         "DNS_PING",

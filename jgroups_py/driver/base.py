@@ -44,7 +44,9 @@ class DriverLimits:
     socket_buffer: int = 4 * 1024 * 1024
     """Kernel buffers of datagram sockets where the stack asks for nothing."""
     lookups_max: int = 4
-    """Names of hosts looked up at the same time, each in a thread; more wait."""
+    """Names of hosts looked up at the same time, each in a thread; more wait. As many directories are asked."""
+    consults_waiting_max: int = 100
+    """Requests to directories of one kind that wait; more are not carried out."""
     linger: float = 1.0
     """How long a closed connection may take to send what was written."""
     tick: float = 0.25

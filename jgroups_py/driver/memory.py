@@ -12,6 +12,8 @@ import itertools
 from collections.abc import Sequence
 
 from jgroups_py.driver.base import Driver, DriverLimits
+from jgroups_py.driver.directories.asking import Directory, answer_of
+from jgroups_py.driver.directories.in_memory import MemoryDirectories
 from jgroups_py.driver.lookup import Resolver, addresses_of, knows_none
 from jgroups_py.stack.machine import Machine
 from jgroups_py.stack.ports import (
@@ -24,6 +26,7 @@ from jgroups_py.stack.ports import (
     Connect,
     Connected,
     ConnectFailed,
+    Consult,
     Datagram,
     Endpoint,
     Handle,
@@ -41,11 +44,18 @@ Place = tuple["MemoryDriver", Handle]
 
 class MemoryNetwork:
     """See the module's docstring. Not to be shared between two runs of trio. ``resolver`` looks up the
-    names in ``initial_hosts``, at once."""
+    names in ``initial_hosts``, at once. ``directory`` answers what FILE_PING and its like ask; default: one in memory
+    that all channels share."""
 
-    def __init__(self, limits: DriverLimits | None = None, resolver: Resolver = knows_none) -> None:
+    def __init__(
+        self,
+        limits: DriverLimits | None = None,
+        resolver: Resolver = knows_none,
+        directory: Directory | None = None,
+    ) -> None:
         self.limits = limits
         self.resolver = resolver
+        self.directory = MemoryDirectories() if directory is None else directory
         self.udp: dict[Endpoint, Place] = {}
         self.listeners: dict[Endpoint, Place] = {}
         self.groups: dict[Endpoint, dict[Place, None]] = {}
@@ -104,6 +114,8 @@ class MemoryDriver(Driver):
                     self._close(handle, abort)
                 case Resolve():
                     self.happened(addresses_of(network.resolver, out))
+                case Consult():
+                    self.happened(answer_of(network.directory, out))
 
     def _bind(self, bind: Bind) -> None:
         taken = self.network.udp if bind.kind == "udp" else self.network.listeners

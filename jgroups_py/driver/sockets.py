@@ -19,6 +19,8 @@ import trio
 
 from jgroups_py.driver import neighbours, opening, own_multicasts
 from jgroups_py.driver.base import Driver, DriverLimits
+from jgroups_py.driver.directories.asking import Directory, real_directory
+from jgroups_py.driver.directories.desk import Desk
 from jgroups_py.driver.faults import Faults
 from jgroups_py.driver.interfaces import resolve_all
 from jgroups_py.driver.lookup import Resolver, addresses_of
@@ -30,6 +32,7 @@ from jgroups_py.stack.ports import (
     Bound,
     Close,
     Connect,
+    Consult,
     Datagram,
     Endpoint,
     Handle,
@@ -70,11 +73,18 @@ class SocketDriver(Driver):
         limits: DriverLimits | None = None,
         faults: Faults | None = None,
         resolver: Resolver | None = None,
+        directory: Directory | None = None,
     ) -> None:
         super().__init__(machine, limits)
         self.faults = faults
         self._resolver = resolver or resolve_all
         self._lookups = trio.CapacityLimiter(self.limits.lookups_max)
+        self._desk = Desk(
+            directory or real_directory,
+            self.take,
+            trio.CapacityLimiter(self.limits.lookups_max),
+            self.limits.consults_waiting_max,
+        )
         self.datagrams_in = 0
         self.datagrams_out = 0
         self.datagrams_dropped = 0
@@ -134,6 +144,10 @@ class SocketDriver(Driver):
                 self._close(handle, abort)
             case Resolve():
                 self.nursery.start_soon(self._resolve, out)
+            case Consult():
+                refused = self._desk.submit(out, self.nursery)
+                if refused is not None:
+                    self.happened(refused)
 
     def _bind(self, bind: Bind) -> None:
         if bind.kind == "udp":
@@ -339,7 +353,9 @@ class SocketDriver(Driver):
 
     async def drained(self) -> None:
         # Looked at a few times, once in a driver's life: not worth an event of its own.
-        while self.closing or any(udp.queue for udp in self.sockets.values()):  # noqa: ASYNC110
+        while (  # noqa: ASYNC110
+            self.closing or self._desk.busy or any(udp.queue for udp in self.sockets.values())
+        ):
             await trio.sleep(0.002)
 
     def close_all(self) -> None:
@@ -358,20 +374,23 @@ class SocketDriver(Driver):
 
 class SocketTransport:
     """The transport of ``open_channel`` unless another one is given. ``resolver`` looks up the names in
-    ``initial_hosts``, in a thread; default: the system's."""
+    ``initial_hosts``, in a thread; default: the system's. ``directory`` answers what FILE_PING and its like ask, in
+    a thread; default: the folder, server or database that their attributes name."""
 
     def __init__(
         self,
         limits: DriverLimits | None = None,
         faults: Faults | None = None,
         resolver: Resolver | None = None,
+        directory: Directory | None = None,
     ) -> None:
         self.limits = limits
         self.faults = faults
         self.resolver = resolver
+        self.directory = directory
 
     def driver(self, machine: Machine) -> SocketDriver:
-        return SocketDriver(machine, self.limits, self.faults, self.resolver)
+        return SocketDriver(machine, self.limits, self.faults, self.resolver, self.directory)
 
 
 def _where(host: str, port: int, error: OSError) -> str:

@@ -18,7 +18,17 @@ from typing import Any
 
 from jgroups_py.config.model import StackConfig
 from jgroups_py.stack.lateness import Lateness
-from jgroups_py.stack.ports import Accepted, Bind, Connect, Handle, In, JoinGroup, Out, Resolve
+from jgroups_py.stack.ports import (
+    Accepted,
+    Bind,
+    Connect,
+    Consult,
+    Handle,
+    In,
+    JoinGroup,
+    Out,
+    Resolve,
+)
 from jgroups_py.stack.sides import ProtocolSide, StackSide
 from jgroups_py.values.events import Lag
 
@@ -235,7 +245,9 @@ class Machine:
     def put(self, out: Out) -> None:
         self._outgoing.append(out)
 
-    def open(self, protocol: ProtocolSide, out: Bind | JoinGroup | Connect | Resolve) -> None:
+    def open(
+        self, protocol: ProtocolSide, out: Bind | JoinGroup | Connect | Resolve | Consult
+    ) -> None:
         """Puts ``out`` and routes what happens to its handle to ``protocol``."""
         self._handles[out.handle] = protocol
         self._outgoing.append(out)

@@ -9,13 +9,16 @@ numeric address.
     JoinGroup -> Bound | BindFailed         a UDP socket that hears one multicast group
     Connect -> Connected | ConnectFailed    a TCP connection; nothing is heard of a closed handle
     Resolve -> Resolved                     a host's name becomes addresses; may take long
+    Consult -> Consulted                    a directory outside the group is read or changed; may take long
     SendTo, Write, Close -> (nothing)       Close never fails and is final
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
+
+from jgroups_py.stack.directories import DirectoryRequest
 
 Handle = int
 Endpoint = tuple[str, int]
@@ -92,7 +95,17 @@ class Resolve:
     host: str
 
 
-Out = Bind | JoinGroup | SendTo | Connect | Write | Close | Resolve
+@dataclass(frozen=True, slots=True)
+class Consult:
+    """Carry out ``request`` within ``timeout`` seconds. Requests of one kind of directory are carried out in
+    order."""
+
+    handle: Handle
+    request: DirectoryRequest
+    timeout: float
+
+
+Out = Bind | JoinGroup | SendTo | Connect | Write | Close | Resolve | Consult
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +194,17 @@ class Resolved:
     problem: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Consulted:
+    """What a directory has answered; with a ``problem``, nothing. The handle is gone. ``final``: it cannot work
+    before somebody mends what ``problem`` says."""
+
+    handle: Handle
+    answer: Any
+    problem: str = ""
+    final: bool = False
+
+
 In = (
     Bound
     | BindFailed
@@ -192,4 +216,5 @@ In = (
     | Writable
     | Closed
     | Resolved
+    | Consulted
 )

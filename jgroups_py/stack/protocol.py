@@ -24,7 +24,7 @@ from typing import Any, ClassVar, TypeVar
 
 from jgroups_py.config.settings import Bytes, ConfigBase, Fraction, HostPorts, Seconds
 from jgroups_py.stack.machine import Machine, Timer
-from jgroups_py.stack.ports import Bind, Connect, Handle, In, JoinGroup, Out, Resolve
+from jgroups_py.stack.ports import Bind, Connect, Consult, Handle, In, JoinGroup, Out, Resolve
 from jgroups_py.stack.sides import StackOwner, StackSide
 from jgroups_py.values.address import UUID, Address
 from jgroups_py.values.batch import Batch
@@ -178,7 +178,7 @@ class Protocol:
         if batch.credits:
             self.pass_event_down(Consumed(batch.credits))
 
-    def open_port(self, out: Bind | JoinGroup | Connect | Resolve) -> None:
+    def open_port(self, out: Bind | JoinGroup | Connect | Resolve | Consult) -> None:
         """Opens a socket or connection under a handle from ``new_handle``; see ports.py."""
         self.stack.ports[out.handle] = self
         self.machine.open(self, out)
@@ -211,5 +211,7 @@ class Protocol:
             trace(self.machine.now, self.machine.name, self.name, what, details)
 
     def __repr__(self) -> str:
-        shown = ", ".join(f"{f.name}={getattr(self.config, f.name)!r}" for f in fields(self.config))
+        shown = ", ".join(
+            f"{f.name}={getattr(self.config, f.name)!r}" for f in fields(self.config) if f.repr
+        )
         return f"{self.name}({shown})"

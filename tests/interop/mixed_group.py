@@ -307,6 +307,8 @@ class Group:
     stack: str
     attributes: dict[str, str]
     cluster: str = "mixed"
+    file: Path | None = None
+    """A stack file that is not in the jar."""
     java_members: list[ProcessMember] = field(default_factory=list)
     python_members: list[PythonMember] = field(default_factory=list)
 
@@ -326,7 +328,7 @@ class Group:
         diagnostics = {f"{self.stack.upper()}.diag.enabled": "false"}
         settings = {**self.attributes, **diagnostics, **(attributes or {})}
         overrides = [f"{key}={value}" for key, value in settings.items()]
-        await member.tell("open", f"{self.stack}.xml", name, *overrides)
+        await member.tell("open", self.file or f"{self.stack}.xml", name, *overrides)
         if rpc:
             await member.tell("rpc")
         if connect:
@@ -349,7 +351,7 @@ class Group:
         await self.nursery.start(
             member.run,
             {
-                "stack": stack or self.parts.stacks / f"{self.stack}.xml",
+                "stack": stack or self.file or self.parts.stacks / f"{self.stack}.xml",
                 "cluster": self.cluster,
                 "bind_addr": "127.0.0.1",
                 "attributes": {**self.attributes, **(attributes or {})},
@@ -364,7 +366,7 @@ class Group:
     async def python_process(self, name: str) -> ProcessMember:
         """A Python member in a process of its own, for ``kill``."""
         member = ProcessMember(name)
-        stack = str(self.parts.stacks / f"{self.stack}.xml")
+        stack = str(self.file or self.parts.stacks / f"{self.stack}.xml")
         arguments = json.dumps([stack, name, self.cluster, self.attributes])
         script = str(HERE / "python_peer.py")
         await self.nursery.start(member.run, [sys.executable, script, arguments])
@@ -379,15 +381,17 @@ async def mixed_group(
     attributes: Mapping[str, str] | None = None,
     *,
     allowed: Iterable[str] = (),
+    file: Path | None = None,
 ) -> AsyncIterator[Group]:
     """A group, and what must hold at its end: Java did not complain about anything of ours.
 
-    ``allowed``: patterns of further warnings that belong to what the test does.
+    ``allowed``: patterns of further warnings that belong to what the test does. ``file``: a stack file that is not in
+    the jar.
     """
-    config = load_stack(str(parts.stacks / f"{stack}.xml"))
+    config = load_stack(str(file or parts.stacks / f"{stack}.xml"))
     settings = {**private_attributes(config, MEMBERS_MAX), **QUICK, **(attributes or {})}
     async with trio.open_nursery() as nursery:
-        group = Group(nursery, parts, stack, settings, cluster=f"mixed-{os.getpid()}")
+        group = Group(nursery, parts, stack, settings, cluster=f"mixed-{os.getpid()}", file=file)
         yield group
         for member in reversed(group.python_members):
             await member.leave()

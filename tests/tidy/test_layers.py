@@ -19,6 +19,7 @@ FLOORS = (
     "stack",
     "protocols",
     "driver",
+    "router",
     "channel",
     "rpc",
     "",

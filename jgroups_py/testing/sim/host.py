@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from jgroups_py.driver.directories.asking import answer_of
 from jgroups_py.driver.lookup import addresses_of
 from jgroups_py.stack.machine import Machine
 from jgroups_py.stack.ports import (
@@ -24,6 +25,7 @@ from jgroups_py.stack.ports import (
     Connect,
     Connected,
     ConnectFailed,
+    Consult,
     Datagram,
     Endpoint,
     Handle,
@@ -435,6 +437,17 @@ class Host:
     def _resolve(self, out: Resolve) -> None:
         self._soon(addresses_of(self.world.resolver, out))
 
+    def _consult(self, out: Consult) -> None:
+        """It is carried out half-way between the request and its answer, also if we crash meanwhile."""
+        if self.vanished:
+            return
+        half = self.world.directory_delay / 2
+        self.world.clock.at(self.world.clock.now + half, self._consulted, out, half)
+
+    def _consulted(self, out: Consult, back: float) -> None:
+        found = answer_of(self.world.directory, out)
+        self.world.clock.at(self.world.clock.now + back, self.receive, found)
+
     def _close(self, out: Close) -> None:
         endpoint = self.sockets.pop(out.handle, None)
         if endpoint is not None:
@@ -457,4 +470,5 @@ class Host:
         Write: _write,
         Close: _close,
         Resolve: _resolve,
+        Consult: _consult,
     }

@@ -7,6 +7,7 @@ import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from jgroups_py.driver.directories.in_memory import MemoryDirectories
 from jgroups_py.driver.lookup import Resolver, knows_none
 from jgroups_py.protocols.relay.protocol import RELAY
 from jgroups_py.protocols.transport.base import TP
@@ -75,6 +76,10 @@ class World:
         self.after_each_step: list[Callable[[Host], None]] = []
         self.resolver: Resolver = knows_none
         """Looks up names in ``initial_hosts``."""
+        self.directory = MemoryDirectories()
+        """The folders, tables and servers that FILE_PING and its like ask."""
+        self.directory_delay = 0.004
+        """Seconds from a request to its answer."""
         self.oracle: RelayOracle | None = None
         """There is one as soon as a member has RELAY, unless ``check`` is off and nobody set one."""
         self._decode = functools.lru_cache(maxsize=DECODED_KEPT)(decode_packet)

@@ -20,6 +20,7 @@ from jgroups_py.wire import headers as h
 from jgroups_py.wire import message as m
 from jgroups_py.wire import objects as o
 from jgroups_py.wire import values as s
+from jgroups_py.wire.gossip import GossipRecord, GossipType, read_gossip, write_gossip
 from jgroups_py.wire.packet import COOKIE, LIST
 from jgroups_py.wire.primitives import (
     DEFAULT_VERSION,
@@ -166,37 +167,34 @@ def _write_join_rsp_as(version: int) -> Write:
     return write
 
 
-def _read_gossip(r: Reader) -> Json:
-    kind = r.i8()
+def _gossip_out(record: GossipRecord) -> Json:
     fields: dict[str, Json] = {
-        "type": kind,
-        "group": r.ostr(),
-        "addr": f.address_out(r.addr()),
-        "sender": f.address_out(r.addr()),
+        "type": record.kind,
+        "group": record.group,
+        "addr": f.address_out(record.address),
+        "sender": f.address_out(record.sender),
     }
-    if kind != 4:
-        fields["name"] = r.ostr()
-        count = r.count(r.i16(), 6, "members")
-        fields["ping_data"] = [f.ping_data_out(s.read_ping_data(r)) for _ in range(count)]
-        fields["physical"] = f.address_out(r.addr())
-    fields["buffer"] = f.bytes_out(r.sized())
+    if record.kind != GossipType.MESSAGE:
+        fields["name"] = record.name
+        fields["ping_data"] = [f.ping_data_out(member) for member in record.members]
+        fields["physical"] = f.address_out(record.physical)
+    fields["buffer"] = f.bytes_out(record.buffer)
     return fields
 
 
-def _write_gossip(w: Writer, value: Json) -> None:
+def _gossip_in(value: Json) -> GossipRecord:
     kind = f.integer(value["type"])
-    w.i8(kind)
-    w.ostr(f.opt_text(value["group"]))
-    w.addr(f.opt_address_in(value["addr"]))
-    w.addr(f.opt_address_in(value["sender"]))
-    if kind != 4:
-        w.ostr(f.opt_text(value["name"]))
-        members = f.items(value["ping_data"])
-        w.i16(len(members))
-        for member in members:
-            s.write_ping_data(w, f.ping_data_in(member))
-        w.addr(f.opt_address_in(value["physical"]))
-    w.sized(f.bytes_in(value["buffer"]))
+    plain = kind == GossipType.MESSAGE
+    return GossipRecord(
+        kind,
+        f.opt_text(value["group"]),
+        f.opt_address_in(value["addr"]),
+        f.opt_address_in(value["sender"]),
+        None if plain else f.opt_text(value["name"]),
+        () if plain else tuple(f.ping_data_in(member) for member in f.items(value["ping_data"])),
+        None if plain else f.opt_address_in(value["physical"]),
+        f.bytes_in(value["buffer"]),
+    )
 
 
 _VIEW: Final[f.Converter] = (f.view_out, f.view_in)
@@ -291,7 +289,7 @@ KINDS: Final[dict[str, tuple[Read, Write]]] = {
         lambda r: m.read_message(r, MessageType.BYTES), m.write_message, _MESSAGE, wrapped=False
     ),
     "fd_sock2_frame": (_read_fd_frame, _write_fd_frame),
-    "gossip": (_read_gossip, _write_gossip),
+    "gossip": _kind(read_gossip, write_gossip, (_gossip_out, _gossip_in), wrapped=False),
 }
 
 

@@ -1,0 +1,65 @@
+"""Who answers a request to a directory: what every driver does with ``Consult``."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from typing import Any, Final
+
+from jgroups_py.stack.directories import (
+    ChangeTable,
+    DirectoryRequest,
+    ListPods,
+    OpenFolder,
+    OpenTable,
+    QueryDns,
+    ReadFolder,
+    ReadTable,
+    RemoveFiles,
+    WriteFile,
+)
+from jgroups_py.stack.ports import Consult, Consulted
+
+Directory = Callable[[DirectoryRequest], Any]
+"""Answers a request, in its own time; raises DirectoryProblem or OSError where it cannot."""
+
+
+class DirectoryProblem(Exception):
+    """Why a directory did not answer. ``final``: it will not before somebody mends it."""
+
+    def __init__(self, problem: str, *, final: bool = False) -> None:
+        super().__init__(problem)
+        self.final = final
+
+
+KINDS: Final[dict[type, str]] = {
+    OpenFolder: "folder",
+    ReadFolder: "folder",
+    WriteFile: "folder",
+    RemoveFiles: "folder",
+    QueryDns: "names",
+    ListPods: "kubernetes",
+    OpenTable: "database",
+    ReadTable: "database",
+    ChangeTable: "database",
+}
+"""Class of a request -> the module that answers it."""
+
+
+def real_directory(request: DirectoryRequest) -> Any:
+    """The directory itself. It takes its time: call it in a thread."""
+    module = importlib.import_module(f"jgroups_py.driver.directories.{KINDS[type(request)]}")
+    return module.answer(request)
+
+
+def answer_of(directory: Directory, out: Consult) -> Consulted:
+    """What ``directory`` says. It never raises: another error is a problem, too."""
+    try:
+        return Consulted(out.handle, directory(out.request))
+    except DirectoryProblem as problem:
+        return Consulted(out.handle, None, str(problem), problem.final)
+    except OSError as error:
+        place = f"{error.filename}: " if error.filename else ""
+        return Consulted(out.handle, None, f"{place}{error.strerror or type(error).__name__}")
+    except Exception as error:  # its text may hold anything: a password, too
+        return Consulted(out.handle, None, f"unexpected {type(error).__name__}")

@@ -1,0 +1,163 @@
+"""What a protocol asks of a directory: of something outside the group that lists its members.
+
+A directory is a folder, the DNS, Kubernetes or a database. A request goes to the driver in ``Consult``,
+and its answer comes back in ``Consulted`` (ports.py). Answers are raw: the protocol judges them.
+
+    OpenFolder, ReadFolder, WriteFile, RemoveFiles      files of one cluster
+    QueryDns                                            records of names
+    ListPods                                            Kubernetes' API server
+    OpenTable, ReadTable, ChangeTable                   rows of a table
+
+What is secret is left out of ``repr``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+
+@dataclass(frozen=True, slots=True)
+class OpenFolder:
+    """Make the folder of ``cluster`` below ``location``, if it is not there. The answer is None."""
+
+    location: str
+    cluster: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReadFolder:
+    """Read the files of ``cluster`` whose names end with ``suffix``. The answer is FolderContents."""
+
+    location: str
+    cluster: str
+    suffix: str
+    max_files: int
+    max_size: int
+    max_total: int
+
+
+@dataclass(frozen=True, slots=True)
+class FolderContents:
+    """``files``: name and contents, sorted by name. ``refused``: files beyond ``max_files`` or ``max_total`` bytes of
+    all files, larger than ``max_size``, or that are no regular files."""
+
+    files: tuple[tuple[str, bytes], ...]
+    refused: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class WriteFile:
+    """Write a file, whole or not at all, in place of one of that name. The answer is None."""
+
+    location: str
+    cluster: str
+    name: str
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveFiles:
+    """Remove the files that end with ``suffix`` and begin with one of ``prefixes``; ``but``: those that begin with
+    none of them. The answer is None."""
+
+    location: str
+    cluster: str
+    suffix: str
+    prefixes: tuple[str, ...]
+    but: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class QueryDns:
+    """Look up each name. ``server``: HOST or HOST:PORT; empty: the system's. The answer is a tuple of endpoints;
+    the port is 0 but for SRV records. A name that is not known has none."""
+
+    names: tuple[str, ...]
+    kind: Literal["A", "AAAA", "SRV"]
+    server: str
+    timeout: float
+    max_records: int
+
+
+@dataclass(frozen=True, slots=True)
+class ListPods:
+    """Ask Kubernetes' API server for pods. The answer is its JSON text, in bytes.
+
+    What is empty, the environment of the process tells (KUBERNETES_SERVICE_HOST ...)."""
+
+    protocol: str
+    host: str
+    port: int
+    api_version: str
+    namespace: str
+    labels: str
+    token_file: str
+    ca_file: str
+    certificate_file: str
+    key_file: str
+    key_password: str = field(repr=False)
+    connect_timeout: float
+    read_timeout: float
+    max_answer: int
+
+
+@dataclass(frozen=True, slots=True)
+class Database:
+    """Where a table is, and who asks. ``url`` as in JDBC: jdbc:postgresql://HOST:PORT/NAME, jdbc:sqlite:FILE."""
+
+    url: str
+    user: str
+    password: str = field(repr=False)
+    timeout: float
+
+    @property
+    def shown(self) -> str:
+        """The URL without what may be secret in it."""
+        return self.url.partition("?")[0]
+
+
+SqlValue = str | int | float | bool | bytes | None
+SqlStatement = tuple[str, tuple[SqlValue, ...]]
+"""A statement with ``?`` where the values go, and the values."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenTable:
+    """Try to carry out ``statements`` (CREATE TABLE ...). One that the database refuses is passed over, because the
+    table may be there; ``check``, a query, must then work. The answer is None."""
+
+    database: Database
+    statements: tuple[str, ...]
+    check: SqlStatement
+
+
+@dataclass(frozen=True, slots=True)
+class ReadTable:
+    """The answer is a tuple of at most ``max_rows`` rows, each a tuple of at most ``max_columns`` values."""
+
+    database: Database
+    statement: SqlStatement
+    max_rows: int
+    max_columns: int
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeTable:
+    """Carry out all statements, or none. The answer is None."""
+
+    database: Database
+    statements: tuple[SqlStatement, ...]
+
+
+DirectoryRequest = (
+    OpenFolder
+    | ReadFolder
+    | WriteFile
+    | RemoveFiles
+    | QueryDns
+    | ListPods
+    | OpenTable
+    | ReadTable
+    | ChangeTable
+)

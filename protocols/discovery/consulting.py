@@ -1,0 +1,114 @@
+"""Consulting: base of discoveries whose list is in a directory: a folder, the DNS, Kubernetes, a database.
+
+    TransportReady     the directory is opened first; where it cannot work at all, Failed up
+    requests           one at a time, in order; each is made when its turn comes
+
+Limits:  lookup_timeout for each request; max_requests wait.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from jgroups_py.config.settings import Seconds
+from jgroups_py.protocols.discovery.listed import Listed
+from jgroups_py.stack.directories import DirectoryRequest
+from jgroups_py.stack.ports import Consult, Consulted, In
+from jgroups_py.values.events import Event, Failed, TransportReady
+
+REQUESTS_MAX: Final = 10
+"""Requests that wait for their turn. There are as many kinds as a protocol has, and one of each."""
+
+MakeRequest = Callable[[], DirectoryRequest | None]
+"""Makes a request when its turn has come; None: it is not needed any more."""
+Then = Callable[[Consulted], None]
+
+
+class Consulting(Listed):
+    """See the module's docstring."""
+
+    @dataclass(frozen=True, kw_only=True)
+    class Config(Listed.Config):
+        lookup_timeout: Seconds = 5.0
+        """How long the directory may take to answer."""
+
+        def __post_init__(self) -> None:
+            super().__post_init__()
+            self._above(0, "lookup_timeout")
+
+    config: Config
+
+    def start(self) -> None:
+        super().start()
+        self._requests: deque[tuple[MakeRequest, Then]] = deque()
+        self._then: Then | None = None
+        """Who waits for the answer of the request that is under way."""
+        self._opened = False
+        self._ready: TransportReady | None = None
+
+    # --- for subclasses
+
+    def opening(self) -> DirectoryRequest | None:
+        """What must be done before the first look; None: nothing."""
+        return None
+
+    @property
+    def directory_name(self) -> str:
+        """What is asked, in words for the log; without secrets."""
+        raise NotImplementedError
+
+    def consult(self, make: MakeRequest, then: Then) -> None:
+        """Has a request carried out when those before it have been."""
+        assert len(self._requests) < REQUESTS_MAX, "a protocol has one request of each kind"
+        self._requests.append((make, then))
+        self._next()
+
+    # --- requests
+
+    def _next(self) -> None:
+        while self._then is None and self._requests:
+            make, then = self._requests.popleft()
+            request = make()
+            if request is not None:
+                self._then = then
+                self.open_port(Consult(self.new_handle(), request, self.config.lookup_timeout))
+
+    def on_input(self, item: In) -> None:
+        assert isinstance(item, Consulted) and self._then is not None
+        self.forget_port(item.handle)
+        then, self._then = self._then, None
+        then(item)
+        self._next()
+
+    # --- opening
+
+    def event_up(self, event: Event) -> None:
+        if isinstance(event, TransportReady) and not self._opened:
+            if self._ready is None:
+                self.consult(self.opening, self._on_opened)
+            self._ready = event  # goes up when the directory is open
+            if self._then is None:
+                self._go_on()
+            return
+        super().event_up(event)
+
+    def _on_opened(self, reply: Consulted) -> None:
+        if reply.final:
+            self.pass_event_up(Failed(f"{self.name}: {reply.problem}"))
+            return
+        if reply.problem:
+            self.failed_lookup(self.directory_name, reply.problem)
+        self._go_on()
+
+    def _go_on(self) -> None:
+        ready, self._ready = self._ready, None
+        self._opened = True
+        if ready is not None:
+            super().event_up(ready)
+
+    def check(self) -> None:
+        super().check()
+        assert len(self._requests) < REQUESTS_MAX

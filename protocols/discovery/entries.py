@@ -1,0 +1,137 @@
+"""Entries: what a file of FILE_PING or a row of JDBC_PING2 says of one member.
+
+A file has a line for each member: name, UUID, HOST:PORT, T (coordinator) or F, with blanks between them. A name with
+blanks is written with ``_`` for each. The UUID may be a number, as in files made by hand.
+
+Source:  JGroups Discovery.read and write, CloudBasedDiscovery.txt; Util.addressToString.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from jgroups_py.values.address import UUID, IpAddress
+
+NAME_MAX: Final = 200
+"""Characters of a name that are written and read; more do not fit into a column of JDBC_PING2."""
+_UUID: Final = re.compile(r"-".join(f"[0-9a-fA-F]{{{digits}}}" for digits in (8, 4, 4, 4, 12)))
+_NUMBER: Final = re.compile(r"-?[0-9]{1,19}")
+_PREFIX: Final = "uuid://"
+_SITE_PREFIX: Final = "site-addr://"
+_UNFIT: Final = re.compile(r'[\0<>:"/\\|?*]')
+"""Characters that JGroups keeps out of names of files."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """``name`` is None where nobody has told it."""
+
+    name: str | None
+    address: UUID
+    physical: IpAddress
+    coordinator: bool
+
+
+# --- parts
+
+
+def parse_uuid(text: str) -> UUID:
+    """ValueError if it is none."""
+    if _NUMBER.fullmatch(text):
+        low = int(text)
+        if -(1 << 63) <= low < 1 << 63:
+            return UUID(bytes(8) + low.to_bytes(8, "big", signed=True))
+    elif _UUID.fullmatch(text):
+        return UUID(bytes.fromhex(text.replace("-", "")))
+    raise ValueError("not a UUID")
+
+
+def parse_place(text: str) -> IpAddress:
+    """``10.0.0.1:7800``, ``fe80::1%2:7800`` (the last colon is before the port). ValueError if it is none."""
+    host, colon, port = text.rpartition(":")
+    if not colon or not port.isascii() or not port.isdigit() or len(port) > 5:
+        raise ValueError("not HOST:PORT")
+    host = host.removeprefix("[").removesuffix("]")
+    host, _, scope = host.partition("%")
+    return IpAddress(host, int(port), int(scope) if scope.isascii() and scope.isdigit() else 0)
+
+
+def place_text(physical: IpAddress) -> str:
+    """As Java writes and reads it: without brackets."""
+    return f"{physical.host}:{physical.port}"
+
+
+def file_name(entry_name: str | None, address: UUID) -> str:
+    """The name of the file that the member writes."""
+    fitting = _UNFIT.sub("-", entry_name or "").encode("utf-8", "replace")[:NAME_MAX]
+    name = fitting.decode("utf-8", "ignore")
+    return f"{file_prefix(address)}{name}.list" if name else f"{file_prefix(address)}list"
+
+
+def file_prefix(address: UUID) -> str:
+    """What the name of a member's file begins with, whatever the member calls itself."""
+    return f"{UUID(bytes(address))}."
+
+
+# --- a file
+
+
+def parse_lines(data: bytes, most: int) -> tuple[list[Entry], int]:
+    """The entries of a file, and how many lines of it cannot be read. What is beyond ``most`` entries, or as many bad
+    lines, is one bad line."""
+    entries: list[Entry] = []
+    bad = 0
+    for line in data.decode("utf-8", "replace").splitlines():
+        words = line.split(maxsplit=4)
+        if not words:
+            continue
+        if len(entries) >= most or bad >= most:
+            return entries, bad + 1
+        if len(words) != 4 or len(words[0]) > NAME_MAX:
+            bad += 1
+            continue
+        name, address, place, coordinator = words
+        try:
+            entry = Entry(name, parse_uuid(address), parse_place(place), coordinator in ("T", "t"))
+        except ValueError:
+            bad += 1
+            continue
+        entries.append(entry)
+    return entries, bad
+
+
+def lines_of(entries: Iterable[Entry]) -> bytes:
+    """A file of these members. Java does not know of names that are not there: the address stands for them."""
+    lines = []
+    for entry in entries:
+        name = "_".join((entry.name or "")[:NAME_MAX].split()) or str(entry.address)
+        place = place_text(entry.physical)
+        address = str(UUID(bytes(entry.address)))
+        lines.append(f"{name} \t{address} \t{place} \t{'T' if entry.coordinator else 'F'}\n")
+    return "".join(lines).encode("utf-8", "replace")
+
+
+# --- a row
+
+
+def row_address(address: UUID) -> str:
+    """As JDBC_PING2 writes an address."""
+    return f"{_PREFIX}{UUID(bytes(address))}"
+
+
+def parse_row(row: Sequence[object]) -> Entry:
+    """Address, name, place, coordinator. ValueError if that cannot be."""
+    if len(row) < 4:
+        raise ValueError("fewer than four columns")
+    address, name, place, coordinator = row[:4]
+    if not isinstance(address, str) or not isinstance(place, str):
+        raise ValueError("not a text")
+    if not isinstance(name, str | None) or not isinstance(coordinator, bool | int | None):
+        raise ValueError("not a name, not a boolean")
+    text = address.removeprefix(_PREFIX)
+    if address.startswith(_SITE_PREFIX):
+        text = address.removeprefix(_SITE_PREFIX).partition(":")[0]
+    return Entry(name and name[:NAME_MAX], parse_uuid(text), parse_place(place), bool(coordinator))

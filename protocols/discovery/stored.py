@@ -1,0 +1,215 @@
+"""Stored: base of FILE_PING and JDBC_PING2, whose list the members write themselves.
+
+    FindMembers before the     write ourselves, not as coordinator; then look
+      first view
+    view, as coordinator       write all its members; once more a few times (info_writer_...), since another
+                               coordinator may have removed it, or an address may have become known
+    view, not as coordinator   take back what we have written
+    the stack is closed        the same
+
+Source:  JGroups FILE_PING.java, JDBC_PING2.java.
+Differs: Java takes what it reads for answers; here those on the list are asked, so that what a dead member has left
+         behind keeps nobody waiting, and who writes a list cannot speak for others.
+         Java writes again only with remove_... set.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar
+
+from jgroups_py.config.settings import Seconds
+from jgroups_py.protocols.discovery.consulting import Consulting
+from jgroups_py.protocols.discovery.entries import Entry
+from jgroups_py.stack.directories import DirectoryRequest
+from jgroups_py.stack.ports import Consult, Consulted
+from jgroups_py.values.address import UUID, Address, IpAddress
+from jgroups_py.values.events import Event, FindMembers, GetPhysical, ViewChange
+from jgroups_py.values.view import View
+
+
+class Stored(Consulting):
+    """See the module's docstring."""
+
+    @dataclass(frozen=True, kw_only=True)
+    class Config(Consulting.Config):
+        remove_old_coords_on_view_change: bool = False
+        """A new coordinator removes what the one before has written."""
+        remove_all_data_on_view_change: bool = False
+        """A coordinator removes what those who are not in its view have written."""
+        info_writer_max_writes_after_view: int = 2
+        """How often a coordinator writes again after a view."""
+        info_writer_sleep_time: Seconds = 10.0
+        """About how long it waits before it writes again."""
+        update_store_on_view_change: bool = True
+        """A coordinator writes at every view; false: only when it has become it, and when somebody has left."""
+        ignored: ClassVar[frozenset[str]] = frozenset(
+            {"register_shutdown_hook", "num_read_loops", "read_sleep", "write_data_on_find"}
+        )
+
+        def __post_init__(self) -> None:
+            super().__post_init__()
+            self._at_least(0, "info_writer_max_writes_after_view")
+            self._above(0, "info_writer_sleep_time")
+
+    config: Config
+
+    def start(self) -> None:
+        super().start()
+        self._coordinator = False
+        self._saving = False
+        """A write waits for its turn."""
+        self._removing: dict[Address, None] = {}
+        """Whose entries are to be removed; a removal waits for its turn if there are any."""
+        self._clearing = False
+        """A removal of all who are not in the view waits for its turn."""
+        self._saved = False
+        """Something of ours may be in the directory."""
+        self._again = self.timer(self._on_again)
+        self._again_left = 0
+        self.writes = 0
+        self.reads = 0
+
+    def stop(self) -> None:
+        super().stop()
+        self._again.cancel()
+        if self._saved:
+            request = self.removing([self.local_address])
+            self.put(Consult(self.new_handle(), request, self.config.lookup_timeout))
+
+    # --- for subclasses
+
+    def reading(self) -> DirectoryRequest:
+        raise NotImplementedError
+
+    def entries_of(self, reply: Consulted) -> list[Entry]:
+        """What was read; what cannot be read is counted."""
+        raise NotImplementedError
+
+    def writing(self, entries: list[Entry]) -> DirectoryRequest:
+        raise NotImplementedError
+
+    def removing(self, members: list[Address]) -> DirectoryRequest:
+        """What these members have written."""
+        raise NotImplementedError
+
+    def clearing(self, members: tuple[Address, ...]) -> DirectoryRequest | None:
+        """What others than these have written; None: it cannot be told in one request."""
+        raise NotImplementedError
+
+    # --- looking
+
+    def event_down(self, event: Event) -> None:
+        if isinstance(event, FindMembers) and event.initial and self.view is None:
+            self._save()
+        super().event_down(event)
+        if isinstance(event, ViewChange):
+            self._on_view(event.view, event.old)
+
+    def look(self) -> None:
+        self.consult(self.reading, self._on_read)
+
+    def _on_read(self, reply: Consulted) -> None:
+        if reply.problem:
+            self.not_listed(self.directory_name, reply.problem)
+            return
+        self.reads += 1
+        self.listed([entry.physical for entry in self.entries_of(reply)])
+
+    # --- writing
+
+    def _on_view(self, view: View, old: View | None) -> None:
+        config = self.config
+        was, self._coordinator = self._coordinator, view.coordinator == self.local_address
+        self._again.cancel()
+        if not self._coordinator:
+            if self._saved:
+                self._remove([self.local_address])
+            return
+        if config.remove_all_data_on_view_change:
+            self._clear()
+        elif config.remove_old_coords_on_view_change and old is not None:
+            if old.view_id.creator != self.local_address:
+                self._remove([old.view_id.creator])
+        left = old is not None and any(member not in view for member in old.members)
+        if not was or left or config.update_store_on_view_change:
+            self._save()
+            self._again_left = config.info_writer_max_writes_after_view
+            self._write_again()
+
+    def _write_again(self) -> None:
+        if self._again_left > 0:
+            most = max(1.0, self.config.info_writer_sleep_time)
+            self._again.start(self.random.uniform(1.0, most) if most > 1.0 else most)
+
+    def _on_again(self) -> None:
+        self._again_left -= 1
+        self._save()
+        self._write_again()
+
+    def _save(self) -> None:
+        if not self._saving:
+            self._saving = True
+            self.consult(self._make_writing, self._on_written)
+
+    def _make_writing(self) -> DirectoryRequest | None:
+        self._saving = False
+        entries = self._own_entries()
+        if not entries or (self.view is not None and not self._coordinator):
+            return None
+        self._saved = True
+        return self.writing(entries)
+
+    def _own_entries(self) -> list[Entry]:
+        """Us, and as coordinator all members whose address is known."""
+        if self.physical is None:
+            return []
+        if self.view is None:
+            return [Entry(self.stack.name, self.local_address, self.physical, False)]
+        entries = []
+        for member in self.view.members:
+            mine = member == self.local_address
+            physical = self.physical if mine else self.ask_down(GetPhysical(member))
+            if isinstance(physical, IpAddress) and isinstance(member, UUID):
+                name = self.stack.names.get(member)
+                entries.append(Entry(name, member, physical, mine))
+        return entries
+
+    def _on_written(self, reply: Consulted) -> None:
+        if reply.problem:
+            self.failed_lookup(self.directory_name, reply.problem)
+        else:
+            self.writes += 1
+
+    # --- removing
+
+    def _remove(self, members: Iterable[Address]) -> None:
+        waits = bool(self._removing)
+        self._removing.update(dict.fromkeys(members))
+        if not waits:
+            self.consult(self._make_removing, self._on_removed)
+
+    def _make_removing(self) -> DirectoryRequest | None:
+        members, self._removing = list(self._removing), {}
+        if self.local_address in members:
+            if self._coordinator:  # once more, meanwhile
+                members.remove(self.local_address)
+            else:
+                self._saved = False
+        return self.removing(members) if members else None
+
+    def _clear(self) -> None:
+        if not self._clearing:
+            self._clearing = True
+            self.consult(self._make_clearing, self._on_removed)
+
+    def _make_clearing(self) -> DirectoryRequest | None:
+        self._clearing = False
+        if self.view is None or not self._coordinator:
+            return None
+        return self.clearing(self.view.members)
+
+    def _on_removed(self, reply: Consulted) -> None:
+        if reply.problem:
+            self.failed_lookup(self.directory_name, reply.problem)

@@ -1,0 +1,122 @@
+"""Members on real sockets that find each other through a real directory."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager
+from functools import partial
+from pathlib import Path
+
+import pytest
+import trio
+
+from jgroups_py import Channel, JGroupsError, open_channel
+from jgroups_py.router import GossipRouter, RouterError, run_router
+from jgroups_py.tools.cli import run
+
+pytestmark = pytest.mark.sockets
+
+QUICK = {
+    "MERGE3.min_interval": "200ms",
+    "MERGE3.max_interval": "500ms",
+    "GMS.join_timeout": "500ms",
+    "VERIFY_SUSPECT2.timeout": "500ms",
+}
+
+
+def member(
+    name: str, stack: str, port: int, attributes: Mapping[str, str] | None = None
+) -> AbstractAsyncContextManager[Channel]:
+    return open_channel(
+        stack,
+        cluster="directories",
+        name=name,
+        attributes={"TCP.bind_port": str(port), **QUICK, **(attributes or {})},
+    )
+
+
+async def together(*channels: Channel) -> None:
+    """All have one view of exactly themselves, and hear each other."""
+    with trio.fail_after(20):
+        while any(  # noqa: ASYNC110 - several channels
+            len(channel.view.members) != len(channels) for channel in channels
+        ):
+            await trio.sleep(0.05)
+
+
+def files(location: Path) -> list[str]:
+    return sorted(name.split(".")[1] for name in os.listdir(location / "directories"))
+
+
+async def test_a_folder_brings_members_together_and_is_clean_when_they_have_gone(
+    tmp_path: Path,
+) -> None:
+    folder = {"FILE_PING.location": str(tmp_path)}
+    async with member("A", "tcp-file.xml", 7910, folder) as a:
+        async with member("B", "tcp-file.xml", 7920, folder) as b:
+            await together(a, b)
+            with trio.fail_after(10):
+                while files(tmp_path) != ["A"]:  # noqa: ASYNC110 - a file
+                    await trio.sleep(0.05)
+            await a.send(b"hello")
+        await together(a)
+    assert files(tmp_path) == []
+
+
+async def test_a_location_that_cannot_be_is_told_at_once(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("")
+    with pytest.raises(JGroupsError, match=rf'FILE_PING: location must be a folder.*"{file}"'):
+        async with member("A", "tcp-file.xml", 7910, {"FILE_PING.location": str(file)}):
+            pass
+
+
+async def test_our_router_brings_members_together() -> None:
+    router = GossipRouter(bind_port=0)
+    async with trio.open_nursery() as nursery:
+        host, port = await nursery.start(partial(run_router, router))
+        hosts = {"TCPGOSSIP.initial_hosts": f"{host}[{port}]"}
+        async with (
+            member("A", "tcp-gossip.xml", 7910, hosts) as a,
+            member("B", "tcp-gossip.xml", 7920, hosts) as b,
+        ):
+            await together(a, b)
+            assert router.statistics()["members"] == 2
+        with trio.fail_after(5):
+            while router.statistics()["members"]:  # noqa: ASYNC110 - a number
+                await trio.sleep(0.01)
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_router_whose_port_is_taken_says_so() -> None:
+    async with trio.open_nursery() as nursery:
+        _, port = await nursery.start(partial(run_router, GossipRouter(bind_port=0)))
+        with pytest.raises(RouterError, match=rf"cannot listen: 127.0.0.1:{port}.*in use"):
+            await run_router(GossipRouter(bind_port=port))
+        nursery.cancel_scope.cancel()
+
+
+@pytest.mark.timeout(60)
+def test_the_command_runs_a_router_until_it_is_interrupted() -> None:
+    command = [sys.executable, "-m", "jgroups_py", "router", "--port", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            line = process.stdout.readline()
+            assert re.fullmatch(r"router listens on 127\.0\.0\.1 port [0-9]+\n", line)
+            process.send_signal(signal.SIGINT)
+            assert process.wait(20) == 130
+        finally:
+            process.kill()
+
+
+def test_the_command_listens_beyond_loopback_only_if_that_is_meant(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert run(["router", "--bind-addr", "10.1.2.3"]) == 2
+    assert "--allow-remote" in capsys.readouterr().err
