@@ -12,7 +12,15 @@ design/testing-kit.md walks through it, examples/own_protocol_property.py is a t
 
 from jgroups_py.testing.checks import CHECKS, Invariant
 from jgroups_py.testing.cluster import SimCluster, SimMember
-from jgroups_py.testing.explorer.schedule import After, Healing, Link, Load, Schedule, Site, Step
+from jgroups_py.testing.explorer.stacks.schedule import (
+    After,
+    Healing,
+    Link,
+    Load,
+    Schedule,
+    Site,
+    Step,
+)
 from jgroups_py.testing.exploring import FAULTS, Report, check_schedule, draw, explore, replay
 from jgroups_py.testing.fake import FakeStack, make_address
 from jgroups_py.testing.linearizable import (

@@ -23,10 +23,10 @@ from jgroups_py.stack.protocol import Protocol
 from jgroups_py.testing.check.bounds import Bounds
 from jgroups_py.testing.check.deaths import Deaths
 from jgroups_py.testing.checks import CHECKS, Always, Invariant, checked
-from jgroups_py.testing.explorer import faults
-from jgroups_py.testing.explorer.draw_stack import QUICK
-from jgroups_py.testing.explorer.play import Outcome, play, problem_of
-from jgroups_py.testing.explorer.schedule import After, Healing, Link, Schedule, Site, Step
+from jgroups_py.testing.explorer.stacks import faults
+from jgroups_py.testing.explorer.stacks.draw_stack import QUICK
+from jgroups_py.testing.explorer.stacks.play import Outcome, play, problem_of
+from jgroups_py.testing.explorer.stacks.schedule import After, Healing, Link, Schedule, Site, Step
 from jgroups_py.testing.parts import Part, Parts
 from jgroups_py.testing.scene import KitHealer, KitScene, NoHealer
 from jgroups_py.testing.sim import Member, World

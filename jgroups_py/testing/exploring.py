@@ -20,11 +20,18 @@ import msgspec
 
 from jgroups_py.errors import ConfigError
 from jgroups_py.testing.cluster import SimCluster
-from jgroups_py.testing.explorer.draw_faults import FaultDraw
 from jgroups_py.testing.explorer.many import write
-from jgroups_py.testing.explorer.play import Outcome
-from jgroups_py.testing.explorer.schedule import STEPS_MAX, Healing, Load, Schedule, Step, load
-from jgroups_py.testing.explorer.shrink import RUNS_MAX, shrink
+from jgroups_py.testing.explorer.stacks.draw_faults import FaultDraw
+from jgroups_py.testing.explorer.stacks.play import Outcome
+from jgroups_py.testing.explorer.stacks.schedule import (
+    STEPS_MAX,
+    Healing,
+    Load,
+    Schedule,
+    Step,
+    load,
+)
+from jgroups_py.testing.explorer.stacks.shrink import RUNS_MAX, shrink
 from jgroups_py.testing.violated import PropertyViolated
 
 Factory = Callable[[int], SimCluster]

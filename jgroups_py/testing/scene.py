@@ -10,9 +10,9 @@ import msgspec
 
 from jgroups_py.testing.check.checkers import PROBLEMS_MAX, Problem
 from jgroups_py.testing.checks import Invariant, KitChecker, what_failed
-from jgroups_py.testing.explorer.heal import Healer
-from jgroups_py.testing.explorer.scene import Scene
-from jgroups_py.testing.explorer.schedule import Load, Schedule
+from jgroups_py.testing.explorer.stacks.heal import Healer
+from jgroups_py.testing.explorer.stacks.scene import Scene
+from jgroups_py.testing.explorer.stacks.schedule import Load, Schedule
 from jgroups_py.testing.sim import Member
 from jgroups_py.testing.sim.host import Host
 from jgroups_py.testing.sim.world import MakeProtocols, Watcher

@@ -9,11 +9,11 @@ import msgspec
 import pytest
 
 from jgroups_py.errors import ConfigError
-from jgroups_py.testing.explorer.draw import PROFILES, Wanted, draw
-from jgroups_py.testing.explorer.heal import Healer
-from jgroups_py.testing.explorer.play import play, try_stack
-from jgroups_py.testing.explorer.scene import Scene
-from jgroups_py.testing.explorer.schedule import Schedule, from_json
+from jgroups_py.testing.explorer.stacks.draw import PROFILES, Wanted, draw
+from jgroups_py.testing.explorer.stacks.heal import Healer
+from jgroups_py.testing.explorer.stacks.play import play, try_stack
+from jgroups_py.testing.explorer.stacks.scene import Scene
+from jgroups_py.testing.explorer.stacks.schedule import Schedule, from_json
 
 SMALL = Wanted(members=(2, 3))
 

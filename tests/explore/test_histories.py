@@ -18,9 +18,9 @@ from jgroups_py.testing.explorer.caches.play import play_caches, play_history
 from jgroups_py.testing.explorer.caches.promises import operations
 from jgroups_py.testing.explorer.caches.schedule import CacheSchedule, Caller, Do, Fault, from_json
 from jgroups_py.testing.explorer.caches.shrink import shrink_caches
-from jgroups_py.testing.explorer.draw import PROFILES, Wanted, draw
-from jgroups_py.testing.explorer.play import Outcome, play
-from jgroups_py.testing.explorer.schedule import Link
+from jgroups_py.testing.explorer.stacks.draw import PROFILES, Wanted, draw
+from jgroups_py.testing.explorer.stacks.play import Outcome, play
+from jgroups_py.testing.explorer.stacks.schedule import Link
 from jgroups_py.testing.histories.nodes import Call
 from jgroups_py.testing.histories.operation import UNKNOWN
 

@@ -8,11 +8,11 @@ import msgspec
 import pytest
 
 from jgroups_py.testing.check.checkers import Problem
-from jgroups_py.testing.explorer.draw import Wanted, draw
 from jgroups_py.testing.explorer.many import Job, run_seed
-from jgroups_py.testing.explorer.play import Outcome, play
-from jgroups_py.testing.explorer.schedule import Schedule, load
-from jgroups_py.testing.explorer.shrink import shrink
+from jgroups_py.testing.explorer.stacks.draw import Wanted, draw
+from jgroups_py.testing.explorer.stacks.play import Outcome, play
+from jgroups_py.testing.explorer.stacks.schedule import Schedule, load
+from jgroups_py.testing.explorer.stacks.shrink import shrink
 
 
 def fails_with(*kinds: str, runs: list[int]) -> Any:

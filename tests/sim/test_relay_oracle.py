@@ -23,8 +23,8 @@ from jgroups_py.protocols.relay.state import RelayState
 from jgroups_py.protocols.relay.wire import ID, SOURCE_ID, Kind
 from jgroups_py.testing.check.relay_oracle import Violation
 from jgroups_py.testing.check.relay_tables import Track
-from jgroups_py.testing.explorer.draw import Wanted, draw
-from jgroups_py.testing.explorer.scene import Scene
+from jgroups_py.testing.explorer.stacks.draw import Wanted, draw
+from jgroups_py.testing.explorer.stacks.scene import Scene
 from jgroups_py.tools.cli import run as command
 from jgroups_py.values.address import SiteUUID
 from jgroups_py.values.batch import Batch

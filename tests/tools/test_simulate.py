@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from jgroups_py.testing.explorer.draw import draw
 from jgroups_py.testing.explorer.many import write
+from jgroups_py.testing.explorer.stacks.draw import draw
 from jgroups_py.tools import cli
 
 ONE = ["simulate", "--profile", "state", "--members", "2..2"]
@@ -34,7 +34,7 @@ def test_a_violation_is_exit_code_1_and_says_how_to_replay_it(
     from jgroups_py.protocols.membership.gms.protocol import GMS
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("jgroups_py.testing.explorer.shrink.SECONDS_MAX", 0.0)
+    monkeypatch.setattr("jgroups_py.testing.explorer.stacks.shrink.SECONDS_MAX", 0.0)
     monkeypatch.setattr(GMS, "check", lambda self: 1 / 0)
     assert run("--seeds", "2..2", "--json", "out/result.json") == 1
     (violation,) = json.loads(Path("out/result.json").read_text())["violations"]

@@ -15,9 +15,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from jgroups_py.errors import ConfigError
-from jgroups_py.testing.explorer import schedule as schedules
 from jgroups_py.testing.explorer.caches import schedule as cache_schedules
-from jgroups_py.testing.explorer.draw import Wanted
 from jgroups_py.testing.explorer.many import (
     ALL_PROFILES,
     AnySchedule,
@@ -29,7 +27,9 @@ from jgroups_py.testing.explorer.many import (
     result_of,
     run_seeds,
 )
-from jgroups_py.testing.explorer.play import try_stack
+from jgroups_py.testing.explorer.stacks import schedule as schedules
+from jgroups_py.testing.explorer.stacks.draw import Wanted
+from jgroups_py.testing.explorer.stacks.play import try_stack
 from jgroups_py.tools.options import JsonCommand, Time, examples, json_option
 from jgroups_py.tools.outputs import write
 

@@ -23,10 +23,10 @@ from jgroups_py.testing.explorer.caches.draw import ANYTHING, CACHE_PROFILES, dr
 from jgroups_py.testing.explorer.caches.play import play_caches
 from jgroups_py.testing.explorer.caches.schedule import CacheSchedule
 from jgroups_py.testing.explorer.caches.shrink import shrink_caches
-from jgroups_py.testing.explorer.draw import PROFILES, Wanted, draw
-from jgroups_py.testing.explorer.play import Outcome, play
-from jgroups_py.testing.explorer.schedule import Schedule
-from jgroups_py.testing.explorer.shrink import RUNS_MAX, shrink
+from jgroups_py.testing.explorer.stacks.draw import PROFILES, Wanted, draw
+from jgroups_py.testing.explorer.stacks.play import Outcome, play
+from jgroups_py.testing.explorer.stacks.schedule import Schedule
+from jgroups_py.testing.explorer.stacks.shrink import RUNS_MAX, shrink
 
 FOLDER: Final = Path("build", "simulate")
 SHOWN_MAX: Final = 5

@@ -26,8 +26,8 @@ from jgroups_py.testing.explorer.caches.schedule import (
     FaultKind,
     Store,
 )
-from jgroups_py.testing.explorer.draw import Wanted
-from jgroups_py.testing.explorer.schedule import Link
+from jgroups_py.testing.explorer.stacks.draw import Wanted
+from jgroups_py.testing.explorer.stacks.schedule import Link
 
 NAMES: Final = "ABCDEFGH"
 PATHS: Final = ("/a", "/a/x", "/b", "/b/y", "/c")

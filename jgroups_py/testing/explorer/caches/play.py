@@ -16,7 +16,7 @@ from jgroups_py.testing.check.checkers import Problem
 from jgroups_py.testing.explorer.caches.promises import operations
 from jgroups_py.testing.explorer.caches.schedule import CacheSchedule
 from jgroups_py.testing.explorer.caches.stage import Stage
-from jgroups_py.testing.explorer.play import Outcome, problem_of
+from jgroups_py.testing.explorer.stacks.play import Outcome, problem_of
 from jgroups_py.testing.histories.check import check_history
 from jgroups_py.testing.histories.nodes import Nodes
 from jgroups_py.testing.histories.operation import Operation

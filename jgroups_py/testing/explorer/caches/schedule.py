@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Meta
 
 from jgroups_py.errors import ConfigError
-from jgroups_py.testing.explorer.schedule import LENGTH_MAX, Link, Name, Seconds
+from jgroups_py.testing.explorer.stacks.schedule import LENGTH_MAX, Link, Name, Seconds
 
 BackEnd = Literal["local", "replicated", "buddy"]
 Doing = Literal[

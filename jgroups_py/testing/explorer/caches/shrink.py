@@ -10,9 +10,9 @@ import msgspec
 
 from jgroups_py.testing.explorer.caches.play import play_caches
 from jgroups_py.testing.explorer.caches.schedule import CacheSchedule
-from jgroups_py.testing.explorer.play import Outcome
-from jgroups_py.testing.explorer.schedule import Link
-from jgroups_py.testing.explorer.shrink import RUNS_MAX, SECONDS_MAX, without
+from jgroups_py.testing.explorer.stacks.play import Outcome
+from jgroups_py.testing.explorer.stacks.schedule import Link
+from jgroups_py.testing.explorer.stacks.shrink import RUNS_MAX, SECONDS_MAX, without
 
 Player = Callable[[CacheSchedule], Outcome]
 

@@ -29,7 +29,7 @@ from jgroups_py.values.message import Flag
 from jgroups_py.values.view import MergeView, View
 
 if TYPE_CHECKING:
-    from jgroups_py.testing.explorer.scene import Scene
+    from jgroups_py.testing.explorer.stacks.scene import Scene
 
 HEADER: Final = 25
 """Bytes of the checker before ours in each message."""

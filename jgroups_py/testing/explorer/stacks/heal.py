@@ -21,7 +21,7 @@ from jgroups_py.testing.check.checkers import Problem
 from jgroups_py.testing.check.messages import UNICAST
 from jgroups_py.testing.check.rest import waiting
 from jgroups_py.testing.check.tables import leftovers
-from jgroups_py.testing.explorer.scene import Scene
+from jgroups_py.testing.explorer.stacks.scene import Scene
 from jgroups_py.testing.sim import Member
 from jgroups_py.values.view import View
 

@@ -11,8 +11,8 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from jgroups_py.testing.explorer.play import Outcome, play
-from jgroups_py.testing.explorer.schedule import Healing, Link, Schedule, Site
+from jgroups_py.testing.explorer.stacks.play import Outcome, play
+from jgroups_py.testing.explorer.stacks.schedule import Healing, Link, Schedule, Site
 
 RUNS_MAX: Final = 150
 """Runs that shrinking one schedule may take."""

@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from jgroups_py.errors import ConfigError
-from jgroups_py.testing.explorer.draw_faults import FaultDraw
-from jgroups_py.testing.explorer.draw_stack import draw_relay_settings, draw_settings
-from jgroups_py.testing.explorer.schedule import (
+from jgroups_py.testing.explorer.stacks.draw_faults import FaultDraw
+from jgroups_py.testing.explorer.stacks.draw_stack import draw_relay_settings, draw_settings
+from jgroups_py.testing.explorer.stacks.schedule import (
     MEMBERS_MAX,
     Healing,
     Link,
@@ -30,7 +30,7 @@ from jgroups_py.testing.explorer.schedule import (
     Site,
     Step,
 )
-from jgroups_py.testing.explorer.shared import callers_drawn
+from jgroups_py.testing.explorer.stacks.shared import callers_drawn
 
 SITE_NAMES: Final = ("NYC", "SFO", "LON", "TYO", "SYD", "FRA", "GRU", "BOM", "JNB")
 SITES_DRAWN: Final = 3

@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import Any, Final
 
 from jgroups_py.testing.check.checkers import Checker
-from jgroups_py.testing.explorer.roles import Cast
-from jgroups_py.testing.explorer.schedule import Link, Load, Schedule
-from jgroups_py.testing.explorer.shared import Shared
+from jgroups_py.testing.explorer.stacks.roles import Cast
+from jgroups_py.testing.explorer.stacks.schedule import Link, Load, Schedule
+from jgroups_py.testing.explorer.stacks.shared import Shared
 from jgroups_py.testing.sim import LinkSettings, Member, World
 from jgroups_py.testing.sim.world import MakeProtocols, Watcher
 from jgroups_py.values.events import Expel, Failed, StateFailed, StateReceived

@@ -15,10 +15,10 @@ from jgroups_py.testing.check.bounds import Bounds
 from jgroups_py.testing.check.checkers import Problem
 from jgroups_py.testing.check.deaths import Deaths
 from jgroups_py.testing.check.relay_oracle import Violation
-from jgroups_py.testing.explorer import faults
-from jgroups_py.testing.explorer.heal import Healer
-from jgroups_py.testing.explorer.scene import Scene
-from jgroups_py.testing.explorer.schedule import Schedule, Step
+from jgroups_py.testing.explorer.stacks import faults
+from jgroups_py.testing.explorer.stacks.heal import Healer
+from jgroups_py.testing.explorer.stacks.scene import Scene
+from jgroups_py.testing.explorer.stacks.schedule import Schedule, Step
 from jgroups_py.testing.sim import Member
 from jgroups_py.testing.sim.world import Watcher
 
