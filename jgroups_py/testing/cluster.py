@@ -22,10 +22,12 @@ from jgroups_py.errors import ConfigError
 from jgroups_py.stack.protocol import Protocol
 from jgroups_py.testing.check.bounds import Bounds
 from jgroups_py.testing.check.deaths import Deaths
+from jgroups_py.testing.check.violation import violation_of
 from jgroups_py.testing.checks import CHECKS, Always, Invariant, checked
+from jgroups_py.testing.explorer.lab import RunOutcome
 from jgroups_py.testing.explorer.stacks import faults
 from jgroups_py.testing.explorer.stacks.draw_stack import QUICK
-from jgroups_py.testing.explorer.stacks.play import Outcome, play, problem_of
+from jgroups_py.testing.explorer.stacks.play import play
 from jgroups_py.testing.explorer.stacks.schedule import After, Healing, Link, Schedule, Site, Step
 from jgroups_py.testing.parts import Part, Parts
 from jgroups_py.testing.scene import KitHealer, KitScene, NoHealer
@@ -241,10 +243,10 @@ class SimCluster:
             self._closed = True
             self._scene.world.close()
 
-    def play(self, schedule: Schedule | None = None, *, heal: bool = True) -> Outcome:
+    def play(self, schedule: Schedule | None = None, *, heal: bool = True) -> RunOutcome:
         """Plays a schedule with a cluster that has not been used: traffic and faults, then healing
         (unless ``heal`` is off). Default: no faults at all. What does not hold is in
-        ``Outcome.problems``; nothing is raised."""
+        ``RunOutcome.problems``; nothing is raised."""
         if self._scene is not None:
             raise ConfigError("a cluster is used once: make a new one")
         return play(
@@ -371,7 +373,7 @@ class SimCluster:
         except Exception as error:
             if error is self._own:
                 raise
-            problem = problem_of(error, self.now)
+            problem = violation_of(error, self.now)
             self._raise(problem.check, problem.detail, problem.at, error)
         self.check()
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from jgroups_py.testing.check.checkers import PROBLEMS_MAX, Problem
+from jgroups_py.testing.check.checkers import PROBLEMS_MAX
+from jgroups_py.testing.check.violation import Violation
 from jgroups_py.testing.checks import Invariant, KitChecker, what_failed
 from jgroups_py.testing.explorer.stacks.heal import Healer
 from jgroups_py.testing.explorer.stacks.scene import Scene
@@ -91,7 +92,7 @@ class KitScene(Scene):
 
     def complain(self, check: str, detail: str) -> None:
         if len(self.checker.problems) < PROBLEMS_MAX:
-            self.checker.problems.append(Problem(check, detail, self.world.now))
+            self.checker.problems.append(Violation(check, detail, self.world.now))
 
     def at_rest(self) -> None:
         for judge in self._judges:

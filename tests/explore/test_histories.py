@@ -10,16 +10,17 @@ import msgspec
 import pytest
 
 from jgroups_py.errors import ConfigError
-from jgroups_py.testing.check.checkers import Problem
+from jgroups_py.testing.check.violation import Violation
+from jgroups_py.testing.explorer.caches.back_end import Caches
 from jgroups_py.testing.explorer.caches.callers import Entry
 from jgroups_py.testing.explorer.caches.draw import CACHE_PROFILES, draw_caches
 from jgroups_py.testing.explorer.caches.places import Place, Places, Went
 from jgroups_py.testing.explorer.caches.play import play_caches, play_history
 from jgroups_py.testing.explorer.caches.promises import operations
 from jgroups_py.testing.explorer.caches.schedule import CacheSchedule, Caller, Do, Fault, from_json
-from jgroups_py.testing.explorer.caches.shrink import shrink_caches
-from jgroups_py.testing.explorer.stacks.draw import PROFILES, Wanted, draw
-from jgroups_py.testing.explorer.stacks.play import Outcome, play
+from jgroups_py.testing.explorer.lab import RunOutcome, Size, shrunk
+from jgroups_py.testing.explorer.stacks.draw import PROFILES, draw
+from jgroups_py.testing.explorer.stacks.play import play
 from jgroups_py.testing.explorer.stacks.schedule import Link
 from jgroups_py.testing.histories.nodes import Call
 from jgroups_py.testing.histories.operation import UNKNOWN
@@ -262,9 +263,9 @@ def test_a_file_that_is_no_schedule_is_refused(old: str, new: str, problem: str)
 
 def test_caches_are_on_one_site() -> None:
     with pytest.raises(ConfigError, match="one site"):
-        draw_caches(1, "cache", Wanted(sites=2))
+        draw_caches(1, "cache", Size(sites=2))
     with pytest.raises(ConfigError, match="at most 8"):
-        draw_caches(1, "cache", Wanted(members=(3, 9)))
+        draw_caches(1, "cache", Size(members=(3, 9)))
 
 
 # --- shrinking
@@ -273,11 +274,11 @@ def test_caches_are_on_one_site() -> None:
 def test_shrinking_leaves_what_matters() -> None:
     """It fails as long as somebody at B puts something while A is killed."""
 
-    def player(schedule: CacheSchedule) -> Outcome:
+    def player(schedule: CacheSchedule) -> RunOutcome:
         puts = any(c.member == "B" and s.do == "put" for c in schedule.callers for s in c.steps)
         killed = any(f.do == "crash" and "A" in f.who for f in schedule.faults)
-        problems = [Problem("linearizable", "")] if puts and killed else []
-        return Outcome(schedule.seed, problems)
+        problems = [Violation("linearizable", "")] if puts and killed else []
+        return RunOutcome(schedule.seed, problems)
 
     steps = tuple(Do(do=do, path="/a") for do in ("node", "put", "rmw", "exists"))
     schedule = CacheSchedule(
@@ -288,7 +289,9 @@ def test_shrinking_leaves_what_matters() -> None:
         callers=tuple(Caller(member=m, steps=steps) for m in "ABCABC"),
         faults=tuple(Fault(at=at, do="crash", who=(who,)) for at, who in enumerate("CBAC")),
     )
-    smaller = shrink_caches(schedule, player(schedule), player=player)
+    back_end = Caches()
+    back_end.play = player  # type: ignore[method-assign, assignment]
+    smaller = shrunk(back_end, schedule, player(schedule))
     assert smaller.callers == (Caller(member="B", steps=(Do(do="put", path="/a"),)),)
     assert [f.who for f in smaller.faults] == [("A",)]
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from jgroups_py.testing.explorer.many import write
+from jgroups_py.testing.explorer.stacks.back_end import Stacks
 from jgroups_py.testing.explorer.stacks.draw import draw
 from jgroups_py.tools import cli
 
@@ -34,7 +35,7 @@ def test_a_violation_is_exit_code_1_and_says_how_to_replay_it(
     from jgroups_py.protocols.membership.gms.protocol import GMS
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("jgroups_py.testing.explorer.stacks.shrink.SECONDS_MAX", 0.0)
+    monkeypatch.setattr("jgroups_py.testing.explorer.shrink.SECONDS_MAX", 0.0)
     monkeypatch.setattr(GMS, "check", lambda self: 1 / 0)
     assert run("--seeds", "2..2", "--json", "out/result.json") == 1
     (violation,) = json.loads(Path("out/result.json").read_text())["violations"]
@@ -51,7 +52,7 @@ def test_a_replay_tells_what_happened(capsys: pytest.CaptureFixture[str], tmp_pa
     assert run("--replay", "2") == 0
     told = capsys.readouterr()
     assert "the core is repaired" in told.err
-    file = write(draw(2, "state"), tmp_path)
+    file = write(Stacks(), draw(2, "state"), tmp_path, "2.json")
     assert cli.run(["simulate", "--replay", str(file)]) == 0
 
 

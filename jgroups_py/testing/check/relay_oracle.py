@@ -18,7 +18,7 @@ The design (RELAY.md) promises I3 for departed origins while fewer than ``buffer
 fall between two moments at which all are complete; what is missing after more, or after a partition and
 one, is excused, and so is what an origin sent before it heard that its site had been promoted, or had gone by then: only the
 relay keeps that. A member cut off from its site is not held to I2's last part until it has caught up.
-A ``Violation`` names invariant, member, time, and the world's seed.
+What does not hold is raised as ``Violated``, with the member, the time and the world's seed.
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ from jgroups_py.testing.check.relay_tables import (
     sums_of,
     without,
 )
+from jgroups_py.testing.check.violation import Violated
 from jgroups_py.values.batch import Batch
 from jgroups_py.values.events import StateReceived
 from jgroups_py.values.view import MergeView, View
@@ -52,16 +53,14 @@ if TYPE_CHECKING:
     from jgroups_py.testing.sim.world import World
 
 
-class Violation(AssertionError):
-    """An invariant does not hold: a bug. ``at``: virtual seconds."""
-
-    def __init__(self, invariant: str, member: str, at: float, seed: str, problem: str) -> None:
-        super().__init__(f"{invariant} at {at:.3f} s (seed {seed}), {member}: {problem}")
-        self.invariant = invariant
-        self.member = member
-        self.at = at
-        self.seed = seed
-        self.problem = problem
+def violated(world: World, invariant: str, member: str, problem: str) -> Violated:
+    """An invariant of RELAY does not hold now: the check ``relay_`` and its name."""
+    return Violated(
+        f"relay_{invariant.replace(' ', '_')}",
+        f"{member}: {problem}",
+        world.now,
+        f"{invariant} at {world.now:.3f} s (seed {world.seed}), {member}: {problem}",
+    )
 
 
 class RelayOracle:
@@ -217,8 +216,7 @@ class RelayOracle:
             self._check_site(site)
 
     def _fail(self, invariant: str, watched: Watched, problem: str) -> None:
-        world = self.world
-        raise Violation(invariant, watched.name, world.now, world.seed, problem)
+        raise violated(self.world, invariant, watched.name, problem)
 
     def _name(self, raw: bytes) -> str:
         origin = self._origins.get(raw)
