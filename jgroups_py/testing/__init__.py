@@ -10,8 +10,8 @@
 design/testing-kit.md walks through it, examples/own_protocol_property.py is a test of a protocol.
 """
 
-from jgroups_py.testing.checks import CHECKS, Invariant
-from jgroups_py.testing.cluster import SimCluster, SimMember
+from jgroups_py.testing.checks import CHECKS
+from jgroups_py.testing.cluster import Invariant, SimCluster
 from jgroups_py.testing.explorer.stacks.schedule import (
     After,
     Healing,
@@ -35,6 +35,7 @@ from jgroups_py.testing.linearizable import (
     Verdict,
     check_history,
 )
+from jgroups_py.testing.scene import SimMember
 from jgroups_py.testing.violated import PropertyViolated
 
 __all__ = [

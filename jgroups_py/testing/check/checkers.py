@@ -17,18 +17,15 @@ One file per family:
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from jgroups_py.testing.check.messages import Messages
 from jgroups_py.testing.check.stream import Stream
 from jgroups_py.testing.check.views import Views
 from jgroups_py.testing.check.violation import Violation
+from jgroups_py.testing.sim.member import Member
 from jgroups_py.values.address import Address
 from jgroups_py.values.batch import Batch
 from jgroups_py.values.view import View
-
-if TYPE_CHECKING:
-    from jgroups_py.testing.sim.member import Member
 
 PROBLEMS_MAX = 50
 """Problems that are kept of one run: what follows the first is rarely worth more."""

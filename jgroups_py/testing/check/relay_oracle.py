@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from jgroups_py.protocols.relay.protocol import RELAY
 from jgroups_py.protocols.relay.status import RelayNumbers, numbers_of
@@ -42,18 +42,15 @@ from jgroups_py.testing.check.relay_tables import (
     without,
 )
 from jgroups_py.testing.check.violation import Violated
+from jgroups_py.testing.sim.host import Host
+from jgroups_py.testing.sim.member import Member, Told
 from jgroups_py.values.batch import Batch
 from jgroups_py.values.events import StateReceived
 from jgroups_py.values.view import MergeView, View
 from jgroups_py.wire.headers import FragHeader
 
-if TYPE_CHECKING:
-    from jgroups_py.testing.sim.host import Host
-    from jgroups_py.testing.sim.member import Member
-    from jgroups_py.testing.sim.world import World
 
-
-def violated(world: World, invariant: str, member: str, problem: str) -> Violated:
+def violated(world: Told, invariant: str, member: str, problem: str) -> Violated:
     """An invariant of RELAY does not hold now: the check ``relay_`` and its name."""
     return Violated(
         f"relay_{invariant.replace(' ', '_')}",
@@ -66,7 +63,7 @@ def violated(world: World, invariant: str, member: str, problem: str) -> Violate
 class RelayOracle:
     """See the module's docstring. A ``World`` makes one when a stack with RELAY is started."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: Told) -> None:
         self.world = world
         self.sites: dict[str, Site] = {}
         self.deliveries = 0

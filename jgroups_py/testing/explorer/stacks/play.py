@@ -17,6 +17,7 @@ from jgroups_py.testing.explorer.stacks import faults
 from jgroups_py.testing.explorer.stacks.heal import Healer
 from jgroups_py.testing.explorer.stacks.scene import Scene
 from jgroups_py.testing.explorer.stacks.schedule import Schedule, Step
+from jgroups_py.testing.explorer.stacks.shared import Shared
 from jgroups_py.testing.sim import Member
 from jgroups_py.testing.sim.world import Watcher
 
@@ -78,6 +79,9 @@ class _Player:
         self.waiting: dict[tuple[str, str], list[_Waiting]] = {}
         triggers = any(step.after is not None for step in schedule.steps)
         self.scene = stage(schedule, self._on_trace if triggers else None)
+        self.shared = Shared(self.scene, schedule.shared) if schedule.shared else None
+        if self.shared is not None:
+            self.scene.followers.append(self.shared)
         self.outcome = RunOutcome(schedule.seed, self.scene.checker.problems, self.scene.story)
 
     def run(self) -> RunOutcome:
@@ -88,8 +92,8 @@ class _Player:
             self._first_phase()
             if self.schedule.heals and not scene.checker.problems:
                 self.healer(scene).run()
-                if scene.shared is not None and not scene.checker.problems:
-                    scene.checker.problems += scene.shared.judge()
+                if self.shared is not None and not scene.checker.problems:
+                    scene.checker.problems += self.shared.judge()
         except Exception as error:  # a bug in the stack, whatever it is: that is what is looked for
             scene.checker.problems.append(violation_of(error, world.now))
         finally:

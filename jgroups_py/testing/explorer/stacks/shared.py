@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import msgspec
 
@@ -20,6 +20,7 @@ from jgroups_py.testing.check.violation import Violation
 from jgroups_py.testing.explorer.caches.callers import TICK, Entry
 from jgroups_py.testing.explorer.caches.places import Journey, Places
 from jgroups_py.testing.explorer.caches.promises import operations
+from jgroups_py.testing.explorer.stacks.scene import Scene
 from jgroups_py.testing.histories.check import check_history
 from jgroups_py.testing.histories.nodes import Call, Nodes
 from jgroups_py.testing.sim import Member
@@ -27,9 +28,6 @@ from jgroups_py.values.address import UUID
 from jgroups_py.values.batch import Batch
 from jgroups_py.values.message import Flag
 from jgroups_py.values.view import MergeView, View
-
-if TYPE_CHECKING:
-    from jgroups_py.testing.explorer.stacks.scene import Scene
 
 HEADER: Final = 25
 """Bytes of the checker before ours in each message."""
