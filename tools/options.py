@@ -50,6 +50,32 @@ class Time(click.ParamType[float]):
         return least if math.isinf(self.most) else f"{least}, at most {seconds_text(self.most)}"
 
 
+class Span(click.ParamType[range]):
+    """``A..B``: whole numbers, both included; at most ``most`` of them."""
+
+    def __init__(self, most: int, name: str = "A..B") -> None:
+        self.name = name
+        self.most = most
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> range:
+        if isinstance(value, range):  # a default
+            return value
+        match = re.fullmatch(r"([0-9]{1,18})\.\.([0-9]{1,18})", str(value))
+        if match is None or int(match[1]) > int(match[2]):
+            self.fail(f"{value!r} is not {self.name} with the first no larger", param, ctx)
+        span = range(int(match[1]), int(match[2]) + 1)
+        if len(span) > self.most:
+            self.fail(f"more than {self.most}", param, ctx)
+        return span
+
+
+def seeds_option(most: int, help: str) -> Callable[[F], F]:
+    """``--seeds A..B``: a range of at most ``most``, or None."""
+    return click.option("--seeds", type=Span(most), help=help)
+
+
 def json_option(command: F) -> F:
     """``--json [OUT]``: the result as JSON, on standard output or in a file. The command's class is
     JsonCommand."""

@@ -10,9 +10,17 @@
 design/testing-kit.md walks through it, examples/own_protocol_property.py is a test of a protocol.
 """
 
-from jgroups_py.testing.checks import CHECKS, Invariant
-from jgroups_py.testing.cluster import SimCluster, SimMember
-from jgroups_py.testing.explorer.schedule import After, Healing, Link, Load, Schedule, Site, Step
+from jgroups_py.testing.checks import CHECKS
+from jgroups_py.testing.cluster import Invariant, SimCluster
+from jgroups_py.testing.explorer.stacks.schedule import (
+    After,
+    Healing,
+    Link,
+    Load,
+    Schedule,
+    Site,
+    Step,
+)
 from jgroups_py.testing.exploring import FAULTS, Report, check_schedule, draw, explore, replay
 from jgroups_py.testing.fake import FakeStack, make_address
 from jgroups_py.testing.linearizable import (
@@ -27,6 +35,7 @@ from jgroups_py.testing.linearizable import (
     Verdict,
     check_history,
 )
+from jgroups_py.testing.scene import SimMember
 from jgroups_py.testing.violated import PropertyViolated
 
 __all__ = [

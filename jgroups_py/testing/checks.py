@@ -1,4 +1,4 @@
-"""What a cluster is held to: the named checks, and invariants of one's own.
+"""What a cluster is held to: the named checks.
 
 The named checks judge what applications sent and were given. So that they can tell messages apart,
 each message a cluster sends begins with a tag (sender, kind, number: ``TAG_BYTES``), which is
@@ -11,7 +11,7 @@ import traceback
 import zlib
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from jgroups_py.errors import ConfigError
 from jgroups_py.testing.check.checkers import Checker
@@ -19,11 +19,7 @@ from jgroups_py.testing.check.messages import MULTICAST, UNICAST
 from jgroups_py.testing.sim import Member
 from jgroups_py.values.address import UUID, Address
 from jgroups_py.values.batch import Batch
-from jgroups_py.values.message import Message
 from jgroups_py.values.view import View
-
-if TYPE_CHECKING:
-    from jgroups_py.testing.cluster import SimCluster, SimMember
 
 CHECKS: Final[dict[str, str]] = {
     "fifo": "messages of one sender arrive in the order in which they were sent",
@@ -61,50 +57,6 @@ def checked(names: Iterable[str]) -> tuple[str, ...]:
         if name not in CHECKS:
             raise ConfigError(f"no check is called {name!r} (there are {', '.join(CHECKS)})")
     return found
-
-
-class Invariant:
-    """Something of your own that must always hold. Override what you need; say ``assert``.
-
-    A failed assertion ends the run as a violation of the check that bears the class' name. Each
-    run gets new members and a new object: make it in the function that makes the cluster, and keep
-    in it what you have to remember.
-    """
-
-    @property
-    def name(self) -> str:
-        """What violations of it are called."""
-        return type(self).__name__
-
-    def on_send(self, member: SimMember, payload: bytes, to: SimMember | None) -> None:
-        """``member`` is about to send ``payload`` to ``to`` (None: to everybody)."""
-
-    def on_message(self, member: SimMember, message: Message) -> None:
-        """The application of ``member`` takes ``message``. It may send."""
-
-    def on_view(self, member: SimMember, view: View) -> None:
-        """The application of ``member`` takes ``view``. It may send."""
-
-    def after_step(self, cluster: SimCluster, member: SimMember) -> None:
-        """``member`` has handled a packet or a timer. Called very often."""
-
-    def at_rest(self, cluster: SimCluster) -> None:
-        """Faults have ended, everybody has one view and all messages, nothing waits (with
-        ``healing`` not among the checks: the time for that is over)."""
-
-
-class Always(Invariant):
-    """A function that is called after every step; it asserts what must hold."""
-
-    def __init__(self, check: Callable[[SimCluster], None]) -> None:
-        self.check = check
-
-    @property
-    def name(self) -> str:
-        return getattr(self.check, "__name__", type(self.check).__name__)
-
-    def after_step(self, cluster: SimCluster, member: SimMember) -> None:
-        self.check(cluster)
 
 
 def what_failed(error: AssertionError) -> str:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, Self, TypeVar
+from typing import Any, Final, Self
 
 import msgspec
 
@@ -22,20 +22,20 @@ from jgroups_py.errors import ConfigError
 from jgroups_py.stack.protocol import Protocol
 from jgroups_py.testing.check.bounds import Bounds
 from jgroups_py.testing.check.deaths import Deaths
-from jgroups_py.testing.checks import CHECKS, Always, Invariant, checked
-from jgroups_py.testing.explorer import faults
-from jgroups_py.testing.explorer.draw_stack import QUICK
-from jgroups_py.testing.explorer.play import Outcome, play, problem_of
-from jgroups_py.testing.explorer.schedule import After, Healing, Link, Schedule, Site, Step
+from jgroups_py.testing.check.violation import violation_of
+from jgroups_py.testing.checks import CHECKS, checked
+from jgroups_py.testing.explorer.lab import RunOutcome
+from jgroups_py.testing.explorer.stacks import faults
+from jgroups_py.testing.explorer.stacks.draw_stack import QUICK
+from jgroups_py.testing.explorer.stacks.play import play
+from jgroups_py.testing.explorer.stacks.schedule import After, Healing, Link, Schedule, Site, Step
 from jgroups_py.testing.parts import Part, Parts
-from jgroups_py.testing.scene import KitHealer, KitScene, NoHealer
+from jgroups_py.testing.scene import KitHealer, KitScene, NoHealer, SimMember
 from jgroups_py.testing.sim import Member, World
 from jgroups_py.testing.violated import PropertyViolated
-from jgroups_py.values.address import UUID
-from jgroups_py.values.message import Flag, Message
+from jgroups_py.values.message import Message
 from jgroups_py.values.view import View
 
-P = TypeVar("P", bound=Protocol)
 START_SECONDS: Final = 60.0
 """Virtual seconds in which members that start together must have one view."""
 FOREVER: Final = 1e6
@@ -55,99 +55,58 @@ ROLES: Final = ("all", "any", "asker", "dead", "last", "relay", "sender", "stand
 """What schedules call members by; nobody can bear such a name."""
 
 
-class SimMember:
-    """One member of a SimCluster, as a test sees it.
-
-    ``received``: the messages its application has taken, oldest first. After a restart the cluster
-    has a new one of the same name; this one stays what it was.
-    """
-
-    def __init__(self, scene: KitScene, member: Member) -> None:
-        self._scene = scene
-        self.member = member
-        """The simulator's own member, for what is not offered here."""
-        self.received: list[Message] = []
-
-    @property
-    def name(self) -> str:
-        return self.member.name
-
-    @property
-    def site(self) -> str:
-        return self.member.site
-
-    @property
-    def incarnation(self) -> int:
-        """1, and one more with each restart under the name."""
-        return self.member.incarnation
-
-    @property
-    def address(self) -> UUID:
-        return self.member.address
-
-    @property
-    def alive(self) -> bool:
-        """It runs (a paused one does, too) and has not left."""
-        return self.member.alive
-
-    @property
-    def view(self) -> View | None:
-        """The view its application has taken last."""
-        return self.member.view
-
-    @property
-    def view_names(self) -> tuple[str, ...]:
-        """That view's members by name, coordinator first."""
-        return self.member.view_names
-
-    @property
-    def views(self) -> list[View]:
-        return self.member.views
-
-    @property
-    def state(self) -> bytes | None:
-        """The state it fetched last. It is the cluster's: what had been delivered of whom."""
-        return self.member.state
-
-    def take(self) -> list[Message]:
-        """What was received since the last call, and forgets it."""
-        taken, self.received = self.received, []
-        return taken
-
-    def protocol(self, cls: type[P]) -> P:
-        """Its protocol of that class. Raises ``LookupError`` when the stack has none."""
-        found = self.member.stack.find(cls)
-        if found is None:
-            raise LookupError(f"{self.name} has no {cls.__name__}")
-        return found
-
-    def do(self, action: Callable[[], None]) -> None:
-        """Runs ``action`` as one step of this member: for calls of a protocol's own methods."""
-        if self.alive:
-            self.member.act(action)
-
-    def send(self, *payloads: bytes, to: SimMember | None = None, oob: bool = False) -> None:
-        """Sends a run of messages, to everybody or to one; nothing happens on a member that is
-        gone. ``oob``: out of band, without order."""
-        if not self.alive:
-            return
-        dest = None if to is None else to.member
-        checker = self._scene.checker
-        made = [checker.tagged_payload(self.member, p, dest, oob) for p in payloads]
-        self.member.send(*made, to=dest, flags=int(Flag.OOB) if oob else 0)
-
-    def fetch_state(self, provider: SimMember | None = None) -> None:
-        """Asks for the group's state, of ``provider`` or of whom the protocol picks."""
-        self._scene.fetch_state(self.member, None if provider is None else provider.member)
-
-    def __repr__(self) -> str:
-        return repr(self.member)
-
-
 Who = str | SimMember
 Group = str | SimMember | Iterable[str | SimMember]
 """A member, its name, several of either; a text that is nobody's name is one name per letter."""
 Workload = Callable[[SimMember, random.Random], None]
+
+
+class Invariant:
+    """Something of your own that must always hold. Override what you need; say ``assert``.
+
+    A failed assertion ends the run as a violation of the check that bears the class' name. Each
+    run gets new members and a new object: make it in the function that makes the cluster, and keep
+    in it what you have to remember.
+    """
+
+    @property
+    def name(self) -> str:
+        """What violations of it are called."""
+        return type(self).__name__
+
+    def asks(self, question: str) -> bool:
+        """Is that method one of yours?"""
+        return getattr(type(self), question) is not getattr(Invariant, question)
+
+    def on_send(self, member: SimMember, payload: bytes, to: SimMember | None) -> None:
+        """``member`` is about to send ``payload`` to ``to`` (None: to everybody)."""
+
+    def on_message(self, member: SimMember, message: Message) -> None:
+        """The application of ``member`` takes ``message``. It may send."""
+
+    def on_view(self, member: SimMember, view: View) -> None:
+        """The application of ``member`` takes ``view``. It may send."""
+
+    def after_step(self, cluster: SimCluster, member: SimMember) -> None:
+        """``member`` has handled a packet or a timer. Called very often."""
+
+    def at_rest(self, cluster: SimCluster) -> None:
+        """Faults have ended, everybody has one view and all messages, nothing waits (with
+        ``healing`` not among the checks: the time for that is over)."""
+
+
+class Always(Invariant):
+    """A function that is called after every step; it asserts what must hold."""
+
+    def __init__(self, check: Callable[[SimCluster], None]) -> None:
+        self.check = check
+
+    @property
+    def name(self) -> str:
+        return getattr(self.check, "__name__", type(self.check).__name__)
+
+    def after_step(self, cluster: SimCluster, member: SimMember) -> None:
+        self.check(cluster)
 
 
 class SimCluster:
@@ -241,10 +200,10 @@ class SimCluster:
             self._closed = True
             self._scene.world.close()
 
-    def play(self, schedule: Schedule | None = None, *, heal: bool = True) -> Outcome:
+    def play(self, schedule: Schedule | None = None, *, heal: bool = True) -> RunOutcome:
         """Plays a schedule with a cluster that has not been used: traffic and faults, then healing
         (unless ``heal`` is off). Default: no faults at all. What does not hold is in
-        ``Outcome.problems``; nothing is raised."""
+        ``RunOutcome.problems``; nothing is raised."""
         if self._scene is not None:
             raise ConfigError("a cluster is used once: make a new one")
         return play(
@@ -371,7 +330,7 @@ class SimCluster:
         except Exception as error:
             if error is self._own:
                 raise
-            problem = problem_of(error, self.now)
+            problem = violation_of(error, self.now)
             self._raise(problem.check, problem.detail, problem.at, error)
         self.check()
 

@@ -20,11 +20,19 @@ import msgspec
 
 from jgroups_py.errors import ConfigError
 from jgroups_py.testing.cluster import SimCluster
-from jgroups_py.testing.explorer.draw_faults import FaultDraw
+from jgroups_py.testing.explorer.lab import RunOutcome, shrunk
 from jgroups_py.testing.explorer.many import write
-from jgroups_py.testing.explorer.play import Outcome
-from jgroups_py.testing.explorer.schedule import STEPS_MAX, Healing, Load, Schedule, Step, load
-from jgroups_py.testing.explorer.shrink import RUNS_MAX, shrink
+from jgroups_py.testing.explorer.shrink import RUNS_MAX
+from jgroups_py.testing.explorer.stacks.back_end import Stacks
+from jgroups_py.testing.explorer.stacks.draw_faults import FaultDraw
+from jgroups_py.testing.explorer.stacks.schedule import (
+    STEPS_MAX,
+    Healing,
+    Load,
+    Schedule,
+    Step,
+    load,
+)
 from jgroups_py.testing.violated import PropertyViolated
 
 Factory = Callable[[int], SimCluster]
@@ -182,7 +190,7 @@ def explore(
     other arguments are those of ``draw``. Raises ``ConfigError``, ``OSError``.
     """
     begun = time.monotonic()
-    outcomes: list[Outcome] = []
+    outcomes: list[RunOutcome] = []
     for seed in seeds:
         if stop_after is not None and outcomes and time.monotonic() - begun >= stop_after:
             break
@@ -198,10 +206,10 @@ def explore(
         outcome = made.play(schedule)
         if outcome.problems:
             # What went wrong during the faults is looked for there: without healing it is quick.
-            heal = made.scene.ended
+            back_end = _Own(cluster, heal=made.scene.ended)
             if shrink_runs:
-                schedule = _shrunk(cluster, schedule, outcome, shrink_runs, heal)
-            file = write(schedule, folder)
+                schedule = shrunk(back_end, schedule, outcome, shrink_runs)
+            file = write(back_end, schedule, folder, back_end.file_name(seed, schedule.profile))
             check_schedule(cluster, schedule, file)
             raise AssertionError(f"{file} does not fail again: is all chance from the seed?")
         outcomes.append(outcome)
@@ -216,16 +224,18 @@ def explore(
     )
 
 
-def _shrunk(
-    cluster: Factory, schedule: Schedule, outcome: Outcome, runs: int, heal: bool
-) -> Schedule:
-    def again(candidate: Schedule) -> Outcome:
-        return cluster(candidate.seed).play(candidate, heal=heal)
+class _Own(Stacks):
+    """The lab's back end for clusters that a user makes."""
 
-    return shrink(schedule, outcome, runs=runs, player=again)
+    def __init__(self, cluster: Factory, heal: bool) -> None:
+        self.cluster = cluster
+        self.heal = heal
+
+    def play(self, case: Schedule) -> RunOutcome:
+        return self.cluster(case.seed).play(case, heal=self.heal)
 
 
-def check_schedule(cluster: Factory, schedule: Schedule, file: Path | None = None) -> Outcome:
+def check_schedule(cluster: Factory, schedule: Schedule, file: Path | None = None) -> RunOutcome:
     """Plays one schedule. Raises ``PropertyViolated`` if anything is violated; ``file``: where the
     schedule stands, for the message."""
     outcome = cluster(schedule.seed).play(schedule)
@@ -243,7 +253,7 @@ def check_schedule(cluster: Factory, schedule: Schedule, file: Path | None = Non
     return outcome
 
 
-def replay(cluster: Factory, file: Path | str) -> Outcome:
+def replay(cluster: Factory, file: Path | str) -> RunOutcome:
     """Plays a schedule that was written; exactly the run that was, if nothing was changed.
 
     Raises ``PropertyViolated`` as before, ``ConfigError`` for a file that is no schedule or one for

@@ -1,27 +1,28 @@
-"""The explorer's scene and healing, with a cluster of the kit in them."""
+"""Members as a test sees them; the explorer's scene and healing with a cluster of the kit in them."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+import typing
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, TypeVar
 
 import msgspec
 
-from jgroups_py.testing.check.checkers import PROBLEMS_MAX, Problem
-from jgroups_py.testing.checks import Invariant, KitChecker, what_failed
-from jgroups_py.testing.explorer.heal import Healer
-from jgroups_py.testing.explorer.scene import Scene
-from jgroups_py.testing.explorer.schedule import Load, Schedule
+from jgroups_py.stack.protocol import Protocol
+from jgroups_py.testing.check.checkers import PROBLEMS_MAX
+from jgroups_py.testing.check.violation import Violation
+from jgroups_py.testing.checks import KitChecker, what_failed
+from jgroups_py.testing.explorer.stacks.heal import Healer
+from jgroups_py.testing.explorer.stacks.scene import Scene
+from jgroups_py.testing.explorer.stacks.schedule import Load, Schedule
 from jgroups_py.testing.sim import Member
 from jgroups_py.testing.sim.host import Host
 from jgroups_py.testing.sim.world import MakeProtocols, Watcher
+from jgroups_py.values.address import UUID
 from jgroups_py.values.batch import Batch
-from jgroups_py.values.message import Message
+from jgroups_py.values.message import Flag, Message
 from jgroups_py.values.view import View
-
-if TYPE_CHECKING:
-    from jgroups_py.testing.cluster import SimCluster, SimMember
 
 FORGET_SECONDS: Final = 600.0
 """Shipped stacks forget the last of a member's addresses after 360 s."""
@@ -31,12 +32,132 @@ KEPT_MAX: Final = 100_000
 """Messages kept for each member; with more, the test should take them (``SimMember.take``)."""
 
 
+P = TypeVar("P", bound=Protocol)
+
+
+class SimMember:
+    """One member of a SimCluster, as a test sees it.
+
+    ``received``: the messages its application has taken, oldest first. After a restart the cluster
+    has a new one of the same name; this one stays what it was.
+    """
+
+    def __init__(self, scene: KitScene, member: Member) -> None:
+        self._scene = scene
+        self.member = member
+        """The simulator's own member, for what is not offered here."""
+        self.received: list[Message] = []
+
+    @property
+    def name(self) -> str:
+        return self.member.name
+
+    @property
+    def site(self) -> str:
+        return self.member.site
+
+    @property
+    def incarnation(self) -> int:
+        """1, and one more with each restart under the name."""
+        return self.member.incarnation
+
+    @property
+    def address(self) -> UUID:
+        return self.member.address
+
+    @property
+    def alive(self) -> bool:
+        """It runs (a paused one does, too) and has not left."""
+        return self.member.alive
+
+    @property
+    def view(self) -> View | None:
+        """The view its application has taken last."""
+        return self.member.view
+
+    @property
+    def view_names(self) -> tuple[str, ...]:
+        """That view's members by name, coordinator first."""
+        return self.member.view_names
+
+    @property
+    def views(self) -> list[View]:
+        return self.member.views
+
+    @property
+    def state(self) -> bytes | None:
+        """The state it fetched last. It is the cluster's: what had been delivered of whom."""
+        return self.member.state
+
+    def take(self) -> list[Message]:
+        """What was received since the last call, and forgets it."""
+        taken, self.received = self.received, []
+        return taken
+
+    def protocol(self, cls: type[P]) -> P:
+        """Its protocol of that class. Raises ``LookupError`` when the stack has none."""
+        found = self.member.stack.find(cls)
+        if found is None:
+            raise LookupError(f"{self.name} has no {cls.__name__}")
+        return found
+
+    def do(self, action: Callable[[], None]) -> None:
+        """Runs ``action`` as one step of this member: for calls of a protocol's own methods."""
+        if self.alive:
+            self.member.act(action)
+
+    def send(self, *payloads: bytes, to: SimMember | None = None, oob: bool = False) -> None:
+        """Sends a run of messages, to everybody or to one; nothing happens on a member that is
+        gone. ``oob``: out of band, without order."""
+        if not self.alive:
+            return
+        dest = None if to is None else to.member
+        checker = self._scene.checker
+        made = [checker.tagged_payload(self.member, p, dest, oob) for p in payloads]
+        self.member.send(*made, to=dest, flags=int(Flag.OOB) if oob else 0)
+
+    def fetch_state(self, provider: SimMember | None = None) -> None:
+        """Asks for the group's state, of ``provider`` or of whom the protocol picks."""
+        self._scene.fetch_state(self.member, None if provider is None else provider.member)
+
+    def __repr__(self) -> str:
+        return repr(self.member)
+
+
+class Judge(typing.Protocol):
+    """An invariant of a cluster: see ``Invariant`` in cluster.py. ``asks``: is there something in that method?"""
+
+    @property
+    def name(self) -> str: ...
+    def asks(self, question: str) -> bool: ...
+    def on_send(self, member: SimMember, payload: bytes, to: SimMember | None) -> None: ...
+    def on_message(self, member: SimMember, message: Message) -> None: ...
+    def on_view(self, member: SimMember, view: View) -> None: ...
+    def after_step(self, cluster: Any, member: SimMember) -> None: ...
+    def at_rest(self, cluster: Any) -> None: ...
+
+
+class Kit(typing.Protocol):
+    """What a scene needs of the cluster that it is for."""
+
+    checks: tuple[str, ...]
+    tagged: bool
+    quick: bool
+    attributes: dict[str, str]
+    workload: Callable[[SimMember, random.Random], None] | None
+
+    @property
+    def invariants(self) -> Sequence[Judge]: ...
+    def make_protocols(
+        self, attributes: Mapping[str, str] | None, properties: Mapping[str, str] | None
+    ) -> Sequence[Protocol]: ...
+    def make_handle(self, scene: KitScene, member: Member) -> SimMember: ...
+
+
 class KitScene(Scene):
     """A scene of ``cluster``'s stack, application and checks."""
 
-    def __init__(
-        self, cluster: SimCluster, schedule: Schedule, trace: Watcher | None = None
-    ) -> None:
+    def __init__(self, cluster: Kit, schedule: Schedule, trace: Watcher | None = None) -> None:
         super().__init__(schedule, trace)
         self.cluster = cluster
         self.handles: dict[Member, SimMember] = {}
@@ -44,8 +165,8 @@ class KitScene(Scene):
         self.checker: KitChecker = KitChecker(cluster.checks, cluster.tagged)
         self._randoms: dict[str, random.Random] = {}
         self._judges = cluster.invariants
-        self._step_judges = [j for j in self._judges if _overrides(j, "after_step")]
-        if any(_overrides(j, "on_send") for j in self._judges):
+        self._step_judges = [j for j in self._judges if j.asks("after_step")]
+        if any(j.asks("on_send") for j in self._judges):
             self.checker.on_send = self._on_send
         if self._step_judges:
             self.world.after_each_step.append(self._after_step)
@@ -82,7 +203,7 @@ class KitScene(Scene):
 
     # --- judging
 
-    def judge(self, judge: Invariant, question: Callable[..., None], *args: Any) -> None:
+    def judge(self, judge: Judge, question: Callable[..., None], *args: Any) -> None:
         """Asks; an assertion that fails is a problem of the invariant's name."""
         try:
             question(*args)
@@ -91,7 +212,7 @@ class KitScene(Scene):
 
     def complain(self, check: str, detail: str) -> None:
         if len(self.checker.problems) < PROBLEMS_MAX:
-            self.checker.problems.append(Problem(check, detail, self.world.now))
+            self.checker.problems.append(Violation(check, detail, self.world.now))
 
     def at_rest(self) -> None:
         for judge in self._judges:
@@ -125,10 +246,6 @@ class KitScene(Scene):
         self.checker.take_view(member, view)
         for judge in self._judges:
             self.judge(judge, judge.on_view, self.handle(member), view)
-
-
-def _overrides(judge: Invariant, name: str) -> bool:
-    return getattr(type(judge), name) is not getattr(Invariant, name)
 
 
 class NoHealer(Healer):

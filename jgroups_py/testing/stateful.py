@@ -12,8 +12,9 @@ all faults are taken back, and the cluster must come to rest. Needs hypothesis.
 
 from __future__ import annotations
 
-from jgroups_py.testing.cluster import SimCluster, SimMember
+from jgroups_py.testing.cluster import SimCluster
 from jgroups_py.testing.needs import RuleBasedStateMachine, initialize, precondition, rule, st
+from jgroups_py.testing.scene import SimMember
 
 TIMES = [0.0, 0.001, 0.05, 0.5, 2.0, 6.0]
 """Virtual seconds: within a step of a protocol, between them, and beyond a failure detection."""

@@ -15,8 +15,8 @@ from typing import Any
 
 import msgspec
 
-from jgroups_py.testing.explorer.draw_stack import draw_settings
-from jgroups_py.testing.explorer.schedule import Link, Schedule
+from jgroups_py.testing.explorer.stacks.draw_stack import draw_settings
+from jgroups_py.testing.explorer.stacks.schedule import Link, Schedule
 from jgroups_py.testing.exploring import FAULTS, Factory, Faults, draw_step, weights_of
 from jgroups_py.testing.exploring import draw as draw_schedule
 from jgroups_py.testing.needs import st

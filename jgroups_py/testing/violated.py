@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from jgroups_py.testing.explorer.schedule import Schedule
+from jgroups_py.testing.explorer.stacks.schedule import Schedule
 
 STORY_LINES_MAX: Final = 30
 """Lines of a run's story that are told; the last ones, which lead to the violation."""

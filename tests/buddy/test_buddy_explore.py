@@ -1,28 +1,26 @@
 """Random schedules: what the invariants say after every step, and at rest."""
 
-from pathlib import Path
-
 import pytest
 from buddy_script import Script, address
 
 from jgroups_py.buddy.handover import Handover
 from jgroups_py.errors import ConfigError
-from jgroups_py.testing.explorer.buddies.draw import Result
+from jgroups_py.testing.explorer.buddies.back_end import Buddies
 from jgroups_py.testing.explorer.buddies.explore import (
     PROFILES,
     SITE_PROFILES,
     explore,
     replay,
-    shrink,
 )
-from jgroups_py.testing.explorer.buddies.files import dump, load
+from jgroups_py.testing.explorer.buddies.files import dump, parse
+from jgroups_py.testing.explorer.lab import shrunk
 
 FEW, MANY = 40, 5000
 
 
 def failures(seeds: range, profile: str) -> list[tuple[int, str, str]]:
-    results = (explore(seed, profile) for seed in seeds)
-    return [(r.seed, r.check, r.detail) for r in results if r.check]
+    outcomes = (explore(seed, profile)[1] for seed in seeds)
+    return [(o.seed, o.first.check, o.first.detail) for o in outcomes if o.first]
 
 
 @pytest.mark.parametrize("profile", PROFILES)
@@ -39,8 +37,8 @@ def test_many_random_schedules_hold(profile: str) -> None:
 @pytest.mark.parametrize("profile", PROFILES)
 def test_a_seed_is_the_same_schedule_again_and_drawn_steps_play_as_they_were(profile: str) -> None:
     first, second = explore(7, profile), explore(7, profile)
-    assert first == second and first.steps > 50
-    assert replay(first.schedule).steps == first.steps
+    assert first == second and first[1].events > 50
+    assert replay(first[0]).events == first[1].events
 
 
 @pytest.mark.parametrize(
@@ -51,35 +49,27 @@ def test_a_seed_is_the_same_schedule_again_and_drawn_steps_play_as_they_were(pro
     ],
 )
 def test_what_the_judge_took_for_a_loss_is_none(profile: str, seed: int) -> None:
-    assert explore(seed, profile).check == ""
+    assert explore(seed, profile)[1].problems == []
 
 
 def test_an_event_of_a_site_that_is_built_anew_meanwhile_is_sent_back_to_it() -> None:
     """It waited while its members had no view; the bootstrap had listed what there was."""
-    assert explore(12688, "active").check == ""
+    assert explore(12688, "active")[1].problems == []
 
 
-def failing() -> Result:
-    for seed in range(200):
-        result = explore(seed, "crashes")
-        if result.check:
-            return result
-    raise AssertionError("nothing failed")
-
-
-def test_what_fails_is_made_smaller_and_read_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_fails_is_made_smaller_and_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Handover, "say_taken_again", lambda self: None)
-    result = failing()
-    small = shrink(result)
-    assert replay(small).check == result.check
-    assert len(small.steps) < len(result.schedule.steps) / 3
-    file = tmp_path / "small.json"
-    file.write_text(dump(small))
-    assert load(file) == small
+    buddies = Buddies()
+    drawn = (buddies.explore(seed, "crashes") for seed in range(200))
+    schedule, outcome = next(pair for pair in drawn if pair[1].problems)
+    assert outcome.first is not None
+    small = shrunk(buddies, schedule, outcome, 500)
+    again = replay(small).first
+    assert again is not None and again.check == outcome.first.check
+    assert len(small.steps) < len(schedule.steps) / 3
+    assert parse(dump(small), "small.json") == small
     monkeypatch.undo()
-    assert replay(small).check == ""
+    assert replay(small).problems == []
 
 
 def test_who_leaves_below_what_it_knows_of_counts_as_a_crash() -> None:
@@ -101,8 +91,6 @@ def test_who_leaves_below_what_it_knows_of_counts_as_a_crash() -> None:
 @pytest.mark.parametrize(
     "text", ["", "{}", '{"setting": {}, "steps": [["fly"]]}', '{"setting": {"members": "x"}}']
 )
-def test_a_file_that_is_no_schedule_is_refused(tmp_path: Path, text: str) -> None:
-    file = tmp_path / "bad.json"
-    file.write_text(text)
-    with pytest.raises(ConfigError, match="not a schedule"):
-        load(file)
+def test_a_file_that_is_no_schedule_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match=r"bad\.json: not a schedule"):
+        parse(text, "bad.json")

@@ -24,4 +24,4 @@ def test_absence_of_a_rule_is_found(rule: Rule, monkeypatch: pytest.MonkeyPatch)
         assert named and any(violated(schedule) for schedule in named), beginning
     if rule.seeds is not None:
         profile, first, last = rule.seeds
-        assert any(explore(seed, profile).check for seed in range(first, last + 1))
+        assert any(explore(seed, profile)[1].problems for seed in range(first, last + 1))

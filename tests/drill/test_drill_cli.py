@@ -40,7 +40,7 @@ def drill(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, story: Any) -> Any:
         return RunLog("simulated", lambda: iter(records), 0.5, 15.0)
 
     monkeypatch.setattr(judged, "runner", lambda real: how)
-    monkeypatch.setattr(cli, "_cores", lambda: 1)
+    monkeypatch.setattr(cli, "cores", lambda: 1)
     return lambda *args: run(["drill", str(path), *args])
 
 

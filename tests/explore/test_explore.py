@@ -9,13 +9,14 @@ import msgspec
 import pytest
 
 from jgroups_py.errors import ConfigError
-from jgroups_py.testing.explorer.draw import PROFILES, Wanted, draw
-from jgroups_py.testing.explorer.heal import Healer
-from jgroups_py.testing.explorer.play import play, try_stack
-from jgroups_py.testing.explorer.scene import Scene
-from jgroups_py.testing.explorer.schedule import Schedule, from_json
+from jgroups_py.testing.explorer.lab import Size
+from jgroups_py.testing.explorer.stacks.draw import PROFILES, draw
+from jgroups_py.testing.explorer.stacks.heal import Healer
+from jgroups_py.testing.explorer.stacks.play import play, try_stack
+from jgroups_py.testing.explorer.stacks.scene import Scene
+from jgroups_py.testing.explorer.stacks.schedule import Schedule, from_json
 
-SMALL = Wanted(members=(2, 3))
+SMALL = Size(members=(2, 3))
 
 
 @pytest.mark.parametrize("profile", PROFILES)
@@ -47,11 +48,11 @@ def test_a_run_has_its_size_and_holds(profile: str) -> None:
 @pytest.mark.parametrize(
     ("profile", "seed", "wanted"),
     [
-        *[("relay", seed, Wanted(1)) for seed in (1, 36, 80, 86)],
-        ("flow", 70001, Wanted(1, (1, 1))),
+        *[("relay", seed, Size(1)) for seed in (1, 36, 80, 86)],
+        ("flow", 70001, Size(1, (1, 1))),
     ],
 )
-def test_so_has_a_run_of_few_members(profile: str, seed: int, wanted: Wanted) -> None:
+def test_so_has_a_run_of_few_members(profile: str, seed: int, wanted: Size) -> None:
     """Steps find nobody there; a site that never meets another one keeps what is for it."""
     outcome = play(draw(seed, profile, wanted))
     assert outcome.problems == []
@@ -76,7 +77,7 @@ def test_relays_are_joined_and_single_sites_are_not() -> None:
 
 def test_sites_and_members_can_be_fixed() -> None:
     for seed in range(5):
-        schedule = draw(seed, "membership", Wanted(1, (4, 5)))
+        schedule = draw(seed, "membership", Size(1, (4, 5)))
         assert len(schedule.sites) == 1
         assert all(4 <= len(site.members) <= 5 for site in schedule.sites)
 
@@ -186,7 +187,7 @@ def test_values_that_do_not_go_together_are_named(place: str, value: object, pro
 @pytest.mark.parametrize("profile", PROFILES)
 def test_whatever_is_drawn_may_be_read(profile: str) -> None:
     for seed in range(100):
-        schedule = draw(seed, profile, Wanted(members=(1, 8) if seed % 2 else None))
+        schedule = draw(seed, profile, Size(members=(1, 8) if seed % 2 else None))
         assert from_json(schedule.to_json(), "x.json") == schedule
 
 
@@ -223,7 +224,7 @@ def test_a_schedule_survives_its_file() -> None:
 @pytest.mark.parametrize("leaving", ["A", "AB"])
 def test_a_site_whose_last_members_were_leaving_is_started_again(leaving: str) -> None:
     """Who says goodbye still cannot be started (all 17103)."""
-    drawn = draw(1, "relay", Wanted(2, (2, 2)))
+    drawn = draw(1, "relay", Size(2, (2, 2)))
     scene = Scene(msgspec.structs.replace(drawn, steps=[]))
     for name in scene.site_of:
         scene.start(name)

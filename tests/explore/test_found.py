@@ -12,8 +12,8 @@ from typing import Final
 
 import pytest
 
-from jgroups_py.testing.explorer.draw import draw
-from jgroups_py.testing.explorer.play import play
+from jgroups_py.testing.explorer.stacks.draw import draw
+from jgroups_py.testing.explorer.stacks.play import play
 
 NOTE = Path(__file__).parents[2] / "design" / "simulate.md"
 FOUND: Final = {

@@ -11,17 +11,18 @@ import msgspec
 import pytest
 
 from jgroups_py.errors import ConfigError
-from jgroups_py.testing.check.checkers import Problem
+from jgroups_py.testing.check.violation import Violation
+from jgroups_py.testing.explorer.caches.back_end import Caches
 from jgroups_py.testing.explorer.caches.callers import Entry
 from jgroups_py.testing.explorer.caches.draw import CACHE_PROFILES, draw_caches
 from jgroups_py.testing.explorer.caches.places import Place, Places, Went
 from jgroups_py.testing.explorer.caches.play import play_caches, play_history
 from jgroups_py.testing.explorer.caches.promises import operations
 from jgroups_py.testing.explorer.caches.schedule import CacheSchedule, Caller, Do, Fault, from_json
-from jgroups_py.testing.explorer.caches.shrink import shrink_caches
-from jgroups_py.testing.explorer.draw import PROFILES, Wanted, draw
-from jgroups_py.testing.explorer.play import Outcome, play
-from jgroups_py.testing.explorer.schedule import Link
+from jgroups_py.testing.explorer.lab import RunOutcome, Size, shrunk
+from jgroups_py.testing.explorer.stacks.draw import PROFILES, draw
+from jgroups_py.testing.explorer.stacks.play import play
+from jgroups_py.testing.explorer.stacks.schedule import Link
 from jgroups_py.testing.histories.nodes import Call
 from jgroups_py.testing.histories.operation import UNKNOWN
 
@@ -199,7 +200,7 @@ def cut(*who: str, majority: bool) -> CacheSchedule:
     )
 
 
-def shrunk(name: str) -> CacheSchedule:
+def kept(name: str) -> CacheSchedule:
     """What was left of a seed after shrinking, as it was found."""
     file = FOUND / f"{name}.json"
     return from_json(file.read_text(), str(file))
@@ -208,21 +209,21 @@ def shrunk(name: str) -> CacheSchedule:
 def test_seed_546_a_merge_does_not_acknowledge_what_it_drops() -> None:
     """C was stopped while it wrote /b/y, and the others went on. The first that it heard was the merge: it dropped its
     holders, took them for silent consent, and said True; the merge kept the others' value."""
-    schedule = shrunk("cache-buddy-546")
+    schedule = kept("cache-buddy-546")
     assert play_caches(schedule).problems == []
     assert play_caches(draw_caches(546, "cache-buddy")).problems == []
 
 
 def test_seed_464_with_majority_nobody_is_killed_of_two() -> None:
     """The other one waits for good, and that is promised: the schedule is at fault, not the cache."""
-    outcome = play_caches(shrunk("cache-buddy-464"))
+    outcome = play_caches(kept("cache-buddy-464"))
     assert outcome.problems == []
     assert outcome.faults == 0
 
 
 def test_seed_464_who_is_started_while_it_leaves_is_started_when_it_has_left() -> None:
     """B was still handing over when its start was due. The start was left out, and the group had two members from then on."""
-    outcome = play_caches(shrunk("cache-buddy-464-leave"))
+    outcome = play_caches(kept("cache-buddy-464-leave"))
     assert outcome.problems == []
     [started] = [line.split()[0] for line in outcome.story if "B#2 is started" in line]
     assert float(started) < 10
@@ -294,9 +295,9 @@ def test_a_file_that_is_no_schedule_is_refused(old: str, new: str, problem: str)
 
 def test_caches_are_on_one_site() -> None:
     with pytest.raises(ConfigError, match="one site"):
-        draw_caches(1, "cache", Wanted(sites=2))
+        draw_caches(1, "cache", Size(sites=2))
     with pytest.raises(ConfigError, match="at most 8"):
-        draw_caches(1, "cache", Wanted(members=(3, 9)))
+        draw_caches(1, "cache", Size(members=(3, 9)))
 
 
 # --- shrinking
@@ -305,11 +306,11 @@ def test_caches_are_on_one_site() -> None:
 def test_shrinking_leaves_what_matters() -> None:
     """It fails as long as somebody at B puts something while A is killed."""
 
-    def player(schedule: CacheSchedule) -> Outcome:
+    def player(schedule: CacheSchedule) -> RunOutcome:
         puts = any(c.member == "B" and s.do == "put" for c in schedule.callers for s in c.steps)
         killed = any(f.do == "crash" and "A" in f.who for f in schedule.faults)
-        problems = [Problem("linearizable", "")] if puts and killed else []
-        return Outcome(schedule.seed, problems)
+        problems = [Violation("linearizable", "")] if puts and killed else []
+        return RunOutcome(schedule.seed, problems)
 
     steps = tuple(Do(do=do, path="/a") for do in ("node", "put", "rmw", "exists"))
     schedule = CacheSchedule(
@@ -320,7 +321,9 @@ def test_shrinking_leaves_what_matters() -> None:
         callers=tuple(Caller(member=m, steps=steps) for m in "ABCABC"),
         faults=tuple(Fault(at=at, do="crash", who=(who,)) for at, who in enumerate("CBAC")),
     )
-    smaller = shrink_caches(schedule, player(schedule), player=player)
+    back_end = Caches()
+    back_end.play = player  # type: ignore[method-assign, assignment]
+    smaller = shrunk(back_end, schedule, player(schedule))
     assert smaller.callers == (Caller(member="B", steps=(Do(do="put", path="/a"),)),)
     assert [f.who for f in smaller.faults] == [("A",)]
 

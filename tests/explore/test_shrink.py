@@ -2,27 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 import pytest
 
-from jgroups_py.testing.check.checkers import Problem
-from jgroups_py.testing.explorer.draw import Wanted, draw
+from jgroups_py.testing.check.violation import Violation
+from jgroups_py.testing.explorer.lab import RunOutcome, Size, shrunk
 from jgroups_py.testing.explorer.many import Job, run_seed
-from jgroups_py.testing.explorer.play import Outcome, play
-from jgroups_py.testing.explorer.schedule import Schedule, load
-from jgroups_py.testing.explorer.shrink import shrink
+from jgroups_py.testing.explorer.stacks.back_end import Stacks
+from jgroups_py.testing.explorer.stacks.draw import draw
+from jgroups_py.testing.explorer.stacks.play import play
+from jgroups_py.testing.explorer.stacks.schedule import Schedule, load
+
+Player = Callable[[Schedule], RunOutcome]
 
 
-def fails_with(*kinds: str, runs: list[int]) -> Any:
+class Planted(Stacks):
+    """Plays as it is told to."""
+
+    def __init__(self, player: Player) -> None:
+        self.play = player  # type: ignore[method-assign, assignment]
+
+
+def shrink(schedule: Schedule, outcome: RunOutcome, player: Player, runs: int = 200) -> Schedule:
+    return shrunk(Planted(player), schedule, outcome, runs)
+
+
+def fails_with(*kinds: str, runs: list[int]) -> Player:
     """A player that fails while steps of all these kinds are there."""
 
-    def player(schedule: Schedule) -> Outcome:
+    def player(schedule: Schedule) -> RunOutcome:
         runs.append(1)
         there = {step.do for step in schedule.steps}
-        problems = [Problem("gap", "planted")] if there.issuperset(kinds) else []
-        return Outcome(schedule.seed, problems)
+        problems = [Violation("gap", "planted")] if there.issuperset(kinds) else []
+        return RunOutcome(schedule.seed, problems)
 
     return player
 
@@ -32,7 +47,7 @@ def test_only_what_is_needed_stays() -> None:
     player = fails_with("crash", "pause", runs=runs)
     seed = next(s for s in range(100) if player(draw(s, "membership")).problems)
     schedule = draw(seed, "membership")
-    smaller = shrink(schedule, player(schedule), player=player)
+    smaller = shrink(schedule, player(schedule), player)
     assert sorted(step.do for step in smaller.steps) == ["crash", "pause"]
     assert smaller.loads == ()
     assert smaller.attributes == {}
@@ -43,10 +58,10 @@ def test_only_what_is_needed_stays() -> None:
 def test_who_heals_keeps_the_settings_that_the_bounds_of_healing_were_drawn_for() -> None:
     schedule = draw(1, "membership")
 
-    def player(candidate: Schedule) -> Outcome:
-        return Outcome(1, [Problem("gap", "planted")] if candidate.heals else [])
+    def player(candidate: Schedule) -> RunOutcome:
+        return RunOutcome(1, [Violation("gap", "planted")] if candidate.heals else [])
 
-    smaller = shrink(schedule, player(schedule), player=player)
+    smaller = shrink(schedule, player(schedule), player)
     assert (smaller.steps, smaller.attributes) == ((), schedule.attributes)
 
 
@@ -60,11 +75,11 @@ def test_what_failed_in_the_first_phase_is_played_without_the_second() -> None:
 def test_another_check_that_fails_is_another_problem() -> None:
     schedule = draw(1, "membership")
 
-    def player(candidate: Schedule) -> Outcome:
+    def player(candidate: Schedule) -> RunOutcome:
         check = "gap" if len(candidate.steps) == len(schedule.steps) else "fifo"
-        return Outcome(candidate.seed, [Problem(check, "planted")])
+        return RunOutcome(candidate.seed, [Violation(check, "planted")])
 
-    smaller = shrink(schedule, player(schedule), player=player)
+    smaller = shrink(schedule, player(schedule), player)
     assert smaller.steps == schedule.steps
 
 
@@ -72,7 +87,7 @@ def test_shrinking_has_a_limit() -> None:
     runs: list[int] = []
     player = fails_with(runs=runs)
     schedule = draw(1, "membership")
-    shrink(schedule, Outcome(1, [Problem("gap", "planted")]), runs=7, player=player)
+    shrink(schedule, RunOutcome(1, [Violation("gap", "planted")]), player, runs=7)
     assert len(runs) == 7
 
 
@@ -82,12 +97,12 @@ def test_a_failing_seed_is_written_and_its_file_fails_the_same_way(
     from jgroups_py.protocols.membership.gms.protocol import GMS
 
     monkeypatch.setattr(GMS, "check", lambda self: 1 / 0)
-    job = Job("membership", Wanted(members=(3, 3)), shrink_runs=2, folder=tmp_path)
+    job = Job("membership", Size(members=(3, 3)), shrink_runs=2, folder=tmp_path)
     seed = 2
     result = run_seed(job, seed)
     assert result.shrunk == str(tmp_path / "2.json")
     first = result.violations[0]
-    assert first["seed"] == seed
-    assert first["replay"] == "jgroups-py simulate --replay 2 --profile membership --members 3..3"
+    assert result.seed == seed
+    assert first.replay == "jgroups-py simulate --replay 2 --profile membership --members 3..3"
     again = play(load(tmp_path / "2.json"))
-    assert again.problems[0].check == first["check"] == "exception"
+    assert again.problems[0].check == first.check == "exception"

@@ -197,7 +197,9 @@ class Replies(Invariant):
 
 
 def member_cluster(member: SimMember) -> SimCluster:
-    return member._scene.cluster
+    cluster = member._scene.cluster
+    assert isinstance(cluster, SimCluster)
+    return cluster
 
 
 def test_a_workload_of_ones_own_acts_by_the_schedule_and_repeats() -> None:

@@ -13,7 +13,7 @@ from hypothesis.errors import NoSuchExample
 from jgroups_py.stack.stack import make_protocols
 from jgroups_py.testing import PropertyViolated, SimCluster, check_schedule, make_address
 from jgroups_py.testing import strategies as kit
-from jgroups_py.testing.explorer.schedule import Schedule, from_json
+from jgroups_py.testing.explorer.stacks.schedule import Schedule, from_json
 from jgroups_py.values.address import IpAddress, SiteMaster
 from jgroups_py.values.batch import Batch
 from jgroups_py.values.header import Header

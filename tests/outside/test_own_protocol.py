@@ -110,7 +110,7 @@ async def test_a_task_elsewhere_that_waits_for_members_is_told_of_the_end(
 
     async with trio.open_nursery() as nursery:
         file = str(stack(tmp_path, "up"))
-        with trio.fail_after(60), pytest.raises(ProtocolFailed):
+        with trio.fail_after(60), pytest.raises(ProtocolFailed):  # noqa: PT012
             async with open_channel(file, cluster="own", transport=MemoryNetwork()) as b:
                 nursery.start_soon(wait, b)
                 await b.send(POISON)

@@ -21,10 +21,11 @@ from jgroups_py.protocols.relay.protocol import RELAY
 from jgroups_py.protocols.relay.site.reports import Reports
 from jgroups_py.protocols.relay.state import RelayState
 from jgroups_py.protocols.relay.wire import ID, SOURCE_ID, Kind
-from jgroups_py.testing.check.relay_oracle import Violation
 from jgroups_py.testing.check.relay_tables import Track
-from jgroups_py.testing.explorer.draw import Wanted, draw
-from jgroups_py.testing.explorer.scene import Scene
+from jgroups_py.testing.check.violation import Violated
+from jgroups_py.testing.explorer.lab import Size
+from jgroups_py.testing.explorer.stacks.draw import draw
+from jgroups_py.testing.explorer.stacks.scene import Scene
 from jgroups_py.tools.cli import run as command
 from jgroups_py.values.address import SiteUUID
 from jgroups_py.values.batch import Batch
@@ -302,7 +303,7 @@ def test_who_joins_one_that_was_left_behind_lacks_the_same() -> None:
 
 def given_up(cut_off_wait: str) -> tuple[Any, Any, Any]:
     """An oracle and its two sites."""
-    drawn = draw(1, "relay", Wanted(2, (2, 2)))
+    drawn = draw(1, "relay", Size(2, (2, 2)))
     attributes = {**drawn.attributes, "RELAY.cut_off_wait": cut_off_wait}
     scene = Scene(msgspec.structs.replace(drawn, attributes=attributes))
     for name in scene.site_of:
@@ -339,7 +340,7 @@ def test_a_partition_and_a_holder_that_goes_count_as_two(split: bool) -> None:
         oracle._check_site(home)
         assert home.excused[origin.raw] == 5
     else:
-        with pytest.raises(Violation, match=r"I3 .* NYC\.\w 1\.\.5 is in no buffer"):
+        with pytest.raises(Violated, match=r"I3 .* NYC\.\w 1\.\.5 is in no buffer"):
             oracle._check_site(home)
 
 
@@ -383,7 +384,7 @@ def test_what_was_sent_before_two_promotions_that_came_at_once_is_excused() -> N
 
 def test_what_a_state_lacks_comes_again_in_order_and_once() -> None:
     """B's state lacks what B did not get of C; A had it, is set back, and gets it again."""
-    scene = Scene(draw(1, "relay", Wanted(1, (3, 3))))
+    scene = Scene(draw(1, "relay", Size(1, (3, 3))))
     a, b, c = (scene.start(name) for name in scene.site_of)
     world, oracle = scene.world, scene.world.oracle
     world.run_for(8)
@@ -399,14 +400,14 @@ def test_what_a_state_lacks_comes_again_in_order_and_once() -> None:
     assert oracle is not None
     header: dict[int, Any] = {ID: FragHeader(3, Kind.DATA, 0)}
     oracle.offered(a, Batch(None, sent[2:], header, c.address))
-    with pytest.raises(Violation, match=r"I1 .* delivered NYC\.\w 3 after 3"):
+    with pytest.raises(Violated, match=r"I1 .* delivered NYC\.\w 3 after 3"):
         oracle._after_step(a.host)
 
 
 @pytest.mark.parametrize(("behind", "apart"), [(1, False), (0, True)])
 def test_who_joined_with_a_view_that_is_passed_over_is_apart(behind: int, apart: bool) -> None:
     """C's view, with all, did not come to B, whose next one without C is no older (all 3309)."""
-    scene = Scene(draw(1, "relay", Wanted(1, (3, 3))))
+    scene = Scene(draw(1, "relay", Size(1, (3, 3))))
     members = [scene.start(name) for name in scene.site_of]
     scene.world.run_for(5)
     assert scene.world.oracle is not None

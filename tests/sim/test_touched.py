@@ -82,6 +82,7 @@ def test_what_a_batch_enters_is_looked_at(member: Member) -> None:
 def test_a_timer_enters_its_protocol_and_no_other(member: Member) -> None:
     before = lower(member).looked, upper(member).looked
     member.act(lambda: upper(member).tick.start(1.0))
+    assert isinstance(member.world, World)
     member.world.run_for(2.0)
     assert (lower(member).looked, upper(member).looked) == (before[0], before[1] + 1)
 

@@ -120,10 +120,6 @@ CIRCLES = {
     "buddy.arrivals": 16,
     "protocols.membership.gms.agreement": 7,
     "protocols.relay.bridge.direction": 16,
-    "testing.check.relay_at_rest": 6,
-    "testing.checks": 3,
-    "testing.explorer.bytes.corpus": 3,
-    "testing.explorer.scene": 2,
 }
 """Circles of modules that import each other, if only for types: first module -> how many. They are to go: parts get what
 they need, not the whole. None may be added, none may grow."""

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from jgroups_py.testing.explorer.draw import draw
 from jgroups_py.testing.explorer.many import write
+from jgroups_py.testing.explorer.stacks.back_end import Stacks
+from jgroups_py.testing.explorer.stacks.draw import draw
 from jgroups_py.tools import cli
 
 ONE = ["simulate", "--profile", "state", "--members", "2..2"]
@@ -51,7 +52,7 @@ def test_a_replay_tells_what_happened(capsys: pytest.CaptureFixture[str], tmp_pa
     assert run("--replay", "2") == 0
     told = capsys.readouterr()
     assert "the core is repaired" in told.err
-    file = write(draw(2, "state"), tmp_path)
+    file = write(Stacks(), draw(2, "state"), tmp_path, "2.json")
     assert cli.run(["simulate", "--replay", str(file)]) == 0
 
 

@@ -7,16 +7,14 @@ the group of commands prints them.
 from __future__ import annotations
 
 import json
-import multiprocessing
 import os
-import re
 import shlex
-import signal
 import sys
 import time
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, TextIO
 
 import click
@@ -33,7 +31,8 @@ from jgroups_py.drill.report.progress import TerminalProgress
 from jgroups_py.drill.run.resolve import DrillError
 from jgroups_py.drill.run.runner import Silent
 from jgroups_py.errors import ConfigError, JGroupsError
-from jgroups_py.tools.options import JsonCommand, examples, json_option
+from jgroups_py.testing.explorer.pool import cores, each
+from jgroups_py.tools.options import JsonCommand, examples, json_option, seeds_option
 from jgroups_py.tools.outputs import OutFile
 
 SEEDS_MAX = 1_000_000
@@ -48,21 +47,6 @@ def replay_command(file: str, real: bool, seed: int, settings: Sequence[str]) ->
     return shlex.join(words)
 
 
-class _Seeds(click.ParamType[range]):
-    name = "A..B"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> range:
-        match = re.fullmatch(r"([0-9]{1,18})\.\.([0-9]{1,18})", str(value))
-        if match is None or int(match[1]) > int(match[2]):
-            self.fail(f"{value!r} is not A..B with A <= B", param, ctx)
-        seeds = range(int(match[1]), int(match[2]) + 1)
-        if len(seeds) > SEEDS_MAX:
-            self.fail(f"more than {SEEDS_MAX} seeds", param, ctx)
-        return seeds
-
-
 @click.command(
     cls=JsonCommand,
     epilog=examples(
@@ -74,7 +58,7 @@ class _Seeds(click.ParamType[range]):
 @click.argument("file", type=click.Path())
 @click.option("--simulated/--real", default=True, help="Virtual time (default), or processes.")
 @click.option("--seed", type=click.IntRange(0), help="Instead of the one in the file.")
-@click.option("--seeds", type=_Seeds(), help="Run with each, A and B included, on all cores.")
+@seeds_option(SEEDS_MAX, "Run with each, A and B included, on all cores.")
 @click.option(
     "--set",
     "settings",
@@ -189,9 +173,10 @@ def _one(
     return 0 if outcome.verdict.passed else 1
 
 
-def _run_seed(work: tuple[Drill, bool, int, Sequence[Setting]]) -> tuple[int, dict[str, Any] | str]:
+def _run_seed(
+    loaded: Drill, real: bool, settings: Sequence[Setting], seed: int
+) -> tuple[int, dict[str, Any] | str]:
     """In a process of its own: the result, or the text of what kept it from running."""
-    loaded, real, seed, settings = work
     try:
         plan = plans.build(loaded, seed, settings)
         return seed, run(plan, runner_of(plan, real), Silent()).result
@@ -218,13 +203,12 @@ def _many(
     check(first)  # wrong with every seed: said once
     runs: dict[int, dict[str, Any]] = {}
     broken: dict[int, str] = {}
-    cores = 1 if real else max(1, min(_cores(), len(seeds)))
-    people.write(f"{loaded.name} ({len(seeds)} seeds on {cores} cores)\n")
+    processes = 1 if real else min(cores(), len(seeds))
+    people.write(f"{loaded.name} ({len(seeds)} seeds on {processes} cores)\n")
     people.writelines(f"note: {note}\n" for note in table.direction_notes(first))
-    work = [(loaded, real, seed, parsed) for seed in seeds]
     step = max(1, len(seeds) // 20)
     begun = time.monotonic()
-    for seed, outcome in _each(work, cores):
+    for seed, outcome in each(partial(_run_seed, loaded, real, parsed), seeds, processes):
         if isinstance(outcome, str):
             broken[seed] = outcome
         else:
@@ -267,28 +251,6 @@ def _many(
     _tell_many(people, file, real, settings, summary, failed, broken)
     _complain(unwritten)
     return 2 if broken else 1 if failed else 0
-
-
-def _ignore_interrupt() -> None:
-    """An interrupt from the terminal is for the command, which ends its processes."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-
-
-def _cores() -> int:
-    """Those this process may use, where the platform tells (not on macOS)."""
-    if sys.platform == "linux":
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
-def _each(
-    work: Sequence[tuple[Drill, bool, int, Sequence[Setting]]], cores: int
-) -> Iterator[tuple[int, dict[str, Any] | str]]:
-    if cores == 1:
-        yield from map(_run_seed, work)
-        return
-    with multiprocessing.get_context("spawn").Pool(cores, _ignore_interrupt) as pool:
-        yield from pool.imap_unordered(_run_seed, work)
 
 
 def _tell_many(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import tempfile
 import time
-import traceback
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -16,7 +15,8 @@ from jgroups_py.drill.file.plan import START_SECONDS_MAX, Figures, Load, Plan, P
 from jgroups_py.drill.log import Payload, Record
 from jgroups_py.drill.run.resolve import DrillError, groups, resolve
 from jgroups_py.drill.run.runner import Progress, RunLog
-from jgroups_py.testing.check.relay_oracle import Violation
+from jgroups_py.testing.check.relay_oracle import violated
+from jgroups_py.testing.check.violation import Violated, violation_of
 from jgroups_py.testing.sim import LinkSettings, Member, World
 from jgroups_py.testing.sim.host import Host
 from jgroups_py.values.address import Address
@@ -147,19 +147,15 @@ class Simulation:
         end = self.world.now + REST_SECONDS
         while oracle.can_rest and (problem := oracle.unrest()) is not None:
             if self.world.now >= end:
-                now, seed = self.world.now, self.world.seed
-                raise Violation("at rest", "RELAY", now, seed, problem)
+                raise violated(self.world, "at rest", "RELAY", problem)
             self.world.run_for(2 * SLICE_SECONDS)
 
     def explain(self, error: AssertionError) -> str:
         """One line for a broken invariant."""
-        if isinstance(error, Violation):
-            what = f"{error.invariant}, {error.member}: {error.problem}"
-            t = error.at - self._zero
-        else:
-            place = traceback.extract_tb(error.__traceback__)[-1]
-            what = f"{Path(place.filename).name}:{place.lineno}: {error or place.line}"
-            t = self.now
+        found = violation_of(error, self.world.now)
+        what, t = found.detail, found.at - self._zero
+        if isinstance(error, Violated):
+            what = f"{found.check.removeprefix('relay_').replace('_', ' ')}, {what}"
         seed = self.plan.seed
         return f"{self.plan.file}: seed {seed}, {t:.3f} s: a bug, an invariant is broken: {what}"
 

@@ -24,7 +24,7 @@ from jgroups_py.drill.run.simulated import Simulation
 from jgroups_py.drill.soak.plan import Cycle, Plan
 from jgroups_py.drill.soak.samples import PROCESS, Run, Sample, plain
 from jgroups_py.drill.soak.tables import counted, of_process, roots_of, walk
-from jgroups_py.testing.check.relay_oracle import RelayOracle, Violation
+from jgroups_py.testing.check.relay_oracle import RelayOracle
 from jgroups_py.testing.sim import Member, World
 from jgroups_py.values.batch import Batch
 from jgroups_py.values.events import Expel, Failed
@@ -252,4 +252,4 @@ class LongSimulation(Simulation):
         self.result.samples.add(Sample(self.now, found, figures))
 
 
-__all__ = ["LongSimulation", "Run", "Violation", "run_simulated"]
+__all__ = ["LongSimulation", "Run", "run_simulated"]

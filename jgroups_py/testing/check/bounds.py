@@ -7,15 +7,13 @@ did not count it).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from jgroups_py.testing.check.checkers import Checker
+from jgroups_py.testing.sim.host import Host
+from jgroups_py.testing.sim.member import Member
 from jgroups_py.values.address import Address
 from jgroups_py.values.batch import Batch
-
-if TYPE_CHECKING:
-    from jgroups_py.testing.check.checkers import Checker
-    from jgroups_py.testing.sim.host import Host
-    from jgroups_py.testing.sim.member import Member
 
 EVERY: Final = 16
 """Every so many steps of a host are looked at: looking costs."""

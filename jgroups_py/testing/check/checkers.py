@@ -17,33 +17,18 @@ One file per family:
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from jgroups_py.testing.check.messages import Messages
 from jgroups_py.testing.check.stream import Stream
 from jgroups_py.testing.check.views import Views
+from jgroups_py.testing.check.violation import Violation
+from jgroups_py.testing.sim.member import Member
 from jgroups_py.values.address import Address
 from jgroups_py.values.batch import Batch
 from jgroups_py.values.view import View
 
-if TYPE_CHECKING:
-    from jgroups_py.testing.sim.member import Member
-
 PROBLEMS_MAX = 50
 """Problems that are kept of one run: what follows the first is rarely worth more."""
-
-
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """Something does not hold. ``check``: which; ``at``: virtual seconds."""
-
-    check: str
-    detail: str
-    at: float = 0.0
-
-    def __str__(self) -> str:
-        return f"{self.check}: {self.at:.3f} {self.detail}"
 
 
 class Checker:
@@ -53,7 +38,7 @@ class Checker:
     """
 
     def __init__(self) -> None:
-        self.problems: list[Problem] = []
+        self.problems: list[Violation] = []
         self.members: dict[Address, Member] = {}
         self.messages = Messages(self.say, self.name)
         self.views = Views(self.say)
@@ -80,7 +65,7 @@ class Checker:
     def say(self, check: str, member: Member, problem: str) -> None:
         if len(self.problems) < PROBLEMS_MAX:
             who = self.name(member.address)
-            self.problems.append(Problem(check, f"{who}: {problem}", member.world.now))
+            self.problems.append(Violation(check, f"{who}: {problem}", member.world.now))
 
     def name(self, address: Address) -> str:
         member = self.members.get(address)

@@ -7,13 +7,9 @@ proved dead, and whether that process has gone. Silence alone proves nothing and
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from jgroups_py.protocols.failure.verify_suspect2 import VERIFY_SUSPECT2
-
-if TYPE_CHECKING:
-    from jgroups_py.testing.check.checkers import Checker
-    from jgroups_py.testing.sim.host import Host
+from jgroups_py.testing.check.checkers import Checker
+from jgroups_py.testing.sim.host import Host
 
 
 class Deaths:

@@ -20,18 +20,16 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import msgspec
 
 from jgroups_py.testing.check.named import Named
+from jgroups_py.testing.sim.member import Member
 from jgroups_py.values.address import UUID, Address
 from jgroups_py.values.batch import Batch
 from jgroups_py.values.events import Exclude
 from jgroups_py.values.view import MergeView, View, ViewId
-
-if TYPE_CHECKING:
-    from jgroups_py.testing.sim.member import Member
 
 _HEADER: Final = struct.Struct("!16sBQ")
 _SIZE: Final = _HEADER.size

@@ -11,13 +11,10 @@ its view until then; only where they were fewer than half of it they may have go
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
+from jgroups_py.testing.sim.member import Member
 from jgroups_py.values.address import Address
 from jgroups_py.values.view import MergeView, View
-
-if TYPE_CHECKING:
-    from jgroups_py.testing.sim.member import Member
 
 
 class Named:

@@ -18,14 +18,14 @@ The design (RELAY.md) promises I3 for departed origins while fewer than ``buffer
 fall between two moments at which all are complete; what is missing after more, or after a partition and
 one, is excused, and so is what an origin sent before it heard that its site had been promoted, or had gone by then: only the
 relay keeps that. A member cut off from its site is not held to I2's last part until it has caught up.
-A ``Violation`` names invariant, member, time, and the world's seed.
+What does not hold is raised as ``Violated``, with the member, the time and the world's seed.
 """
 
 from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from jgroups_py.protocols.relay.protocol import RELAY
 from jgroups_py.protocols.relay.status import RelayNumbers, numbers_of
@@ -41,33 +41,29 @@ from jgroups_py.testing.check.relay_tables import (
     sums_of,
     without,
 )
+from jgroups_py.testing.check.violation import Violated
+from jgroups_py.testing.sim.host import Host
+from jgroups_py.testing.sim.member import Member, Told
 from jgroups_py.values.batch import Batch
 from jgroups_py.values.events import StateReceived
 from jgroups_py.values.view import MergeView, View
 from jgroups_py.wire.headers import FragHeader
 
-if TYPE_CHECKING:
-    from jgroups_py.testing.sim.host import Host
-    from jgroups_py.testing.sim.member import Member
-    from jgroups_py.testing.sim.world import World
 
-
-class Violation(AssertionError):
-    """An invariant does not hold: a bug. ``at``: virtual seconds."""
-
-    def __init__(self, invariant: str, member: str, at: float, seed: str, problem: str) -> None:
-        super().__init__(f"{invariant} at {at:.3f} s (seed {seed}), {member}: {problem}")
-        self.invariant = invariant
-        self.member = member
-        self.at = at
-        self.seed = seed
-        self.problem = problem
+def violated(world: Told, invariant: str, member: str, problem: str) -> Violated:
+    """An invariant of RELAY does not hold now: the check ``relay_`` and its name."""
+    return Violated(
+        f"relay_{invariant.replace(' ', '_')}",
+        f"{member}: {problem}",
+        world.now,
+        f"{invariant} at {world.now:.3f} s (seed {world.seed}), {member}: {problem}",
+    )
 
 
 class RelayOracle:
     """See the module's docstring. A ``World`` makes one when a stack with RELAY is started."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: Told) -> None:
         self.world = world
         self.sites: dict[str, Site] = {}
         self.deliveries = 0
@@ -217,8 +213,7 @@ class RelayOracle:
             self._check_site(site)
 
     def _fail(self, invariant: str, watched: Watched, problem: str) -> None:
-        world = self.world
-        raise Violation(invariant, watched.name, world.now, world.seed, problem)
+        raise violated(self.world, invariant, watched.name, problem)
 
     def _name(self, raw: bytes) -> str:
         origin = self._origins.get(raw)

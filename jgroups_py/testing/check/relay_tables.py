@@ -6,16 +6,14 @@ import zlib
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from jgroups_py.protocols.relay.home.buffer import Buffer
 from jgroups_py.protocols.relay.protocol import RELAY
+from jgroups_py.testing.sim.member import Member
 from jgroups_py.values.batch import Batch
 from jgroups_py.values.message import MessageType
 from jgroups_py.values.view import View
-
-if TYPE_CHECKING:
-    from jgroups_py.testing.sim.member import Member
 
 Span = tuple[int, int]
 

@@ -8,15 +8,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
+from jgroups_py.testing.check.messages import Run
+from jgroups_py.testing.sim.member import Member
 from jgroups_py.values.address import Address
 from jgroups_py.values.batch import Batch
 from jgroups_py.values.view import View
-
-if TYPE_CHECKING:
-    from jgroups_py.testing.check.messages import Run
-    from jgroups_py.testing.sim.member import Member
 
 
 class Stream:

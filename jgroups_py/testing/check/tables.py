@@ -10,16 +10,14 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from jgroups_py.protocols.relay.protocol import RELAY
 from jgroups_py.stack.machine import Machine, Timer
 from jgroups_py.stack.protocol import Protocol
+from jgroups_py.testing.sim.member import Member
 from jgroups_py.values.address import UUID, Address
 from jgroups_py.values.view import View
-
-if TYPE_CHECKING:
-    from jgroups_py.testing.sim.member import Member
 
 DEPTH_MAX: Final = 6
 NOT_LOOKED_AT: Final = ("stack", "config", "log")

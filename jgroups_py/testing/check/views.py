@@ -8,13 +8,10 @@ view_identity  the same view id means the same members everywhere
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
+from jgroups_py.testing.sim.member import Member
 from jgroups_py.values.address import Address
 from jgroups_py.values.view import View, ViewId
-
-if TYPE_CHECKING:
-    from jgroups_py.testing.sim.member import Member
 
 
 class Views:

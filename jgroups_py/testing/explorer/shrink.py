@@ -1,111 +1,116 @@
-"""Shrinking: parts of a schedule are taken away as long as the same check fails.
+"""Shrinking: parts of a case are taken away as long as the same check fails.
 
-Delta debugging: first large parts of a list, then smaller ones, down to single items; then settings.
+Delta debugging: first large parts of a list, then smaller ones, down to single items; then what the back end
+proposes. The passes are repeated until a round of them changes nothing.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final, TypeVar
+from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
+from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
-from jgroups_py.testing.explorer.play import Outcome, play
-from jgroups_py.testing.explorer.schedule import Healing, Link, Schedule, Site
-
 RUNS_MAX: Final = 150
-"""Runs that shrinking one schedule may take."""
+"""Runs that shrinking one case may take."""
 SECONDS_MAX: Final = 60.0
 """Real time after which no further run is begun."""
 
+C = TypeVar("C")
 T = TypeVar("T")
-Player = Callable[[Schedule], Outcome]
 
 
-def shrink(
-    schedule: Schedule, outcome: Outcome, *, runs: int = RUNS_MAX, player: Player = play
-) -> Schedule:
-    """A schedule that is no larger and shows the check that failed first in ``outcome``."""
-    return _Shrinker(schedule, outcome.problems[0].check, runs, player).run()
+class Shrinker(Generic[C]):
+    """``best``: the smallest case so far. ``left``: runs that may still be made."""
 
-
-class _Shrinker:
-    def __init__(self, schedule: Schedule, check: str, runs: int, player: Player) -> None:
-        self.best = schedule
-        self.check = check
+    def __init__(self, case: C, fails: Callable[[C], bool], runs: int, seconds: float) -> None:
+        self.best = case
         self.left = runs
-        self.player = player
-        self.until = time.monotonic() + SECONDS_MAX
+        self._fails = fails
+        self._until = time.monotonic() + seconds
 
-    def run(self) -> Schedule:
-        self._try(least_seconds=0.0, least_messages=0, least_faults=0)
-        self._try(heals=False)
-        before = None
-        while before != self.best:
-            before = self.best
-            self._list("steps")
-            self._list("loads")
-            for candidate in _without_a_member(self.best):
-                self._take(candidate)
-            if not self.best.heals:
-                # Healing has bounds that settings are drawn for: as shipped, more is remembered.
-                self._settings("attributes")
-                self._settings("bridge_attributes")
-            for values in _plainer(self.best):
-                self._try(**values)
-        return self.best
+    @property
+    def is_over(self) -> bool:
+        return self.left <= 0 or time.monotonic() > self._until
 
-    def _take(self, candidate: Schedule) -> bool:
+    def take(self, candidate: C) -> bool:
         """Keeps ``candidate`` if it fails the same way."""
-        if self.left <= 0 or time.monotonic() > self.until or candidate == self.best:
+        if self.is_over or candidate == self.best:
             return False
         self.left -= 1
-        if any(problem.check == self.check for problem in self.player(candidate).problems[:1]):
+        if self._fails(candidate):
             self.best = candidate
             return True
         return False
 
-    def _try(self, **values: Any) -> bool:
-        return self._take(msgspec.structs.replace(self.best, **values))
-
-    def _list(self, name: str) -> None:
-        size = len(getattr(self.best, name))
-        while size >= 1:
+    def cut(
+        self,
+        get: Callable[[C], Sequence[T]],
+        put: Callable[[C, Sequence[T]], C],
+        *,
+        whole: bool = True,
+    ) -> None:
+        """Leaves out parts of a list, ever smaller ones. ``whole``: the first part is all of it."""
+        size = len(get(self.best))
+        if not whole:
+            size //= 2
+        while size >= 1 and not self.is_over:
             at = 0
-            while at < len(items := getattr(self.best, name)):
-                if not self._try(**{name: without(items, at, size)}):
+            while at < len(items := get(self.best)) and not self.is_over:
+                if not self.take(put(self.best, without(items, at, size))):
                     at += size
             size //= 2
 
-    def _settings(self, name: str) -> None:
-        for key in list(getattr(self.best, name)):
-            left = {k: v for k, v in getattr(self.best, name).items() if k != key}
-            self._try(**{name: left})
+    def offer(self, proposals: Callable[[C], Iterable[C]]) -> None:
+        """Takes of the proposals for the smallest case what fails the same way."""
+        at = 0
+        while not self.is_over:
+            candidate = next(islice(iter(proposals(self.best)), at, None), None)
+            if candidate is None:
+                return
+            if not self.take(candidate):
+                at += 1
 
 
-def without(items: Sequence[T], at: int, size: int) -> tuple[T, ...]:
+Pass = Callable[[Shrinker[C]], None]
+
+
+def shrink(
+    case: C,
+    fails: Callable[[C], bool],
+    passes: Sequence[Pass[C]],
+    *,
+    before: Sequence[Pass[C]] = (),
+    runs: int = RUNS_MAX,
+    seconds: float | None = None,
+) -> C:
+    """A case that is no larger, and fails. ``before``: passes that are tried once, first."""
+    shrinker = Shrinker(case, fails, runs, SECONDS_MAX if seconds is None else seconds)
+    for one in before:
+        one(shrinker)
+    former = None
+    while former != shrinker.best and not shrinker.is_over:
+        former = shrinker.best
+        for one in passes:
+            one(shrinker)
+    return shrinker.best
+
+
+def parts(name: str) -> Pass[Any]:
+    """Cuts the tuple ``name`` of a struct."""
+
+    def put(case: Any, items: Sequence[Any]) -> Any:
+        return msgspec.structs.replace(case, **{name: tuple(items)})
+
+    return lambda shrinker: shrinker.cut(lambda case: getattr(case, name), put)
+
+
+def proposed(proposals: Callable[[C], Iterable[C]]) -> Pass[C]:
+    return lambda shrinker: shrinker.offer(proposals)
+
+
+def without(items: Sequence[T], at: int, size: int) -> Sequence[T]:
     """All but ``size`` of them from ``at`` on."""
-    return (*items[:at], *items[at + size :])
-
-
-def _without_a_member(schedule: Schedule) -> Iterator[Schedule]:
-    for index, site in enumerate(schedule.sites):
-        for name in site.members:
-            if len(site.members) > 1:
-                members = tuple(n for n in site.members if n != name)
-                sites = list(schedule.sites)
-                sites[index] = Site(name=site.name, members=members)
-                loads = tuple(load for load in schedule.loads if load.member != name)
-                yield msgspec.structs.replace(schedule, sites=tuple(sites), loads=loads)
-
-
-def _plainer(schedule: Schedule) -> Iterator[dict[str, Any]]:
-    yield {"inside": Link()}
-    yield {"between": Link(latency=0.03)}
-    yield {"with_state": False}
-    yield {"shared": 0}
-    yield {"reopen": 0.0}
-    yield {"healing": Healing(within=schedule.healing.within)}
-    last = max((step.at for step in schedule.steps), default=0.0)
-    yield {"seconds": min(schedule.seconds, last + 10.0)}
+    return [*items[:at], *items[at + size :]]

@@ -10,10 +10,10 @@ import ipaddress
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
-from jgroups_py.driver.directories.asking import answer_of
-from jgroups_py.driver.lookup import addresses_of
+from jgroups_py.driver.directories.asking import Directory, answer_of
+from jgroups_py.driver.lookup import Resolver, addresses_of
 from jgroups_py.stack.machine import Machine
 from jgroups_py.stack.ports import (
     Accepted,
@@ -36,9 +36,8 @@ from jgroups_py.stack.ports import (
     SendTo,
     Write,
 )
-
-if TYPE_CHECKING:
-    from jgroups_py.testing.sim.world import World
+from jgroups_py.testing.sim.clock import Clock
+from jgroups_py.testing.sim.network import Network
 
 EPHEMERAL_PORT = 40000
 TICK = 0.25
@@ -70,10 +69,28 @@ class Connection:
     """When both ends have it."""
 
 
+class Around(Protocol):
+    """What a host needs of its world. ``packets``: inputs that machines have handled."""
+
+    clock: Clock
+    network: Network
+    hosts: dict[str, Host]
+    groups: dict[tuple[str, Endpoint], dict[Host, Handle]]
+    stalled: dict[Pipe, None]
+    packets: int
+    resolver: Resolver
+    directory_delay: float
+
+    @property
+    def directory(self) -> Directory: ...
+
+    def after_step(self, host: Host) -> None: ...
+
+
 class Host:
     """See the module's docstring. ``address`` is its only network address."""
 
-    def __init__(self, world: World, address: str, site: str, machine: Machine) -> None:
+    def __init__(self, world: Around, address: str, site: str, machine: Machine) -> None:
         self.world = world
         self.address = address
         self.site = site

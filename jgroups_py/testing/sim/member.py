@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from jgroups_py.protocols.membership.gms.protocol import GMS
 from jgroups_py.stack.stack import Stack
+from jgroups_py.testing.sim.clock import Clock
+from jgroups_py.testing.sim.host import Host
+from jgroups_py.testing.sim.network import Network
 from jgroups_py.values.address import UUID, Address
 from jgroups_py.values.batch import Batch
 from jgroups_py.values.events import (
@@ -28,11 +31,32 @@ from jgroups_py.values.lost import Excluded, Numbers
 from jgroups_py.values.message import MessageType
 from jgroups_py.values.view import View
 
-if TYPE_CHECKING:
-    from jgroups_py.testing.sim.host import Host
-    from jgroups_py.testing.sim.world import World
-
 Item = View | Batch | StateRequested | StateReceived | Excluded
+
+
+class Listener(Protocol):
+    """Who is told what an application sends and what it is offered: RELAY's oracle."""
+
+    def sent(self, member: Member, batch: Batch) -> None: ...
+    def offered(self, member: Member, item: Any) -> None: ...
+
+
+class Told(Protocol):
+    """What a member, and who judges it, need of the world."""
+
+    seed: str
+    clock: Clock
+    network: Network
+    on_record: list[Callable[[float, Member, str, dict[str, Any]], None]]
+    after_each_step: list[Callable[[Host], None]]
+
+    @property
+    def now(self) -> float: ...
+    @property
+    def oracle(self) -> Listener | None: ...
+    def at(self, when: float, action: Callable[..., None], *args: Any) -> None: ...
+    def name_of(self, member: Address) -> str: ...
+    def record(self, member: Member, what: str, **details: Any) -> None: ...
 
 
 class Member:
@@ -43,7 +67,7 @@ class Member:
     then takes by hand.
     """
 
-    def __init__(self, world: World, name: str, host: Host, incarnation: int) -> None:
+    def __init__(self, world: Told, name: str, host: Host, incarnation: int) -> None:
         self.world = world
         self.name = name
         self.host = host

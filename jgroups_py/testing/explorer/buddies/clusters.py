@@ -18,9 +18,9 @@ from jgroups_py.buddy.config import BuddyConfig
 from jgroups_py.buddy.machine import BuddyMachine
 from jgroups_py.buddy.outputs import Completed, Event, Send
 from jgroups_py.buddy.values import Path, Wanted, covers
-from jgroups_py.testing.explorer.buddies.draw import Result, Schedule
-from jgroups_py.testing.explorer.buddies.oracle import Oracle, Violation
-from jgroups_py.testing.explorer.buddies.world import Setting
+from jgroups_py.testing.check.violation import Violated, violations_in
+from jgroups_py.testing.explorer.buddies.oracle import Oracle
+from jgroups_py.testing.explorer.lab import RunOutcome
 from jgroups_py.testing.sim import Member, World
 from jgroups_py.values.address import Address
 from jgroups_py.values.batch import Batch
@@ -44,7 +44,7 @@ QUICK: Final = {
 STEP: Final = 0.05
 
 
-def explore_cluster(seed: int) -> Result:
+def explore_cluster(seed: int) -> RunOutcome:
     """One cluster: even seeds with crashes, leaves and joins, odd ones with partitions that heal. Its
     steps are packets and timers; it has no schedule but its seed."""
     return _Cluster(seed).run()
@@ -126,28 +126,29 @@ class _Cluster:
         self.allowed = 0
         self.call_rate = random.choice((0.1, 0.3, 0.8))
         self.fault_rate = random.choice((0.01, 0.03, 0.06))
-        self.problem: Violation | None = None
+        self.problem: Violated | None = None
 
-    def run(self) -> Result:
-        check = detail = ""
-        try:
-            for _ in range(self.random.randint(3, 5)):
-                self._join()
-                self.world.run_for(0.5)
-            self._wait(lambda: self.protected, "never protected")
-            end = self.world.now + SECONDS
-            while self.world.now < end:
-                self._one()
-                self._run_for(STEP)
-            self._rest()
-        except Violation as violation:
-            check, detail = violation.check, violation.detail
-        except Exception as error:
-            check, detail = "exception", f"{type(error).__name__}: {error}"
-        finally:
-            self.world.close()
-        schedule = Schedule(Setting(len(self.peers), self.buddies), ())
-        return Result(self.seed, schedule, self.world.events, self.faults, check, detail)
+    def run(self) -> RunOutcome:
+        problems = violations_in(self._run, lambda: self.world.now)
+        self.world.close()
+        return RunOutcome(
+            self.seed,
+            problems,
+            faults=self.faults,
+            events=self.world.events,
+            virtual_s=self.world.now,
+        )
+
+    def _run(self) -> None:
+        for _ in range(self.random.randint(3, 5)):
+            self._join()
+            self.world.run_for(0.5)
+        self._wait(lambda: self.protected, "never protected")
+        end = self.world.now + SECONDS
+        while self.world.now < end:
+            self._one()
+            self._run_for(STEP)
+        self._rest()
 
     def _run_for(self, seconds: float) -> None:
         before = int(self.world.now)
@@ -258,7 +259,7 @@ class _Cluster:
 
     def completed(self, out: Completed) -> None:
         _, written = self.pending.pop(out.call)
-        if isinstance(out.error, Violation):
+        if isinstance(out.error, Violated):
             self.problem = self.problem or out.error
         elif out.outcome is Outcome.DONE:
             for path in written:
@@ -270,7 +271,7 @@ class _Cluster:
         try:
             self.oracle.resolve()
             self.oracle.single_owner(machine, [p.machine for p in self.peers.values()])
-        except Violation as violation:
+        except Violated as violation:
             self.problem = self.problem or violation
 
     @property
@@ -289,7 +290,7 @@ class _Cluster:
         end = self.world.now + REST_MAX
         while not condition():
             if self.world.now > end:
-                raise Violation("end", problem)
+                raise Violated("end", problem)
             self._run_for(0.1)
 
     def _rest(self) -> None:

@@ -9,8 +9,9 @@ import msgspec
 
 from jgroups_py.buddy.buddies import DISMISSED
 from jgroups_py.buddy.machine import BuddyMachine
-from jgroups_py.testing.explorer.buddies.oracle import Violation
+from jgroups_py.testing.check.violation import Violated, violations_in
 from jgroups_py.testing.explorer.buddies.world import PATHS, Setting, Step, World
+from jgroups_py.testing.explorer.lab import RunOutcome
 from jgroups_py.values.address import Address
 
 STEPS_MAX: Final = 400
@@ -19,22 +20,11 @@ REST_MAX: Final = 30_000
 """Steps after which a schedule should have come to rest."""
 
 
-class Schedule(msgspec.Struct, frozen=True):
+class BuddySchedule(msgspec.Struct, frozen=True):
     """``steps``: all that were taken before everything was left to come to rest."""
 
     setting: Setting
     steps: tuple[Step, ...]
-
-
-class Result(msgspec.Struct, frozen=True):
-    """``check`` empty: nothing was violated. ``faults``: crashes, leaves, joins, splits, merges."""
-
-    seed: int
-    schedule: Schedule
-    steps: int
-    faults: int
-    check: str = ""
-    detail: str = ""
 
 
 RECOVERY_MAX: Final = 200
@@ -79,22 +69,21 @@ class Scheduler:
         self.last = Address(b"")
         """Who was delivered something last."""
 
-    def run(self) -> Result:
-        check = detail = ""
-        try:
-            if self.random.random() < 0.9:
-                self._recover()
-            for at in range(self.length):
-                if at % 25 == 0:
-                    self._slow_down()
-                self._one()
-            self._heal()
-        except Violation as violation:
-            check, detail = violation.check, violation.detail
-        except Exception as error:
-            check, detail = "exception", f"{type(error).__name__}: {error}"
-        schedule = Schedule(self.setting, tuple(self.taken))
-        return Result(self.seed, schedule, self.world.steps, self.faults, check, detail)
+    def run(self) -> tuple[BuddySchedule, RunOutcome]:
+        problems = violations_in(self._run)
+        schedule = BuddySchedule(self.setting, tuple(self.taken))
+        return schedule, RunOutcome(
+            self.seed, problems, faults=self.faults, events=self.world.steps
+        )
+
+    def _run(self) -> None:
+        if self.random.random() < 0.9:
+            self._recover()
+        for at in range(self.length):
+            if at % 25 == 0:
+                self._slow_down()
+            self._one()
+        self._heal()
 
     def _recover(self) -> None:
         """Until everything is protected, so that the next crash is one that must do no harm."""
@@ -285,4 +274,4 @@ def come_to_rest(world: World, scheduler: Scheduler | None) -> None:
         elif not any(take(("go", member)) for member in list(world.may_go)):
             world.at_rest()
             return
-    raise Violation("end", f"no rest after {REST_MAX} steps")
+    raise Violated("end", f"no rest after {REST_MAX} steps")

@@ -6,17 +6,15 @@ steps there are; played again, it needs no chance.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Final
 
+from jgroups_py.testing.check.violation import violations_in
 from jgroups_py.testing.explorer.buddies.draw import (
     FAULTS,
-    Result,
-    Schedule,
+    BuddySchedule,
     Scheduler,
     come_to_rest,
 )
-from jgroups_py.testing.explorer.buddies.oracle import Violation
 from jgroups_py.testing.explorer.buddies.sites import Sites
 from jgroups_py.testing.explorer.buddies.sites_draw import (
     SITE_FAULTS,
@@ -24,6 +22,7 @@ from jgroups_py.testing.explorer.buddies.sites_draw import (
     sites_come_to_rest,
 )
 from jgroups_py.testing.explorer.buddies.world import Step, World
+from jgroups_py.testing.explorer.lab import RunOutcome
 
 SITE_PROFILES: Final = ("sites", "active", "overflow", "three")
 PROFILES: Final = (
@@ -40,53 +39,34 @@ ones), while values leave the memory of their owners and come back. skips: as cr
 miss views. missed: as merges, while members miss views, those of merges, too."""
 
 
-def explore(seed: int, profile: str) -> Result:
+def explore(seed: int, profile: str) -> tuple[BuddySchedule, RunOutcome]:
     """Draws and plays one schedule."""
     if profile in SITE_PROFILES:
         return SiteScheduler(seed, profile).run()
     return Scheduler(seed, profile).run()
 
 
-def replay(schedule: Schedule, tell: Callable[[World | Sites, Step], None] | None = None) -> Result:
-    """Plays a schedule that was drawn before."""
+def replay(schedule: BuddySchedule) -> RunOutcome:
+    """Plays a schedule that was drawn before. ``story``: the steps that could be taken."""
     several = schedule.setting.other is not None
     world: World | Sites = Sites(schedule.setting) if several else World(schedule.setting)
     world.attentive = True
-    faults = 0
-    try:
+    outcome = RunOutcome(0, [])
+
+    def run() -> None:
         for step in schedule.steps:
-            done = world.step(step)
-            faults += done and (step[0] in FAULTS or step[0] in SITE_FAULTS)
-            if done and tell is not None:
-                tell(world, step)
+            if world.step(step):
+                outcome.faults += step[0] in FAULTS or step[0] in SITE_FAULTS
+                outcome.story.append(_told(step))
         if isinstance(world, Sites):
             sites_come_to_rest(world, None)
         else:
             come_to_rest(world, None)
-    except Violation as violation:
-        return Result(0, schedule, world.steps, faults, violation.check, violation.detail)
-    except Exception as error:
-        return Result(
-            0, schedule, world.steps, faults, "exception", f"{type(error).__name__}: {error}"
-        )
-    return Result(0, schedule, world.steps, faults)
+
+    outcome.problems += violations_in(run)
+    outcome.events = world.steps
+    return outcome
 
 
-def shrink(result: Result, runs: int = 500) -> Schedule:
-    """A shorter schedule that violates the same check."""
-    best = result.schedule
-    size = max(1, len(best.steps) // 2)
-    while size >= 1 and runs > 0:
-        at, gone = 0, False
-        while at < len(best.steps) and runs > 0:
-            steps = (*best.steps[:at], *best.steps[at + size :])
-            runs -= 1
-            smaller = Schedule(best.setting, steps)
-            if replay(smaller).check == result.check:
-                best, gone = smaller, True
-            else:
-                at += size
-        if size == 1 and not gone:
-            break
-        size = max(1, size // 2)
-    return best
+def _told(step: Step) -> str:
+    return " ".join(x.decode() if isinstance(x, bytes) else str(x) for x in step)

@@ -3,38 +3,31 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
 from jgroups_py.errors import ConfigError
-from jgroups_py.testing.explorer.buddies.draw import Schedule
+from jgroups_py.testing.explorer.buddies.draw import BuddySchedule
 from jgroups_py.testing.explorer.buddies.world import KINDS, Setting, Step
 from jgroups_py.values.address import Address
 
-LENGTH_MAX: Final = 10_000_000
-"""Characters of a schedule's file."""
 
-
-def dump(schedule: Schedule) -> str:
+def dump(schedule: BuddySchedule) -> str:
     steps = ",\n".join("  " + json.dumps([_plain(x) for x in step]) for step in schedule.steps)
     setting = msgspec.json.encode(schedule.setting).decode()
-    return f'{{"setting": {setting},\n "steps": [\n{steps}\n]}}\n'
+    return f'{{"kind": "buddies",\n "setting": {setting},\n "steps": [\n{steps}\n]}}\n'
 
 
-def load(file: Path) -> Schedule:
-    """Raises ConfigError."""
-    text = file.read_text(encoding="utf-8")
-    if len(text) > LENGTH_MAX:
-        raise ConfigError(f"{file}: more than {LENGTH_MAX} characters")
+def parse(text: str, file: str) -> BuddySchedule:
+    """Raises ``ConfigError``, naming ``file``."""
     try:
         raw = json.loads(text)
         setting = msgspec.convert(raw["setting"], Setting)
         steps = tuple(_step(step) for step in raw["steps"])
     except (ValueError, KeyError, TypeError, IndexError, msgspec.ValidationError) as error:
-        raise ConfigError(f"{file}: not a schedule: {error}") from None
-    return Schedule(setting, steps)
+        raise ConfigError(f"not a schedule: {error}", file=file) from None
+    return BuddySchedule(setting, steps)
 
 
 def _plain(value: Any) -> Any:

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from jgroups_py.buddy.machine import BuddyMachine
 from jgroups_py.buddy.messages import Changes
 from jgroups_py.buddy.values import Path, Stamp
-from jgroups_py.testing.explorer.buddies.oracle import Violation
+from jgroups_py.testing.check.violation import Violated
 from jgroups_py.values.address import Address
 
 Entries = dict[int, Changes]
@@ -64,7 +64,7 @@ class Follower:
             if start < seq <= stop:
                 if not any(seq in kept.entries.get(owner, ()) for kept in self.journals.values()):
                     if alive:
-                        raise Violation(
+                        raise Violated(
                             "follow", f"entry {seq} of {owner!r} is promised and nowhere"
                         )
                     self.trimmed = True
@@ -85,10 +85,10 @@ class Follower:
                 told = left.pop(path, None)
                 undone = told is not None and told[0] > node.stamp and told[1]
                 if told != (node.stamp, node.removed) and not undone:
-                    raise Violation("follow", f"{path} is {node.stamp} at rest, told was {told}")
+                    raise Violated("follow", f"{path} is {node.stamp} at rest, told was {told}")
         for path, (stamp, removed) in left.items():
             if not removed:
-                raise Violation("follow", f"{path} was told with {stamp}, nobody owns it at rest")
+                raise Violated("follow", f"{path} was told with {stamp}, nobody owns it at rest")
 
 
 class Kept:
@@ -104,13 +104,13 @@ class Kept:
         last = max(self._written.get(owner, ()), default=0)
         known = max((n for n in self._written.get(owner, ()) if n <= seq), default=0)
         if wrote != known:
-            raise Violation("follow", f"{owner!r} says it last wrote {wrote} of {last}")
+            raise Violated("follow", f"{owner!r} says it last wrote {wrote} of {last}")
 
     def logged(self, owner: Address, seq: int, changes: Changes) -> None:
         if owner == self._me:
             self._written.setdefault(owner, {})[seq] = changes
         elif self._written.get(owner, {}).get(seq, ()) != changes:
-            raise Violation("follow", f"entry {seq} of {owner!r} is another one at {self._me!r}")
+            raise Violated("follow", f"entry {seq} of {owner!r} is another one at {self._me!r}")
         if changes:
             self.entries.setdefault(owner, {})[seq] = changes
 

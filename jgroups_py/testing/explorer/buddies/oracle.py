@@ -11,18 +11,10 @@ from typing import Any, Final
 from jgroups_py.buddy.calls import Call
 from jgroups_py.buddy.machine import BuddyMachine
 from jgroups_py.buddy.values import Path, Stamp
+from jgroups_py.testing.check.violation import Violated
 from jgroups_py.values.address import Address
 
 EMPTY: Final[frozenset[int]] = frozenset()
-
-
-class Violation(Exception):
-    """An invariant does not hold: ``check`` is its name."""
-
-    def __init__(self, check: str, detail: str) -> None:
-        super().__init__(f"{check}: {detail}")
-        self.check = check
-        self.detail = detail
 
 
 class Oracle:
@@ -56,7 +48,7 @@ class Oracle:
             for path in mine:
                 node = other.own.get(path)
                 if node is not None and node.to is None:
-                    raise Violation("I1", f"{path} is owned by {one.me!r} and {other.me!r}")
+                    raise Violated("I1", f"{path} is owned by {one.me!r} and {other.me!r}")
 
     @staticmethod
     def counts(machine: BuddyMachine) -> None:
@@ -65,7 +57,7 @@ class Oracle:
         granted = sum(node.to is not None for node in own.values())
         moving = sum(node.to is not None or node.giver is not None for node in own.values())
         if (own.granted, own.moving) != (granted, moving):
-            raise Violation("counts", f"{machine.me!r} counts {own.granted}, {own.moving} nodes")
+            raise Violated("counts", f"{machine.me!r} counts {own.granted}, {own.moving} nodes")
 
     # --- I2, I3
 
@@ -80,10 +72,10 @@ class Oracle:
         if self.values:
             missing = must - found - purged
             if missing:
-                raise Violation("I2", f"{path} at {machine.me!r} lacks {sorted(missing)}")
+                raise Violated("I2", f"{path} at {machine.me!r} lacks {sorted(missing)}")
             back = found & purged
             if back and not self.follows:
-                raise Violation("I3", f"{path} at {machine.me!r} has purged {sorted(back)} again")
+                raise Violated("I3", f"{path} at {machine.me!r} has purged {sorted(back)} again")
         return found
 
     def writes(self, call: Call, path: Path, history: frozenset[int], op: int | None) -> None:
@@ -98,9 +90,9 @@ class Oracle:
                 continue  # a removal of what did not exist
             known = self.history.get((path, node.stamp))
             if known is not None:
-                raise Violation("stamp", f"{path}: {node.stamp} was given twice")
+                raise Violated("stamp", f"{path}: {node.stamp} was given twice")
             if node.value != value or node.removed != (value is None):
-                raise Violation("value", f"{path} is {node.value!r}, written was {value!r}")
+                raise Violated("value", f"{path} is {node.value!r}, written was {value!r}")
             self.history[(path, node.stamp)] = history
             self.written[(path, node.stamp)] = value
         self._pending.clear()
@@ -147,7 +139,7 @@ class Oracle:
         }
         if any(left.values()) or not machine.protected:
             what = ", ".join(name for name, there in left.items() if there)
-            raise Violation("end", f"{machine.me!r} at rest: {what or 'not protected'}")
+            raise Violated("end", f"{machine.me!r} at rest: {what or 'not protected'}")
 
     @staticmethod
     def _backups_equal(machine: BuddyMachine, by_address: dict[Address, BuddyMachine]) -> None:
@@ -155,15 +147,15 @@ class Oracle:
         for member in machine.buddies.holders:
             backup = by_address[member].backups.of.get(machine.me)
             if backup is None or not backup.complete or backup.nodes != machine.own:
-                raise Violation("I6", f"{member!r} has another copy of {machine.me!r}'s nodes")
+                raise Violated("I6", f"{member!r} has another copy of {machine.me!r}'s nodes")
         for owner in machine.backups.of:
             if machine.me not in by_address[owner].buddies.holders:
-                raise Violation("I6", f"{machine.me!r} keeps a backup of {owner!r} for nothing")
+                raise Violated("I6", f"{machine.me!r} keeps a backup of {owner!r} for nothing")
 
     def _values_as_written(self, machine: BuddyMachine) -> None:
         for path, node in machine.own.items():
             if self.written.get((path, node.stamp), node.value) != node.value:
-                raise Violation("value", f"{path} at {machine.me!r} is {node.value!r} at rest")
+                raise Violated("value", f"{path} at {machine.me!r} is {node.value!r} at rest")
 
     def _nothing_lost(self, machines: list[BuddyMachine]) -> None:
         """I2 at the end; after merges I9: what is not there is listed."""
@@ -178,4 +170,4 @@ class Oracle:
             missing = acked - final.get(path, EMPTY) - self.purged.get(path, EMPTY) - listed
             if missing:
                 check = "I9" if self.merges else "I2"
-                raise Violation(check, f"at rest {path} lacks {sorted(missing)}")
+                raise Violated(check, f"at rest {path} lacks {sorted(missing)}")

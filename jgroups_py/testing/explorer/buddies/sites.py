@@ -13,7 +13,8 @@ from typing import Final
 from jgroups_py.buddy.machine import BuddyMachine
 from jgroups_py.buddy.site_messages import AnySiteMessage, EventAck, SiteEvent, Walk
 from jgroups_py.buddy.values import Path, Stamp
-from jgroups_py.testing.explorer.buddies.oracle import EMPTY, Violation
+from jgroups_py.testing.check.violation import Violated
+from jgroups_py.testing.explorer.buddies.oracle import EMPTY
 from jgroups_py.testing.explorer.buddies.world import Setting, Step, World
 from jgroups_py.values.address import Address
 
@@ -286,7 +287,7 @@ class Sites:
                 continue
             acknowledged = self.held[at].get(path)
             if acknowledged is not None and node.stamp < acknowledged:
-                raise Violation("I8", f"{path} at {machine.me!r} is older than was acknowledged")
+                raise Violated("I8", f"{path} at {machine.me!r} is older than was acknowledged")
             for other in others:
                 if node.came or any(site == NAMES[other] for site, _ in node.unsent):
                     continue  # if it came from elsewhere, it is up to that site
@@ -296,7 +297,7 @@ class Sites:
                 fresh = other == 0 and at in self.fresh
                 if not (node.removed and self.overflowed[at]) and not fresh:
                     name = NAMES[other]
-                    raise Violation(
+                    raise Violated(
                         "I8", f"{path} at {machine.me!r} is not unsent, and not held at {name}"
                     )
 
@@ -346,7 +347,7 @@ class Sites:
         if len(self.both) < 2:
             return
         if not self.finished:
-            raise Violation("end", "something is unsent for ever")
+            raise Violated("end", "something is unsent for ever")
         (first, _), *others = self.both
         here = self._nodes(first)
         for at, _ in others:
@@ -354,7 +355,7 @@ class Sites:
             for path in here | there:
                 if here.get(path) != there.get(path):
                     one, other = NAMES[first], NAMES[at]
-                    raise Violation(
+                    raise Violated(
                         "sites",
                         f"{path} is {here.get(path)} in {one} and {there.get(path)} in {other}",
                     )

@@ -8,17 +8,17 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from jgroups_py.testing.check.violation import Violated, violations_in
 from jgroups_py.testing.explorer.buddies.draw import (
     FAULTS,
     REST_MAX,
     STEPS_MAX,
-    Result,
-    Schedule,
+    BuddySchedule,
     Scheduler,
 )
-from jgroups_py.testing.explorer.buddies.oracle import Violation
 from jgroups_py.testing.explorer.buddies.sites import NAMES, ROUNDS_MAX, Pair, Sites
 from jgroups_py.testing.explorer.buddies.world import Setting, Step, World
+from jgroups_py.testing.explorer.lab import RunOutcome
 
 SITE_FAULTS: Final = frozenset({"cut", "promote", "lose", "begin", "bootstrap"})
 
@@ -94,26 +94,25 @@ class SiteScheduler:
         self.wan_rate = random.choice((0.05, 0.15, 0.3))
         self.length = random.randint(100, 2 * STEPS_MAX)
 
-    def run(self) -> Result:
-        check = detail = ""
-        try:
-            for side in self.sides:
-                if self.random.random() < 0.9:
-                    side._recover()
-            for pair in self.sites.pairs:
-                self.take(_named("link", pair))
-            for at in range(self.length):
-                for number, _ in self.sites.both:
-                    if at % 25 == 0:
-                        self.sides[number]._slow_down()
-                self._one()
-            sites_come_to_rest(self.sites, self)
-        except Violation as violation:
-            check, detail = violation.check, violation.detail
-        except Exception as error:
-            check, detail = "exception", f"{type(error).__name__}: {error}"
-        schedule = Schedule(self.setting, tuple(self.taken))
-        return Result(self.seed, schedule, self.sites.steps, self.faults, check, detail)
+    def run(self) -> tuple[BuddySchedule, RunOutcome]:
+        problems = violations_in(self._run)
+        schedule = BuddySchedule(self.setting, tuple(self.taken))
+        return schedule, RunOutcome(
+            self.seed, problems, faults=self.faults, events=self.sites.steps
+        )
+
+    def _run(self) -> None:
+        for side in self.sides:
+            if self.random.random() < 0.9:
+                side._recover()
+        for pair in self.sites.pairs:
+            self.take(_named("link", pair))
+        for at in range(self.length):
+            for number, _ in self.sites.both:
+                if at % 25 == 0:
+                    self.sides[number]._slow_down()
+            self._one()
+        sites_come_to_rest(self.sites, self)
 
     def take(self, step: Step) -> bool:
         self.taken.append(step)
@@ -225,7 +224,7 @@ def sites_come_to_rest(sites: Sites, scheduler: SiteScheduler | None) -> None:
         else:
             sites.at_rest()
             return
-    raise Violation("end", f"no rest after {steps} steps and {rounds} ticks")
+    raise Violated("end", f"no rest after {steps} steps and {rounds} ticks")
 
 
 def _inside(sites: Sites, take: Callable[[Step], bool], scheduler: SiteScheduler | None) -> bool:

@@ -19,8 +19,9 @@ from jgroups_py.buddy.messages import Answer, Message
 from jgroups_py.buddy.outputs import Completed, Event, Send, SendSite
 from jgroups_py.buddy.site_messages import AnySiteMessage
 from jgroups_py.buddy.values import Path, ViewKey, Wanted, covers
+from jgroups_py.testing.check.violation import Violated
 from jgroups_py.testing.explorer.buddies.follower import Follower
-from jgroups_py.testing.explorer.buddies.oracle import Oracle, Violation
+from jgroups_py.testing.explorer.buddies.oracle import Oracle
 from jgroups_py.values.address import Address
 from jgroups_py.values.view import MergeView, View, ViewId
 
@@ -123,7 +124,7 @@ class World:
     # --- steps
 
     def step(self, step: Step) -> bool:
-        """Takes one; False: it could not be taken. Raises Violation."""
+        """Takes one; False: it could not be taken. Raises Violated."""
         if self.attentive:
             self.look_whether_protected()
         done: bool = getattr(self, f"_do_{step[0]}")(*step[1:])
@@ -144,7 +145,7 @@ class World:
         before = dict(machine.own) if stale else None
         machine.receive(src, tag, message, self.now)
         if before is not None and before != machine.own:
-            raise Violation("I4", f"{dst!r} took an answer of view {tag[0]}")
+            raise Violated("I4", f"{dst!r} took an answer of view {tag[0]}")
         self._after(machine)
         return True
 
@@ -437,13 +438,13 @@ class World:
     def _completed(self, out: Completed) -> None:
         operation = self.operations.pop(out.call)
         self.outcomes[out.call] = out
-        if isinstance(out.error, Violation):
+        if isinstance(out.error, Violated):
             raise out.error
         if out.outcome is Outcome.DONE:
             for path in operation.written:
                 self.oracle.acknowledged(path, operation.id)
         elif out.outcome is Outcome.FAILED and operation.written:
-            raise Violation("outcome", f"call {out.call} was done and is said to have failed")
+            raise Violated("outcome", f"call {out.call} was done and is said to have failed")
 
     def _event(self, me: Address, event: Event) -> None:
         self.events.append((me, event))
@@ -467,4 +468,4 @@ class World:
         self.oracle.at_rest(list(self.machines.values()))
         self.follower.at_rest(self.machines)
         if self.operations:
-            raise Violation("end", f"calls {sorted(self.operations)} never ended")
+            raise Violated("end", f"calls {sorted(self.operations)} never ended")

@@ -14,6 +14,7 @@ from typing import Any, Final
 from jgroups_py.drill.log import Record
 from jgroups_py.errors import LocalProtocolError
 from jgroups_py.protocols.relay import wire as relay_wire
+from jgroups_py.testing.explorer.bytes.stacks import SCENES, honest_packets
 from jgroups_py.testing.explorer.bytes.values import Values
 from jgroups_py.values.address import IpAddress
 from jgroups_py.values.batch import Batch
@@ -320,8 +321,6 @@ def shipped(folder: str, suffix: str) -> list[bytes]:
 @functools.cache
 def traffic() -> tuple[bytes, ...]:
     """Packets of honest clusters: over UDP, over TCP, of two sites."""
-    from jgroups_py.testing.explorer.bytes.stacks import SCENES, honest_packets
-
     found: dict[bytes, None] = {}
     for scene in SCENES:
         for data in honest_packets(scene):

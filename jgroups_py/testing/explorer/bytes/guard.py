@@ -47,6 +47,10 @@ class Problem(NamedTuple):
     key: str
 
 
+class Broken(Exception):
+    """What came out is wrong, though no other error came."""
+
+
 class Hang(BaseException):
     """An input took too long. Not an Exception: nobody on the way may swallow it."""
 

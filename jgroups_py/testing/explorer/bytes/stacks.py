@@ -31,11 +31,10 @@ from jgroups_py.testing.explorer.bytes.attacks import (
 )
 from jgroups_py.testing.explorer.bytes.cluster import SETTLE, Cluster, Op, is_refused
 from jgroups_py.testing.explorer.bytes.cover import Cover
-from jgroups_py.testing.explorer.bytes.guard import HANG, Guard, Problem
+from jgroups_py.testing.explorer.bytes.guard import HANG, Broken, Guard, Problem
 from jgroups_py.testing.explorer.bytes.mutate import Mutator
 from jgroups_py.testing.explorer.bytes.shrink import smallest
 from jgroups_py.testing.explorer.bytes.spots import spots_of
-from jgroups_py.testing.explorer.bytes.targets import Broken
 from jgroups_py.testing.explorer.bytes.work import TRACED_EVERY, Corpus, Done, Finding, Tell, Work
 from jgroups_py.testing.sim import World
 from jgroups_py.wire.text.kinds import KINDS

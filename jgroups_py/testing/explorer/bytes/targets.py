@@ -21,6 +21,7 @@ from jgroups_py.protocols.membership.gms.wire import read_fetch, read_freeze, re
 from jgroups_py.protocols.relay import wire as relay_wire
 from jgroups_py.protocols.transport.connections import FrameReader
 from jgroups_py.testing.explorer.bytes import corpus
+from jgroups_py.testing.explorer.bytes.guard import Broken
 from jgroups_py.wire.packet import (
     Packet,
     decode_fd_frame,
@@ -35,10 +36,6 @@ from jgroups_py.wire.text import kinds
 
 STREAM_FRAME_MAX: Final = 100_000
 _VERSIONS: Final = (DEFAULT_VERSION, make_version(5, 3), make_version(5, 4), make_version(5, 6))
-
-
-class Broken(Exception):
-    """What came out is wrong, though no other error came."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,19 +26,18 @@ from jgroups_py.testing.explorer.caches.schedule import (
     FaultKind,
     Store,
 )
-from jgroups_py.testing.explorer.draw import Wanted
-from jgroups_py.testing.explorer.schedule import Link
+from jgroups_py.testing.explorer.lab import ANYTHING, Size
+from jgroups_py.testing.explorer.stacks.schedule import Link
 
 NAMES: Final = "ABCDEFGH"
 PATHS: Final = ("/a", "/a/x", "/b", "/b/y", "/c")
-ANYTHING: Final = Wanted()
 OPERATIONS: Final = 70
 """Of one history, about."""
 CALM: Final = 0.35
 """The part of the seeds without faults."""
 
 
-def draw_caches(seed: int, profile: str, wanted: Wanted = ANYTHING) -> CacheSchedule:
+def draw_caches(seed: int, profile: str, wanted: Size = ANYTHING) -> CacheSchedule:
     """Raises ``ConfigError`` for an unknown profile, or what a group of caches cannot be."""
     drawing = _PROFILES.get(profile)
     if drawing is None:
@@ -51,7 +50,7 @@ def draw_caches(seed: int, profile: str, wanted: Wanted = ANYTHING) -> CacheSche
 
 
 class _Draw:
-    def __init__(self, seed: int, profile: str, wanted: Wanted) -> None:
+    def __init__(self, seed: int, profile: str, wanted: Size) -> None:
         self.seed = seed
         self.profile = profile
         self.wanted = wanted

@@ -12,11 +12,11 @@ from trio._core import _run as trio_run
 from trio.testing import MockClock
 
 from jgroups_py.driver.unwrap import reraise
-from jgroups_py.testing.check.checkers import Problem
+from jgroups_py.testing.check.violation import Violation, violation_of
 from jgroups_py.testing.explorer.caches.promises import operations
 from jgroups_py.testing.explorer.caches.schedule import CacheSchedule
 from jgroups_py.testing.explorer.caches.stage import Stage
-from jgroups_py.testing.explorer.play import Outcome, problem_of
+from jgroups_py.testing.explorer.lab import RunOutcome
 from jgroups_py.testing.histories.check import check_history
 from jgroups_py.testing.histories.nodes import Nodes
 from jgroups_py.testing.histories.operation import Operation
@@ -25,18 +25,18 @@ STEPS_MAX: Final = 300_000
 """Of the check of one history."""
 
 
-def play_caches(schedule: CacheSchedule) -> Outcome:
+def play_caches(schedule: CacheSchedule) -> RunOutcome:
     """One run. Deterministic: the same schedule gives the same outcome."""
     outcome, _ = play_history(schedule)
     return outcome
 
 
-def play_history(schedule: CacheSchedule) -> tuple[Outcome, list[Operation]]:
+def play_history(schedule: CacheSchedule) -> tuple[RunOutcome, list[Operation]]:
     """And the history that was checked."""
     off = logging.root.manager.disable
     logging.disable(logging.CRITICAL)  # thousands of warnings that are meant to happen
     clock = MockClock(autojump_threshold=0)
-    problems: list[Problem] = []
+    problems: list[Violation] = []
     history: list[Operation] = []
     try:
         with tempfile.TemporaryDirectory(prefix="jgroups-caches-") as folder:
@@ -47,13 +47,13 @@ def play_history(schedule: CacheSchedule) -> tuple[Outcome, list[Operation]]:
                 history = _history(stage)
                 problems += _judge(stage, history, clock.current_time())
             except Exception as error:  # a bug, whatever it is: that is what is looked for
-                problems.append(problem_of(error, clock.current_time()))
+                problems.append(violation_of(error, clock.current_time()))
     finally:
         logging.disable(off)
     calls = stage.history.entries
     done = sum(entry.at_return is not None for entry in calls)
     return (
-        Outcome(
+        RunOutcome(
             schedule.seed,
             problems,
             stage.story,
@@ -105,13 +105,13 @@ def _history(stage: Stage) -> list[Operation]:
     )
 
 
-def _judge(stage: Stage, history: list[Operation], now: float) -> list[Problem]:
-    problems = [Problem("exception", error, now) for error in stage.history.errors]
+def _judge(stage: Stage, history: list[Operation], now: float) -> list[Violation]:
+    problems = [Violation("exception", error, now) for error in stage.history.errors]
     if stage.problem:
-        return [*problems, Problem("ends", stage.problem, now)]
+        return [*problems, Violation("ends", stage.problem, now)]
     verdict = check_history(history, Nodes(), steps_max=STEPS_MAX)
     if verdict.linearizable is None:
-        problems.append(Problem("not_decided", verdict.text, now))
+        problems.append(Violation("not_decided", verdict.text, now))
     elif not verdict.linearizable:
-        problems.append(Problem("linearizable", verdict.text, now))
+        problems.append(Violation("linearizable", verdict.text, now))
     return problems

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Meta
 
 from jgroups_py.errors import ConfigError
-from jgroups_py.testing.explorer.schedule import LENGTH_MAX, Link, Name, Seconds
+from jgroups_py.testing.explorer.stacks.schedule import LENGTH_MAX, Link, Name, Seconds
 
 BackEnd = Literal["local", "replicated", "buddy"]
 Doing = Literal[
@@ -73,6 +73,7 @@ class CacheSchedule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """``sessions``: callers use sessions, not nodes. ``buddies``, ``majority``: of back end ``buddy``.
     ``store``: of ``local``; ``room``: nodes that stay in memory then. ``late``: who is not there at first."""
 
+    kind: Literal["caches"] = "caches"
     seed: Annotated[int, Meta(ge=0)]
     profile: Annotated[str, Meta(min_length=1)]
     back_end: BackEnd
@@ -89,11 +90,6 @@ class CacheSchedule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
     def to_json(self) -> str:
         return msgspec.json.format(msgspec.json.encode(self), indent=1).decode() + "\n"
-
-
-def is_cache_schedule(text: str) -> bool:
-    """Rather than one of ``explore.schedule``."""
-    return '"back_end"' in text[:LENGTH_MAX]
 
 
 def from_json(text: str, file: str) -> CacheSchedule:

@@ -14,14 +14,13 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
 
 from jgroups_py.errors import ConfigError
-from jgroups_py.testing.explorer.draw_faults import FaultDraw
-from jgroups_py.testing.explorer.draw_stack import draw_relay_settings, draw_settings
-from jgroups_py.testing.explorer.schedule import (
-    MEMBERS_MAX,
+from jgroups_py.testing.explorer.lab import ANYTHING, Size
+from jgroups_py.testing.explorer.stacks.draw_faults import FaultDraw
+from jgroups_py.testing.explorer.stacks.draw_stack import draw_relay_settings, draw_settings
+from jgroups_py.testing.explorer.stacks.schedule import (
     Healing,
     Link,
     Load,
@@ -30,38 +29,14 @@ from jgroups_py.testing.explorer.schedule import (
     Site,
     Step,
 )
-from jgroups_py.testing.explorer.shared import callers_drawn
+from jgroups_py.testing.explorer.stacks.shared import callers_drawn
 
 SITE_NAMES: Final = ("NYC", "SFO", "LON", "TYO", "SYD", "FRA", "GRU", "BOM", "JNB")
-SITES_DRAWN: Final = 3
-"""At most, where the caller has not fixed them."""
 MESSAGES: Final = 600
 """Messages that loads are made to send, about; some of their senders fall."""
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """What the caller has fixed. ``members``: per site, least and most."""
-
-    sites: int | None = None
-    members: tuple[int, int] | None = None
-
-    def __post_init__(self) -> None:
-        if self.sites is not None and not 1 <= self.sites <= len(SITE_NAMES):
-            raise ConfigError(f"sites: 1 to {len(SITE_NAMES)}, not {self.sites}")
-        if self.members is not None:
-            least, most = self.members
-            if not 1 <= least <= most:
-                raise ConfigError(f"members: N..M with 1 <= N <= M, not {least}..{most}")
-            sites = self.sites or SITES_DRAWN
-            if sites * most > MEMBERS_MAX:
-                raise ConfigError(
-                    f"members: {least}..{most} in up to {sites} sites: at most "
-                    f"{MEMBERS_MAX // sites} each, {MEMBERS_MAX} in all"
-                )
-
-
-def draw(seed: int, profile: str, wanted: Wanted = Wanted()) -> Schedule:
+def draw(seed: int, profile: str, wanted: Size = ANYTHING) -> Schedule:
     """The schedule of a seed. Raises ``ConfigError`` for an unknown profile."""
     drawing = _PROFILES.get(profile)
     if drawing is None:
@@ -72,7 +47,7 @@ def draw(seed: int, profile: str, wanted: Wanted = Wanted()) -> Schedule:
 class _Draw:
     """What the profiles have in common."""
 
-    def __init__(self, seed: int, profile: str, wanted: Wanted) -> None:
+    def __init__(self, seed: int, profile: str, wanted: Size) -> None:
         self.seed = seed
         self.profile = profile
         self.wanted = wanted

@@ -26,8 +26,8 @@ from collections.abc import Callable
 from typing import Final
 
 from jgroups_py.protocols.relay.protocol import RELAY
-from jgroups_py.testing.explorer.scene import Scene, link_settings
-from jgroups_py.testing.explorer.schedule import Link, Step
+from jgroups_py.testing.explorer.stacks.scene import Scene, link_settings
+from jgroups_py.testing.explorer.stacks.schedule import Link, Step
 from jgroups_py.testing.sim import Member
 
 READ_SECONDS: Final = 0.1

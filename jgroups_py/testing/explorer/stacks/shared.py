@@ -10,16 +10,17 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import msgspec
 
 from jgroups_py.cache.total_order import Ordered, Said, TotalOrder
-from jgroups_py.testing.check.checkers import Problem
 from jgroups_py.testing.check.messages import SHARED
+from jgroups_py.testing.check.violation import Violation
 from jgroups_py.testing.explorer.caches.callers import TICK, Entry
 from jgroups_py.testing.explorer.caches.places import Journey, Places
 from jgroups_py.testing.explorer.caches.promises import operations
+from jgroups_py.testing.explorer.stacks.scene import Scene
 from jgroups_py.testing.histories.check import check_history
 from jgroups_py.testing.histories.nodes import Call, Nodes
 from jgroups_py.testing.sim import Member
@@ -27,9 +28,6 @@ from jgroups_py.values.address import UUID
 from jgroups_py.values.batch import Batch
 from jgroups_py.values.message import Flag
 from jgroups_py.values.view import MergeView, View
-
-if TYPE_CHECKING:
-    from jgroups_py.testing.explorer.scene import Scene
 
 HEADER: Final = 25
 """Bytes of the checker before ours in each message."""
@@ -47,7 +45,7 @@ OPERATIONS_MAX: Final = 300
 STEPS_MAX: Final = 300_000
 
 
-class Wanted(msgspec.Struct, frozen=True, tag="w", array_like=True):
+class Asked(msgspec.Struct, frozen=True, tag="w", array_like=True):
     """Who has waited for a tree since view ``view`` asks for it."""
 
     view: int
@@ -62,7 +60,7 @@ class Given(msgspec.Struct, frozen=True, tag="g", array_like=True):
 
 
 _encode = msgspec.msgpack.Encoder().encode
-_decode_own = msgspec.msgpack.Decoder(Wanted | Given).decode
+_decode_own = msgspec.msgpack.Decoder(Asked | Given).decode
 _decode_said = msgspec.msgpack.Decoder(Said).decode
 _decode_body = msgspec.msgpack.Decoder(tuple[str, str, Any, Any]).decode
 
@@ -123,7 +121,7 @@ class Shared:
             peer.call(number, self.random)
         self._later(site, name, number)
 
-    def judge(self) -> list[Problem]:
+    def judge(self) -> list[Violation]:
         """Of a scene that has come to rest: everybody of the core has the same line of views."""
         found = []
         for site, entries in self.entries.items():
@@ -139,7 +137,7 @@ class Shared:
             verdict = check_history(history, Nodes(), steps_max=STEPS_MAX)
             if verdict.linearizable is not True:
                 check = "linearizable" if verdict.linearizable is False else "not_decided"
-                found.append(Problem(check, verdict.text, self.scene.world.now))
+                found.append(Violation(check, verdict.text, self.scene.world.now))
         return found
 
     def _in_core(self, member: Member) -> bool:
@@ -263,7 +261,7 @@ class _Peer:
         """For the registers, until somebody answers or another view comes."""
         if self.order.ready or self.order.view != view or not self.member.alive:
             return
-        self._send(_encode(Wanted(view)), self._providers[turn % len(self._providers)])
+        self._send(_encode(Asked(view)), self._providers[turn % len(self._providers)])
         world = self.shared.scene.world
         world.at(world.now + ASK_SECONDS, self._ask, view, turn + 1)
 
@@ -278,8 +276,8 @@ class _Peer:
                 self._said(bytes(batch.src), _decode_said(data[len(SHARED) + 1 :]))
         self._after()
 
-    def _own(self, sender: bytes, message: Wanted | Given) -> None:
-        if isinstance(message, Wanted):
+    def _own(self, sender: bytes, message: Asked | Given) -> None:
+        if isinstance(message, Asked):
             self._answer(sender, message.view)
         elif message.view == self.order.view and not self.order.ready:
             self.values = {name: dict(node) for name, node in message.values.items()}

@@ -17,11 +17,11 @@ from typing import Final
 
 from jgroups_py.protocols.flow.credits import FlowControl
 from jgroups_py.protocols.relay.protocol import RELAY
-from jgroups_py.testing.check.checkers import Problem
 from jgroups_py.testing.check.messages import UNICAST
 from jgroups_py.testing.check.rest import waiting
 from jgroups_py.testing.check.tables import leftovers
-from jgroups_py.testing.explorer.scene import Scene
+from jgroups_py.testing.check.violation import Violation
+from jgroups_py.testing.explorer.stacks.scene import Scene
 from jgroups_py.testing.sim import Member
 from jgroups_py.values.view import View
 
@@ -150,7 +150,7 @@ class Healer:
         return True
 
     def say(self, check: str, detail: str) -> None:
-        self.scene.checker.problems.append(Problem(check, detail, self.world.now))
+        self.scene.checker.problems.append(Violation(check, detail, self.world.now))
 
     def _views(self) -> str | None:
         for site in self.scene.cast.sites:

@@ -3,42 +3,26 @@
 from __future__ import annotations
 
 import logging
-import traceback
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any, Final
 
 from jgroups_py.errors import ConfigError
 from jgroups_py.testing.check.bounds import Bounds
-from jgroups_py.testing.check.checkers import Problem
 from jgroups_py.testing.check.deaths import Deaths
-from jgroups_py.testing.check.relay_oracle import Violation
-from jgroups_py.testing.explorer import faults
-from jgroups_py.testing.explorer.heal import Healer
-from jgroups_py.testing.explorer.scene import Scene
-from jgroups_py.testing.explorer.schedule import Schedule, Step
+from jgroups_py.testing.check.violation import violation_of
+from jgroups_py.testing.explorer.lab import RunOutcome
+from jgroups_py.testing.explorer.stacks import faults
+from jgroups_py.testing.explorer.stacks.heal import Healer
+from jgroups_py.testing.explorer.stacks.scene import Scene
+from jgroups_py.testing.explorer.stacks.schedule import Schedule, Step
+from jgroups_py.testing.explorer.stacks.shared import Shared
 from jgroups_py.testing.sim import Member
 from jgroups_py.testing.sim.world import Watcher
 
 START_SECONDS: Final = 3.0
 """Members have so long to find each other before faults begin; they need not have."""
-
-
-@dataclass(slots=True)
-class Outcome:
-    """What a run showed. ``problems`` empty: everything held. ``faults``: steps that did
-    something."""
-
-    seed: int
-    problems: list[Problem]
-    story: list[str] = field(default_factory=list)
-    sent: int = 0
-    delivered: int = 0
-    faults: int = 0
-    events: int = 0
-    virtual_s: float = 0.0
 
 
 def try_stack(schedule: Schedule, file: str) -> None:
@@ -64,7 +48,7 @@ def play(
     *,
     stage: Callable[[Schedule, Watcher | None], Scene] = Scene,
     healer: Callable[[Scene], Healer] = Healer,
-) -> Outcome:
+) -> RunOutcome:
     """One run. Deterministic: the same schedule gives the same outcome.
 
     ``stage``, ``healer``: what makes the scene, and what ends it.
@@ -95,9 +79,12 @@ class _Player:
         self.waiting: dict[tuple[str, str], list[_Waiting]] = {}
         triggers = any(step.after is not None for step in schedule.steps)
         self.scene = stage(schedule, self._on_trace if triggers else None)
-        self.outcome = Outcome(schedule.seed, self.scene.checker.problems, self.scene.story)
+        self.shared = Shared(self.scene, schedule.shared) if schedule.shared else None
+        if self.shared is not None:
+            self.scene.followers.append(self.shared)
+        self.outcome = RunOutcome(schedule.seed, self.scene.checker.problems, self.scene.story)
 
-    def run(self) -> Outcome:
+    def run(self) -> RunOutcome:
         scene, world = self.scene, self.scene.world
         for looks in (Bounds(scene.checker), Deaths(scene.checker)):
             world.after_each_step.append(looks.after_step)
@@ -105,10 +92,10 @@ class _Player:
             self._first_phase()
             if self.schedule.heals and not scene.checker.problems:
                 self.healer(scene).run()
-                if scene.shared is not None and not scene.checker.problems:
-                    scene.checker.problems += scene.shared.judge()
+                if self.shared is not None and not scene.checker.problems:
+                    scene.checker.problems += self.shared.judge()
         except Exception as error:  # a bug in the stack, whatever it is: that is what is looked for
-            scene.checker.problems.append(problem_of(error, world.now))
+            scene.checker.problems.append(violation_of(error, world.now))
         finally:
             world.close()
         outcome = self.outcome
@@ -179,16 +166,3 @@ class _Waiting:
 
     step: Step
     left: int
-
-
-def problem_of(error: Exception, at: float) -> Problem:
-    """What an error that ended a run says."""
-    if isinstance(error, Violation):
-        return Problem(
-            f"relay_{error.invariant.replace(' ', '_')}", f"{error.member}: {error.problem}", at
-        )
-    place = traceback.extract_tb(error.__traceback__)[-1]
-    where = f"{Path(place.filename).name}:{place.lineno}"
-    if isinstance(error, AssertionError):
-        return Problem("invariant", f"{where}: {error or place.line}", at)
-    return Problem("exception", f"{where}: {type(error).__name__}: {error}", at)

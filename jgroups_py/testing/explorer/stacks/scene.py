@@ -6,12 +6,11 @@ what it has been delivered, and opens a new channel after it was expelled.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from jgroups_py.testing.check.checkers import Checker
-from jgroups_py.testing.explorer.roles import Cast
-from jgroups_py.testing.explorer.schedule import Link, Load, Schedule
-from jgroups_py.testing.explorer.shared import Shared
+from jgroups_py.testing.explorer.stacks.roles import Cast
+from jgroups_py.testing.explorer.stacks.schedule import Link, Load, Schedule
 from jgroups_py.testing.sim import LinkSettings, Member, World
 from jgroups_py.testing.sim.world import MakeProtocols, Watcher
 from jgroups_py.values.events import Expel, Failed, StateFailed, StateReceived
@@ -27,6 +26,19 @@ def link_settings(link: Link) -> LinkSettings:
     return LinkSettings(
         link.latency, link.jitter, link.loss, link.duplicate, link.reorder, link.reorder_delay
     )
+
+
+class Follower(Protocol):
+    """Something besides that the applications of a scene do."""
+
+    def watch(self, member: Member) -> None:
+        """A member was started."""
+
+    def begin(self) -> None:
+        """Traffic begins."""
+
+    def end(self, site: str) -> None:
+        """Somebody of the site is about to fetch the application's state."""
 
 
 class Scene:
@@ -51,7 +63,7 @@ class Scene:
         self._fetching: dict[Member, int] = {}
         """Who fetches a state, and how many events it had been told before."""
         self.world.on_record.append(self._on_record)
-        self.shared = Shared(self, schedule.shared) if schedule.shared else None
+        self.followers: list[Follower] = []
 
     # --- telling
 
@@ -89,8 +101,8 @@ class Scene:
             with_state=with_state,
         )
         self.checker.watch(member)
-        if self.shared is not None:
-            self.shared.watch(member)
+        for follower in self.followers:
+            follower.watch(member)
         if with_state:
             self.cast.asker = member
         return member
@@ -137,8 +149,8 @@ class Scene:
             return False
         self._fetching[member] = len(member.events)
         self.cast.asker = member
-        if self.shared is not None:
-            self.shared.end(member.site)
+        for follower in self.followers:
+            follower.end(member.site)
         member.fetch_state(provider, STATE_SECONDS)
         return True
 
@@ -172,8 +184,8 @@ class Scene:
     # --- traffic
 
     def begin_traffic(self) -> None:
-        if self.shared is not None:
-            self.shared.begin()
+        for follower in self.followers:
+            follower.begin()
         for index, load in enumerate(self.schedule.loads):
             self.at(load.start + 0.001 * index, self._load, load)
 

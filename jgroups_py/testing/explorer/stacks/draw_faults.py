@@ -6,7 +6,7 @@ import random
 from collections.abc import Mapping
 from typing import Any, Final
 
-from jgroups_py.testing.explorer.schedule import After, Link, Step
+from jgroups_py.testing.explorer.stacks.schedule import After, Link, Step
 
 MOMENTS: Final[dict[str, tuple[tuple[str, str], ...]]] = {
     "join": (("GMS", "view"), ("GMS", "all have it"), ("discovery", "found")),

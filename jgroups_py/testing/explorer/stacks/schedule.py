@@ -18,6 +18,7 @@ import msgspec
 from msgspec import Meta
 
 from jgroups_py.errors import ConfigError
+from jgroups_py.testing.explorer.lab import MEMBERS_MAX
 
 Kind = Literal[
     "crash",
@@ -43,7 +44,6 @@ SHOWN_MAX: Final = 40
 """Characters of a value, names of a list, in an error."""
 LENGTH_MAX: Final = 1_000_000
 """Characters of a schedule's file."""
-MEMBERS_MAX: Final = 100
 STEPS_MAX: Final = 1000
 SECONDS_MAX: Final = 100_000.0
 LATENCY_MAX: Final = 60.0
@@ -152,6 +152,7 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     that the site's members share (shared.py).
     """
 
+    kind: Literal["stacks"] = "stacks"
     seed: Annotated[int, Meta(ge=0)]
     profile: Annotated[str, Meta(min_length=1)]
     sites: tuple[Site, ...]

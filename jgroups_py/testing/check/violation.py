@@ -1,0 +1,59 @@
+"""What a check found: one type for all of them, and the exception for checks that end a run.
+
+May import: nothing of testing.
+Imported by: everything that judges.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """Something does not hold.
+
+    ``check``: its name. ``detail``: what was seen, by whom. ``at``: virtual seconds since the run began.
+    ``replay``: the command that shows it again.
+    """
+
+    check: str
+    detail: str
+    at: float = 0.0
+    replay: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.check}: {self.at:.3f} {self.detail}"
+
+
+class Violated(AssertionError):
+    """A check does not hold, and the run cannot go on."""
+
+    def __init__(self, check: str, detail: str, at: float = 0.0, text: str = "") -> None:
+        super().__init__(text or f"{check}: {detail}")
+        self.violation = Violation(check, detail, at)
+
+
+def violation_of(error: Exception, at: float = 0.0) -> Violation:
+    """What an error that ended a run says: a check, an invariant of a protocol, or a bug in a handler."""
+    if isinstance(error, Violated):
+        return error.violation
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    where = f"{Path(place.filename).name}:{place.lineno}"
+    if isinstance(error, AssertionError):
+        return Violation("invariant", f"{where}: {error or place.line}", at)
+    return Violation("exception", f"{where}: {type(error).__name__}: {error}", at)
+
+
+def violations_in(
+    run: Callable[[], object], now: Callable[[], float] = lambda: 0.0
+) -> list[Violation]:
+    """Runs it: none, or the one that ended it. ``now``: the virtual time then."""
+    try:
+        run()
+    except Exception as error:  # a bug, whatever it is: that is what is looked for
+        return [violation_of(error, now())]
+    return []

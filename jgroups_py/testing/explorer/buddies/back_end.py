@@ -1,0 +1,84 @@
+"""The lab's back ends for buddy replication: its machine alone, and on whole simulated clusters."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from jgroups_py.errors import ConfigError
+from jgroups_py.testing.explorer.buddies.clusters import explore_cluster
+from jgroups_py.testing.explorer.buddies.draw import BuddySchedule
+from jgroups_py.testing.explorer.buddies.explore import PROFILES, explore, replay
+from jgroups_py.testing.explorer.buddies.files import dump, parse
+from jgroups_py.testing.explorer.buddies.world import Step
+from jgroups_py.testing.explorer.lab import ANYTHING, BackEnd, RunOutcome, Size
+from jgroups_py.testing.explorer.shrink import Shrinker
+
+
+def _steps(shrinker: Shrinker[BuddySchedule]) -> None:
+    def put(case: BuddySchedule, steps: Sequence[Step]) -> BuddySchedule:
+        return BuddySchedule(case.setting, tuple(steps))
+
+    shrinker.cut(lambda case: case.steps, put, whole=False)
+
+
+class Buddies(BackEnd[BuddySchedule]):
+    """Every message, view, push, call and fault is a step; a schedule is drawn while it runs."""
+
+    kind = "buddies"
+    profiles = (*PROFILES, "all")
+    command = "buddy-explore"
+    passes = (_steps,)
+
+    def draw(self, seed: int, profile: str, size: Size = ANYTHING) -> BuddySchedule:
+        return explore(seed, profile)[0]
+
+    def explore(
+        self, seed: int, profile: str, size: Size = ANYTHING
+    ) -> tuple[BuddySchedule, RunOutcome]:
+        return explore(seed, profile)
+
+    def play(self, case: BuddySchedule) -> RunOutcome:
+        return replay(case)
+
+    def write(self, case: BuddySchedule) -> str:
+        return dump(case)
+
+    def read(self, text: str, file: str) -> BuddySchedule:
+        return parse(text, file)
+
+    def profile_of(self, profile: str, seed: int) -> str:
+        return PROFILES[seed % len(PROFILES)] if profile == "all" else profile
+
+    def file_name(self, seed: int, profile: str) -> str:
+        return f"{profile}-{seed}.json"
+
+
+class _Seed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    kind: str
+    seed: int
+
+
+class Clusters(BackEnd[int]):
+    """A case is its seed: steps are packets and timers of whole stacks."""
+
+    kind = "clusters"
+    profiles = ("cluster",)
+    command = "buddy-explore"
+    passes = ()
+
+    def draw(self, seed: int, profile: str, size: Size = ANYTHING) -> int:
+        return seed
+
+    def play(self, case: int) -> RunOutcome:
+        return explore_cluster(case)
+
+    def write(self, case: int) -> str:
+        return msgspec.json.encode(_Seed(self.kind, case)).decode() + "\n"
+
+    def read(self, text: str, file: str) -> int:
+        try:
+            return msgspec.json.decode(text, type=_Seed).seed
+        except msgspec.DecodeError as error:
+            raise ConfigError(f"not a schedule: {error}", file=file) from None

@@ -1,0 +1,148 @@
+"""What the lab is made of: a case, what its run showed, and what a back end has to offer.
+
+A case is plain data: everything that happens in one run. The same case gives the same run. A back end is one
+kind of system: it draws cases from seeds, plays and judges them, says what could be taken away from one, and
+writes and reads them.
+
+    case, outcome = back_end.explore(seed, profile)      drawn and played
+    smaller = shrunk(back_end, case, outcome)            the same check fails
+    text = back_end.write(smaller)                       for people, and to be played again
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, Generic, TypeVar
+
+from jgroups_py.errors import ConfigError
+from jgroups_py.testing.check.violation import Violation
+from jgroups_py.testing.explorer.shrink import RUNS_MAX, Pass, shrink
+
+C = TypeVar("C")
+LENGTH_MAX: Final = 10_000_000
+"""Characters of a case's file."""
+
+
+@dataclass(slots=True)
+class RunOutcome:
+    """What a run showed. ``problems`` empty: everything held. ``faults``: those that hit somebody. ``story``: what
+    happened, for people."""
+
+    seed: int
+    problems: list[Violation]
+    story: list[str] = field(default_factory=list)
+    sent: int = 0
+    delivered: int = 0
+    faults: int = 0
+    events: int = 0
+    virtual_s: float = 0.0
+
+    @property
+    def first(self) -> Violation | None:
+        return self.problems[0] if self.problems else None
+
+
+SITES_MAX: Final = 9
+SITES_DRAWN: Final = 3
+"""At most, where the caller has not fixed them."""
+MEMBERS_MAX: Final = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """What of a case's size is not left to the seed. ``members``: per site, least and most."""
+
+    sites: int | None = None
+    members: tuple[int, int] | None = None
+
+    def __post_init__(self) -> None:
+        if self.sites is not None and not 1 <= self.sites <= SITES_MAX:
+            raise ConfigError(f"sites: 1 to {SITES_MAX}, not {self.sites}")
+        if self.members is not None:
+            least, most = self.members
+            if not 1 <= least <= most:
+                raise ConfigError(f"members: N..M with 1 <= N <= M, not {least}..{most}")
+            sites = self.sites or SITES_DRAWN
+            if sites * most > MEMBERS_MAX:
+                raise ConfigError(
+                    f"members: {least}..{most} in up to {sites} sites: at most "
+                    f"{MEMBERS_MAX // sites} each, {MEMBERS_MAX} in all"
+                )
+
+
+ANYTHING: Final = Size()
+
+
+class BackEnd(ABC, Generic[C]):
+    """One kind of system under test."""
+
+    kind: str
+    """The ``kind`` of its files."""
+    profiles: tuple[str, ...]
+    command: str
+    """The command that replays its files and seeds."""
+    passes: Sequence[Pass[C]]
+    """What could be taken away from a case (shrink.py)."""
+    before: Sequence[Pass[C]] = ()
+    """The passes that are tried once, before the others."""
+
+    @abstractmethod
+    def draw(self, seed: int, profile: str, size: Size = ANYTHING) -> C:
+        """The case of a seed. Raises ``ConfigError``."""
+
+    @abstractmethod
+    def play(self, case: C) -> RunOutcome:
+        """One run, judged."""
+
+    def explore(self, seed: int, profile: str, size: Size = ANYTHING) -> tuple[C, RunOutcome]:
+        """Draws the case of a seed and plays it; where a case is drawn as it runs, both at once."""
+        case = self.draw(seed, profile, size)
+        return case, self.play(case)
+
+    @abstractmethod
+    def write(self, case: C) -> str:
+        """The text of a case's file."""
+
+    @abstractmethod
+    def read(self, text: str, file: str) -> C:
+        """The case in a file's text. Raises ``ConfigError``, naming ``file``."""
+
+    def profile_of(self, profile: str, seed: int) -> str:
+        """The profile that ``profile`` means for this seed."""
+        return profile
+
+    def file_name(self, seed: int, profile: str) -> str:
+        return f"{seed}.json"
+
+    def __reduce__(self) -> Any:
+        return type(self), ()
+
+
+def shrunk(
+    back_end: BackEnd[C], case: C, outcome: RunOutcome, runs: int = RUNS_MAX, **limits: float
+) -> C:
+    """A case that is no larger and fails the check that failed first in ``outcome``."""
+    assert outcome.first is not None, "nothing failed"
+    check = outcome.first.check
+
+    def fails(candidate: C) -> bool:
+        found = back_end.play(candidate).first
+        return found is not None and found.check == check
+
+    return shrink(case, fails, back_end.passes, before=back_end.before, runs=runs, **limits)
+
+
+def text_of(file: Path | str) -> str:
+    """The text of a case's file. Raises ``ConfigError``, ``OSError``."""
+    try:
+        text = Path(file).read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"not a schedule: {error}", file=str(file)) from None
+    if len(text) > LENGTH_MAX:
+        raise ConfigError(
+            f"too long for a schedule (at most {LENGTH_MAX} characters)", file=str(file)
+        )
+    return text

@@ -1,0 +1,87 @@
+"""What the commands of the lab have in common: many seeds are explored, one is played again."""
+
+from __future__ import annotations
+
+import re
+import sys
+import time
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+from jgroups_py.testing.explorer.back_ends import load
+from jgroups_py.testing.explorer.lab import RunOutcome
+from jgroups_py.testing.explorer.many import Job, Result, run_seeds
+from jgroups_py.testing.explorer.pool import cores
+
+
+def explored(
+    job: Job,
+    seeds: Sequence[int],
+    *,
+    chunk: int = 1,
+    stop_after: float | None = None,
+    first: bool = False,
+) -> tuple[list[Result], float]:
+    """Plays all seeds and tells on standard error what was violated. Results by seed, and real seconds. ``first``:
+    no seed is begun after the first violation."""
+    begun = time.monotonic()
+    results: list[Result] = []
+    console = Console(stderr=True)
+    processes = max(1, min(cores(), len(seeds) // chunk))
+    with _progress(console) as progress:
+        total = None if stop_after is not None else len(seeds)
+        task = progress.add_task(job.profile, total=total, bad=0)
+        bad = 0
+        for result in run_seeds(job, seeds, processes, stop_after, chunk):
+            results.append(result)
+            if result.violations:
+                bad += 1
+                complain(console, job, result)
+            progress.update(task, advance=1, bad=bad)
+            if bad and first:
+                break
+    return sorted(results, key=lambda result: result.seed), time.monotonic() - begun
+
+
+def _progress(console: Console) -> Progress:
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.completed:.0f} seeds, {task.fields[bad]} violated"),
+        TimeElapsedColumn(),
+        console=console,
+        disable=not console.is_terminal,
+        transient=True,
+    )
+
+
+def complain(console: Console, job: Job, result: Result) -> None:
+    for violation in result.violations:
+        text = f"seed {result.seed} {violation.check}: {violation.detail}"
+        console.print(text, highlight=False, markup=False, soft_wrap=True)
+    if result.shrunk is not None:
+        text = f"  jgroups-py {job.back_end.command} --replay {result.shrunk}"
+        console.print(text, highlight=False, markup=False, soft_wrap=True)
+
+
+def is_seed(what: str) -> bool:
+    """Rather than a file."""
+    return re.fullmatch(r"[0-9]{1,18}", what) is not None
+
+
+def played_again(job: Job, what: str) -> tuple[RunOutcome, str]:
+    """Plays a seed, or a file of any kind; and the command that does so. Raises ``ConfigError``, ``OSError``."""
+    if is_seed(what):
+        seed, back_end = int(what), job.back_end
+        profile = back_end.profile_of(job.profile, seed)
+        return back_end.play(back_end.draw(seed, profile, job.size)), job.replay(seed)
+    back_end, case = load(what)
+    return back_end.play(case), f"jgroups-py {back_end.command} --replay {what}"
+
+
+def tell_story(outcome: RunOutcome) -> None:
+    """What happened and what was violated, on standard error."""
+    for line in [*outcome.story, *map(str, outcome.problems)]:
+        print(line, file=sys.stderr)
