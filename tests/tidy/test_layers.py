@@ -121,7 +121,7 @@ CIRCLES = {
     "cache.batch": 4,
     "driver.sockets": 2,
     "protocols.membership.gms.agreement": 7,
-    "protocols.relay.bridge.direction": 16,
+    "protocols.relay.bridge.direction": 11,
     "protocols.reliable.nakack2.agreement": 3,
     "protocols.transport.base": 2,
     "stack.machine": 3,
