@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from jgroups_py.buddy import claims, decide
 from jgroups_py.buddy.backups import Backups
 from jgroups_py.buddy.buddies import DISMISSED, Buddies, Holder
-from jgroups_py.buddy.calls import Calls
+from jgroups_py.buddy.calls import Calls, Outcome
 from jgroups_py.buddy.change import Change
 from jgroups_py.buddy.claims import Claims
 from jgroups_py.buddy.handover import Handover
@@ -395,6 +395,17 @@ def nothing_was_missed(self: Merge) -> None:
 )
 def each_as_it_thinks(self: Change, settle: Any) -> None:
     pass
+
+
+@without(
+    "a merge acknowledges nothing before it is settled",
+    Calls,
+    "_acknowledge",
+    seeds=("stopped", 1, 100),
+)
+def silence_is_consent(self: Calls, call: Any) -> None:
+    outcome = Outcome.UNKNOWN if self.machine.minority else Outcome.DONE
+    self._end(call, outcome, call.result)
 
 
 @without("an entry in pieces takes effect as one", Backups, "on_part", "t10_half")

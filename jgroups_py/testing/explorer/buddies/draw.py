@@ -29,7 +29,7 @@ class BuddySchedule(msgspec.Struct, frozen=True):
 
 RECOVERY_MAX: Final = 200
 """Steps without faults and calls to become protected again."""
-FAULTS: Final = frozenset({"crash", "go", "leave", "join", "split", "merge"})
+FAULTS: Final = frozenset({"crash", "go", "leave", "join", "split", "merge", "stop", "wake"})
 
 
 class Scheduler:
@@ -44,10 +44,12 @@ class Scheduler:
         self.skips = profile in ("skips", "missed")
         if self.skips:
             profile = "merges" if profile == "missed" else "crashes" if seed % 2 else "async"
-        judged = {"crashes": "values", "merges": "merges"}.get(profile, "owners")
+        judged = {"crashes": "values", "stopped": "values", "merges": "merges"}.get(
+            profile, "owners"
+        )
         sync = profile != "async" and (profile != "chaos" or random.random() < 0.5)
         tombstones = random.choice((0.0, 1000.0)) if profile in ("crashes", "async") else 1000.0
-        majority = profile == "merges" and random.random() < 0.3
+        majority = profile == "stopped" or (profile == "merges" and random.random() < 0.3)
         self.setting = Setting(members, buddies, sync, judged, tombstones, majority)
         self.world = World(self.setting)
         self.taken: list[Step] = []
@@ -56,6 +58,7 @@ class Scheduler:
         self.crashes = profile in ("crashes", "async", "chaos")
         self.splits = profile in ("merges", "chaos")
         self.leaves = profile in ("crashes", "async")
+        self.stops = profile == "stopped"
 
     def _bend(self) -> None:
         """Seeds bend the weights, so that runs differ in kind."""
@@ -167,7 +170,7 @@ class Scheduler:
 
     def _call(self) -> None:
         random = self.random
-        member = random.choice(list(self.world.machines))
+        member = random.choice([m for m in self.world.machines if m not in self.world.stopped])
         kind = self._kind()
         draw = random.random()
         mode = "take"
@@ -195,6 +198,8 @@ class Scheduler:
             kinds += ["leave", "go"]
         if self.splits:
             kinds += ["split", "split", "merge", "merge"]
+        if self.stops:
+            kinds += ["stop"] * 4 + ["wake"] * 4
         kind = random.choice(kinds)
         members = list(world.machines)
         if kind == "join" and len(members) < 6:
@@ -224,6 +229,22 @@ class Scheduler:
                 self._take(("split", side, random.randint(0, 3)))
         elif kind == "merge":
             self._take(("merge",))
+        elif kind == "stop":
+            self._stop(members)
+        elif kind == "wake":
+            self._take(("wake",))
+
+    def _stop(self, members: list[Address]) -> None:
+        """What is under way to those that are stopped mostly does not arrive."""
+        random = self.random
+        self._recover()
+        self._call()
+        for _ in range(random.randint(0, 3)):
+            self._deliver()
+        side = tuple(
+            random.sample(members, random.randint(1, min(self.setting.buddies, len(members))))
+        )
+        self._take(("stop", side, random.choice((0, 0, 1, 3))))
 
     def _heal(self) -> None:
         """No faults any more: everything is delivered, in random order, and must come to rest."""
@@ -270,7 +291,7 @@ def come_to_rest(world: World, scheduler: Scheduler | None) -> None:
         if late is not None:
             take(("detect", late))
         elif len(world.parts) > 1:
-            take(("merge",))
+            take(("wake",) if world.stopped else ("merge",))
         elif not any(take(("go", member)) for member in list(world.may_go)):
             world.at_rest()
             return

@@ -27,7 +27,7 @@ from jgroups_py.testing.explorer.lab import RunOutcome
 SITE_PROFILES: Final = ("sites", "active", "overflow", "three")
 PROFILES: Final = (
     *("crashes", "async", "merges", "chaos", "sites", "active", "overflow", "passive", "skips"),
-    *("three", "missed"),
+    *("three", "missed", "stopped"),
 )
 """crashes: within what must not lose anything, with leaves and joins. async: the same, owners and
 backups judged. merges: partitions, no crashes: what is lost is listed. chaos: both at once, owners and
@@ -36,7 +36,8 @@ bootstrap. active: both are written to, one is promoted; what is dropped is list
 that could not be kept for the other site; reconciliation. three: as sites (even seeds) or active, three of
 them. passive: as crashes (even seeds) or merges (odd
 ones), while values leave the memory of their owners and come back. skips: as crashes and async, while members
-miss views. missed: as merges, while members miss views, those of merges, too."""
+miss views. missed: as merges, while members miss views, those of merges, too. stopped: with
+``partition=majority``, no more members than there are buddies are stopped, and hear of nothing until they are merged; nothing may be lost."""
 
 
 def explore(seed: int, profile: str) -> tuple[BuddySchedule, RunOutcome]:

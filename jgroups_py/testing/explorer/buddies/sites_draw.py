@@ -33,7 +33,7 @@ class _Side(Scheduler):
         self.profile = "crashes"
         self._bend()
         self.crashes = not parent.both_write
-        self.splits = False
+        self.splits = self.stops = False
         self.skips = False
         self.leaves = True
 

@@ -43,6 +43,8 @@ KINDS: Final = (
     "detect",
     "split",
     "merge",
+    "stop",
+    "wake",
     "at",
     "link",
     "cut",
@@ -103,6 +105,10 @@ class World:
         self.latest: dict[Address, View] = {}
         """The newest view formed for each member, installed or not."""
         self.parts: list[list[Address]] = [[]]
+        self.stopped: tuple[Address, ...] = ()
+        """A part whose processes are stopped: it notices nothing."""
+        self.unaware: dict[Address, None] = {}
+        """Who was stopped and has not heard of the merge: it reads what is old."""
         self.operations: dict[int, Operation] = {}
         self.outcomes: dict[int, Completed] = {}
         self.events: list[tuple[Address, Event]] = []
@@ -154,7 +160,10 @@ class World:
         if not queue:
             return False
         machine = self.machines[member]
-        machine.install(queue.popleft(), self.now)
+        view = queue.popleft()
+        if isinstance(view, MergeView):
+            self.unaware.pop(member, None)
+        machine.install(view, self.now)
         self._after(machine)
         return True
 
@@ -209,7 +218,8 @@ class World:
             found = {}
             known = [path for path in oracle.acked if covers(wanted, path)]
             for path in dict.fromkeys([*explicit, *old, *known]):
-                must = operation.acked.get(path, frozenset())
+                unaware = member in self.unaware
+                must = frozenset() if unaware else operation.acked.get(path, frozenset())
                 found[path] = oracle.before(machine, path, must)
             if kind == "read":
                 return {}
@@ -236,7 +246,7 @@ class World:
     def _do_tick(self, seconds: float) -> bool:
         self.now += seconds
         for machine in list(self.machines.values()):
-            if machine.members:
+            if machine.members and machine.me not in self.unaware:
                 machine.advance(self.now)
                 self._after(machine)
         return True
@@ -315,7 +325,7 @@ class World:
             del self.operations[id]
 
     def _do_join(self, part: int) -> bool:
-        if part >= len(self.parts):
+        if part >= len(self.parts) or self.parts[part][0] in self.stopped:
             return False
         self._new_member(self.parts[part])
         self._form(self.parts[part])
@@ -329,8 +339,10 @@ class World:
         return True
 
     def outdated(self, part: list[Address]) -> bool:
-        """Is the latest view of a part not what it is?"""
-        return any(m not in self.latest or set(self.latest[m].members) != set(part) for m in part)
+        """Is the latest view of a part not what it is, and does it notice?"""
+        return part[0] not in self.stopped and any(
+            m not in self.latest or set(self.latest[m].members) != set(part) for m in part
+        )
 
     def _do_split(self, side: tuple[Address, ...], cut: int) -> bool:
         """``side`` can no longer be reached by the others of its part; of what is on the way between
@@ -366,6 +378,41 @@ class World:
         return len(self.parts) > 1 and not any(
             self.outdated(part) or any(self.views[m] for m in part) for part in self.parts
         )
+
+    def may_stop(self, side: tuple[Address, ...]) -> bool:
+        """As ``may_crash``, and the others are more than half."""
+        self.look_whether_protected()
+        return (
+            len(self.parts) == 1
+            and all(member in self.machines for member in side)
+            and self.spent + len(side) <= self.allowed
+            and 2 * len(side) < len(self.machines)
+        )
+
+    def _do_stop(self, side: tuple[Address, ...], cut: int) -> bool:
+        """The processes of ``side`` are stopped; ``cut`` as in ``split``. The others will go on without them."""
+        if not self.may_stop(side) or not self._do_split(side, cut):
+            return False
+        self.stopped = side
+        self.unaware.update(dict.fromkeys(side))
+        self.spent += len(side)
+        return True
+
+    def _do_wake(self) -> bool:
+        """They go on. They had no view of their own: the first that they hear is the merge."""
+        awake = [part for part in self.parts if part[0] not in self.stopped]
+        if not self.stopped or any(
+            self.outdated(p) or any(self.views[m] for m in p) for p in awake
+        ):
+            return False
+        [others], first = awake, self.latest[self.stopped[0]]
+        subgroups = (self.latest[others[0]], View(first.view_id, self.stopped))
+        members = [*others, *self.stopped]
+        for pair in [p for p in self.channels if self._part_of(p[0]) != self._part_of(p[1])]:
+            del self.channels[pair]
+        self.parts, self.stopped = [members], ()
+        self._form(members, subgroups)
+        return True
 
     # --- inside
 

@@ -320,7 +320,8 @@ class Stage:
         ]
         going_on = [(m, b) for m, b in living if not b.machine.minority]
         views = [b.members for _, b in going_on]
-        if any(not set(a) & set(b) for a in views for b in views):
+        disjoint = any(not set(a) & set(b) for a in views for b in views)
+        if disjoint or any(self._began_alone(m, b) for m, b in going_on):
             self.split_at = self.history.now()
             self._say("two groups go on, each by itself")
         elif any(
@@ -329,6 +330,11 @@ class Stage:
         ):
             self.split_at = self.history.now()
             self._say("one group goes on without more members than there are buddies")
+
+    def _began_alone(self, member: Member, manager: BuddyManager) -> bool:
+        """Did it find nobody when it started, though others were there? They may have let it in, and wait for it."""
+        alone = manager.view.id == 0
+        return alone and any(other is not member for other in self._here())
 
     def _is_beyond_buddies(
         self, member: Member, manager: BuddyManager, living: Sequence[Address]
