@@ -1,56 +1,61 @@
-"""GMS, survivors agree on all messages of a view before one without somebody goes out.
+"""GMS, the round in which survivors agree on all messages of a view before a view without somebody goes out.
 
-A crash can leave a message at some members only, and a member that lacks a message of one who lives can
-fall before it is repeated. So the acting coordinator runs a round with those survivors that are
-members of ours (a Java member would not understand it):
+A crash can leave a message at some members only, and a member that lacks a message of a living member can
+fall before it is repeated. So the acting coordinator runs a round with those survivors that are members of
+ours (a Java member would not understand it):
 
-    FREEZE    ->   every survivor takes nothing more from any sender that is not in the new view, hands
-                   out nothing more of those that are, and reports how far it has delivered each
-    REPORT    <-   the goal per sender is the highest number anybody has delivered; when all have that,
-                   the view goes out at once
-    FETCH     ->   who lacks something is told the goals, and who has them
-    DECIDED   ->   everybody else is told the goals
-    DONE      <-   it has delivered up to the goals; when all have, the view goes out
-    VIEW      ->   the view itself for those who hold: its multicast would wait for it. And that no
-                   other goals come: what could not be fetched nobody needs to have
-    THAW      ->   nobody departs after all; what it overtakes is not heeded any more. Also to whom a
-                   round had asked that this one replaced
+    FREEZE    ->   Every survivor takes nothing more from senders that are not in the new view. It hands out
+                   nothing more of the others, and reports how far it has delivered each sender.
+    REPORT    <-   The goal per sender is the highest number that anybody has delivered. When everybody has
+                   all goals, the view goes out at once.
+    FETCH     ->   A survivor that lacks something hears the goals, and which members have the messages.
+    DECIDED   ->   All others hear the goals.
+    DONE      <-   The survivor has delivered up to the goals. When all have, the view goes out.
+    VIEW      ->   The view itself for the survivors that hold: its multicast would wait for it. It also says
+                   that no other goals come: nobody needs to have what could not be fetched.
+    THAW      ->   Nobody departs after all. What THAW overtakes is ignored. It also goes to members that were
+                   asked in a round that this one replaced.
 
-Five rules without which it does not hold. *Freeze*: who has reported hands out nothing more except
-what the round agreed, until it has the view. *All departed*: the round covers every sender not in the
-new view, because a survivor may not have installed the one before. *Restart*: when one more departs,
-a new round begins, since it may be the one who had the missing message; and when a round of somebody
-else has taken the coordinator beyond the goals. *Decided first*: a view without somebody, which can
-overtake the goals, is put off until they are there, final and reached. *Ahead*: who has delivered
-more of a departed sender than the goals never installs it; of one who stays it may if its own report
-came too late, not if a later round has taken it further.
+Agreement needs five rules:
 
-A round belongs to its coordinator's address and counter; a survivor follows the latest one and
-answers only members of its view; one of its own counts as well. When that one is given up it goes back
-to the one before it: it has reported to that, too, and hands out nothing until all of them have ended.
-A round whose view comes after the one that is installed meanwhile goes on: the survivor reports anew.
-A survivor whose view is as new as the proposed one does not freeze: it reports its view, and the
-coordinator begins again with a higher number. That is how a view that a crashed coordinator sent to
-some members only is overtaken.
+Freeze         After its report a survivor hands out only what the round agreed on, until it has the view.
+All departed   The round covers every sender that is not in the new view, because a survivor may not have
+               installed the view before.
+Restart        A new round begins when one more member departs, since that member may be the one that had
+               the missing message. A new round also begins when a round of another coordinator has taken the
+               coordinator beyond its goals.
+Decided first  A view without somebody can overtake the goals. It is put off until the goals are there, final
+               and reached.
+Ahead          A survivor that has delivered more of a departed sender than the goals never installs the view.
+               A survivor that has delivered more of a staying sender may install it if its own report came too
+               late, but not if a later round has taken it further.
 
-A leaver of ours that is still there reports as well: it has its own messages for certain.
+A round belongs to its coordinator's address and counter. A survivor follows the latest round and answers only
+members of its view. A round of its own counts as well. When that one is given up, the survivor goes back to the
+round before: it has reported to that one, too, and hands out nothing until all of them have ended. A round
+goes on when another view is installed meanwhile and its own view comes after that one: the survivor reports
+anew. A survivor whose view is as new as the proposed one does not freeze. It reports its view, and the
+coordinator begins again with a higher number. So a view that a crashed coordinator sent to some members only is
+overtaken.
 
-Bounded by agree_timeout, twice. Who has not reported by then is silent: the round goes on without
-it, and it is told the goals all the same; unless a view without us came that it is in, and it may have
-gone on with: then the round is given up and begun again after agree_timeout. Who has not fetched by
-then is not waited for; if that is the coordinator itself, what it has is the goal. Both are counted. So
-one that merely stood still loses nothing. Who waits in vain or is beyond the goals stays in its old
-view, which is counted, too, and comes back with a merge; only a merge view waits for no longer than
-agree_timeout. Who holds and gets no view, since its coordinator is gone or cut off, goes on after
-``_HOLDS`` times agree_timeout.
+A leaver of ours that is still there reports as well: it certainly has its own messages.
 
-Views that only add members need no round: who lacks something gets it from its sender.
+The round is bounded by agree_timeout, twice. A member that has not reported by then is silent: the round goes on
+without it, and it hears the goals all the same. But if a view without us came and a silent member is in it, that
+member may have gone on with that view. Then the round is given up and begun again after agree_timeout. Nobody
+waits for a member that has not fetched in time. If that member is the coordinator itself, its goals are what it
+has. Counters count both. So a member that merely stood still loses nothing. A survivor that waits in vain, or
+is beyond the goals, stays in its old view and comes back with a merge; that is counted, too. Only a merge view
+waits for no longer than agree_timeout. A survivor that holds and gets no view, because its coordinator is gone or
+cut off, goes on after ``_HOLDS`` times agree_timeout.
+
+Views that only add members need no round: a member that lacks something gets it from its sender.
 
 The coordinator's table of reports is round.py, and wire.py has the messages. This part returns what concerns
 others (``Then``): the protocol makes views, and knows who departs.
 
 Source: RELAY.md of the design, "Survivors agree"; virtual synchrony (Birman and Joseph 1987; JGroups
-FLUSH stops senders, here receivers hold). Not in JGroups without FLUSH.
+FLUSH stops senders, here receivers hold). JGroups without FLUSH has nothing like it.
 """
 
 from __future__ import annotations
@@ -85,8 +90,8 @@ from jgroups_py.wire.values import read_view_digest
 
 _FLAGS = int(Flag.NO_FC)
 _HOLDS: Final = 3
-"""Times agree_timeout: for so long a survivor hands out nothing while it waits for the view. A round
-may last twice agree_timeout."""
+"""A survivor that waits for the view hands out nothing for so many times agree_timeout. A round may last
+twice agree_timeout."""
 
 
 class Then(Enum):
@@ -120,14 +125,14 @@ class PutOff(NamedTuple):
 
 
 class _Promise:
-    """A round of another coordinator that we have reported to and that has not ended."""
+    """A round of another coordinator. We have reported to it, and it has not ended."""
 
     def __init__(
         self, number: int, proposed: int, staying: tuple[Address, ...], report: Digest
     ) -> None:
         self.number = number
         self.proposed = proposed
-        """No view before this one is that of the round."""
+        """The lowest id that the view of this round can have."""
         self.staying = staying
         self.report = report
         """How far we had delivered everybody."""
@@ -149,7 +154,7 @@ class AgreementTimers(NamedTuple):
 
 
 class Agreement:
-    """See the module's docstring. Coordinator and survivor in one; a member may be both."""
+    """See the module's docstring. One member may be coordinator and survivor."""
 
     def __init__(self, out: Out, group: Group, timers: AgreementTimers, timeout: float) -> None:
         self._out = out
@@ -160,14 +165,14 @@ class Agreement:
         self._number = 0
         self._round: CoordinatorRound | None = None
         self._follows: tuple[Address, int] | None = None
-        """Coordinator and counter of the round we are in; as survivor, unless it is our own."""
+        """Coordinator and counter of the round that we take part in. It may be our own round."""
         self._promises: dict[Address, _Promise] = {}
-        """By coordinator, the latest last; members of the view."""
+        """Coordinator -> our promise, the latest last. Coordinators are members of the view."""
         self._ended: dict[Address, int] = {}
-        """By coordinator: its last round that was given up."""
+        """Coordinator -> its last round that was given up."""
         self._decided: tuple[int, tuple[Address, ...]] | None = None
-        """Of the round we follow: the lowest id its view can have, and who stays. None: no goals
-        yet."""
+        """For the round that we follow: the lowest id that its view can have, and the members that stay.
+        None: there are no goals yet."""
         self._ahead = False
         """We have delivered more than was decided."""
         self._fetching = False
@@ -175,7 +180,7 @@ class Agreement:
         self._frozen: dict[Address, None] = {}
         self._put_off: PutOff | None = None
         self._handed: ViewId | None = None
-        """The view that was handed over last: its coordinator decides nothing else in that round."""
+        """The view that was handed over last. Its coordinator decides nothing else in that round."""
 
     def stop(self) -> None:
         """Ends our own round."""
@@ -230,8 +235,8 @@ class Agreement:
         return put_off
 
     def view_installed(self) -> None:
-        """Ends every round that is not for a later view: NAKACK2 forgets the departed. Who is asked in
-        a round of ours may have had this view before us."""
+        """Ends every round that is not for a later view: NAKACK2 forgets the departed. A member that we ask in
+        our round may have had this view before us."""
         view = self._group.view
         assert view is not None
         self.abandon()
@@ -249,7 +254,8 @@ class Agreement:
         self._frozen.clear()
 
     def go_on(self) -> Then | None:
-        """The view is known below and above: rounds for a later one were told what we had before it."""
+        """The view is known below and above. Rounds for a later view heard what we had before this one, so
+        they get a new report."""
         for src, promise in self._promises.items():
             if promise.decision is None:
                 promise.report = self._out.delivered() or Digest()
@@ -350,7 +356,7 @@ class Agreement:
         return Then.FINISH if round.is_done else None
 
     def _decide(self, round: CoordinatorRound, goals: Goals) -> None:
-        """Tells everybody that stays; who lacks something answers when it has it."""
+        """Tells the goals to all members that stay. Those that lack something answer when they have it."""
         payload = encode_goals(round.proposed, round.staying, goals)
         for member, lacks in round.to_tell():
             self._send(member, Kind.FETCH if lacks else Kind.DECIDED, round.number, payload)
@@ -380,8 +386,9 @@ class Agreement:
         return self.evaluate()
 
     def is_at_goals(self) -> bool:
-        """We have delivered just what our round agreed on of members of the view. Who departed before cannot
-        be fetched. A round of another coordinator may have taken us elsewhere."""
+        """Returns whether we have delivered just what our round agreed on of members of the view. Messages of
+        members that departed before cannot be fetched. A round of another coordinator may have taken us
+        elsewhere."""
         view, known, round = self._group.view, self._out.delivered() or Digest(), self._round
         assert view is not None and round is not None
         return all(
@@ -390,7 +397,7 @@ class Agreement:
         )
 
     def hand_over(self, view: View, payload: bytes) -> None:
-        """Sends the view to those who hold: the multicast comes too late for them."""
+        """Sends the view to members that hold: the multicast comes too late for them."""
         current, me = self._group.view, self._group.me
         assert current is not None
         if self._out.delivered() is not None:
@@ -464,7 +471,7 @@ class Agreement:
         self._report(src, number, report or Digest())
 
     def _thaw_wanted(self, src: Address, number: int) -> Then | None:
-        """A round was given up, and all before it; what belongs to them may still come."""
+        """A round and all rounds before it were given up. Messages of these rounds may still come."""
         if number <= self._ended.get(src, 0):
             return None
         self._ended[src] = number
@@ -560,7 +567,7 @@ class Agreement:
         return Then.TAKE_PUT_OFF
 
     def hold_expired(self) -> None:
-        """The coordinator is gone or cut off: better go on."""
+        """The coordinator is gone or cut off, so we go on without its view."""
         self._promises.clear()
         self._out.trace("agree", step="held for too long")
         self._out.down(Release())
@@ -575,7 +582,7 @@ class Agreement:
         return Digest({m: seqnos for m, seqnos in digest.seqnos.items() if m not in staying})
 
     def _own_and_known(self, staying: tuple[Address, ...]) -> Digest | None:
-        """A leaver's report: it has all that it ever sent, delivered here yet or not."""
+        """A leaver's report. The leaver has everything that it ever sent, even if it is not delivered here yet."""
         known = self._known(staying)
         me = self._group.me
         if known is None or me not in known:

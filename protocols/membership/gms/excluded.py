@@ -1,29 +1,29 @@
-"""GMS, when others go on without this member: it is told, and what it sent in vain is named.
+"""GMS, what happens when others go on without this member: the application hears of it, and of what was lost.
 
-    a view without us, of      nothing more goes out: FlowBlocked up, Withhold down. Ask those who
-      most of our view         went on what they have of us (ASK)
-    ASK from who has gone      HAS: how far its multicasts were delivered here; from who is in our
-                               view still: when it is not any more
-    all have answered, or      Exclude up, with what they have not delivered
+    a view without us, of      Nothing more goes out: FlowBlocked up, Withhold down. ASK goes to those who
+      most of our view         went on: what do they have of us?
+    ASK from a member that     HAS: how far its multicasts were delivered here. While the member is in our
+      has gone                 view, the answer waits until it is not.
+    all have answered, or      Exclude up, with what they have not delivered.
       view_ack_collection_timeout
-    a merge view, with those   Exclude up; nobody is asked any more
+    a merge view, with those   Exclude up. Nobody is asked any more.
       who went on unnoticed
-    the next view              Exclude, if that is still to be said, before it; FlowOpened after it
+    the next view              Exclude before it, if that was not said yet. FlowOpened after it.
 
-*Most of our view*, all views without us together: where those who went on are fewer than the rest, the rest is the group: it keeps on
-sending among itself, and is merged with them as ever. Half of a view is most of it: of two members one
-goes on, and the other one does not know better.
+*Most of our view* counts all views without us together. Where fewer members went on than stayed, the rest is the
+group: it keeps sending among itself, and a merge brings the others back. Half of a view is most of it: when one of
+two members goes on, the other one cannot know better.
 
-What they have not delivered of us by then they will not deliver: they drop the multicasts of who is not
-in their view, and after a merge begin where we say (NAKACK2 says: after all that was numbered before
-Withhold). Who has not answered, or is none of ours, may have anything that is not known to be
-everywhere: then the loss is not certain, and the whole of it is named.
+What they have not delivered of us by then they will not deliver. They drop multicasts of members outside their view,
+and after a merge they begin where we say (NAKACK2 says: after everything that was numbered before Withhold). A
+member that has not answered, or is none of ours, may have anything that is not known to be everywhere. Then the loss
+is not certain, and all of it is named.
 
-Unicasts are not lost by this: they are sent until they are acknowledged, also across a merge. Only where
-the next view lacks who went on (we made one of our own), what they have not acknowledged is dropped, and
-named in a second Exclude.
+Unicasts are not lost by this: they are sent until they are acknowledged, also across a merge. Only a next view that we
+made ourselves lacks the members that went on. Then their unacknowledged unicasts are dropped, and named in a second
+Exclude.
 
-Source: RELAY.md of the design; not in JGroups, whose members learn of it by the merge view only.
+Source: RELAY.md of the design. JGroups has nothing like it: its members learn of it by the merge view only.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ from jgroups_py.wire.primitives import decode_whole
 _FLAGS = int(Flag.OOB | Flag.NO_FC)
 _OOB = int(Flag.OOB)
 WHY = "a view with this member again"
-"""What a ``send`` waits for, as FlowBlocked says it."""
+"""FlowBlocked says that a ``send`` waits for this."""
 
 
 class Exclusion:
@@ -66,18 +66,18 @@ class Exclusion:
         """view_ack_collection_timeout"""
         self._number = 0
         self._view: View | None = None
-        """That of the others; None: we are in the group."""
+        """The view of the others. None: we are in the group."""
         self._by: Address | None = None
         self._gone: tuple[Address, ...] = ()
         """Members of our view that are in it."""
         self._went_on: dict[Address, None] = {}
-        """Members of our view that are in one without us, perhaps in different ones."""
+        """Members of our view that are in a view without us, perhaps in different ones."""
         self._asked: dict[Address, None] = {}
-        """Who has not answered."""
+        """Members that have not answered."""
         self._has: dict[Address, int] = {}
         self._told = False
         self._wanted: dict[Address, int] = {}
-        """Members of our view that have asked: told when they are not in it any more."""
+        """Members of our view that have asked. They get an answer when they are not in it any more."""
 
     def stop(self) -> None:
         self._timer.cancel()

@@ -1,15 +1,15 @@
 """GMS, joining: from Connect to the first view.
 
-    transport is ready        discover
-    nobody is there           a group of our own
-    a coordinator             JOIN_REQ; no answer within join_timeout: discover anew
-    members without           their coordinator is being replaced: join_timeout later discover anew
+    transport is ready        Discover.
+    nobody is there           Make a group of our own.
+    a coordinator             JOIN_REQ. Without an answer within join_timeout, discover anew.
+    members without           Their coordinator is being replaced: discover anew after join_timeout.
       coordinator
-    only others that join     the lowest address makes a group (after one more short look, since
-                              another may have done so meanwhile), the rest pauses and discovers anew
-    JOIN_RSP                  view and digest with us in it: installed; acknowledged to its creator
+    only others that join     The lowest address makes a group, after one more short look, since another
+                              member may have done so meanwhile. The others pause and discover anew.
+    JOIN_RSP                  Install its view and digest, with us in it. Acknowledge it to its creator.
 
-Every retry discovers anew. After max_join_attempts: a group of our own, or Failed (`give_up`).
+Every retry discovers anew. After max_join_attempts, ``give_up`` says whether a group of our own follows, or Failed.
 
 Source: WIRE.md 11.1; JGroups ClientGmsImpl.
 """
@@ -30,8 +30,8 @@ from jgroups_py.values.view import Digest, View, ViewId, lowest
 from jgroups_py.wire.headers import GmsType
 
 _GUARD = 1.0
-"""Seconds beyond its time-out after which a discovery that did not answer is taken to have found
-nobody (there may be none in the stack)."""
+"""A discovery that has not answered so many seconds after its time-out has found nobody. There may be none in
+the stack."""
 
 
 class FirstView(NamedTuple):
@@ -69,7 +69,7 @@ class Joiner:
         self._with_state = False
         self._attempts = 0
         self._attempt_until = 0.0
-        """An attempt lasts join_timeout; looking quickly for others that join does not use them up."""
+        """An attempt lasts join_timeout. Short looks for others that join do not use up attempts."""
         self._discovering = False
         self._confirming = False
         self._asked: dict[Address, None] = {}

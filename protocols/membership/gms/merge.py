@@ -1,28 +1,26 @@
 """GMS, merging: groups that do not know each other become one.
 
-    MergeViews                members have different views. The lowest of their coordinators leads:
-                              MERGE_REQ to the coordinator of each subgroup
-    MERGE_REQ                 ask the subgroup's members how far they have sent (GET_DIGEST_REQ,
-                              GET_DIGEST_RSP); MERGE_RSP with the subgroup's view and digest
-    all have answered, or     one MergeView of all that answered, number above all others:
-      merge_timeout           INSTALL_MERGE_VIEW to each coordinator. Fewer than two: CANCEL_MERGE
-    INSTALL_MERGE_VIEW        VIEW with digest to the subgroup; install it
-    CANCEL_MERGE, time-out    forget it
+    MergeViews                Members have different views. The lowest of their coordinators leads: it sends
+                              MERGE_REQ to the coordinator of each subgroup.
+    MERGE_REQ                 Ask the subgroup's members how far they have sent (GET_DIGEST_REQ,
+                              GET_DIGEST_RSP). MERGE_RSP carries the subgroup's view and digest.
+    all have answered, or     Make one MergeView of all answers, with a number above all others, and send it
+      merge_timeout           (INSTALL_MERGE_VIEW) to each coordinator. With fewer than two: CANCEL_MERGE.
+    INSTALL_MERGE_VIEW        Send VIEW with digest to the subgroup, and install it.
+    CANCEL_MERGE, time-out    Forget the merge.
 
-A *stale* member has a view whose coordinator is known to have another one, or does not answer while
-another coordinator that is in that view has another one: the others went on without it. It takes part
-as a subgroup of its own. Anybody else whose coordinator said nothing is left to that coordinator. Where
-nobody leads, or counts us, and the member that should make our next view has another one, which it may
-have announced only (it may be deaf), we make a view of our own and are a coordinator from then on. A
-member in two views belongs to the newer one.
+A *stale* member was left behind by the others. Its coordinator is known to have another view. Or its coordinator does
+not answer, and another coordinator in that view has another view. A stale member takes part as a subgroup of its
+own. Any other member whose coordinator said nothing is left to that coordinator. We make a view of our own, and are a
+coordinator from then on, if nobody leads or counts us, and the member that should make our next view has another view.
+That member may be deaf and have announced its view only. A member in two views belongs to the newer one.
 
-While a merge runs no other view is made; members that depart or join meanwhile wait for its end.
-A coordinator that is just replacing a member refuses; MERGE3 reports again.
+While a merge runs, no other view is made: members that depart or join meanwhile wait for its end. A coordinator that
+is just replacing a member refuses, and MERGE3 reports again.
 
 Source:  WIRE.md 11.3; JGroups Merger, MergeTask.
-Differs: views that are equal after all are noticed and nothing happens, also when who had an older
-         one has come to ours until it answers; the digest of a member that
-         does not answer is what its coordinator has.
+Differs: views that turn out to be equal change nothing, also when a member with an older view has come to
+         ours before it answers. A member that does not answer has the digest that its coordinator knows.
 Limits:  one merge at a time, at most 2 x merge_timeout.
 """
 
@@ -55,7 +53,7 @@ class _Led:
     def __init__(self, participants: Mapping[Address, tuple[Address, ...]]) -> None:
         self.participants = participants
         self.answers: dict[Address, ViewDigest | None] = {}
-        """What each coordinator answered; None: it refused."""
+        """Coordinator -> its answer. None: it refused."""
 
 
 class MergeStep(Enum):
@@ -105,12 +103,12 @@ class Merger:
         self._leader: Address | None = None
         self._members: tuple[Address, ...] = ()
         self._digests: dict[Address, tuple[int, int]] | None = None
-        """What the subgroup's members answered; None: nothing is awaited."""
+        """Member of the subgroup -> its answer. None: nothing is awaited."""
         self._led: _Led | None = None
 
     def _start(self, merge_id: MergeId, patience: float) -> None:
-        """From the digests collected to the merge view nothing they name may be purged: members of
-        the other subgroups begin there."""
+        """Nothing that the collected digests name may be purged before the merge view: members of the other
+        subgroups begin there."""
         self._id = merge_id
         self._end.start(patience)
         self._out.down(HoldStability(True))
@@ -374,8 +372,8 @@ class Merger:
 
 
 def participants_of(views: Mapping[Address, View]) -> dict[Address, tuple[Address, ...]]:
-    """Coordinator (or stale member) of each subgroup -> its members; who has which view is
-    ``views``. The subgroups share no member."""
+    """Coordinator (or stale member) of each subgroup -> its members. ``views``: member -> its view. The
+    subgroups share no member."""
     coordinators = [m for m, v in views.items() if v.coordinator == m]
     owner: dict[Address, Address] = {m: m for m in coordinators}
     for member, view in views.items():
@@ -396,8 +394,8 @@ def participants_of(views: Mapping[Address, View]) -> dict[Address, tuple[Addres
 def merge_leader(
     views: Mapping[Address, View], participants: Mapping[Address, tuple[Address, ...]]
 ) -> Address | None:
-    """The lowest coordinator; None where somebody's coordinator did not answer and nobody's own view
-    has it as coordinator. Where they follow each other in a circle, the lowest of those followed."""
+    """The lowest coordinator. Where members follow each other in a circle, the lowest of those followed. None: no
+    member is coordinator of its own view, and the coordinator of some member did not answer."""
     coordinators = tuple(m for m in participants if views[m].coordinator == m)
     followed = tuple(views[m].coordinator for m in participants)
     if not coordinators and all(m in participants for m in followed):
@@ -408,7 +406,7 @@ def merge_leader(
 def merged(
     leader: Address, answers: Mapping[Address, ViewDigest], highest_id: int
 ) -> tuple[MergeView, Digest]:
-    """The view and digest of all that answered, the leader's group first."""
+    """Makes the view and digest of all answers, the leader's group first."""
     order = sorted(answers, key=lambda m: (m != leader, order_key(m)))
     seqnos: dict[Address, tuple[int, int]] = {}
     for coordinator in order:
@@ -425,7 +423,7 @@ def merged(
 
 
 def groups_of(answers: Mapping[Address, ViewDigest]) -> tuple[View, ...]:
-    """The subgroups. Two that answered with the same view are one: somebody left behind has come
+    """The subgroups. Two answers with the same view are one subgroup: a member that was left behind has come
     after the others meanwhile."""
     groups: dict[ViewId, dict[Address, None]] = {}
     for answer in answers.values():

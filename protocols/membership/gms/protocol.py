@@ -1,53 +1,52 @@
-"""GMS: who is in the group. Joins, leaves, crashes, coordinator changes, merges.
+"""GMS: decides who is in the group. Joins, leaves, crashes, new coordinators, merges.
 
-Place: above STABLE, UNICAST3 and NAKACK2, below flow control. Its messages are reliable and are not
-held back by credits.
+Place: above STABLE, UNICAST3 and NAKACK2, below flow control. GMS's messages are reliable, and credits do not
+hold them back.
 
-    Connect, TransportReady   join: join.py. The first ViewChange tells that it has worked
-    JOIN_REQ, LEAVE_REQ,      the acting coordinator makes one new view of all that is known: change.py
+    Connect, TransportReady   Join (join.py). The first ViewChange says that it has worked.
+    JOIN_REQ, LEAVE_REQ,      The acting coordinator makes one new view of all that is known (change.py).
       Suspect
-    before a view without     survivors agree on the departed members' messages: agreement.py
+    before a view without     Survivors agree on the departed members' messages (agreement.py).
       somebody
-    MergeViews                coordinators of different views make one: merge.py
-    Disconnect                leave. Disconnected up at the end
-    VIEW                      install it, acknowledge it
+    MergeViews                Coordinators of different views make one of them (merge.py).
+    Disconnect                Leave. Disconnected up at the end.
+    VIEW                      Install it, acknowledge it.
 
 The acting coordinator is the first member of the view that is neither suspected nor leaving.
 
-    JOIN_REQ                  wait max_bundling_time for others, and for the acknowledgements of the
-                              view before. Who is a member already gets the view once more
-    LEAVE_REQ, Suspect        at once
-    somebody departs          survivors agree first; requests that come meanwhile are in the same view,
-                              a further departure starts the round again
-    new view                  VIEW to the old members, JOIN_RSP with digest to the joiners, install
-                              it here, LEAVE_RSP to leavers
+    JOIN_REQ                  Wait max_bundling_time for others, and for the acknowledgements of the view
+                              before. A member of the view gets it once more.
+    LEAVE_REQ, Suspect        Begin at once.
+    somebody departs          Survivors agree first. Requests that come meanwhile are in the same view. A
+                              further departure starts the round again.
+    new view                  Send VIEW to the old members and JOIN_RSP with digest to the joiners, install
+                              the view here, send LEAVE_RSP to leavers.
 
-JOIN_RSP goes out before the view is installed here, so that it comes to the joiner before anything
-that the application sends to it.
+JOIN_RSP goes out before the view is installed here, so that it reaches the joiner before anything that the
+application sends to it.
 
-    Disconnect                LEAVE_REQ to who acts as coordinator without us: the coordinator, or the
-                              second member if we are it. Alone, or not joined: Disconnected at once
-    that member goes too      LEAVE_REQ to the next one; nobody left: Disconnected
-    LEAVE_RSP, a VIEW         Disconnected
+    Disconnect                LEAVE_REQ to the member that acts as coordinator without us: the coordinator, or
+                              the second member if we are the first. Alone, or not joined: Disconnected at once.
+    that member goes too      LEAVE_REQ to the next one. Nobody is left: Disconnected.
+    LEAVE_RSP, a VIEW         Disconnected.
       without us
-    leave_timeout             Disconnected; the others will find out
+    leave_timeout             Disconnected. The others will find out.
 
-A view is installed by ``ViewChange`` down, then up. To a joiner the members' digest goes down before
-it (``SetDigest``), to the members of a merge view ``MergeDigest``.
+GMS installs a view by ``ViewChange`` down, then up. Before it, the members' digest goes down at a joiner
+(``SetDigest``) and at the members of a merge view (``MergeDigest``).
 
-A VIEW without ourselves is not installed, as JGroups does it: the others took us for dead. The
-application is told (excluded.py). They hear us again, and MERGE3 brings us together. Until then we do
-not act as coordinator, unless the leader of that view is suspected and all others of it tell us that
-they have not got it.
+A VIEW without ourselves is not installed, as in JGroups: the others took us for dead. The application hears of it
+(excluded.py). The others hear us again, and MERGE3 brings us together. Until then we do not act as coordinator,
+unless the leader of that view is suspected and all its other members tell us that they have not got it.
 
-The parts do not know each other. They share the ``Group`` (group.py), which they read, and the way out
-(out.py). What concerns other parts they return, and this protocol does it: it alone makes and installs views.
+The parts do not know each other. They read the ``Group`` (group.py), and use the way out (out.py). What concerns other
+parts they return, and this protocol does it: it alone makes and installs views. See design/membership.md.
 
 Source:  JGroups GMS, ClientGmsImpl, CoordGmsImpl, ParticipantGmsImpl, Merger, Leaver; WIRE.md 11.1-11.3.
-Differs: one queue for joins, leaves and suspicions, so that one view does for all of them;
-         survivors agree (best effort where Java members take part); retries always discover anew;
-         who asks to be let in asks for itself (Java takes anybody's word).
-Limits:  max_early batches before the first view; max_waiting joiners, the rest asks again.
+Differs: one queue for joins, leaves and suspicions, so that one view serves all of them; survivors
+         agree (best effort where Java members take part); retries always discover anew; a joiner asks
+         for itself (Java takes anybody's word).
+Limits:  max_early batches before the first view; max_waiting joiners, further ones ask again.
 """
 
 from __future__ import annotations
@@ -126,11 +125,11 @@ class GMS(Protocol):
     @dataclass(frozen=True, kw_only=True)
     class Config(Protocol.Config):
         join_timeout: Seconds = 2.0
-        """How long one discovery, and then the coordinator's answer, is waited for."""
+        """How long a joiner waits for one discovery, and then for the coordinator's answer."""
         max_join_attempts: int = 10
-        """Tries, each with a new discovery; 0: for ever. Then ``give_up`` decides."""
+        """Tries to join, each with a new discovery. 0: try for ever. After the last try ``give_up`` decides."""
         give_up: Literal["singleton", "fail"] = "singleton"
-        """What after the last try: a group of our own (a merge can join it later), or an error."""
+        """After the last try: make a group of our own, which a merge can join later, or fail."""
         all_clients_retry_timeout: Seconds = 0.1
         """Pause before the next discovery when only members without a view were found."""
         leave_timeout: Seconds = 1.0
@@ -142,18 +141,18 @@ class GMS(Protocol):
         view_bundling: bool = True
         """Joins that come close together are one view."""
         max_bundling_time: Seconds = 0.05
-        """How close together."""
+        """Joins within this time are close together."""
         use_delta_views: bool = True
         """Send what changed instead of all members."""
         agree_timeout: Seconds = 2.0
-        """How long survivors may take to agree; the view then goes out as things are. 0: they do
-        not agree at all."""
+        """How long survivors may take to agree. After that the view goes out as things are. 0: survivors do not
+        agree at all."""
         excluded: Literal["merge", "expel"] = "merge"
-        """A view without us came: wait to be merged, or give up (Expelled)."""
+        """After a view without us: wait for a merge, or give up (Expelled)."""
         max_early: int = 1000
-        """Batches kept that come before the first view."""
+        """Batches that are kept before the first view."""
         max_waiting: int = 1000
-        """Joiners remembered at the same time."""
+        """Joiners that are remembered at the same time."""
 
         ignored: ClassVar[frozenset[str]] = frozenset(
             {
@@ -191,16 +190,16 @@ class GMS(Protocol):
         self._unacknowledged: dict[Address, None] = {}
         self._ack_timer = self.timer(self._on_ack_timeout)
         self._delta_base: ViewId | None = None
-        """The view we have, if we multicast it."""
+        """The id of our view, if we multicast that view. A delta view can refer to it."""
         self.views_installed = 0
         self.views_ignored = 0
         """Views that came late, twice, or from strangers."""
         self.view_acks_missing = 0
         self.bad_messages = 0
-        """Messages that cannot be."""
+        """Messages that no member can send."""
         self.early_dropped = 0
         self.joins_dropped = 0
-        """Join requests refused because max_waiting others wait."""
+        """Join requests that were refused because max_waiting others wait."""
         self.agreements = 0
         """Rounds in which survivors agreed."""
         self.agreements_timed_out = 0
@@ -208,7 +207,7 @@ class GMS(Protocol):
         """Rounds in which the view did not come while this member held messages for it."""
         self.agreements_restarted = 0
         self.merges = 0
-        """Merge views installed."""
+        """Merge views that were installed."""
         self.merges_cancelled = 0
         self.merges_refused = 0
         self.times_excluded = 0
@@ -372,13 +371,17 @@ class GMS(Protocol):
     def _handle(self, src: Address, header: GmsHeader, payload: bytes | memoryview) -> None:
         match header.type:
             case GmsType.JOIN_REQ | GmsType.JOIN_REQ_WITH_STATE_TRANSFER:
-                if header.member != src:  # who has died would be back, and its old messages new
+                if (
+                    header.member != src
+                ):  # else a dead member could be brought back, its old messages with it
                     raise RemoteProtocolError("a request to join that is not the joiner's own")
                 self._join_requested(src)
             case GmsType.JOIN_RSP:
                 self._join_answered(src, payload)
             case GmsType.LEAVE_REQ:
-                if header.member is None:  # leavers pass on each other's: who sent it says nothing
+                if (
+                    header.member is None
+                ):  # leavers pass on each other's requests: the sender says nothing
                     raise RemoteProtocolError("a request to leave that names nobody")
                 self._leave_requested(header.member)
             case GmsType.LEAVE_RSP:
@@ -395,7 +398,7 @@ class GMS(Protocol):
                 self._merge(self.merger.take(src, header, payload, cannot=cannot))
 
     def _take_round(self, batch: Batch) -> None:
-        """Messages between members of ours: of a round, or after an exclusion."""
+        """Takes messages between members of ours: of a round, or after an exclusion."""
         src, view = batch.src, self.view
         header = batch.header(AGREE_ID, FragHeader)
         asking = header is not None and header.index in (Kind.ASK, Kind.HAS)
@@ -531,7 +534,7 @@ class GMS(Protocol):
     # --- making a view
 
     def wake(self) -> None:
-        """Something changed: looks at it when the handler that runs now has returned."""
+        """Looks at what changed when the handler that runs now has returned."""
         if not self._soon:
             self._soon = True
             self.machine.soon(self._on_soon)
@@ -558,7 +561,7 @@ class GMS(Protocol):
             self._make_view(())
 
     def _make_view(self, departing: tuple[Address, ...]) -> None:
-        """Now, without ``departing``, on whose messages the others agree, and with all joiners."""
+        """Makes the view without ``departing``, on whose messages the others agree, and with all joiners."""
         old, me = self.view, self.local_address
         assert old is not None and self.changes.acting
         joiners = self.changes.joiners
@@ -590,7 +593,7 @@ class GMS(Protocol):
     # --- survivors agree
 
     def _reach(self, departing: tuple[Address, ...]) -> None:
-        """Survivors agree on ``departing``; then the new view is made. With others the round starts anew."""
+        """Lets survivors agree on ``departing``, and makes the new view then. A round about others starts anew."""
         round = self.agreement.round
         if round is not None:
             if round.is_about(departing, self._leavers_of(departing)):
@@ -610,7 +613,7 @@ class GMS(Protocol):
         round = self.agreement.round
         assert round is not None
         if self.changes.departing != round.departing or not self.changes.acting:
-            self.wake()  # somebody else departs by now, or nobody: it looks again
+            self.wake()  # somebody else departs by now, or nobody
             return
         if not self.agreement.is_at_goals():
             self._restart_round()
@@ -630,7 +633,7 @@ class GMS(Protocol):
             self._let_go()
 
     def _let_go(self) -> None:
-        """A round was given up: back to the one before it that we have reported to, or on."""
+        """A round was given up. Goes back to the round before it that we have reported to, or goes on."""
         if self.agreement.has_promised:
             self._then(self.agreement.resume())
             self._take_put_off()
@@ -676,14 +679,14 @@ class GMS(Protocol):
 
     @property
     def _cannot_merge(self) -> bool:
-        """We have another view to make first; not if others may have made theirs without us."""
+        """We have another view to make first. After an exclusion we need not: others may have made theirs without us."""
         leaving, changes = self.group.leaving, self.changes
         if self.excluding is not None:
             return leaving
         return leaving or (changes.acting and bool(changes.departing))
 
     def _views_differ(self, views: Mapping[Address, View], silent: tuple[Address, ...]) -> None:
-        """MERGE3 saw different views; ours is among them. ``silent`` have others, too."""
+        """MERGE3 saw different views. Ours is among them. Members in ``silent`` have other views, too."""
         assert self.view is not None
         if self.merger.busy or self._cannot_merge:
             return
@@ -731,8 +734,8 @@ class GMS(Protocol):
     def multicast_view(
         self, view: View, expect: tuple[Address, ...], digest: Digest | None = None
     ) -> None:
-        """Sends ``view`` to the members of the view installed now; the caller installs it.
-        ``expect``: who will acknowledge it."""
+        """Sends ``view`` to the members of the view installed now. The caller installs it. Members in ``expect``
+        will acknowledge it."""
         old = self.view
         assert old is not None
         content: View | DeltaView = view
@@ -816,8 +819,8 @@ class GMS(Protocol):
             self.out.send(src, GmsType.VIEW_ACK, flags=_URGENT)
 
     def _skips_a_merge(self, current: View, view: View) -> bool:
-        """Not the next view, and somebody is in it that had gone from ours: a merge went by us, and what
-        it said of where to begin with that one. Ours is merged in its turn."""
+        """``view`` is not the next view, and a member is in it that had gone from ours. So a merge view has
+        passed us by, and with it where that member's messages begin. Our view is merged in its turn."""
         if isinstance(view, MergeView) or view.id == current.id + 1:
             return False
         return bool(self.ask_down(GetDeparted(view.joined_since(current))))
@@ -831,7 +834,7 @@ class GMS(Protocol):
         self.out.send(src, GmsType.VIEW, payload=answer, flags=_URGENT)
 
     def _went_on(self, member: Address, view: View) -> None:
-        """MERGE3 asked ``member``; the VIEW itself has not come, or not yet."""
+        """MERGE3 asked ``member``. The VIEW itself has not come, or not yet."""
         current = self.view
         assert current is not None
         if member not in current or view.id <= current.id or self.local_address in view:
@@ -856,7 +859,7 @@ class GMS(Protocol):
             self.log.warning("others went on without this member: view %s of %s", view.id, members)
         self.group.went_on(view)
         self.agreement.abandon()
-        self.wake()  # who made it may be gone by now
+        self.wake()  # the maker of that view may be gone by now
         if self.config.excluded == "expel":
             problem = f"{self.name_of(src)} sent a view without this member"
             lost = self.exclusion.lost_at_worst()
@@ -870,7 +873,7 @@ class GMS(Protocol):
     # --- views: installing
 
     def install_first(self, view: View, digest: Digest) -> None:
-        """The first view; the digest tells where each sender's messages begin for us."""
+        """Installs the first view. The digest says where each sender's messages begin for us."""
         self.pass_event_down(SetDigest(digest))
         self.install(view)
         early, self._early = self._early, []
@@ -878,9 +881,9 @@ class GMS(Protocol):
             self.up(batch)
 
     def merge_digest(self, view: View, digest: Digest) -> None:
-        """Where to go on with the senders of other subgroups. Those of our own stay as they are:
-        what we still miss of them they repair, and a jump would lose it (Java jumps). Others may
-        have forgotten by now what we miss."""
+        """Says where to go on with the senders of other subgroups, which may have forgotten by now what we miss.
+        Senders of our own subgroup stay as they are: they repair what we miss of them, and a jump would lose it
+        (Java jumps)."""
         if not isinstance(view, MergeView) or self.view is None:
             return
         mine = self.view.view_id
