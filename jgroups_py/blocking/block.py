@@ -66,7 +66,7 @@ class Block(Generic[T]):
     # --- from any thread
 
     def open(self, timeout: float | None) -> None:
-        """Raises what opening raises; TimeoutError: nothing is left behind."""
+        """Opens, and raises what opening raises. After a TimeoutError nothing is left behind."""
         limit = checked_timeout(timeout)
         self.begin()
         try:
@@ -83,11 +83,11 @@ class Block(Generic[T]):
             raise self.error or TimeoutError(f"not opened within {timeout:g} s")
 
     def begin(self) -> None:
-        """Begins to open; does not wait."""
+        """Begins to open, and does not wait."""
         self._loop.post(self._start)
 
     def abandon(self) -> None:
-        """Not to be opened after all, or to be closed again; does not wait."""
+        """Stops opening, or begins to close again, and does not wait."""
         self._loop.post(self._opening.cancel)
         self.leave()
 
@@ -121,7 +121,7 @@ class Block(Generic[T]):
 
     @property
     def is_open(self) -> bool:
-        """Was it opened? (It may be over by now.)"""
+        """The block was opened. It may be over by now."""
         return self._is_open
 
     @property
@@ -129,16 +129,16 @@ class Block(Generic[T]):
         return self._over
 
     def join(self) -> None:
-        """After the end: waits for the loop, if this was its last user."""
+        """Waits for the end of the loop, if this block was its last user. Call it after the block's end."""
         if not self._loop.users:
             self._loop.join()
 
     def leave(self) -> None:
-        """Begins to close; does not wait."""
+        """Begins to close, and does not wait."""
         self._loop.post(self._leave.set)
 
     def close(self, timeout: float | None) -> None:
-        """Returns when it is left, and the loop has ended if this was its last user.
+        """Returns when the block is left, and when the loop has ended if this was its last user.
 
         Raises:
             TimeoutError: it goes on closing.
@@ -168,7 +168,7 @@ class Block(Generic[T]):
         return True
 
     def why_over(self) -> BaseException:
-        """What a call gets that cannot be made any more."""
+        """The error of a call that cannot be made any more."""
         return self.error or self._closed()
 
     def _start(self) -> None:

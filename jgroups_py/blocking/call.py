@@ -19,7 +19,7 @@ class Call(Task):
         self, block: Block[Any], function: Callable[..., Awaitable[Any]], args: tuple[Any, ...]
     ) -> None:
         super().__init__(block, function, args)
-        self._done = threading.Lock()  # a lock is the cheapest thing to wait on: one waiter, once
+        self._done = threading.Lock()  # a lock is the cheapest thing for one waiter that waits once
         self._done.acquire()
 
     def wait(self, timeout: float | None) -> Any:

@@ -12,7 +12,7 @@ from jgroups_py.driver.unwrap import unwrapped
 
 
 class Task:
-    """``function(*args)`` in the loop. ``_start`` and ``_cancel`` are to be posted, in this order."""
+    """``function(*args)`` in the loop. Post ``_start``, and then perhaps ``_cancel``."""
 
     __slots__ = (
         "_args",
@@ -39,18 +39,18 @@ class Task:
         self.cancelled = False
 
     def outcome(self) -> Any:
-        """Its value, or what it raised; once, after its end."""
+        """Returns the call's value, or raises what the call raised. Only once, after its end."""
         if self.error is not None:
             try:
                 raise self.error
             finally:
-                self.error = None  # else its traceback and we keep each other
+                self.error = None  # else the traceback and this task keep each other
         return self.value
 
     # --- in the loop
 
     def _tell(self) -> None:
-        """It has ended."""
+        """Tells that the call has ended."""
         raise NotImplementedError
 
     def _start(self) -> None:
@@ -72,7 +72,9 @@ class Task:
                 self.value = await self._function(*self._args)
             self.cancelled = self._scope.cancelled_caught
         except trio.Cancelled:
-            self.error = self._block.why_over()  # not by us: what it works on has ended
+            self.error = (
+                self._block.why_over()
+            )  # we have not cancelled it: what it works on has ended
             raise
         except BaseException as error:
             self.error = unwrapped(error)

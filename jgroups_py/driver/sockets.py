@@ -48,7 +48,7 @@ log = logging.getLogger("jgroups_py.driver")
 
 
 class UdpSocket:
-    """One UDP socket with what the kernel has not taken yet."""
+    """One UDP socket, and the datagrams that the kernel has not taken yet."""
 
     __slots__ = ("handle", "queue", "queued", "sock")
 
@@ -88,17 +88,17 @@ class SocketDriver(Driver):
         self.datagrams_in = 0
         self.datagrams_out = 0
         self.datagrams_dropped = 0
-        """Not taken by the kernel, with ``datagram_queue_max`` bytes waiting already."""
+        """Datagrams that the kernel did not take while ``datagram_queue_max`` bytes waited already."""
         self.send_errors = 0
         self.connections_refused = 0
-        """Closed at once because ``connections_max`` were open."""
+        """Connections that were closed at once because ``connections_max`` were open."""
         self.streams_reset = 0
-        """Reset because ``stream_queue_max`` bytes were unsent."""
+        """Connections that were reset because ``stream_queue_max`` bytes were unsent."""
         self.held_dropped = 0
         self.sockets: dict[Handle, UdpSocket] = {}
         self.streams: dict[Handle, Connection] = {}
         self.closing: dict[Handle, Connection] = {}
-        """Connections the protocol has closed whose last bytes are still under way."""
+        """Connections that the protocol has closed, and whose last bytes are still under way."""
         self.listeners: dict[Handle, Listener] = {}
         self._accepted = itertools.count(-1, -1)
         self._held: list[tuple[float, int, In]] = []
@@ -199,8 +199,8 @@ class SocketDriver(Driver):
             stream.close(abort)
 
     async def _resolve(self, out: Resolve) -> None:
-        """In a thread: a name server that does not answer may take half a minute. Nobody waits for the
-        thread when the driver ends."""
+        """Looks up in a thread: a name server that does not answer may take half a minute. Nobody waits for
+        the thread when the driver ends."""
         look_up = partial(addresses_of, self._resolver, out)
         found = await trio.to_thread.run_sync(
             look_up, abandon_on_cancel=True, limiter=self._lookups
@@ -290,7 +290,7 @@ class SocketDriver(Driver):
         return passed
 
     def hold(self, due: float, item: In) -> None:
-        """Hands ``item`` in at ``due``; equal times keep their order."""
+        """Hands ``item`` in at ``due``. Items of one time keep their order."""
         if len(self._held) >= self.limits.held_max and isinstance(item, Datagram):
             self.held_dropped += 1
             return
@@ -352,7 +352,7 @@ class SocketDriver(Driver):
     # --- the end
 
     async def drained(self) -> None:
-        # Looked at a few times, once in a driver's life: not worth an event of its own.
+        # It looks a few times, once in a driver's life. That is not worth an event of its own.
         while (  # noqa: ASYNC110
             self.closing or self._desk.busy or any(udp.queue for udp in self.sockets.values())
         ):

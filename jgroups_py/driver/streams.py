@@ -177,7 +177,7 @@ class Connection:
         await self.run_read()
 
     async def _try_connect(self, out: Connect) -> bool:
-        """Tries it; False: the time was over, but this process did not run meanwhile."""
+        """Tries to connect. False: the time was over, but this process did not run meanwhile."""
         driver = self.driver
         with trio.move_on_after(out.timeout) as limit:
             while driver.faults is not None and not driver.faults.sends(self.peer):
@@ -346,14 +346,14 @@ class Connection:
         was_closing = self._closing
         self._finish()
         if not was_closing:
-            # Not handed in at once: we may be in the middle of a turn.
+            # It is not handed in at once: we may be in the middle of a turn.
             self.driver.happened(Closed(self.handle, True))
             self.driver.wake()
 
     # --- closing
 
     def close(self, abort: bool) -> None:
-        """The protocol is done with it (and hears no more of it)."""
+        """The protocol is done with the connection, and hears no more of it."""
         if self._gone:
             return
         self._closing = True
@@ -375,7 +375,7 @@ class Connection:
         self.close_now()
 
     def close_now(self) -> None:
-        """Whatever is unsent is lost."""
+        """Closes at once. Unsent bytes are lost."""
         self._scope.cancel()
         self._finish()
 

@@ -1,4 +1,4 @@
-"""A machine: everything of one member that a driver runs. Sans-IO.
+"""A machine: everything of one member that a driver runs, without any I/O of its own.
 
 To its driver a machine looks like one connection: things that happened come in with the time
 (``handle``), due timers fire (``advance``), things to do come out (``take_outgoing``), and one
@@ -33,7 +33,7 @@ from jgroups_py.stack.sides import ProtocolSide, StackSide
 from jgroups_py.values.events import Lag
 
 Trace = Callable[[float, str, str, str, dict[str, Any]], None]
-"""Called with (time, member's name, protocol's name, what happened, details)."""
+"""It gets time, member's name, protocol's name, what happened, and details."""
 
 
 class Timer:
@@ -128,7 +128,7 @@ class Machine:
         self._depth = 0
         self.timers_fired = 0
         self.unrouted = 0
-        """Inputs for handles that are gone already."""
+        """Inputs for handles that were gone already."""
 
     # --- what the driver calls
 
@@ -178,14 +178,14 @@ class Machine:
         return True
 
     def next_deadline(self) -> float | None:
-        """When ``advance`` must be called at the latest; None: no timer runs."""
+        """The latest time to call ``advance``. None: no timer runs."""
         timers = self._timers
         while timers and not timers[0][2]._is_current(timers[0][3]):
             heapq.heappop(timers)
         return timers[0][0] if timers else None
 
     def take_outgoing(self) -> list[Out]:
-        """Things to do, once. Bundles everything that was sent since the last call."""
+        """Returns the things to do, each once. Bundles everything that was sent since the last call."""
         self.take_flushes()
         out, self._outgoing = self._outgoing, []
         return out
@@ -196,25 +196,25 @@ class Machine:
         return bool(self._outgoing or self._flushers)
 
     def check(self) -> None:
-        """The invariants of every protocol; simulator and tests call this after a step."""
+        """Checks the invariants of every protocol. Simulator and tests call this after a step."""
         for stack in self.stacks:
             for check in stack.checks:
                 check()
 
     def check_step(self) -> None:
-        """The invariants that a step may have broken: here all. The simulator's machine knows which."""
+        """Checks the invariants that a step may have broken. Here these are all. The simulator's machine knows which."""
         self.check()
 
     # --- what stacks and protocols call
 
     def enter(self, now: float | None = None) -> None:
-        """Begins a step; every call from outside is one."""
+        """Begins a step. Every call from outside is a step."""
         if now is not None and now > self.now:
             self.now = now
         self._depth += 1
 
     def leave(self) -> None:
-        """Ends a step: what was put off runs now."""
+        """Ends a step. What was put off runs now."""
         self._depth -= 1
         if self._depth == 0 and self._soon:
             self._run_soon()
@@ -239,7 +239,7 @@ class Machine:
             self._run_soon()
 
     def want_flush(self, flush: Callable[[], None]) -> None:
-        """``flush`` is called once when the driver next takes what is outgoing."""
+        """Calls ``flush`` once when the driver next takes what is outgoing."""
         self._flushers[flush] = None
 
     def put(self, out: Out) -> None:
@@ -253,7 +253,7 @@ class Machine:
         self._outgoing.append(out)
 
     def route(self, handle: Handle, protocol: ProtocolSide) -> None:
-        """Inputs for ``handle`` (an accepted connection) go to ``protocol``."""
+        """Routes inputs for ``handle`` (an accepted connection) to ``protocol``."""
         self._handles[handle] = protocol
 
     def unroute(self, handle: Handle) -> None:
@@ -270,10 +270,10 @@ class Machine:
         return Timer(self, callback, name, owner)
 
     def linked(self, stack: StackSide) -> None:
-        """A stack is complete and about to start. The simulator's machine looks on from here."""
+        """A stack is complete and about to start. The simulator's machine begins to watch it here."""
 
     def drop_timers(self, stack: StackSide) -> None:
-        """A closed stack's timers go at once: each would keep the whole stack until it is due."""
+        """Drops a closed stack's timers at once: each would keep the whole stack until it is due."""
         gone = [
             e for e in self._timers if (owner := e[2].owner) is not None and owner.stack is stack
         ]

@@ -46,7 +46,7 @@ __all__ = [
     "Unsuspect",
     "ViewChange",
 ]
-"""Public: what a protocol of one's own is written with."""
+"""A user's own protocol is written with these."""
 
 C = TypeVar("C", bound="Protocol")
 
@@ -55,10 +55,10 @@ class Protocol:
     """Base of all protocols. See the module's docstring."""
 
     protocol_id: ClassVar[int] = 0
-    """Which headers are ours (jg-protocol-ids of JGroups; 1024 and above for user protocols)."""
+    """The id of our headers (jg-protocol-ids of JGroups; user protocols take 1024 and above)."""
 
     provides: ClassVar[tuple[str, ...]] = ()
-    """Services of this protocol (services.py). One that takes the place of GMS: ``("views",)``."""
+    """Services of this protocol (services.py). A protocol that takes the place of GMS has ``("views",)``."""
     needs_below: ClassVar[tuple[str, ...]] = ()
     """Services that a protocol below this one must provide, or the stack cannot work."""
     needs_above: ClassVar[tuple[str, ...]] = ()
@@ -89,29 +89,29 @@ class Protocol:
     # --- handlers: override what you need
 
     def start(self) -> None:
-        """The stack is complete; make timers and tables here."""
+        """The stack is complete. Make timers and tables here."""
 
     def stop(self) -> None:
-        """The stack is being closed; sockets of this protocol are closed by the stack."""
+        """The stack is being closed. It closes the sockets of this protocol itself."""
 
     def up(self, batch: Batch) -> None:
-        """A batch from below."""
+        """Takes a batch from below."""
         self.pass_up(batch)
 
     def down(self, batch: Batch) -> None:
-        """A batch from above."""
+        """Takes a batch from above."""
         self.pass_down(batch)
 
     def event_up(self, event: Event) -> None:
-        """An event from below."""
+        """Takes an event from below."""
         self.pass_event_up(event)
 
     def event_down(self, event: Event) -> None:
-        """An event from above."""
+        """Takes an event from above."""
         self.pass_event_down(event)
 
     def answer(self, query: Query) -> Any:
-        """The answer to a query of another protocol, or None to let the next one answer."""
+        """Answers a query of another protocol. None lets the next one answer."""
         return None
 
     def on_input(self, item: In) -> None:
@@ -130,8 +130,8 @@ class Protocol:
         }
 
     def memory_limits(self, members: int) -> dict[str, int]:
-        """Bytes this protocol holds at most for a group of ``members``, by the attribute that says
-        so; what is counted must be what Python needs, not payload alone. See limits.py."""
+        """Attribute -> the bytes that this protocol holds at most for a group of ``members``, as the attribute
+        says. Count what Python needs, not payload alone. See limits.py."""
         return {}
 
     # --- what a protocol may use
@@ -153,20 +153,20 @@ class Protocol:
         return self.stack.cluster
 
     def timer(self, callback: Callable[[], None], name: str | None = None) -> Timer:
-        """A timer, not running yet. ``callback`` is a method of ours, named ``_on_...``."""
+        """Makes a timer, which does not run yet. ``callback`` is a method of ours, named ``_on_...``."""
         return self.machine.timer(callback, name or callback.__name__, self)
 
     def patience(self, seconds: float) -> float:
-        """A time-out that waits for somebody else: longer when this process is late itself."""
+        """Lengthens a time-out that waits for somebody else, when this process is late itself."""
         machine = self.machine
         return seconds + machine.lateness.patience(machine.now)
 
     def ask_down(self, query: Query) -> Any:
-        """The first answer of the protocols below, top down; None if nobody answers."""
+        """The first answer of the protocols below, top down. None: nobody answers."""
         return self.stack.ask(query, self, -1)
 
     def ask_up(self, query: Query) -> Any:
-        """The first answer of the protocols above, bottom up; None if nobody answers."""
+        """The first answer of the protocols above, bottom up. None: nobody answers."""
         return self.stack.ask(query, self, 1)
 
     def name_of(self, member: Address | None) -> str:
@@ -174,7 +174,7 @@ class Protocol:
         return self.stack.name_of(member)
 
     def consume(self, batch: Batch) -> None:
-        """This layer keeps ``batch`` to itself: give its flow-control credits back."""
+        """Gives the flow-control credits of ``batch`` back, which this layer keeps to itself."""
         if batch.credits:
             self.pass_event_down(Consumed(batch.credits))
 
@@ -187,21 +187,21 @@ class Protocol:
         return self.machine.new_handle()
 
     def put(self, out: Out) -> None:
-        """Something for the driver to do."""
+        """Gives the driver something to do."""
         self.machine.put(out)
 
     def adopt(self, handle: Handle) -> None:
-        """Inputs for an accepted connection come to us; call it on ``Accepted``."""
+        """Takes the inputs of an accepted connection. Call it on ``Accepted``."""
         self.stack.ports[handle] = self
         self.machine.route(handle, self)
 
     def forget_port(self, handle: Handle) -> None:
-        """The handle was closed (by us or by the peer): nothing more is heard of it."""
+        """The handle was closed, by us or by the peer. No more input comes from it."""
         self.stack.ports.pop(handle, None)
         self.machine.unroute(handle)
 
     def open_stack(self, stack: str, cluster: str, owner: StackOwner, **options: Any) -> StackSide:
-        """A child stack of the same member (stack file name or path), not yet connected."""
+        """Opens a child stack of the same member (stack file name or path). It is not connected yet."""
         return self.stack.open_child(stack, cluster, owner, **options)
 
     def trace(self, what: str, **details: Any) -> None:

@@ -93,12 +93,12 @@ class Stack:
     # --- what the owner calls; each call is one step of the machine
 
     def connect(self, cluster: str, *, with_state: bool = False) -> None:
-        """Starts joining ``cluster``; the first ViewChange tells that it has worked."""
+        """Starts joining ``cluster``. The first ViewChange says that it has worked."""
         self.cluster = cluster
         self.event_down(Connect(cluster, with_state))
 
     def disconnect(self) -> None:
-        """Starts leaving; Disconnected tells the end. Then call ``close``."""
+        """Starts leaving. Disconnected says that this is done. Then call ``close``."""
         self.event_down(Disconnect())
 
     def close(self) -> None:
@@ -123,7 +123,7 @@ class Stack:
             self.parent.children.remove(self)
 
     def send(self, batch: Batch) -> None:
-        """Sends a run; ``src`` is set here."""
+        """Sends a run, and sets its ``src``."""
         if batch.src is None:
             batch.src = self.address
         self.machine.enter()
@@ -137,14 +137,14 @@ class Stack:
         self.machine.leave()
 
     def consumed(self, batch: Batch) -> None:
-        """The owner has taken ``batch``: its credits go back to the sender."""
+        """The owner has taken ``batch``. Its credits go back to the sender."""
         if batch.credits:
             self.event_down(Consumed(batch.credits))
 
     # --- looking
 
     def find(self, cls: type[P]) -> P | None:
-        """The protocol of that class (for owners and tests; protocols ask with queries)."""
+        """The protocol of that class, for owners and tests. Protocols ask with queries."""
         return next((p for p in self.protocols if isinstance(p, cls)), None)
 
     def ask(self, query: Query, asker: Protocol | None = None, direction: int = -1) -> Any:
@@ -183,7 +183,7 @@ class Stack:
     ) -> Stack:
         """A stack of the same member under the same driver; see ``Protocol.open_stack``.
 
-        ``properties`` come before those this stack was opened with."""
+        ``properties`` override those that this stack was opened with."""
         known = {**self.properties, **(properties or {})}
         protocols = make_protocols(stack, attributes, known, self.machine.prepare)
         child = Stack(
@@ -204,8 +204,8 @@ def make_protocols(
     properties: Mapping[str, str] | None = None,
     prepare: Callable[[StackConfig], StackConfig] | None = None,
 ) -> list[Protocol]:
-    """Protocols of a stack file (or packaged name), bottom first, with overrides applied, and
-    then ``prepare``."""
+    """Makes the protocols of a stack file (or packaged name), bottom first. Applies overrides, then
+    ``prepare``."""
     config = load_stack(stack, properties=properties)
     if attributes:
         config = with_attributes(config, attributes)
@@ -232,7 +232,7 @@ def _ignored(event: Event) -> None:
 
 
 class _Log(logging.LoggerAdapter[logging.Logger]):
-    """Puts member and cluster into each record."""
+    """Writes member and cluster into each record."""
 
     def __init__(self, logger: logging.Logger, stack: Stack) -> None:
         super().__init__(logger)

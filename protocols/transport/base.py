@@ -69,7 +69,7 @@ OLDEST, NEWEST = make_version(5, 3), make_version(5, 6)
 _DONT_BUNDLE: Final = int(Flag.DONT_BUNDLE)
 _DONT_LOOPBACK: Final = int(Transient.DONT_LOOPBACK)
 STRANGERS_MAX: Final = 5
-"""Other clusters and versions that are remembered, for who is alone and asks why."""
+"""Other clusters and versions that are remembered. A member that is alone can ask for them."""
 NAME_MAX = 255
 """Characters of a logical name that are remembered."""
 
@@ -85,8 +85,8 @@ class _Pending:
 
 
 class TP(Protocol):
-    """Base of transports. A subclass opens sockets, sends packets, and hands in what it hears:
-    see the methods at the end of the class."""
+    """Base of transports. A subclass opens sockets, sends packets, and hands in what it hears. The methods at the
+    end of the class say how."""
 
     protocol_id = TP_ID
     provides = (TRANSPORT,)
@@ -94,23 +94,23 @@ class TP(Protocol):
     @dataclass(frozen=True, kw_only=True)
     class Config(Protocol.Config):
         bind_addr: str = ""
-        """Numeric address to bind to; empty: the host's default, loopback."""
+        """Numeric address to bind to. Empty: the host's default, loopback."""
         bind_port: int = 0
-        """First port to try; 0: any."""
+        """First port to try. 0: any port."""
         port_range: int = 10
-        """How many ports after bind_port are tried."""
+        """So many ports after bind_port are tried."""
         external_addr: str = ""
-        """Numeric address that is told to others instead of bind_addr (address translation)."""
+        """Numeric address that others hear instead of bind_addr (address translation)."""
         external_port: int = 0
-        """Port that is told to others instead of the bound one; 0: the bound one."""
+        """Port that others hear instead of the bound one. 0: the bound one."""
         bundler_max_size: Bytes = 64_000
         """Bundles are cut at this size."""
         logical_addr_cache_max_size: int = 2000
-        """How many physical addresses are remembered; members of the view always are."""
+        """So many physical addresses are remembered. Those of members of the view always are."""
         logical_addr_cache_expiration: Seconds = 360.0
-        """How long the address of somebody who is not in the view is remembered."""
+        """The address of a member that is not in the view is remembered for so long."""
         who_has_cache_timeout: Seconds = 2.0
-        """How long messages wait for a destination that is being looked for."""
+        """Messages wait for so long for a destination that is being looked for."""
         find_physical_interval: Seconds = 0.5
         """A destination is looked for at most this often."""
         max_pending_members: int = 100
@@ -120,7 +120,7 @@ class TP(Protocol):
         version: str = "5.5"
         """The minor version of the wire: 5.3 to 5.6."""
         max_version_changes: int = 3
-        """How often another version is adopted before the first view. After that only a lower one is:
+        """Another version is adopted so often before the first view. After that only a lower version is:
         members that start together with different versions must not swap them for ever."""
         ignored: ClassVar[frozenset[str]] = frozenset(
             {
@@ -188,7 +188,7 @@ class TP(Protocol):
         super().__init__(config, **attributes)
         self._reader = PacketReader()
         self.decode: Callable[[bytes], Packet] = self._reader.decode
-        """The simulator puts a cache in front of it: there many members are handed the same bytes,
+        """Decodes one packet. The simulator puts a cache in front of it: there many members get the same bytes,
         and nobody changes a packet."""
 
     def start(self) -> None:
@@ -236,9 +236,8 @@ class TP(Protocol):
 
     @property
     def bind_host(self) -> str:
-        """The numeric address sockets are bound to. Words (site_local, ...) have become numbers
-        before the stack was built; without a machine to ask, as in a simulation, they mean the
-        host's default."""
+        """The numeric address that sockets are bound to. Words (site_local, ...) became numbers before the stack
+        was built. In a simulation, without a machine to ask, they mean the host's default."""
         text = self.config.bind_addr
         return text if is_numeric_host(text) else self.machine.host
 
@@ -408,7 +407,7 @@ class TP(Protocol):
         return "an unknown address" if physical is None else str(physical)
 
     def _keep(self, dest: Address, batches: list[Batch]) -> None:
-        """Batches wait for the address of ``dest``."""
+        """Keeps batches until the address of ``dest`` is known."""
         config = self.config
         pending = self._pending.get(dest)
         if pending is None:
@@ -427,7 +426,7 @@ class TP(Protocol):
         self._on_pending()
 
     def _on_pending(self) -> None:
-        """Asks for members that are waited for; gives up on those that took too long."""
+        """Asks for members whose address is awaited. Gives up on those that took too long."""
         asked = []
         for member, pending in list(self._pending.items()):
             if pending.drop_at <= self.now:
@@ -449,7 +448,7 @@ class TP(Protocol):
     # --- receiving
 
     def receive(self, data: bytes) -> None:
-        """Checks one packet and passes its runs up; a bad one is counted and dropped."""
+        """Checks one packet and passes its runs up. Counts and drops a bad packet."""
         self.packets_received += 1
         self.bytes_received += len(data)
         if len(data) < 3:
@@ -509,13 +508,13 @@ class TP(Protocol):
             self._strangers[words] = None
 
     def _may_adopt(self, version: int) -> bool:
-        """Packets of such a version could make us speak it."""
+        """Returns whether packets of such a version could make us speak it."""
         if self.joined or not OLDEST >> 6 <= version >> 6 <= NEWEST >> 6:
             return False
         return self._changes_left > 0 or version < self._version
 
     def adopt_version(self, version: int) -> None:
-        """The group speaks another minor version: so do we."""
+        """Speaks another minor version from now on, because the group does."""
         self._version = version
         self.log.info("the group speaks version %s, so do we", format_version(version))
         self.trace("version adopted", version=format_version(version))
@@ -528,7 +527,7 @@ class TP(Protocol):
     # --- for subclasses
 
     def opened(self, host: str, port: int) -> None:
-        """The sockets are open: this is where we can be reached."""
+        """The sockets are open. We can be reached at ``host`` and ``port``."""
         config = self.config
         self.physical = IpAddress(config.external_addr or host, config.external_port or port)
         self.pass_event_up(TransportReady(self.physical))
@@ -540,15 +539,15 @@ class TP(Protocol):
 
     @property
     def has_multicast(self) -> bool:
-        """Can we reach members we do not know?"""
+        """We can reach members that we do not know."""
         raise NotImplementedError
 
     def groups(self) -> tuple[tuple[str, int], ...]:
-        """Multicast groups we listen to."""
+        """Multicast groups that we listen to."""
         return ()
 
     def open_ports(self) -> None:
-        """Opens the sockets; calls ``opened`` or ``failed`` when that is done."""
+        """Opens the sockets, and calls ``opened`` or ``failed`` then."""
         raise NotImplementedError
 
     def send_group(self, packets: Sequence[bytes]) -> None:
@@ -560,7 +559,7 @@ class TP(Protocol):
         raise NotImplementedError
 
     def send_copies(self, packets: Sequence[bytes]) -> None:
-        """``send_group`` where there is no multicast: a copy to each member of the view."""
+        """``send_group`` without multicast: sends a copy to each member of the view."""
         for member in self.view_members:
             if member == self.local_address:
                 continue
@@ -572,11 +571,11 @@ class TP(Protocol):
                 self.find(member)
 
     def physical_of(self, member: Address) -> IpAddress | None:
-        """Where a member is, if we know."""
+        """The physical address of a member, if we know it."""
         return self._table.get(member)
 
     def find(self, member: Address) -> None:
-        """Asks where a member is, though nothing waits for the answer."""
+        """Asks where a member is. Nothing waits for the answer."""
         self._keep(member, [])
 
     def view_changed(self) -> None:
@@ -598,7 +597,7 @@ class TP(Protocol):
 
 
 def _bundles(batches: Sequence[Batch]) -> Iterator[Sequence[Batch]]:
-    """Cuts where a packet must end: DONT_BUNDLE stands alone, and a packet has one sender."""
+    """Cuts batches into packets. A message with DONT_BUNDLE is a packet of its own, and a packet has one sender."""
     if len(batches) == 1 == len(batches[0].payloads):
         yield batches
         return

@@ -12,8 +12,8 @@ from jgroups_py.config.settings import build
 from jgroups_py.drill.log import Record
 from jgroups_py.errors import ConfigError, RemoteProtocolError
 from jgroups_py.protocols.membership.gms import wire as gms_agree_wire
+from jgroups_py.protocols.membership.gms.group import VIEW_REACH
 from jgroups_py.protocols.membership.gms.merge import merge_leader
-from jgroups_py.protocols.membership.gms.protocol import VIEW_REACH
 from jgroups_py.protocols.relay import wire as relay_wire
 from jgroups_py.testing.explorer.bytes.cluster import Cluster, held
 from jgroups_py.testing.sim import World

@@ -1,64 +1,74 @@
-"""GMS, survivors agree on all messages of a view before one without somebody goes out.
+"""GMS, the round in which survivors agree on all messages of a view before a view without somebody goes out.
 
-A crash can leave a message at some members only, and a member that lacks a message of one who lives can
-fall before it is repeated. So the acting coordinator runs a round with those survivors that are
-members of ours (a Java member would not understand it):
+A crash can leave a message at some members only, and a member that lacks a message of a living member can
+fall before it is repeated. So the acting coordinator runs a round with those survivors that are members of
+ours (a Java member would not understand it):
 
-    FREEZE    ->   every survivor takes nothing more from any sender that is not in the new view, hands
-                   out nothing more of those that are, and reports how far it has delivered each
-    REPORT    <-   the goal per sender is the highest number anybody has delivered; when all have that,
-                   the view goes out at once
-    FETCH     ->   who lacks something is told the goals, and who has them
-    DECIDED   ->   everybody else is told the goals
-    DONE      <-   it has delivered up to the goals; when all have, the view goes out
-    VIEW      ->   the view itself for those who hold: its multicast would wait for it. And that no
-                   other goals come: what could not be fetched nobody needs to have
-    THAW      ->   nobody departs after all; what it overtakes is not heeded any more. Also to whom a
-                   round had asked that this one replaced
+    FREEZE    ->   Every survivor takes nothing more from senders that are not in the new view. It hands out
+                   nothing more of the others, and reports how far it has delivered each sender.
+    REPORT    <-   The goal per sender is the highest number that anybody has delivered. When everybody has
+                   all goals, the view goes out at once.
+    FETCH     ->   A survivor that lacks something hears the goals, and which members have the messages.
+    DECIDED   ->   All others hear the goals.
+    DONE      <-   The survivor has delivered up to the goals. When all have, the view goes out.
+    VIEW      ->   The view itself for the survivors that hold: its multicast would wait for it. It also says
+                   that no other goals come: nobody needs to have what could not be fetched.
+    THAW      ->   Nobody departs after all. What THAW overtakes is ignored. It also goes to members that were
+                   asked in a round that this one replaced.
 
-Five rules without which it does not hold. *Freeze*: who has reported hands out nothing more except
-what the round agreed, until it has the view. *All departed*: the round covers every sender not in the
-new view, because a survivor may not have installed the one before. *Restart*: when one more departs,
-a new round begins, since it may be the one who had the missing message; and when a round of somebody
-else has taken the coordinator beyond the goals. *Decided first*: a view without somebody, which can
-overtake the goals, is put off until they are there, final and reached. *Ahead*: who has delivered
-more of a departed sender than the goals never installs it; of one who stays it may if its own report
-came too late, not if a later round has taken it further.
+Agreement needs five rules:
 
-A round belongs to its coordinator's address and counter; a survivor follows the latest one and
-answers only members of its view; one of its own counts as well. When that one is given up it goes back
-to the one before it: it has reported to that, too, and hands out nothing until all of them have ended.
-A round whose view comes after the one that is installed meanwhile goes on: the survivor reports anew.
-A survivor whose view is as new as the proposed one does not freeze: it reports its view, and the
-coordinator begins again with a higher number. That is how a view that a crashed coordinator sent to
-some members only is overtaken.
+Freeze         After its report a survivor hands out only what the round agreed on, until it has the view.
+All departed   The round covers every sender that is not in the new view, because a survivor may not have
+               installed the view before.
+Restart        A new round begins when one more member departs, since that member may be the one that had
+               the missing message. A new round also begins when a round of another coordinator has taken the
+               coordinator beyond its goals.
+Decided first  A view without somebody can overtake the goals. It is put off until the goals are there, final
+               and reached.
+Ahead          A survivor that has delivered more of a departed sender than the goals never installs the view.
+               A survivor that has delivered more of a staying sender may install it if its own report came too
+               late, but not if a later round has taken it further.
 
-A leaver of ours that is still there reports as well: it has its own messages for certain.
+A round belongs to its coordinator's address and counter. A survivor follows the latest round and answers only
+members of its view. A round of its own counts as well. When that one is given up, the survivor goes back to the
+round before: it has reported to that one, too, and hands out nothing until all of them have ended. A round
+goes on when another view is installed meanwhile and its own view comes after that one: the survivor reports
+anew. A survivor whose view is as new as the proposed one does not freeze. It reports its view, and the
+coordinator begins again with a higher number. So a view that a crashed coordinator sent to some members only is
+overtaken.
 
-Bounded by agree_timeout, twice. Who has not reported by then is silent: the round goes on without
-it, and it is told the goals all the same; unless a view without us came that it is in, and it may have
-gone on with: then the round is given up and begun again after agree_timeout. Who has not fetched by
-then is not waited for; if that is the coordinator itself, what it has is the goal. Both are counted. So
-one that merely stood still loses nothing. Who waits in vain or is beyond the goals stays in its old
-view, which is counted, too, and comes back with a merge; only a merge view waits for no longer than
-agree_timeout. Who holds and gets no view, since its coordinator is gone or cut off, goes on after
-``_HOLDS`` times agree_timeout.
+A leaver of ours that is still there reports as well: it certainly has its own messages.
 
-Views that only add members need no round: who lacks something gets it from its sender.
+The round is bounded by agree_timeout, twice. A member that has not reported by then is silent: the round goes on
+without it, and it hears the goals all the same. But if a view without us came and a silent member is in it, that
+member may have gone on with that view. Then the round is given up and begun again after agree_timeout. Nobody
+waits for a member that has not fetched in time. If that member is the coordinator itself, its goals are what it
+has. Counters count both. So a member that merely stood still loses nothing. A survivor that waits in vain, or
+is beyond the goals, stays in its old view and comes back with a merge; that is counted, too. Only a merge view
+waits for no longer than agree_timeout. A survivor that holds and gets no view, because its coordinator is gone or
+cut off, goes on after ``_HOLDS`` times agree_timeout.
 
-On the wire: gms_agree_wire.py.
+Views that only add members need no round: a member that lacks something gets it from its sender.
+
+The coordinator's table of reports is round.py, and wire.py has the messages. This part returns what concerns
+others (``Then``): the protocol makes views, and knows who departs.
 
 Source: RELAY.md of the design, "Survivors agree"; virtual synchrony (Birman and Joseph 1987; JGroups
-FLUSH stops senders, here receivers hold). Not in JGroups without FLUSH.
+FLUSH stops senders, here receivers hold). JGroups without FLUSH has nothing like it.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Mapping
+from enum import Enum, auto
+from typing import Any, Final, NamedTuple
 
 from jgroups_py.errors import RemoteProtocolError
+from jgroups_py.protocols.membership.gms.group import Group
+from jgroups_py.protocols.membership.gms.out import Out
+from jgroups_py.protocols.membership.gms.round import CoordinatorRound
 from jgroups_py.protocols.membership.gms.wire import (
-    AGREE_ID,
     Goals,
     Kind,
     encode_freeze,
@@ -68,9 +78,9 @@ from jgroups_py.protocols.membership.gms.wire import (
     read_freeze,
     read_report,
 )
+from jgroups_py.stack.protocol import Timer
 from jgroups_py.values.address import UUID, Address
-from jgroups_py.values.batch import Batch
-from jgroups_py.values.events import Fetch, Freeze, GetDigest, Release, Thaw
+from jgroups_py.values.events import Fetch, Freeze, Release, Thaw
 from jgroups_py.values.message import Flag
 from jgroups_py.values.payloads import ViewDigest
 from jgroups_py.values.view import Digest, MergeView, View, ViewId
@@ -78,113 +88,128 @@ from jgroups_py.wire.headers import FragHeader
 from jgroups_py.wire.primitives import decode_whole
 from jgroups_py.wire.values import read_view_digest
 
-if TYPE_CHECKING:
-    from jgroups_py.protocols.membership.gms.protocol import GMS
-
 _FLAGS = int(Flag.NO_FC)
 _HOLDS: Final = 3
-"""Times agree_timeout: for so long a survivor hands out nothing while it waits for the view. A round
-may last twice agree_timeout."""
+"""A survivor that waits for the view hands out nothing for so many times agree_timeout. A round may last
+twice agree_timeout."""
 
 
-class _Round:
-    """A round of ours, as its coordinator sees it."""
+class Then(Enum):
+    """What the protocol is to do after a step of the agreement."""
 
-    def __init__(
-        self,
-        number: int,
-        departing: tuple[Address, ...],
-        staying: tuple[Address, ...],
-        proposed: int,
-    ) -> None:
-        self.number = number
-        self.departing = departing
-        self.staying = staying
-        self.proposed = proposed
-        self.asked: dict[Address, None] = {}
-        """Who was asked to report."""
-        self.reports: dict[Address, Digest] = {}
-        self.silent: dict[Address, None] = {}
-        """Who was asked and did not report in time."""
-        self.fetching: dict[Address, None] | None = None
-        """Who still fetches; None: not all have reported."""
-        self.goals: Goals = {}
-        """What was decided."""
-        self.before: dict[Address, None] = {}
-        """Who was asked in rounds of ours that this one replaced, and is in none of ours now."""
+    FINISH = auto()
+    """Everybody has what was agreed: make the view."""
+    RESTART = auto()
+    """Begin the round again."""
+    LET_GO = auto()
+    """A round was given up: go back to the one before it, or hand out what is held."""
+    TAKE_PUT_OFF = auto()
+    """Take the view that was put off: it has to wait no longer."""
+    RETRY = auto()
+    """Give the round up, and begin again after agree_timeout."""
+
+
+class Received(NamedTuple):
+    """A view was handed over: take it."""
+
+    src: Address
+    content: ViewDigest
+
+
+class PutOff(NamedTuple):
+    """A view that came, and has to wait."""
+
+    src: Address
+    view: View
+    digest: Digest | None
 
 
 class _Promise:
-    """A round of another coordinator that we have reported to and that has not ended."""
+    """A round of another coordinator. We have reported to it, and it has not ended."""
 
     def __init__(
         self, number: int, proposed: int, staying: tuple[Address, ...], report: Digest
     ) -> None:
         self.number = number
         self.proposed = proposed
-        """No view before this one is that of the round."""
+        """The lowest id that the view of this round can have."""
         self.staying = staying
         self.report = report
         """How far we had delivered everybody."""
         self.decision: tuple[Goals, bool] | None = None
-        """What it decided: goals, is an answer wanted."""
+        """What the round decided: goals, and whether an answer is wanted."""
+
+
+class AgreementTimers(NamedTuple):
+    """The protocol's timers that the agreement starts and cancels."""
+
+    round: Timer
+    """How long the coordinator waits for reports, and then for those that fetch."""
+    patience: Timer
+    """How long a view is put off."""
+    hold: Timer
+    """Runs while nothing is handed out here."""
+    again: Timer
+    """When a round that was given up is begun again."""
 
 
 class Agreement:
-    """See the module's docstring. Coordinator and survivor in one; a member may be both."""
+    """See the module's docstring. One member may be coordinator and survivor."""
 
-    def __init__(self, gms: GMS) -> None:
-        self.gms = gms
+    def __init__(self, out: Out, group: Group, timers: AgreementTimers, timeout: float) -> None:
+        self._out = out
+        self._group = group
+        self._timers = timers
+        self.timeout = timeout
+        """agree_timeout"""
         self._number = 0
-        self._round: _Round | None = None
-        self._timer = gms.timer(self._on_timeout, "_on_agree_timeout")
+        self._round: CoordinatorRound | None = None
         self._follows: tuple[Address, int] | None = None
-        """Coordinator and counter of the round we are in; as survivor, unless it is our own."""
+        """Coordinator and counter of the round that we take part in. It may be our own round."""
         self._promises: dict[Address, _Promise] = {}
-        """By coordinator, the latest last; members of the view."""
+        """Coordinator -> our promise, the latest last. Coordinators are members of the view."""
         self._ended: dict[Address, int] = {}
-        """By coordinator: its last round that was given up."""
+        """Coordinator -> its last round that was given up."""
         self._decided: tuple[int, tuple[Address, ...]] | None = None
-        """Of the round we follow: the lowest id its view can have, and who stays. None: no goals
-        yet."""
+        """For the round that we follow: the lowest id that its view can have, and the members that stay.
+        None: there are no goals yet."""
         self._ahead = False
         """We have delivered more than was decided."""
         self._fetching = False
         self._owes_done = False
         self._frozen: dict[Address, None] = {}
-        self._put_off: tuple[Address, View, Digest | None] | None = None
+        self._put_off: PutOff | None = None
         self._handed: ViewId | None = None
-        """The view that was handed over last: its coordinator decides nothing else in that round."""
-        self._patience = gms.timer(self._on_patience, "_on_agree_patience")
-        self._hold = gms.timer(self._on_hold, "_on_agree_hold")
-        """Runs while nothing is handed out here."""
-        self._again = gms.timer(gms.changes.wake, "_on_agree_again")
+        """The view that was handed over last. Its coordinator decides nothing else in that round."""
 
     def stop(self) -> None:
+        """Ends our own round."""
         self._round = None
-        self._timer.cancel()
-        self._again.cancel()
+        self._timers.round.cancel()
+        self._timers.again.cancel()
+
+    # --- a view comes
 
     def puts_off(self, src: Address, view: View, digest: Digest | None) -> bool:
-        """A view came: does it have to wait for a decision, or until we have fetched? Then it is
-        handed in again."""
+        """A view came. Returns whether it has to wait for a decision, or until we have fetched. Then
+        TAKE_PUT_OFF says when it is to be taken."""
         if not self._waits(src, view):
             return False
         if self._put_off is None:
-            self._patience.start(self.gms.patience(self.gms.config.agree_timeout))
-        elif view.id < self._put_off[1].id:
+            self._timers.patience.start(self._out.patience(self.timeout))
+        elif view.id < self._put_off.view.id:
             return True
-        self._put_off = (src, view, digest)
-        self.gms.trace("agree", step="put off", view=view)
+        self._put_off = PutOff(src, view, digest)
+        self._out.trace("agree", step="put off", view=view)
         return True
 
     def _waits(self, src: Address, view: View) -> bool:
-        gms, follows = self.gms, self._follows
-        current, creator = gms.view, view.view_id.creator
+        follows = self._follows
+        current, creator = self._group.view, view.view_id.creator
         assert current is not None
         if isinstance(view, MergeView):
             return self._fetching and follows is not None and src == follows[0]
-        if gms.config.agree_timeout == 0 or not (isinstance(creator, UUID) and creator.is_ours):
+        if self.timeout == 0 or not (isinstance(creator, UUID) and creator.is_ours):
             return False
         if all(m in view for m in current):
             return False
@@ -194,26 +219,25 @@ class Agreement:
         other = view.id < lowest_id or any(m not in view for m in staying)
         return other or self._fetching or self._ahead or view.view_id != self._handed
 
-    def _on_patience(self) -> None:
+    def patience_ended(self) -> Then | None:
+        """The view that was put off has waited for agree_timeout."""
         assert self._put_off is not None
-        gms = self.gms
-        gms.agreements_timed_out += 1
-        if isinstance(self._put_off[1], MergeView):
+        if isinstance(self._put_off.view, MergeView):
             self._fetching = False
-            self._take_put_off()
-        else:
-            gms.trace("agree", step="left behind", view=self._put_off[1])
+            return Then.TAKE_PUT_OFF
+        self._out.trace("agree", step="left behind", view=self._put_off.view)
+        return None
 
-    def _take_put_off(self) -> None:
-        self._patience.cancel()
-        if self._put_off is not None:
-            (src, view, digest), self._put_off = self._put_off, None
-            self.gms.view_received(src, ViewDigest(view, digest))
+    def take_put_off(self) -> PutOff | None:
+        """The view that was put off, which is to be taken now."""
+        self._timers.patience.cancel()
+        put_off, self._put_off = self._put_off, None
+        return put_off
 
     def view_installed(self) -> None:
-        """Ends every round that is not for a later view: NAKACK2 forgets the departed. Who is asked in
-        a round of ours may have had this view before us."""
-        view = self.gms.view
+        """Ends every round that is not for a later view: NAKACK2 forgets the departed. A member that we ask in
+        our round may have had this view before us."""
+        view = self._group.view
         assert view is not None
         self.abandon()
         self._follow(None)
@@ -225,18 +249,18 @@ class Agreement:
         }
         self._put_off = None
         self._handed = None
-        self._patience.cancel()
-        self._hold.cancel()
+        self._timers.patience.cancel()
+        self._timers.hold.cancel()
         self._frozen.clear()
 
-    def go_on(self) -> None:
-        """The view is known below and above: rounds for a later one were told what we had before it."""
+    def go_on(self) -> Then | None:
+        """The view is known below and above. Rounds for a later view heard what we had before this one, so
+        they get a new report."""
         for src, promise in self._promises.items():
             if promise.decision is None:
-                promise.report = self._all_known() or Digest()
+                promise.report = self._out.delivered() or Digest()
                 self._report(src, promise.number, promise.report)
-        if self._promises:
-            self._resume()
+        return self.resume() if self._promises else None
 
     def _follow(self, round: tuple[Address, int] | None) -> None:
         self._follows = round
@@ -247,257 +271,184 @@ class Agreement:
 
     # --- coordinator
 
-    def reach(self, departing: tuple[Address, ...]) -> None:
-        """Agree on ``departing``; then the new view is made. Again with others: starts anew."""
-        if self._round is not None:
-            if self._round.departing == departing and not self._waits_for_the_dead():
-                return
-            self.gms.agreements_restarted += 1
-        self._start(departing)
-
-    def _waits_for_the_dead(self) -> bool:
-        """A leaver that was asked has died meanwhile."""
-        round = self._round
-        assert round is not None
-        return any(
-            m in round.departing and m not in round.reports and not self.gms.changes.is_leaving(m)
-            for m in round.asked
-        )
+    @property
+    def round(self) -> CoordinatorRound | None:
+        """Our own round, while it runs."""
+        return self._round
 
     def abandon(self) -> None:
-        """Drop the round; somebody else decides."""
+        """Drops our round; somebody else decides."""
         round = self._round
         if round is not None:
             self.stop()
-            for member in (*round.asked, *round.silent, *round.before):
+            for member in round.held:
                 self._send(member, Kind.THAW, round.number, b"")
 
-    def give_up(self) -> None:
-        """Nobody departs: take the freeze back everywhere."""
-        if self._round is not None:
-            self.gms.trace("agree", step="given up")
-            self.abandon()
-            self._follow(None)
-            self._let_go()
+    def give_up(self) -> bool:
+        """Nobody departs: takes the freeze of our round back everywhere. Returns whether there was a round;
+        then LET_GO follows."""
+        if self._round is None:
+            return False
+        self._out.trace("agree", step="given up")
+        self.abandon()
+        self._follow(None)
+        return True
 
-    def _start(self, departing: tuple[Address, ...]) -> None:
-        gms = self.gms
-        view, me = gms.view, gms.local_address
+    def retry_later(self) -> None:
+        """Begins again after agree_timeout."""
+        self._timers.again.start(self._out.patience(self.timeout))
+
+    def begin(self, departing: tuple[Address, ...], leavers: tuple[Address, ...]) -> bool:
+        """Begins a round about a view without ``departing``. ``leavers``: those of them that are alive.
+        Returns whether survivors are asked; otherwise the view may go out."""
+        out, group = self._out, self._group
+        view, me = group.view, group.me
         assert view is not None
         self._number += 1
         staying = tuple(m for m in view if m not in departing)
-        replaced = self._round
-        round = self._round = _Round(self._number, departing, staying, gms.next_id())
+        asked = [m for m in (*staying, *leavers) if m != me and _is_ours(m)]
+        replaced = () if self._round is None else self._round.held
+        round = self._round = CoordinatorRound(
+            self._number,
+            departing,
+            staying,
+            group.next_id,
+            asked,
+            [m for m in replaced if m in view],
+        )
         self._follow((me, self._number))
         report = self._freeze(staying)
-        timeout = gms.config.agree_timeout
-        leavers = tuple(m for m in departing if gms.changes.is_leaving(m))
-        for member in (*staying, *leavers):
-            if member != me and isinstance(member, UUID) and member.is_ours:
-                round.asked[member] = None
-        if replaced is not None:
-            held = (*replaced.asked, *replaced.silent, *replaced.before)
-            round.before = {m: None for m in held if m not in round.asked and m in view}
-        if report is None or timeout == 0:
+        if report is None or self.timeout == 0:
             if report is not None:
                 self._decide(round, {})  # others may wait for it
-            self._finish(round)
-            return
-        gms.agreements += 1
+            return False
         round.reports[me] = report
-        gms.trace("agree", step="freeze", departing=departing, asked=tuple(round.asked))
-        self._timer.start(gms.patience(timeout))
+        out.trace("agree", step="freeze", departing=departing, asked=tuple(round.asked))
+        self._timers.round.start(out.patience(self.timeout))
         payload = encode_freeze(round.proposed, staying)
         for member in round.asked:
             self._send(member, Kind.FREEZE, round.number, payload)
-        self._evaluate(round)
+        return True
 
-    def _reported(self, round: _Round, member: Address, view_id: int, digest: Digest) -> None:
-        gms = self.gms
-        if member not in round.asked or round.fetching is not None:
-            return
+    def _reported(
+        self, round: CoordinatorRound, member: Address, view_id: int, digest: Digest
+    ) -> Then | None:
+        if not round.awaits(member):
+            return None
         if view_id >= round.proposed:
-            gms.highest_id = max(gms.highest_id, view_id)
-            gms.agreements_restarted += 1
-            self._start(round.departing)
-            return
+            self._group.saw(view_id)
+            return Then.RESTART
         round.reports[member] = digest
-        self._evaluate(round)
+        return self.evaluate()
 
-    def _evaluate(self, round: _Round) -> None:
-        if round is not self._round or any(m not in round.reports for m in round.asked):
-            return
-        goals = round.goals
-        goals.clear()
-        round.reports[self.gms.local_address] = self._all_known() or Digest()
-        for member, report in round.reports.items():
-            for sender, (delivered, _) in report.seqnos.items():
-                if sender not in goals or delivered > goals[sender][0]:
-                    goals[sender] = (delivered, member)
-        lacking = [
-            member
-            for member, report in round.reports.items()
-            if member not in round.departing
-            and any(m in report and report.delivered(m) < goal[0] for m, goal in goals.items())
-        ]
-        round.fetching = dict.fromkeys(lacking)
-        if lacking:
-            self.gms.trace("agree", step="fetch", goals={s: g[0] for s, g in goals.items()})
-        self._decide(round, goals)
-        if self.gms.local_address in round.fetching:
-            self.gms.pass_event_down(Fetch(goals))
-        self._finish_if_done(round)
-
-    def _decide(self, round: _Round, goals: Goals) -> None:
-        """Tells everybody that stays; who lacks something answers when it has it."""
-        payload = encode_goals(round.proposed, round.staying, goals)
-        fetching = round.fetching or {}
-        for member in (*round.asked, *round.silent):
-            if member in round.staying:
-                kind = Kind.FETCH if member in fetching else Kind.DECIDED
-                self._send(member, kind, round.number, payload)
-
-    def _done(self, round: _Round, member: Address) -> None:
-        if round.fetching is not None and member in round.fetching:
-            del round.fetching[member]
-            self._finish_if_done(round)
-
-    def _finish_if_done(self, round: _Round) -> None:
-        if round is self._round and not round.fetching and round.fetching is not None:
-            self._finish(round)
-
-    def _on_timeout(self) -> None:
+    def evaluate(self) -> Then | None:
+        """Decides when all have reported."""
         round = self._round
+        if round is None or round.unreported:
+            return None
+        me = self._group.me
+        goals = round.decide(me, self._out.delivered() or Digest())
+        if round.fetching:
+            self._out.trace("agree", step="fetch", goals={s: g[0] for s, g in goals.items()})
+        self._decide(round, goals)
+        if round.fetching and me in round.fetching:
+            self._out.down(Fetch(goals))
+        return Then.FINISH if round.is_done else None
+
+    def _decide(self, round: CoordinatorRound, goals: Goals) -> None:
+        """Tells the goals to all members that stay. Those that lack something answer when they have it."""
+        payload = encode_goals(round.proposed, round.staying, goals)
+        for member, lacks in round.to_tell():
+            self._send(member, Kind.FETCH if lacks else Kind.DECIDED, round.number, payload)
+
+    def _done(self, round: CoordinatorRound, member: Address) -> Then | None:
+        return Then.FINISH if round.fetched(member) and round.is_done else None
+
+    def timed_out(self) -> Then | None:
+        """Reports, or those that fetch, have been waited for during agree_timeout."""
+        round, group = self._round, self._group
         assert round is not None
-        waiting = round.fetching
-        if waiting is None:
-            waiting = {m: None for m in round.asked if m not in round.reports}
-        self.gms.agreements_timed_out += 1
-        self.gms.trace("agree", step="timed out", waiting=tuple(waiting))
-        self.gms.log.warning(
+        waiting = round.unreported if round.fetching is None else tuple(round.fetching)
+        self._out.trace("agree", step="timed out", waiting=waiting)
+        self._out.log.warning(
             "survivors did not agree in time, the view goes out without word from %s",
-            ", ".join(self.gms.name_of(m) for m in waiting),
+            ", ".join(self._out.name_of(m) for m in waiting),
         )
         if round.fetching is not None:
-            self._settle(round)
-            return
-        excluding = self.gms.excluding
+            if group.me in round.fetching:
+                self._decide(round, round.settle(group.me, self._known(round.staying) or Digest()))
+            return Then.FINISH
+        excluding = group.excluding
         if excluding is not None and any(m in excluding for m in waiting):
-            self.give_up()  # it may have gone on without us
-            self._again.start(self.gms.patience(self.gms.config.agree_timeout))
-            return
-        for member in waiting:
-            del round.asked[member]
-            round.silent[member] = None
-        self._timer.start(self.gms.patience(self.gms.config.agree_timeout))
-        self._evaluate(round)
+            return Then.RETRY  # it may have gone on without us
+        round.silence()
+        self._timers.round.start(self._out.patience(self.timeout))
+        return self.evaluate()
 
-    def _settle(self, round: _Round) -> None:
-        """Not all have fetched, and nobody waits any longer."""
-        assert round.fetching is not None
-        if self.gms.local_address in round.fetching:
-            known = self._known(round.staying) or Digest()
-            me = self.gms.local_address
-            round.fetching = {}
-            round.goals = {m: (seqnos[0], me) for m, seqnos in known.seqnos.items()}
-            self._decide(round, round.goals)
-        self._finish(round)
-
-    def _finish(self, round: _Round) -> None:
-        if self.gms.changes.departing != round.departing or not self.gms.changes.acting:
-            self.gms.changes.wake()  # somebody else departs by now, or nobody: it looks again
-            return
-        if not self.gms.changes.acting:
-            self.give_up()
-            return
-        if not self._is_at(round.goals):  # a round of another coordinator has taken us elsewhere
-            self.gms.agreements_restarted += 1
-            self._start(round.departing)
-            return
-        self.stop()
-        self.gms.trace("agree", step="done", departing=round.departing)
-        self.gms.changes.make_view(round.departing)
-
-    def _is_at(self, goals: Goals) -> bool:
-        """Have we delivered just that? Of members of the view; who departed before cannot be fetched."""
-        view, known = self.gms.view, self._all_known() or Digest()
-        assert view is not None
+    def is_at_goals(self) -> bool:
+        """Returns whether we have delivered just what our round agreed on of members of the view. Messages of
+        members that departed before cannot be fetched. A round of another coordinator may have taken us
+        elsewhere."""
+        view, known, round = self._group.view, self._out.delivered() or Digest(), self._round
+        assert view is not None and round is not None
         return all(
             m not in known or m not in view or known.delivered(m) == goal[0]
-            for m, goal in goals.items()
+            for m, goal in round.goals.items()
         )
 
     def hand_over(self, view: View, payload: bytes) -> None:
-        """To those who hold, the multicast comes too late."""
-        gms = self.gms
-        assert gms.view is not None
-        if self._all_known() is not None:
-            for member in gms.view:
-                ours = isinstance(member, UUID) and member.is_ours
-                if ours and member in view and member != gms.local_address:
+        """Sends the view to members that hold: the multicast comes too late for them."""
+        current, me = self._group.view, self._group.me
+        assert current is not None
+        if self._out.delivered() is not None:
+            for member in current:
+                if _is_ours(member) and member in view and member != me:
                     self._send(member, Kind.VIEW, 0, payload)
 
     # --- survivor
 
-    def take(self, batch: Batch) -> None:
-        """Messages of a round."""
-        gms, src = self.gms, batch.src
-        header = batch.header(AGREE_ID, FragHeader)
-        if header is not None and src is not None and header.index in (Kind.ASK, Kind.HAS):
-            gms.exclusion.take(batch, header)  # between members that have different views
-            return
-        if header is None or src is None or gms.view is None or src not in gms.view:
-            gms.bad_messages += 1
-            gms.trace("bad message", src=src)
-            return
-        for index, payload in enumerate(batch.payloads):
-            try:
-                self._handle(src, header.at(index), payload or b"")
-            except RemoteProtocolError as error:
-                gms.bad_messages += 1
-                gms.trace("bad message", src=src, problem=str(error))
-
-    def _handle(self, src: Address, header: FragHeader, payload: Any) -> None:
+    def take(self, src: Address, header: FragHeader, payload: Any) -> Then | Received | None:
+        """A message of a round, from a member of the view. RemoteProtocolError: it cannot be."""
         round = self._round
         mine = round is not None and round.number == header.id
         match header.index:
             case Kind.FREEZE:
                 proposed, staying = decode_whole(read_freeze, payload)
-                self.gms.believe(proposed)
+                self._group.believe(proposed)
                 self._freeze_wanted(src, header.id, proposed, staying)
             case Kind.REPORT:
                 view_id, digest = decode_whole(read_report, payload)
-                self.gms.believe(view_id)
+                self._group.believe(view_id)
                 if mine and round is not None:
-                    self._reported(round, src, view_id, digest)
+                    return self._reported(round, src, view_id, digest)
             case Kind.FETCH | Kind.DECIDED:
                 proposed, staying, goals = decode_whole(read_fetch, payload)
-                self.gms.believe(proposed)
+                self._group.believe(proposed)
                 answer = header.index == Kind.FETCH
                 promise = self._promises.get(src)
                 if promise is not None and promise.number == header.id:
                     promise.decision = goals, answer
                 if self._is_for_us((src, header.id), proposed, staying):
-                    self._goals_set(goals, answer)
+                    return self._goals_set(goals, answer)
             case Kind.DONE:
                 if mine and round is not None:
-                    self._done(round, src)
+                    return self._done(round, src)
             case Kind.THAW:
-                self._thaw_wanted(src, header.id)
+                return self._thaw_wanted(src, header.id)
             case Kind.VIEW:
                 content = decode_whole(read_view_digest, payload)
                 self._handed = None if content.view is None else content.view.view_id
                 # Else the multicast is in its right place.
-                if self._hold.armed or self._put_off is not None:
-                    self.gms.view_received(src, content)
+                if self._timers.hold.armed or self._put_off is not None:
+                    return Received(src, content)
             case _:
                 raise RemoteProtocolError(f"no kind of message in a round: {header.index}")
+        return None
 
     def _freeze_wanted(
         self, src: Address, number: int, proposed: int, staying: tuple[Address, ...]
     ) -> None:
-        gms = self.gms
-        view = gms.view
+        view = self._group.view
         assert view is not None
         follows = self._follows
         if follows is not None and follows[0] == src and number < follows[1]:
@@ -508,8 +459,8 @@ class Agreement:
             self._report(src, number, Digest())
             return
         self._follow((src, number))
-        leaving = gms.local_address not in staying
-        if leaving and not gms.leaver.leaving:
+        leaving = self._group.me not in staying
+        if leaving and not self._group.leaving:
             return  # wrongly suspected: we neither help nor freeze
         if leaving:
             report = self._own_and_known(staying)
@@ -519,45 +470,49 @@ class Agreement:
             self._promises[src] = _Promise(number, proposed, staying, report or Digest())
         self._report(src, number, report or Digest())
 
-    def _thaw_wanted(self, src: Address, number: int) -> None:
-        """A round was given up, and all before it; what belongs to them may still come."""
+    def _thaw_wanted(self, src: Address, number: int) -> Then | None:
+        """A round and all rounds before it were given up. Messages of these rounds may still come."""
         if number <= self._ended.get(src, 0):
-            return
+            return None
         self._ended[src] = number
         promise = self._promises.get(src)
         if promise is not None and promise.number <= number:
             del self._promises[src]
-        if self._follows is not None and self._follows[0] == src and self._follows[1] <= number:
-            self._follow(None)
-            self._let_go()
+        if self._follows is None or self._follows[0] != src or self._follows[1] > number:
+            return None
+        self._follow(None)
+        return Then.LET_GO
 
-    def _let_go(self) -> None:
-        """A round was given up: back to the one before it that we have reported to, or on."""
-        if not self._promises:
-            self._take_put_off()
-            self._thaw(tuple(self._frozen))
-            self._release()
-            return
-        self._resume()
-        self._take_put_off()
+    @property
+    def has_promised(self) -> bool:
+        """A round that we have reported to has not ended."""
+        return bool(self._promises)
 
-    def _resume(self) -> None:
-        """We hold for the latest round that we have reported to."""
+    def resume(self) -> Then | None:
+        """Goes back to the latest round that we have reported to, and holds for it."""
         src, promise = next(reversed(self._promises.items()))
         self._freeze(promise.staying)
         if self._follows != (src, promise.number):
             self._follow((src, promise.number))
             if promise.decision is not None:
                 self._decided = promise.proposed, promise.staying
-                self._goals_set(*promise.decision)
+                return self._goals_set(*promise.decision)
+        return None
+
+    def hand_out(self) -> None:
+        """No round is left: takes messages of everybody again, and hands out what was held."""
+        self._thaw(tuple(self._frozen))
+        if self._timers.hold.armed:
+            self._timers.hold.cancel()
+            self._out.down(Release())
 
     def _is_for_us(
         self, round: tuple[Address, int], proposed: int, staying: tuple[Address, ...]
     ) -> bool:
-        """A decision came; afterwards we follow its round."""
-        gms, follows = self.gms, self._follows
-        assert gms.view is not None
-        if gms.view.id >= proposed or gms.local_address not in staying:
+        """A decision came. Returns whether we follow its round from now on."""
+        group, follows = self._group, self._follows
+        assert group.view is not None
+        if group.view.id >= proposed or group.me not in staying:
             return False
         if follows != round:
             if follows is not None and (follows[0] != round[0] or round[1] < follows[1]):
@@ -569,9 +524,9 @@ class Agreement:
         self._decided = proposed, staying
         return True
 
-    def _goals_set(self, goals: Goals, answer: bool) -> None:
+    def _goals_set(self, goals: Goals, answer: bool) -> Then | None:
         assert self._decided is not None
-        known, staying = self._all_known() or Digest(), self._decided[1]
+        known, staying = self._out.delivered() or Digest(), self._decided[1]
         more = {m: known.delivered(m) - goal[0] for m, goal in goals.items() if m in known}
         behind = any(n < 0 for n in more.values())
         strict = self._counted(goals)
@@ -579,14 +534,14 @@ class Agreement:
         self._owes_done = answer
         self._fetching = answer or behind
         if self._ahead:
-            self.gms.trace("agree", step="ahead", goals={s: g[0] for s, g in goals.items()})
-        if self._fetching:
-            self.gms.pass_event_down(Fetch(goals))
-        else:
-            self._take_put_off()
+            self._out.trace("agree", step="ahead", goals={s: g[0] for s, g in goals.items()})
+        if not self._fetching:
+            return Then.TAKE_PUT_OFF
+        self._out.down(Fetch(goals))
+        return None
 
-    def _counted(self, goals: Goals) -> bool:
-        """Did our report to the round we follow come in time?"""
+    def _counted(self, goals: Mapping[Address, tuple[int, Address]]) -> bool:
+        """Our report to the round we follow came in time."""
         src, number = self._follows or (None, 0)
         promise = None if src is None else self._promises.get(src)
         if promise is None or promise.number != number:
@@ -595,91 +550,83 @@ class Agreement:
         return all(m in goals and n <= goals[m][0] for m, (n, _) in report.seqnos.items())
 
     def _report(self, to: Address, number: int, digest: Digest) -> None:
-        assert self.gms.view is not None
-        self._send(to, Kind.REPORT, number, encode_report(self.gms.view.id, digest))
+        assert self._group.view is not None
+        self._send(to, Kind.REPORT, number, encode_report(self._group.view.id, digest))
 
-    def fetched(self) -> None:
+    def fetched(self) -> Then | None:
         """NAKACK2 has delivered what it was told to fetch."""
         round = self._round
         if round is not None and round.fetching is not None:
-            self._done(round, self.gms.local_address)
-        elif self._fetching and self._follows is not None:
-            self._fetching = False
-            if self._owes_done:
-                self._owes_done = False
-                self._send(self._follows[0], Kind.DONE, self._follows[1], b"")
-            self._take_put_off()
+            return self._done(round, self._group.me)
+        if not self._fetching or self._follows is None:
+            return None
+        self._fetching = False
+        if self._owes_done:
+            self._owes_done = False
+            self._send(self._follows[0], Kind.DONE, self._follows[1], b"")
+        return Then.TAKE_PUT_OFF
+
+    def hold_expired(self) -> None:
+        """The coordinator is gone or cut off, so we go on without its view."""
+        self._promises.clear()
+        self._out.trace("agree", step="held for too long")
+        self._out.down(Release())
 
     # --- both
 
     def _known(self, staying: tuple[Address, ...]) -> Digest | None:
         """How far senders not in ``staying`` have been delivered; None without NAKACK2."""
-        digest = self._all_known()
+        digest = self._out.delivered()
         if digest is None:
             return None
         return Digest({m: seqnos for m, seqnos in digest.seqnos.items() if m not in staying})
 
-    def _all_known(self) -> Digest | None:
-        """How far every sender has been delivered; None without NAKACK2."""
-        digest: Digest | None = self.gms.ask_down(GetDigest(None))
-        return digest
-
     def _own_and_known(self, staying: tuple[Address, ...]) -> Digest | None:
-        """A leaver's report: it has all that it ever sent, delivered here yet or not."""
+        """A leaver's report. The leaver has everything that it ever sent, even if it is not delivered here yet."""
         known = self._known(staying)
-        me = self.gms.local_address
+        me = self._group.me
         if known is None or me not in known:
             return known
         sent = known.received(me)
         return Digest({**known.seqnos, me: (sent, sent)})
 
     def _freeze(self, staying: tuple[Address, ...]) -> Digest | None:
-        """Nothing more from anybody but ``staying``, and theirs waits for the view; how far everybody
-        has been delivered."""
-        view = self.gms.view
+        """Takes nothing more from anybody but ``staying``, and holds what those send until the view. Returns
+        how far everybody has been delivered."""
+        view = self._group.view
         assert view is not None
         known = self._known(staying)
         departed = dict.fromkeys(known or ())
         departed.update((m, None) for m in view if m not in staying)
         self._thaw(tuple(m for m in self._frozen if m not in departed))
         self._frozen.update(departed)
-        report = self._all_known()
+        report = self._out.delivered()
         if report is None:
             return None
-        self.gms.pass_event_down(Freeze(tuple(departed)))
-        if not self._hold.armed:
-            self._hold.start(self.gms.patience(_HOLDS * self.gms.config.agree_timeout))
+        self._out.down(Freeze(tuple(departed)))
+        if not self._timers.hold.armed:
+            self._timers.hold.start(self._out.patience(_HOLDS * self.timeout))
         return report
 
     def _thaw(self, members: tuple[Address, ...]) -> None:
         for member in members:
             self._frozen.pop(member, None)
         if members:
-            self.gms.pass_event_down(Thaw(members))
-
-    def _release(self) -> None:
-        if self._hold.armed:
-            self._hold.cancel()
-            self.gms.pass_event_down(Release())
-
-    def _on_hold(self) -> None:
-        """The coordinator is gone or cut off: better go on."""
-        self.gms.holds_expired += 1
-        self._promises.clear()
-        self.gms.trace("agree", step="held for too long")
-        self.gms.pass_event_down(Release())
+            self._out.down(Thaw(members))
 
     def _send(self, dest: Address, kind: Kind, number: int, payload: bytes) -> None:
-        header = FragHeader(number, kind, 0)
-        self.gms.pass_down(Batch.of(dest, AGREE_ID, header, payload=payload, flags=_FLAGS))
+        self._out.send_round(dest, kind, number, payload, _FLAGS)
 
     def check(self) -> None:
-        gms = self.gms
-        round = self._round
-        assert self._timer.armed == (round is not None)
-        assert not self._patience.armed or self._put_off is not None
+        round, view = self._round, self._group.view
+        assert self._timers.round.armed == (round is not None)
+        assert not self._timers.patience.armed or self._put_off is not None
         if round is not None:
-            assert gms.view is not None and gms.changes.acting
-            assert all(m in gms.view for m in round.departing)
-        assert gms.local_address not in self._frozen
-        assert not self._promises or (gms.view is not None and self._hold.armed)
+            assert view is not None
+            assert all(m in view for m in round.departing)
+        assert self._group.me not in self._frozen
+        assert not self._promises or (view is not None and self._timers.hold.armed)
+
+
+def _is_ours(member: Address) -> bool:
+    return isinstance(member, UUID) and member.is_ours

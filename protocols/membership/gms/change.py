@@ -1,80 +1,56 @@
-"""GMS, changing the view: what the acting coordinator does about joins, leaves and suspicions.
+"""GMS, what asks for another view: joins, leaves and suspicions. A table that knows no GMS.
 
 Everybody remembers who is suspected and who wants to leave; the first member of the view that is
 neither *acts*. All requests known are one new view: departed members out, joiners at the end.
-
-    JOIN_REQ                  wait max_bundling_time for others, and for the acknowledgements of the
-                              view before. Who is a member already gets the view once more
-    LEAVE_REQ, Suspect        at once
-    somebody departs          survivors agree first (gms_agree.py); requests that come meanwhile are
-                              in the same view, a further departure starts the round again
-    new view                  VIEW to the old members, JOIN_RSP with digest to the joiners, install
-                              it here, LEAVE_RSP to leavers
-
-JOIN_RSP goes out before the view is installed here, so that it comes to the joiner before anything
-that the application sends to it.
+protocol.py says when that view is made.
 
 Source: WIRE.md 11.1, 11.2; JGroups ViewHandler, CoordGmsImpl.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from jgroups_py.protocols.membership.gms.group import Group
 from jgroups_py.values.address import UUID, Address
-from jgroups_py.values.message import Flag
-from jgroups_py.values.payloads import JoinRsp
-from jgroups_py.values.view import View, ViewId
-from jgroups_py.wire.headers import GmsType
-from jgroups_py.wire.primitives import encode_whole
-from jgroups_py.wire.values import write_join_rsp
-
-if TYPE_CHECKING:
-    from jgroups_py.protocols.membership.gms.protocol import GMS
-
-_LEAVE_FLAGS = int(Flag.OOB | Flag.NO_RELIABILITY)
+from jgroups_py.values.view import View
 
 
 class Changes:
-    """See the module's docstring."""
+    """See the module's docstring. ``max_joiners``: so many are remembered."""
 
-    def __init__(self, gms: GMS) -> None:
-        self.gms = gms
+    def __init__(self, group: Group, max_joiners: int) -> None:
+        self._group = group
+        self._max_joiners = max_joiners
         self._joiners: dict[Address, None] = {}
         self._leavers: dict[Address, None] = {}
         self._suspects: dict[Address, bool] = {}
-        """True: its death is proved."""
-        self._bundle = gms.timer(self._on_bundle, "_on_join_bundle")
-        self._soon = False
-
-    def stop(self) -> None:
-        self._bundle.cancel()
+        """True: the member's death is proved."""
 
     # --- who acts
 
-    def _departing(self, member: Address) -> bool:
+    def departs(self, member: Address) -> bool:
+        """``member`` is suspected, or wants to leave."""
         return member in self._suspects or member in self._leavers
 
     @property
     def acting(self) -> bool:
-        """It is for us to make the next view."""
-        gms = self.gms
-        if gms.view is None or gms.left or gms.leaver.leaving:
+        """This member is to make the next view."""
+        group = self._group
+        if group.view is None or group.left or group.leaving:
             return False
-        if gms.excluding is not None and not self._is_over(gms.excluding):
+        if group.excluding is not None and not self._is_over(group.excluding):
             return False
-        return self.first_that_stays == gms.local_address
+        return self.first_that_stays == group.me
 
     @property
     def first_that_stays(self) -> Address | None:
-        """Who makes the next view, as far as we know."""
-        view = self.gms.view
-        return None if view is None else next((m for m in view if not self._departing(m)), None)
+        """The member that makes the next view, as far as we know."""
+        view = self._group.view
+        return None if view is None else next((m for m in view if not self.departs(m)), None)
 
     def _is_over(self, view: View) -> bool:
-        """Who leads it is suspected. Members of ours tell in a round whether they have that view;
-        whom we do not know will never be suspected here."""
-        known = () if self.gms.view is None else self.gms.view.members
+        """The member that leads ``view`` is suspected. Members of ours tell in a round whether they have that
+        view. Members that we do not know will never be suspected here."""
+        known = () if self._group.view is None else self._group.view.members
         leads = view.coordinator in known
         return all(
             m in self._suspects
@@ -84,159 +60,82 @@ class Changes:
         )
 
     def acting_without_us(self) -> Address | None:
-        """Who makes the view without us, None: nobody is left."""
-        view, me = self.gms.view, self.gms.local_address
+        """The member that makes the view without us. None: nobody is left."""
+        view, me = self._group.view, self._group.me
         if view is None:
             return None
-        return next((m for m in view if m != me and not self._departing(m)), None)
+        return next((m for m in view if m != me and not self.departs(m)), None)
 
     @property
     def departing(self) -> tuple[Address, ...]:
         """Members of the view that will not be in the next one."""
-        view = self.gms.view
-        return () if view is None else tuple(m for m in view if self._departing(m))
+        view = self._group.view
+        return () if view is None else tuple(m for m in view if self.departs(m))
 
     def is_suspected(self, member: Address) -> bool:
         return member in self._suspects
 
     def is_leaving(self, member: Address) -> bool:
-        """The member wants to go, and is alive as far as we know."""
+        """The member wants to leave, and is alive as far as we know."""
         return member in self._leavers and member not in self._suspects
 
-    # --- requests
+    @property
+    def joiners(self) -> tuple[Address, ...]:
+        """Who waits to be let in."""
+        return tuple(self._joiners)
 
-    def join_requested(self, member: Address) -> None:
-        gms, view = self.gms, self.gms.view
-        if view is None or gms.left or not self.acting:
-            return
-        if member in view:
-            if not self._departing(member):
-                self._answer_join(member, view, flags=int(Flag.OOB))
-            return
-        if member not in self._joiners and len(self._joiners) >= gms.config.max_waiting:
-            gms.joins_dropped += 1
-            return
-        if member not in self._joiners:
-            gms.trace("join wanted", member=member)
+    def ended(self, view: View) -> tuple[Address, ...]:
+        """Who is not in ``view`` because it certainly left or died."""
+        proved = [m for m, gone in self._suspects.items() if gone and m not in self._leavers]
+        return tuple(m for m in (*self._leavers, *proved) if m not in view)
+
+    # --- changing
+
+    def add_joiner(self, member: Address) -> bool | None:
+        """Returns whether ``member`` is new. None: so many wait that it is not remembered."""
+        known = member in self._joiners
+        if not known and len(self._joiners) >= self._max_joiners:
+            return None
         self._joiners[member] = None
-        if not self._bundle.armed:
-            delay = gms.config.max_bundling_time if gms.config.view_bundling else 0.0
-            self._bundle.start(delay)
+        return not known
 
-    def leave_requested(self, member: Address) -> None:
-        gms, view = self.gms, self.gms.view
-        if view is None or gms.left or member == gms.local_address:
-            return
-        if member not in view:
-            self._joiners.pop(member, None)
-            gms.send(member, GmsType.LEAVE_RSP, flags=_LEAVE_FLAGS)
-            return
+    def drop_joiner(self, member: Address) -> None:
+        self._joiners.pop(member, None)
+
+    def clear_joiners(self) -> None:
+        """The joiners are in the view that is made now."""
+        self._joiners.clear()
+
+    def add_leaver(self, member: Address) -> bool:
+        """Returns whether ``member`` is new."""
         known = member in self._leavers
         self._leavers[member] = None
-        if not known:
-            gms.trace("leave wanted", member=member)
-        if gms.leaver.leaving and not known:
-            self._pass_on(member)
-        elif self.acting and not (isinstance(member, UUID) and member.is_ours):
-            gms.send(member, GmsType.LEAVE_RSP, flags=_LEAVE_FLAGS)
-        self.wake()
-
-    def _pass_on(self, member: Address) -> None:
-        """We leave as well: both requests are for the next one."""
-        gms = self.gms
-        target = self.acting_without_us()
-        if target is None:
-            gms.send(member, GmsType.LEAVE_RSP, flags=_LEAVE_FLAGS)
-        else:
-            gms.leaver.tell(target, member)
-        gms.leaver.check_target()
+        return not known
 
     def suspect(self, members: tuple[Address, ...], gone: bool) -> None:
+        """``gone``: their death is proved."""
         for member in members:
             self._suspects[member] = gone or self._suspects.get(member, False)
 
-    def unsuspect(self, members: tuple[Address, ...]) -> None:
+    def unsuspect(self, members: tuple[Address, ...]) -> bool:
+        """Returns whether one of them was suspected."""
         known = [m for m in members if m in self._suspects]
         for member in known:
             del self._suspects[member]
-        if known:
-            self.wake()
-
-    def ended(self, view: View) -> tuple[Address, ...]:
-        """Who is not in ``view`` because it left or died, for certain."""
-        proved = [m for m, gone in self._suspects.items() if gone and m not in self._leavers]
-        return tuple(m for m in (*self._leavers, *proved) if m not in view)
+        return bool(known)
 
     def view_installed(self, view: View) -> None:
         self._joiners = {m: None for m in self._joiners if m not in view}
         self._leavers = {m: None for m in self._leavers if m in view}
         self._suspects = {m: gone for m, gone in self._suspects.items() if m in view}
         if not self.acting:
-            self._joiners.clear()  # they ask again, and then the right one
-
-    # --- making the view
-
-    def wake(self) -> None:
-        """Something changed: look when the handler that runs now has returned."""
-        if not self._soon:
-            self._soon = True
-            self.gms.machine.soon(self._on_soon)
-
-    def _on_soon(self) -> None:
-        self._soon = False
-        self._work()
-
-    def _on_bundle(self) -> None:
-        self._work()
-
-    def _work(self) -> None:
-        gms = self.gms
-        if not self.acting:
-            gms.agreement.give_up()
-            return
-        if gms.merger.busy:
-            return
-        departing = self.departing
-        if departing:
-            gms.agreement.reach(departing)
-            return
-        gms.agreement.give_up()
-        if self._joiners and not self._bundle.armed and not gms.awaits_acks:
-            self.make_view(())
-
-    def make_view(self, departing: tuple[Address, ...]) -> None:
-        """Now, without ``departing``, on whose messages the others agree, and with all joiners."""
-        gms, old = self.gms, self.gms.view
-        assert old is not None and self.acting
-        me = gms.local_address
-        joiners = tuple(self._joiners)
-        stay = tuple(m for m in old if m not in departing)
-        assert stay[0] == me
-        leavers = [m for m in departing if self.is_leaving(m)]
-        view = View(ViewId(me, gms.next_id()), stay + joiners)
-        self._bundle.cancel()
-        self._joiners.clear()
-        if len(old) > 1 or joiners:
-            gms.multicast_view(view, view.members)
-        for joiner in joiners:
-            self._answer_join(joiner, view)
-        gms.install(view)
-        for leaver in leavers:
-            if isinstance(leaver, UUID) and leaver.is_ours:
-                gms.send(leaver, GmsType.LEAVE_RSP, flags=_LEAVE_FLAGS)
-
-    def _answer_join(self, joiner: Address, view: View, flags: int = 0) -> None:
-        gms = self.gms
-        plain = View(view.view_id, view.members)  # before 5.6 a merge view cannot be read there
-        answer = JoinRsp(plain, gms.digest_of(view.members))
-        payload = encode_whole(write_join_rsp, answer)
-        gms.send(joiner, GmsType.JOIN_RSP, payload=payload, flags=flags)
+            self._joiners.clear()  # they ask again, and then the right member
 
     def check(self) -> None:
-        view = self.gms.view
+        view = self._group.view
         if view is None:
             assert not self._joiners and not self._leavers and not self._suspects
             return
         assert all(m not in view for m in self._joiners)
         assert all(m in view for m in self._suspects)
-        assert self.gms.local_address not in self._suspects
+        assert self._group.me not in self._suspects

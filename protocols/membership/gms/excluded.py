@@ -1,37 +1,39 @@
-"""GMS, when others go on without this member: it is told, and what it sent in vain is named.
+"""GMS, what happens when others go on without this member: the application hears of it, and of what was lost.
 
-    a view without us, of      nothing more goes out: FlowBlocked up, Withhold down. Ask those who
-      most of our view         went on what they have of us (ASK)
-    ASK from who has gone      HAS: how far its multicasts were delivered here; from who is in our
-                               view still: when it is not any more
-    all have answered, or      Exclude up, with what they have not delivered
+    a view without us, of      Nothing more goes out: FlowBlocked up, Withhold down. ASK goes to those who
+      most of our view         went on: what do they have of us?
+    ASK from a member that     HAS: how far its multicasts were delivered here. While the member is in our
+      has gone                 view, the answer waits until it is not.
+    all have answered, or      Exclude up, with what they have not delivered.
       view_ack_collection_timeout
-    a merge view, with those   Exclude up; nobody is asked any more
+    a merge view, with those   Exclude up. Nobody is asked any more.
       who went on unnoticed
-    the next view              Exclude, if that is still to be said, before it; FlowOpened after it
+    the next view              Exclude before it, if that was not said yet. FlowOpened after it.
 
-*Most of our view*, all views without us together: where those who went on are fewer than the rest, the rest is the group: it keeps on
-sending among itself, and is merged with them as ever. Half of a view is most of it: of two members one
-goes on, and the other one does not know better.
+*Most of our view* counts all views without us together. Where fewer members went on than stayed, the rest is the
+group: it keeps sending among itself, and a merge brings the others back. Half of a view is most of it: when one of
+two members goes on, the other one cannot know better.
 
-What they have not delivered of us by then they will not deliver: they drop the multicasts of who is not
-in their view, and after a merge begin where we say (NAKACK2 says: after all that was numbered before
-Withhold). Who has not answered, or is none of ours, may have anything that is not known to be
-everywhere: then the loss is not certain, and the whole of it is named.
+What they have not delivered of us by then they will not deliver. They drop multicasts of members outside their view,
+and after a merge they begin where we say (NAKACK2 says: after everything that was numbered before Withhold). A
+member that has not answered, or is none of ours, may have anything that is not known to be everywhere. Then the loss
+is not certain, and all of it is named.
 
-Unicasts are not lost by this: they are sent until they are acknowledged, also across a merge. Only where
-the next view lacks who went on (we made one of our own), what they have not acknowledged is dropped, and
-named in a second Exclude.
+Unicasts are not lost by this: they are sent until they are acknowledged, also across a merge. Only a next view that we
+made ourselves lacks the members that went on. Then their unacknowledged unicasts are dropped, and named in a second
+Exclude.
 
-Source: RELAY.md of the design; not in JGroups, whose members learn of it by the merge view only.
+Source: RELAY.md of the design. JGroups has nothing like it: its members learn of it by the merge view only.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from jgroups_py.errors import RemoteProtocolError
-from jgroups_py.protocols.membership.gms.wire import AGREE_ID, Kind, encode_has, read_has
+from jgroups_py.protocols.membership.gms.group import Group
+from jgroups_py.protocols.membership.gms.out import Out
+from jgroups_py.protocols.membership.gms.wire import Kind, encode_has, read_has
+from jgroups_py.stack.protocol import Timer
 from jgroups_py.values.address import UUID, Address
 from jgroups_py.values.batch import Batch
 from jgroups_py.values.events import (
@@ -45,38 +47,37 @@ from jgroups_py.values.events import (
 )
 from jgroups_py.values.message import Flag
 from jgroups_py.values.view import MergeView, View
-from jgroups_py.wire.headers import FragHeader
 from jgroups_py.wire.primitives import decode_whole
-
-if TYPE_CHECKING:
-    from jgroups_py.protocols.membership.gms.protocol import GMS
 
 _FLAGS = int(Flag.OOB | Flag.NO_FC)
 _OOB = int(Flag.OOB)
 WHY = "a view with this member again"
-"""What a ``send`` waits for, as FlowBlocked says it."""
+"""FlowBlocked says that a ``send`` waits for this."""
 
 
 class Exclusion:
     """See the module's docstring."""
 
-    def __init__(self, gms: GMS) -> None:
-        self.gms = gms
+    def __init__(self, out: Out, group: Group, timer: Timer, timeout: float) -> None:
+        self._out = out
+        self._group = group
+        self._timer = timer
+        self._timeout = timeout
+        """view_ack_collection_timeout"""
         self._number = 0
         self._view: View | None = None
-        """That of the others; None: we are in the group."""
+        """The view of the others. None: we are in the group."""
         self._by: Address | None = None
         self._gone: tuple[Address, ...] = ()
         """Members of our view that are in it."""
         self._went_on: dict[Address, None] = {}
-        """Members of our view that are in one without us, perhaps in different ones."""
+        """Members of our view that are in a view without us, perhaps in different ones."""
         self._asked: dict[Address, None] = {}
-        """Who has not answered."""
+        """Members that have not answered."""
         self._has: dict[Address, int] = {}
         self._told = False
         self._wanted: dict[Address, int] = {}
-        """Members of our view that have asked: told when they are not in it any more."""
-        self._timer = gms.timer(self._on_timeout, "_on_excluded_timeout")
+        """Members of our view that have asked. They get an answer when they are not in it any more."""
 
     def stop(self) -> None:
         self._timer.cancel()
@@ -85,74 +86,72 @@ class Exclusion:
 
     # --- excluded
 
-    def begin(self, by: Address, view: View, ours: View, *, ask: bool = True) -> None:
-        """Members of our view have ``view``, which is without us."""
-        gms = self.gms
+    def begin(self, by: Address, view: View, ours: View, *, ask: bool = True) -> bool:
+        """Members of our view have ``view``, which is without us. Returns whether this is news, and those
+        who went on are the group."""
+        out = self._out
         self._went_on.update((m, None) for m in ours if m in view)
         gone = tuple(m for m in ours if m in self._went_on)
         if self._view is not None or 2 * len(gone) < len(ours):
-            return
-        gms.times_excluded += 1
+            return False
         self._view, self._by, self._gone = view, by, gone
         self._told = False
         self._has = {}
         self._number = self._number % 0x7FFFFFFF + 1
         self._asked = {m: None for m in gone if ask and isinstance(m, UUID) and m.is_ours}
-        gms.pass_event_down(Withhold())
+        out.down(Withhold())
         for dest in (None, *gone):
-            gms.pass_event_up(FlowBlocked(gms.name, dest, gone, WHY))
+            out.up(FlowBlocked(out.name, dest, gone, WHY))
         if not self._asked:
-            self._tell()
-            return
-        self._timer.start(gms.patience(gms.config.view_ack_collection_timeout))
+            self.tell()
+            return True
+        self._timer.start(out.patience(self._timeout))
         for member in self._asked:
             self._send(member, Kind.ASK, self._number, b"")
+        return True
 
     def lost_at_worst(self) -> tuple[Batch, ...]:
-        """All that is not known to have arrived, for who ends now."""
-        gms = self.gms
-        assert gms.view is not None
-        others = tuple(m for m in gms.view if m != gms.local_address)
-        runs = gms.ask_down(GetSentAfter(0)) or ()
-        return (*runs, *(gms.ask_down(GetUnacknowledged(others)) or ()))
+        """Everything that is not known to have arrived. A member that ends now reports it."""
+        group, out = self._group, self._out
+        assert group.view is not None
+        others = tuple(m for m in group.view if m != group.me)
+        runs = out.ask(GetSentAfter(0)) or ()
+        return (*runs, *(out.ask(GetUnacknowledged(others)) or ()))
 
-    def _on_timeout(self) -> None:
-        self._tell()
-
-    def _tell(self) -> None:
-        """To whom it concerns: the application."""
-        gms = self.gms
+    def tell(self) -> None:
+        """Tells the application. All have answered, or the time for that is over."""
         self._told = True
         self._timer.cancel()
         silent = [m for m in self._gone if m not in self._has]
         self._asked.clear()
         least = 0 if silent else min(self._has.values())
-        lost: tuple[Batch, ...] = gms.ask_down(GetSentAfter(least)) or ()
+        lost: tuple[Batch, ...] = self._out.ask(GetSentAfter(least)) or ()
         self._say(lost, not silent and not any(run.number and run.flags & _OOB for run in lost))
 
     def _say(self, lost: tuple[Batch, ...], certain: bool) -> None:
         assert self._view is not None and self._by is not None
-        self.gms.trace("excluded", step="told", lost=len(lost), certain=certain)
-        self.gms.pass_event_up(Exclude(self._view, self._by, lost, certain))
+        self._out.trace("excluded", step="told", lost=len(lost), certain=certain)
+        self._out.up(Exclude(self._view, self._by, lost, certain))
 
-    def before_view(self, old: View, view: View) -> None:
-        """``view`` follows ``old`` and is about to be known below."""
+    def before_view(self, old: View, view: View) -> int:
+        """``view`` follows ``old`` and is about to be known below. Returns how many exclusions it tells of that
+        nobody had told of before."""
         if self._view is None:
-            self._merged_unnoticed(old, view)
-            return
+            return self._merged_unnoticed(old, view)
         if not self._told:
-            self._tell()
+            self.tell()
         dropped = tuple(m for m in self._gone if m not in view)
-        lost = self.gms.ask_down(GetUnacknowledged(dropped)) or ()
+        lost = self._out.ask(GetUnacknowledged(dropped)) or ()
         if any(run.number for run in lost):
             self._say(lost, False)
+        return 0
 
-    def _merged_unnoticed(self, old: View, view: View) -> None:
+    def _merged_unnoticed(self, old: View, view: View) -> int:
         """A merge view may be the first that we hear of those who went on."""
-        if isinstance(view, MergeView):
-            for group in view.subgroups:
-                if group.view_id != old.view_id and self.gms.local_address not in group:
-                    self.begin(view.coordinator, group, old, ask=False)
+        if not isinstance(view, MergeView):
+            return 0
+        others = [g for g in view.subgroups if g.view_id != old.view_id and self._group.me not in g]
+        return sum([self.begin(view.coordinator, group, old, ask=False) for group in others])
 
     def view_installed(self, view: View) -> None:
         """``view`` is known below and above."""
@@ -165,35 +164,27 @@ class Exclusion:
         gone, self._gone, self._view, self._by = self._gone, (), None, None
         self._has.clear()
         for dest in (None, *gone):
-            self.gms.pass_event_up(FlowOpened(self.gms.name, dest))
+            self._out.up(FlowOpened(self._out.name, dest))
 
     # --- messages
 
-    def take(self, batch: Batch, header: FragHeader) -> None:
-        """ASK or HAS."""
-        src = batch.src
-        assert src is not None
-        for index, payload in enumerate(batch.payloads):
-            number = header.at(index).id
-            try:
-                if header.index == Kind.ASK:
-                    self._asked_by(src, number)
-                else:
-                    self._answered(src, number, payload or b"")
-            except RemoteProtocolError as error:
-                self.gms.bad_messages += 1
-                self.gms.trace("bad message", src=src, problem=str(error))
+    def take(self, src: Address, kind: int, number: int, payload: Any) -> None:
+        """One ASK or HAS, between members that have different views. RemoteProtocolError: it cannot be."""
+        if kind == Kind.ASK:
+            self._asked_by(src, number)
+        else:
+            self._answered(src, number, payload)
 
     def _asked_by(self, src: Address, number: int) -> None:
-        view = self.gms.view
+        view = self._group.view
         if view is not None and src in view:
             self._wanted[src] = number
         else:
             self._answer(src, number)
 
     def _answer(self, to: Address, number: int) -> None:
-        """Nothing to those of whom nothing is remembered."""
-        delivered = self.gms.ask_down(GetDelivered(to))
+        """Members of whom nothing is remembered get no answer."""
+        delivered = self._out.ask(GetDelivered(to))
         if delivered is not None:
             self._send(to, Kind.HAS, number, encode_has(delivered))
 
@@ -203,15 +194,15 @@ class Exclusion:
         self._has[src] = decode_whole(read_has, payload)
         del self._asked[src]
         if not self._asked:
-            self._tell()
+            self.tell()
 
     def _send(self, dest: Address, kind: Kind, number: int, payload: bytes) -> None:
-        header = FragHeader(number, kind, 0)
-        self.gms.pass_down(Batch.of(dest, AGREE_ID, header, payload=payload, flags=_FLAGS))
+        self._out.send_round(dest, kind, number, payload, _FLAGS)
 
     def check(self) -> None:
         assert self._timer.armed == bool(self._asked)
         assert not self._asked or (self._view is not None and not self._told)
         assert (self._view is not None) == bool(self._gone)
         assert len(self._gone) <= len(self._went_on)
-        assert all(self.gms.view is not None and m in self.gms.view for m in self._wanted)
+        view = self._group.view
+        assert all(view is not None and m in view for m in self._wanted)

@@ -1,51 +1,75 @@
 """GMS, joining: from Connect to the first view.
 
-    transport is ready        discover
-    nobody is there           a group of our own
-    a coordinator             JOIN_REQ; no answer within join_timeout: discover anew
-    members without           their coordinator is being replaced: join_timeout later discover anew
+    transport is ready        Discover.
+    nobody is there           Make a group of our own.
+    a coordinator             JOIN_REQ. Without an answer within join_timeout, discover anew.
+    members without           Their coordinator is being replaced: discover anew after join_timeout.
       coordinator
-    only others that join     the lowest address makes a group (after one more short look, since
-                              another may have done so meanwhile), the rest pauses and discovers anew
-    JOIN_RSP                  view and digest with us in it: installed; acknowledged to its creator
+    only others that join     The lowest address makes a group, after one more short look, since another
+                              member may have done so meanwhile. The others pause and discover anew.
+    JOIN_RSP                  Install its view and digest, with us in it. Acknowledge it to its creator.
 
-Every retry discovers anew. After max_join_attempts: a group of our own, or Failed (`give_up`).
+Every retry discovers anew. After max_join_attempts, ``give_up`` says whether a group of our own follows, or Failed.
 
 Source: WIRE.md 11.1; JGroups ClientGmsImpl.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import NamedTuple
 
 from jgroups_py.errors import RemoteProtocolError
+from jgroups_py.protocols.membership.gms.group import Group
+from jgroups_py.protocols.membership.gms.out import Out
+from jgroups_py.stack.protocol import Timer
 from jgroups_py.values.address import Address
 from jgroups_py.values.events import Failed, FindMembers, FoundMember
 from jgroups_py.values.message import Flag, MessageType
+from jgroups_py.values.payloads import JoinRsp
 from jgroups_py.values.view import Digest, View, ViewId, lowest
 from jgroups_py.wire.headers import GmsType
-from jgroups_py.wire.values import read_join_rsp
-
-if TYPE_CHECKING:
-    from jgroups_py.protocols.membership.gms.protocol import GMS
 
 _GUARD = 1.0
-"""Seconds beyond its time-out after which a discovery that did not answer is taken to have found
-nobody (there may be none in the stack)."""
+"""A discovery that has not answered so many seconds after its time-out has found nobody. There may be none in
+the stack."""
+
+
+class FirstView(NamedTuple):
+    """Install ``view``; senders begin for us where ``digest`` says. ``acknowledge``: it comes from others."""
+
+    view: View
+    digest: Digest
+    acknowledge: bool
 
 
 class Joiner:
-    """See the module's docstring. Idle before Connect and after the first view."""
+    """See the module's docstring. Idle before Connect and after the first view. Each step may return the
+    first view. The keyword arguments are attributes of the protocol."""
 
-    def __init__(self, gms: GMS) -> None:
-        self.gms = gms
-        self._timer = gms.timer(self._on_timer, "_on_join_timer")
+    def __init__(
+        self,
+        out: Out,
+        group: Group,
+        timer: Timer,
+        *,
+        join_timeout: float,
+        max_join_attempts: int,
+        give_up: str,
+        all_clients_retry_timeout: float,
+    ) -> None:
+        self._out = out
+        self._group = group
+        self._timer = timer
+        self._join_timeout = join_timeout
+        self._max_attempts = max_join_attempts
+        self._alone_at_last = give_up == "singleton"
+        self._pause = all_clients_retry_timeout
         self._wanted = False
         self._ready = False
         self._with_state = False
         self._attempts = 0
         self._attempt_until = 0.0
-        """An attempt lasts join_timeout; looking quickly for others that join does not use them up."""
+        """An attempt lasts join_timeout. Short looks for others that join do not use up attempts."""
         self._discovering = False
         self._confirming = False
         self._asked: dict[Address, None] = {}
@@ -57,126 +81,126 @@ class Joiner:
         self._discovering = False
         self._timer.cancel()
 
-    def connect(self, with_state: bool) -> None:
-        if self.gms.view is None and not self.gms.left:
-            self._wanted = True
-            self._with_state = with_state
-            self._begin()
+    def connect(self, with_state: bool) -> FirstView | None:
+        if self._group.view is not None or self._group.left:
+            return None
+        self._wanted = True
+        self._with_state = with_state
+        return self._begin()
 
-    def transport_ready(self) -> None:
+    def transport_ready(self) -> FirstView | None:
         self._ready = True
-        self._begin()
+        return self._begin()
 
-    def _begin(self) -> None:
+    def _begin(self) -> FirstView | None:
         if self._wanted and self._ready and self._attempts == 0:
-            self._discover()
+            return self._discover()
+        return None
 
     # --- discovery
 
-    def _discover(self) -> None:
-        gms, config = self.gms, self.gms.config
-        if gms.now >= self._attempt_until:
-            if config.max_join_attempts and self._attempts >= config.max_join_attempts:
-                self._give_up()
-                return
+    def _discover(self) -> FirstView | None:
+        now = self._out.now
+        if now >= self._attempt_until:
+            if self._max_attempts and self._attempts >= self._max_attempts:
+                return self._give_up()
             self._attempts += 1
-            self._attempt_until = gms.now + config.join_timeout
-        self._search(config.join_timeout)
+            self._attempt_until = now + self._join_timeout
+        self._search(self._join_timeout)
+        return None
 
     def _search(self, timeout: float) -> None:
         self._discovering = True
         self._timer.start(timeout + _GUARD)
-        self.gms.pass_event_down(FindMembers(self.gms.name, timeout))
+        self._out.down(FindMembers(self._out.name, timeout))
 
-    def found(self, members: tuple[FoundMember, ...], alone: bool) -> None:
+    def found(self, members: tuple[FoundMember, ...], alone: bool) -> FirstView | None:
         """The end of one discovery."""
         if not self._discovering or not self._wanted:
-            return
+            return None
         self._discovering = False
-        gms = self.gms
-        others = [m for m in members if m.address != gms.local_address]
+        me = self._group.me
+        others = [m for m in members if m.address != me]
         coordinators = [m.address for m in others if m.is_coordinator]
         confirmed, self._confirming = self._confirming, False
         if coordinators:
             self._ask(coordinators[(self._attempts - 1) % len(coordinators)])
         elif alone or not others:
-            self._become_singleton()
+            return self._alone()
         elif any(m.is_server for m in others):
-            self._timer.start(gms.config.join_timeout)
-        elif gms.local_address != lowest((gms.local_address, *[m.address for m in others])):
-            self._timer.start(gms.config.all_clients_retry_timeout)
+            self._timer.start(self._join_timeout)
+        elif me != lowest((me, *[m.address for m in others])):
+            self._timer.start(self._pause)
         elif confirmed:
-            self._become_singleton()
+            return self._alone()
         else:
             self._confirming = True
-            self._search(gms.config.all_clients_retry_timeout)
+            self._search(self._pause)
+        return None
 
-    def _on_timer(self) -> None:
+    def time_is_over(self) -> FirstView | None:
+        """The timer has run out."""
         if self._discovering:
-            self.found((), False)
-        else:
-            self._discover()
+            return self.found((), False)
+        return self._discover()
 
     # --- asking to be let in
 
     def _ask(self, coordinator: Address) -> None:
-        gms = self.gms
         self._asked[coordinator] = None
-        gms.trace("join", coordinator=coordinator, attempt=self._attempts)
-        self._timer.start(gms.config.join_timeout)
+        self._out.trace("join", coordinator=coordinator, attempt=self._attempts)
+        self._timer.start(self._join_timeout)
         kind = GmsType.JOIN_REQ_WITH_STATE_TRANSFER if self._with_state else GmsType.JOIN_REQ
-        gms.send(
+        self._out.send(
             coordinator,
             kind,
-            member=gms.local_address,
+            member=self._group.me,
             flags=int(Flag.OOB),
             message=MessageType.BYTES,
         )
 
-    def response(self, src: Address, payload: bytes | memoryview) -> None:
-        """JOIN_RSP."""
-        gms = self.gms
-        answer = gms.decode(read_join_rsp, payload)
-        if not self._wanted or src not in self._asked:
-            gms.views_ignored += 1
-            return
+    def has_asked(self, src: Address) -> bool:
+        """An answer of ``src`` is awaited."""
+        return self._wanted and src in self._asked
+
+    def response(self, src: Address, answer: JoinRsp | None) -> FirstView | None:
+        """JOIN_RSP of a member that was asked. RemoteProtocolError: it cannot be."""
+        me = self._group.me
         if answer is None:
             raise RemoteProtocolError("an empty join response")
         if answer.fail_reason is not None and answer.view is None:
-            self._fail(f"{gms.name_of(src)} refused: {answer.fail_reason}")
-            return
+            self._fail(f"{self._out.name_of(src)} refused: {answer.fail_reason}")
+            return None
         view, digest = answer.view, answer.digest
         if view is None or digest is None:
             raise RemoteProtocolError("a join response without view or digest")
-        gms.believe(view.id)
-        if gms.local_address not in view or gms.local_address not in digest:
+        self._group.believe(view.id)
+        if me not in view or me not in digest:
             raise RemoteProtocolError("a join response without the joiner")
         self.stop()
-        gms.install_first(view, digest)
-        gms.send(view.view_id.creator, GmsType.VIEW_ACK, flags=int(Flag.OOB | Flag.NO_FC))
+        return FirstView(view, digest, True)
 
     # --- without others
 
-    def _become_singleton(self) -> None:
-        gms = self.gms
+    def _alone(self) -> FirstView:
+        """A group of our own."""
         self.stop()
-        me = gms.local_address
-        gms.trace("alone")
-        gms.install_first(View(ViewId(me, 0), (me,)), Digest({me: (0, 0)}))
+        me = self._group.me
+        self._out.trace("alone")
+        return FirstView(View(ViewId(me, 0), (me,)), Digest({me: (0, 0)}), False)
 
-    def _give_up(self) -> None:
-        gms = self.gms
-        gms.log.warning("could not join after %d attempts", self._attempts)
-        if gms.config.give_up == "singleton":
-            self._become_singleton()
-        else:
-            self._fail(f"could not join after {self._attempts} attempts")
+    def _give_up(self) -> FirstView | None:
+        self._out.log.warning("could not join after %d attempts", self._attempts)
+        if self._alone_at_last:
+            return self._alone()
+        self._fail(f"could not join after {self._attempts} attempts")
+        return None
 
     def _fail(self, problem: str) -> None:
         self.stop()
-        self.gms.pass_event_up(Failed(problem))
+        self._out.up(Failed(problem))
 
     def check(self) -> None:
-        assert not (self._wanted and self.gms.view is not None)
+        assert not (self._wanted and self._group.view is not None)
         if self._wanted and self._ready:
             assert self._timer.armed, "joining, but nothing will happen"

@@ -1,48 +1,47 @@
 """GMS, merging: groups that do not know each other become one.
 
-    MergeViews                members have different views. The lowest of their coordinators leads:
-                              MERGE_REQ to the coordinator of each subgroup
-    MERGE_REQ                 ask the subgroup's members how far they have sent (GET_DIGEST_REQ,
-                              GET_DIGEST_RSP); MERGE_RSP with the subgroup's view and digest
-    all have answered, or     one MergeView of all that answered, number above all others:
-      merge_timeout           INSTALL_MERGE_VIEW to each coordinator. Fewer than two: CANCEL_MERGE
-    INSTALL_MERGE_VIEW        VIEW with digest to the subgroup; install it
-    CANCEL_MERGE, time-out    forget it
+    MergeViews                Members have different views. The lowest of their coordinators leads: it sends
+                              MERGE_REQ to the coordinator of each subgroup.
+    MERGE_REQ                 Ask the subgroup's members how far they have sent (GET_DIGEST_REQ,
+                              GET_DIGEST_RSP). MERGE_RSP carries the subgroup's view and digest.
+    all have answered, or     Make one MergeView of all answers, with a number above all others, and send it
+      merge_timeout           (INSTALL_MERGE_VIEW) to each coordinator. With fewer than two: CANCEL_MERGE.
+    INSTALL_MERGE_VIEW        Send VIEW with digest to the subgroup, and install it.
+    CANCEL_MERGE, time-out    Forget the merge.
 
-A *stale* member has a view whose coordinator is known to have another one, or does not answer while
-another coordinator that is in that view has another one: the others went on without it. It takes part
-as a subgroup of its own. Anybody else whose coordinator said nothing is left to that coordinator. Where
-nobody leads, or counts us, and the member that should make our next view has another one, which it may
-have announced only (it may be deaf), we make a view of our own and are a coordinator from then on. A
-member in two views belongs to the newer one.
+A *stale* member was left behind by the others. Its coordinator is known to have another view. Or its coordinator does
+not answer, and another coordinator in that view has another view. A stale member takes part as a subgroup of its
+own. Any other member whose coordinator said nothing is left to that coordinator. We make a view of our own, and are a
+coordinator from then on, if nobody leads or counts us, and the member that should make our next view has another view.
+That member may be deaf and have announced its view only. A member in two views belongs to the newer one.
 
-While a merge runs no other view is made; members that depart or join meanwhile wait for its end.
-A coordinator that is just replacing a member refuses; MERGE3 reports again.
+While a merge runs, no other view is made: members that depart or join meanwhile wait for its end. A coordinator that
+is just replacing a member refuses, and MERGE3 reports again.
 
 Source:  WIRE.md 11.3; JGroups Merger, MergeTask.
-Differs: views that are equal after all are noticed and nothing happens, also when who had an older
-         one has come to ours until it answers; the digest of a member that
-         does not answer is what its coordinator has.
+Differs: views that turn out to be equal change nothing, also when a member with an older view has come to
+         ours before it answers. A member that does not answer has the digest that its coordinator knows.
 Limits:  one merge at a time, at most 2 x merge_timeout.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from enum import Enum, auto
+from typing import NamedTuple
 
 from jgroups_py.errors import RemoteProtocolError
+from jgroups_py.protocols.membership.gms.group import Group
+from jgroups_py.protocols.membership.gms.out import Out
+from jgroups_py.stack.protocol import Timer
 from jgroups_py.values.address import Address
 from jgroups_py.values.events import HoldStability
 from jgroups_py.values.message import Flag, MessageType, Transient
 from jgroups_py.values.payloads import MergeId, ViewDigest
 from jgroups_py.values.view import DeltaView, Digest, MergeView, View, ViewId, lowest, order_key
 from jgroups_py.wire.headers import GmsHeader, GmsType
-from jgroups_py.wire.primitives import Reader, Writer, encode_whole
+from jgroups_py.wire.primitives import Reader, Writer, decode_whole, encode_whole
 from jgroups_py.wire.values import read_view_digest, write_view_digest
-
-if TYPE_CHECKING:
-    from jgroups_py.protocols.membership.gms.protocol import GMS
 
 _OOB = int(Flag.OOB)
 _DIGEST_FLAGS = int(Flag.OOB | Flag.NO_FC)
@@ -54,36 +53,69 @@ class _Led:
     def __init__(self, participants: Mapping[Address, tuple[Address, ...]]) -> None:
         self.participants = participants
         self.answers: dict[Address, ViewDigest | None] = {}
-        """What each coordinator answered; None: it refused."""
+        """Coordinator -> its answer. None: it refused."""
+
+
+class MergeStep(Enum):
+    """What has become of a message or of the merge."""
+
+    CANCELLED = auto()
+    """The merge is over without a view. What waited for its end can go on."""
+    IGNORED = auto()
+    """The message came late, twice, or from a stranger."""
+    REFUSED = auto()
+    """A request was not accepted."""
+
+
+class TakePart(NamedTuple):
+    """A request was accepted: call ``take_part`` with this, when no round of agreement runs any more."""
+
+    leader: Address
+    merge_id: MergeId
+    members: tuple[Address, ...]
+
+
+class Merged(NamedTuple):
+    """Send ``view`` with ``digest`` to ``members``, this member's subgroup, and install it."""
+
+    view: View
+    digest: Digest
+    members: tuple[Address, ...]
+
+
+Result = MergeStep | TakePart | Merged | None
 
 
 class Merger:
-    """See the module's docstring. Leader and subgroup coordinator in one."""
+    """See the module's docstring. Leader and subgroup coordinator in one. ``end`` and ``collect`` are timers of
+    the protocol: for the whole merge, and for the digests of our subgroup."""
 
-    def __init__(self, gms: GMS) -> None:
-        self.gms = gms
+    def __init__(self, out: Out, group: Group, end: Timer, collect: Timer, timeout: float) -> None:
+        self._out = out
+        self._group = group
+        self._end = end
+        self._collect = collect
+        self._timeout = timeout
+        """merge_timeout"""
         self._counter = 0
         self._id: MergeId | None = None
         """The merge that runs here."""
         self._leader: Address | None = None
         self._members: tuple[Address, ...] = ()
         self._digests: dict[Address, tuple[int, int]] | None = None
-        """What the subgroup's members answered; None: nothing is awaited."""
+        """Member of the subgroup -> its answer. None: nothing is awaited."""
         self._led: _Led | None = None
-        self._end = gms.timer(self._on_end, "_on_merge_end")
-        self._collect = gms.timer(self._on_collect, "_on_merge_collect")
 
     def _start(self, merge_id: MergeId, patience: float) -> None:
-        """From the digests collected to the merge view nothing they name may be purged: members of
-        the other subgroups begin there."""
-        self.gms.agreement.give_up()
+        """Nothing that the collected digests name may be purged before the merge view: members of the other
+        subgroups begin there."""
         self._id = merge_id
         self._end.start(patience)
-        self.gms.pass_event_down(HoldStability(True))
+        self._out.down(HoldStability(True))
 
     def stop(self) -> None:
         if self.busy:
-            self.gms.pass_event_down(HoldStability(False))
+            self._out.down(HoldStability(False))
         self._id = None
         self._leader = None
         self._members = ()
@@ -102,65 +134,62 @@ class Merger:
         if led is not None and merge_id is not None:
             self._cancel_at(tuple(led.participants), merge_id)
 
-    def _cannot(self) -> bool:
-        """We have another view to make first; not if others may have made theirs without us."""
-        gms, changes = self.gms, self.gms.changes
-        if gms.excluding is not None:
-            return gms.leaver.leaving
-        return gms.leaver.leaving or (changes.acting and bool(changes.departing))
-
     # --- leader
 
-    def views_differ(self, views: Mapping[Address, View], silent: tuple[Address, ...] = ()) -> None:
-        """MERGE3 saw different views; ours is among them. ``silent`` have others, too."""
-        gms = self.gms
-        assert gms.view is not None
-        views = {**views, gms.local_address: gms.view}
-        if self.busy or self._cannot():
-            return
+    def to_lead(
+        self,
+        views: Mapping[Address, View],
+        silent: tuple[Address, ...],
+        next_coordinator: Address | None,
+    ) -> dict[Address, tuple[Address, ...]] | None:
+        """MERGE3 saw different views; ours is among them. ``silent`` have others, too. Returns the subgroups
+        of the merge that we are to lead, None: somebody else leads, or there is nothing to merge.
+        ``next_coordinator``: the member that should make our next view."""
         if len({v.view_id for v in views.values()}) < 2 and not silent:
-            return
-        me = gms.local_address
+            return None
+        me = self._group.me
         participants = participants_of(views)
         leader = merge_leader(views, participants)
         counted = any(me in group for group in participants.values())
-        if not (counted and leader) and self._is_left_behind(views, silent):
-            participants, leader = {me: (me,)}, me
-        elif len(participants) < 2:
-            return
-        if leader != me:
-            return
+        if not (counted and leader) and self._is_left_behind(views, silent, next_coordinator):
+            return {me: (me,)}
+        return participants if len(participants) >= 2 and leader == me else None
+
+    def _is_left_behind(
+        self,
+        views: Mapping[Address, View],
+        silent: tuple[Address, ...],
+        first: Address | None,
+    ) -> bool:
+        """``first``, which should make our next view, has another view. Then nobody will make it."""
+        if first in silent:
+            return True
+        theirs = None if first is None else views.get(first)
+        return theirs is not None and theirs.view_id != views[self._group.me].view_id
+
+    def lead(self, participants: Mapping[Address, tuple[Address, ...]]) -> Result:
+        """Begins the merge of ``participants``."""
+        me = self._group.me
         self._counter = (self._counter + 1) & 0x7FFFFFFF
-        merge_id = MergeId(gms.local_address, self._counter)
-        gms.trace("merge", step="request", of=tuple(participants))
-        gms.log.info("merging with %s", ", ".join(gms.name_of(m) for m in participants))
-        self._start(merge_id, gms.config.merge_timeout)
+        merge_id = MergeId(me, self._counter)
+        self._start(merge_id, self._timeout)
         self._led = _Led(participants)
         for coordinator, members in participants.items():
-            if coordinator != gms.local_address:
-                gms.send(
+            if coordinator != me:
+                self._out.send(
                     coordinator,
                     GmsType.MERGE_REQ,
-                    member=gms.local_address,
+                    member=me,
                     merge_id=merge_id,
                     payload=encode_whole(Writer.addrs, members),
                     flags=_OOB,
                 )
-        self._take_part(gms.local_address, merge_id, participants[gms.local_address])
+        return self._ask_subgroup(me, participants[me])
 
-    def _is_left_behind(self, views: Mapping[Address, View], silent: tuple[Address, ...]) -> bool:
-        """Has who should make our next view another one? Then nobody will."""
-        gms = self.gms
-        first = gms.changes.first_that_stays
-        if first in silent:
-            return True
-        theirs = None if first is None else views.get(first)
-        return theirs is not None and theirs.view_id != views[gms.local_address].view_id
-
-    def _answered(self, src: Address, answer: ViewDigest | None) -> None:
+    def _answered(self, src: Address, answer: ViewDigest | None) -> Result:
         led = self._led
         if led is None or src not in led.participants or src in led.answers:
-            return
+            return None
         if answer is not None:
             view = answer.view
             if not isinstance(view, View) or src not in view or answer.digest is None:
@@ -168,151 +197,149 @@ class Merger:
             if any(m not in answer.digest for m in view):
                 raise RemoteProtocolError("a merge response whose digest lacks members")
         led.answers[src] = answer
-        if len(led.answers) == len(led.participants):
-            self._decide(led)
+        return self._decide(led) if len(led.answers) == len(led.participants) else None
 
-    def _decide(self, led: _Led) -> None:
-        gms = self.gms
-        merge_id = self._id
+    def _decide(self, led: _Led) -> Result:
+        me, merge_id = self._group.me, self._id
         assert merge_id is not None
         accepted = {
             m: answer for m in led.participants if (answer := led.answers.get(m)) is not None
         }
-        few = len(accepted) < min(2, len(led.participants)) or gms.local_address not in accepted
+        few = len(accepted) < min(2, len(led.participants)) or me not in accepted
         if few or (len(accepted) > 1 and len(groups_of(accepted)) == 1):
-            gms.merges_cancelled += 1
-            gms.trace("merge", step="cancelled", answers=tuple(led.answers))
+            self._out.trace("merge", step="cancelled", answers=tuple(led.answers))
             self.stop()
             self._cancel_at(tuple(led.participants), merge_id)
-            gms.changes.wake()
-            return
-        view, digest = merged(gms.local_address, accepted, gms.highest_id)
+            return MergeStep.CANCELLED
+        view, digest = merged(me, accepted, self._group.highest_id)
         payload = encode_whole(write_view_digest, ViewDigest(view, digest))
-        gms.trace("merge", step="install", view=view)
+        self._out.trace("merge", step="install", view=view)
         self._led = None
         self._cancel_at(tuple(m for m in led.participants if m not in accepted), merge_id)
         for coordinator in accepted:
-            if coordinator != gms.local_address:
-                gms.send(
+            if coordinator != me:
+                self._out.send(
                     coordinator, GmsType.INSTALL_MERGE_VIEW, merge_id=merge_id, payload=payload
                 )
-        self._install(view, digest)
+        return self._merged(view, digest)
 
     def _cancel_at(self, members: tuple[Address, ...], merge_id: MergeId) -> None:
         for member in members:
-            if member != self.gms.local_address:
-                self.gms.send(member, GmsType.CANCEL_MERGE, merge_id=merge_id)
+            if member != self._group.me:
+                self._out.send(member, GmsType.CANCEL_MERGE, merge_id=merge_id)
 
-    def _on_end(self) -> None:
-        """The time for the merge is over."""
+    def time_is_over(self) -> Result:
+        """The merge has taken merge_timeout, or twice that where we do not lead it."""
         led = self._led
         if led is not None:
-            self._decide(led)
-            return
-        self.gms.merges_cancelled += 1
-        self.gms.trace("merge", step="timed out")
+            return self._decide(led)
+        self._out.trace("merge", step="timed out")
         self.stop()
-        self.gms.changes.wake()
+        return MergeStep.CANCELLED
 
     # --- coordinator of a subgroup
 
-    def handle(self, src: Address, header: GmsHeader, payload: bytes | memoryview) -> None:
-        """The messages of a merge; we have a view."""
-        gms, merge_id = self.gms, header.merge_id
+    def take(
+        self, src: Address, header: GmsHeader, payload: bytes | memoryview, *, cannot: bool
+    ) -> Result:
+        """A message of a merge; we have a view. ``cannot``: we have another view to make first.
+        RemoteProtocolError: it cannot be."""
+        merge_id = header.merge_id
         if header.type == GmsType.GET_DIGEST_REQ:
-            self._digest_wanted(src, merge_id)
-        elif header.type == GmsType.MERGE_REQ:
+            return self._digest_wanted(src, merge_id)
+        if header.type == GmsType.MERGE_REQ:
             if merge_id is None:
                 raise RemoteProtocolError("a merge request without merge id")
-            self._requested(src, merge_id, gms.decode(Reader.members, payload))
-        elif merge_id != self._id and not (merge_id is None and self.busy):
-            gms.views_ignored += 1  # of a merge that is over
-        elif header.type == GmsType.GET_DIGEST_RSP:
-            self._collected(src, self._content(payload))
-        elif header.type == GmsType.MERGE_RSP:
-            rejected = header.rejected or not payload
-            self._answered(src, None if rejected else self._content(payload))
-        elif header.type == GmsType.INSTALL_MERGE_VIEW:
-            self._install_wanted(src, self._content(payload))
-        elif header.type == GmsType.CANCEL_MERGE and src == self._leader and self._led is None:
-            gms.merges_cancelled += 1
-            gms.trace("merge", step="cancelled", by=src)
-            self.stop()
-            gms.changes.wake()
+            return self._requested(src, merge_id, decode_whole(Reader.members, payload), cannot)
+        if merge_id != self._id and not (merge_id is None and self.busy):
+            return MergeStep.IGNORED  # of a merge that is over
+        match header.type:
+            case GmsType.GET_DIGEST_RSP:
+                return self._collected(src, self._content(payload))
+            case GmsType.MERGE_RSP:
+                rejected = header.rejected or not payload
+                return self._answered(src, None if rejected else self._content(payload))
+            case GmsType.INSTALL_MERGE_VIEW:
+                return self._install_wanted(src, self._content(payload))
+            case GmsType.CANCEL_MERGE if src == self._leader and self._led is None:
+                self._out.trace("merge", step="cancelled", by=src)
+                self.stop()
+                return MergeStep.CANCELLED
+        return None
 
     def _content(self, payload: bytes | memoryview) -> ViewDigest:
-        content = self.gms.decode(read_view_digest, payload)
+        content = decode_whole(read_view_digest, payload)
         if content.view is not None:
-            self.gms.believe(content.view.view_id.id, merging=True)
+            self._group.believe(content.view.view_id.id, merging=True)
         return content
 
-    def _requested(self, src: Address, merge_id: MergeId, members: tuple[Address, ...]) -> None:
-        gms = self.gms
-        if gms.local_address not in members:
+    def _requested(
+        self, src: Address, merge_id: MergeId, members: tuple[Address, ...], cannot: bool
+    ) -> Result:
+        if self._group.me not in members:
             raise RemoteProtocolError("a merge request for others")
         if self.busy:
-            gms.merges_refused += 1
-            return
-        if self._cannot():
-            gms.merges_refused += 1
-            gms.send(src, GmsType.MERGE_RSP, merge_id=merge_id, rejected=True, flags=_OOB)
-            return
-        self._start(merge_id, 2 * gms.config.merge_timeout)
-        self._take_part(src, merge_id, members)
+            return MergeStep.REFUSED
+        if cannot:
+            self._out.send(src, GmsType.MERGE_RSP, merge_id=merge_id, rejected=True, flags=_OOB)
+            return MergeStep.REFUSED
+        return TakePart(src, merge_id, members)
 
-    def _take_part(self, leader: Address, merge_id: MergeId, members: tuple[Address, ...]) -> None:
-        gms, view = self.gms, self.gms.view
+    def take_part(self, part: TakePart) -> Result:
+        """Takes part in the merge that was asked for."""
+        self._start(part.merge_id, 2 * self._timeout)
+        return self._ask_subgroup(part.leader, part.members)
+
+    def _ask_subgroup(self, leader: Address, members: tuple[Address, ...]) -> Result:
+        """Asks the members of our subgroup how far they have sent."""
+        me, view = self._group.me, self._group.view
         assert view is not None
         self._leader = leader
         self._members = tuple(m for m in view if m in members)
-        me = gms.local_address
-        self._digests = {me: gms.digest_of((me,)).seqnos[me]}
+        self._digests = {me: self._out.digest_of((me,)).seqnos[me]}
         if len(self._members) == 1:
-            self._respond()
-            return
-        self._collect.start(gms.config.merge_timeout / 2)
-        gms.send(
+            return self.respond()
+        self._collect.start(self._timeout / 2)
+        self._out.send(
             None,
             GmsType.GET_DIGEST_REQ,
-            merge_id=merge_id,
+            merge_id=self._id,
             flags=_OOB,
             transient=int(Transient.DONT_LOOPBACK),
         )
+        return None
 
-    def _digest_wanted(self, src: Address, merge_id: MergeId | None) -> None:
-        gms, me = self.gms, self.gms.local_address
-        if gms.view is None or src not in gms.view:
-            gms.views_ignored += 1
-            return
-        digest = encode_whole(write_view_digest, ViewDigest(None, gms.digest_of((me,))))
-        gms.send(
+    def _digest_wanted(self, src: Address, merge_id: MergeId | None) -> Result:
+        view = self._group.view
+        if view is None or src not in view:
+            return MergeStep.IGNORED
+        known = self._out.digest_of((self._group.me,))
+        digest = encode_whole(write_view_digest, ViewDigest(None, known))
+        self._out.send(
             src, GmsType.GET_DIGEST_RSP, merge_id=merge_id, payload=digest, flags=_DIGEST_FLAGS
         )
+        return None
 
-    def _collected(self, src: Address, answer: ViewDigest) -> None:
+    def _collected(self, src: Address, answer: ViewDigest) -> Result:
         if self._digests is None or src not in self._members:
-            return
+            return None
         if answer.digest is None or src not in answer.digest:
             raise RemoteProtocolError("a digest response without the member's own entry")
         self._digests[src] = answer.digest.seqnos[src]
-        if len(self._digests) == len(self._members):
-            self._respond()
+        return self.respond() if len(self._digests) == len(self._members) else None
 
-    def _on_collect(self) -> None:
-        self._respond()
-
-    def _respond(self) -> None:
-        gms = self.gms
-        assert self._digests is not None and gms.view is not None and self._leader is not None
+    def respond(self) -> Result:
+        """All members of our subgroup have answered, or the time for that is over."""
+        me, view = self._group.me, self._group.view
+        assert self._digests is not None and view is not None and self._leader is not None
         self._collect.cancel()
-        known = gms.digest_of(self._members)
+        known = self._out.digest_of(self._members)
         digest = Digest({m: self._digests.get(m, known.seqnos[m]) for m in self._members})
         self._digests = None
-        answer = ViewDigest(View(gms.view.view_id, self._members), digest)
-        if self._leader == gms.local_address:
-            self._answered(self._leader, answer)
-            return
-        gms.send(
+        answer = ViewDigest(View(view.view_id, self._members), digest)
+        if self._leader == me:
+            return self._answered(me, answer)
+        self._out.send(
             self._leader,
             GmsType.MERGE_RSP,
             merge_id=self._id,
@@ -320,26 +347,23 @@ class Merger:
             flags=_OOB,
             message=MessageType.BYTES,
         )
+        return None
 
-    def _install_wanted(self, src: Address, content: ViewDigest) -> None:
+    def _install_wanted(self, src: Address, content: ViewDigest) -> Result:
         view, digest = content.view, content.digest
         if view is None or isinstance(view, DeltaView) or digest is None:
             raise RemoteProtocolError("a merge view without members or digest")
-        current = self.gms.view
+        current = self._group.view
         assert current is not None
-        ours = isinstance(view, MergeView) and self.gms.merges_our_view(view)
+        ours = isinstance(view, MergeView) and self._group.is_merged_by(view)
         if src != self._leader or not ours or view.id <= current.id:
-            self.gms.views_ignored += 1
-            return
-        self._install(view, digest)
+            return MergeStep.IGNORED
+        return self._merged(view, digest)
 
-    def _install(self, view: View, digest: Digest) -> None:
-        gms, members = self.gms, self._members
+    def _merged(self, view: View, digest: Digest) -> Merged:
+        members = self._members
         self.stop()
-        if len(members) > 1:
-            gms.multicast_view(view, members, digest)
-        gms.merge_digest(view, digest)
-        gms.install(view)
+        return Merged(view, digest, members)
 
     def check(self) -> None:
         assert self._end.armed == self.busy
@@ -348,8 +372,8 @@ class Merger:
 
 
 def participants_of(views: Mapping[Address, View]) -> dict[Address, tuple[Address, ...]]:
-    """Coordinator (or stale member) of each subgroup -> its members; who has which view is
-    ``views``. The subgroups share no member."""
+    """Coordinator (or stale member) of each subgroup -> its members. ``views``: member -> its view. The
+    subgroups share no member."""
     coordinators = [m for m, v in views.items() if v.coordinator == m]
     owner: dict[Address, Address] = {m: m for m in coordinators}
     for member, view in views.items():
@@ -370,8 +394,8 @@ def participants_of(views: Mapping[Address, View]) -> dict[Address, tuple[Addres
 def merge_leader(
     views: Mapping[Address, View], participants: Mapping[Address, tuple[Address, ...]]
 ) -> Address | None:
-    """The lowest coordinator; None where somebody's coordinator did not answer and nobody's own view
-    has it as coordinator. Where they follow each other in a circle, the lowest of those followed."""
+    """The lowest coordinator. Where members follow each other in a circle, the lowest of those followed. None: no
+    member is coordinator of its own view, and the coordinator of some member did not answer."""
     coordinators = tuple(m for m in participants if views[m].coordinator == m)
     followed = tuple(views[m].coordinator for m in participants)
     if not coordinators and all(m in participants for m in followed):
@@ -382,7 +406,7 @@ def merge_leader(
 def merged(
     leader: Address, answers: Mapping[Address, ViewDigest], highest_id: int
 ) -> tuple[MergeView, Digest]:
-    """The view and digest of all that answered, the leader's group first."""
+    """Makes the view and digest of all answers, the leader's group first."""
     order = sorted(answers, key=lambda m: (m != leader, order_key(m)))
     seqnos: dict[Address, tuple[int, int]] = {}
     for coordinator in order:
@@ -399,7 +423,7 @@ def merged(
 
 
 def groups_of(answers: Mapping[Address, ViewDigest]) -> tuple[View, ...]:
-    """The subgroups. Two that answered with the same view are one: somebody left behind has come
+    """The subgroups. Two answers with the same view are one subgroup: a member that was left behind has come
     after the others meanwhile."""
     groups: dict[ViewId, dict[Address, None]] = {}
     for answer in answers.values():

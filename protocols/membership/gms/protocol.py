@@ -1,60 +1,87 @@
-"""GMS: who is in the group. Joins, leaves, crashes, coordinator changes, merges.
+"""GMS: decides who is in the group. Joins, leaves, crashes, new coordinators, merges.
 
-Place: above STABLE, UNICAST3 and NAKACK2, below flow control. Its messages are reliable and are not
-held back by credits.
+Place: above STABLE, UNICAST3 and NAKACK2, below flow control. GMS's messages are reliable, and credits do not
+hold them back.
 
-    Connect, TransportReady   join: gms_join.py. The first ViewChange tells that it has worked
-    JOIN_REQ, LEAVE_REQ,      the acting coordinator makes one new view of all that is known:
-      Suspect                 gms_change.py
-    before a view without     survivors agree on the departed members' messages: gms_agree.py
+    Connect, TransportReady   Join (join.py). The first ViewChange says that it has worked.
+    JOIN_REQ, LEAVE_REQ,      The acting coordinator makes one new view of all that is known (change.py).
+      Suspect
+    before a view without     Survivors agree on the departed members' messages (agreement.py).
       somebody
-    MergeViews                coordinators of different views make one: gms_merge.py
-    Disconnect                leave: gms_leave.py. Disconnected up at the end
-    VIEW                      install it, acknowledge it
+    MergeViews                Coordinators of different views make one of them (merge.py).
+    Disconnect                Leave. Disconnected up at the end.
+    VIEW                      Install it, acknowledge it.
 
 The acting coordinator is the first member of the view that is neither suspected nor leaving.
 
-A view is installed by ``ViewChange`` down, then up. To a joiner the members' digest goes down before
-it (``SetDigest``), to the members of a merge view ``MergeDigest``.
+    JOIN_REQ                  Wait max_bundling_time for others, and for the acknowledgements of the view
+                              before. A member of the view gets it once more.
+    LEAVE_REQ, Suspect        Begin at once.
+    somebody departs          Survivors agree first. Requests that come meanwhile are in the same view. A
+                              further departure starts the round again.
+    new view                  Send VIEW to the old members and JOIN_RSP with digest to the joiners, install
+                              the view here, send LEAVE_RSP to leavers.
 
-A VIEW without ourselves is not installed, as JGroups does it: the others took us for dead. The
-application is told (gms_excluded.py). They hear us again, and MERGE3 brings us together. Until then we do not act as coordinator, unless who leads that view
-is suspected and all others of it tell us that they have not got it.
+JOIN_RSP goes out before the view is installed here, so that it reaches the joiner before anything that the
+application sends to it.
 
-Source:  JGroups GMS, ClientGmsImpl, CoordGmsImpl, ParticipantGmsImpl, Merger; WIRE.md 11.1-11.3.
-Differs: one queue for joins, leaves and suspicions, so that one view does for all of them;
-         survivors agree (best effort where Java members take part); retries always discover anew;
-         who asks to be let in asks for itself (Java takes anybody's word).
-Limits:  max_early batches before the first view; max_waiting joiners, the rest asks again.
+    Disconnect                LEAVE_REQ to the member that acts as coordinator without us: the coordinator, or
+                              the second member if we are the first. Alone, or not joined: Disconnected at once.
+    that member goes too      LEAVE_REQ to the next one. Nobody is left: Disconnected.
+    LEAVE_RSP, a VIEW         Disconnected.
+      without us
+    leave_timeout             Disconnected. The others will find out.
+
+GMS installs a view by ``ViewChange`` down, then up. Before it, the members' digest goes down at a joiner
+(``SetDigest``) and at the members of a merge view (``MergeDigest``).
+
+A VIEW without ourselves is not installed, as in JGroups: the others took us for dead. The application hears of it
+(excluded.py). The others hear us again, and MERGE3 brings us together. Until then we do not act as coordinator,
+unless the leader of that view is suspected and all its other members tell us that they have not got it.
+
+The parts do not know each other. They read the ``Group`` (group.py), and use the way out (out.py). What concerns other
+parts they return, and this protocol does it: it alone makes and installs views. See design/membership.md.
+
+Source:  JGroups GMS, ClientGmsImpl, CoordGmsImpl, ParticipantGmsImpl, Merger, Leaver; WIRE.md 11.1-11.3.
+Differs: one queue for joins, leaves and suspicions, so that one view serves all of them; survivors
+         agree (best effort where Java members take part); retries always discover anew; a joiner asks
+         for itself (Java takes anybody's word).
+Limits:  max_early batches before the first view; max_waiting joiners, further ones ask again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final, Literal, TypeVar
+from typing import Any, ClassVar, Literal
 
 from jgroups_py.config.settings import Seconds
 from jgroups_py.errors import RemoteProtocolError
-from jgroups_py.protocols.membership.gms.agreement import Agreement
+from jgroups_py.protocols.membership.gms.agreement import (
+    Agreement,
+    AgreementTimers,
+    Received,
+    Then,
+)
 from jgroups_py.protocols.membership.gms.change import Changes
 from jgroups_py.protocols.membership.gms.excluded import Exclusion
-from jgroups_py.protocols.membership.gms.join import Joiner
-from jgroups_py.protocols.membership.gms.leave import Leaver
-from jgroups_py.protocols.membership.gms.merge import Merger
-from jgroups_py.protocols.membership.gms.wire import AGREE_ID, MAX_VIEW_ID
+from jgroups_py.protocols.membership.gms.group import Group
+from jgroups_py.protocols.membership.gms.join import FirstView, Joiner
+from jgroups_py.protocols.membership.gms.merge import Merged, Merger, MergeStep, Result, TakePart
+from jgroups_py.protocols.membership.gms.out import Out
+from jgroups_py.protocols.membership.gms.wire import AGREE_ID, Kind
 from jgroups_py.stack.protocol import Protocol
 from jgroups_py.stack.services import DETECTION, DISCOVERY, MERGING, MULTICAST, UNICAST, VIEWS
-from jgroups_py.values.address import Address
+from jgroups_py.values.address import UUID, Address
 from jgroups_py.values.batch import Batch
 from jgroups_py.values.events import (
     Connect,
     Disconnect,
+    Disconnected,
     Event,
     Expel,
     Fetched,
     GetDeparted,
-    GetDigest,
     GetView,
     IsCoordinator,
     MembersFound,
@@ -69,29 +96,22 @@ from jgroups_py.values.events import (
     WentOn,
 )
 from jgroups_py.values.message import Flag, Transient
-from jgroups_py.values.payloads import ViewDigest
+from jgroups_py.values.payloads import JoinRsp, ViewDigest
 from jgroups_py.values.view import DeltaView, Digest, MergeView, View, ViewId
-from jgroups_py.wire.headers import PROTOCOL_IDS, GmsHeader, GmsType
-from jgroups_py.wire.primitives import Reader, decode_whole, encode_whole
+from jgroups_py.wire.headers import PROTOCOL_IDS, FragHeader, GmsHeader, GmsType
+from jgroups_py.wire.primitives import decode_whole, encode_whole
 from jgroups_py.wire.values import (
+    read_join_rsp,
     read_opt_view_id,
     read_view_digest,
+    write_join_rsp,
     write_view_digest,
 )
-
-T = TypeVar("T")
 
 _VIEW_FLAGS = int(Flag.NO_FC | Flag.NO_RELAY)
 _MERGE_VIEW_FLAGS = int(Flag.NO_FC | Flag.NO_RELAY | Flag.NO_TOTAL_ORDER)
 _URGENT = int(Flag.OOB | Flag.NO_FC)
-
-VIEW_REACH: Final = 2**24
-"""By so much the number of a view may exceed all that a member knows: one view a second for half a year."""
-FIRST_REACH: Final = 2**40
-"""The same for who joins, and knows none."""
-MERGE_REACH: Final = 2**44
-"""The same when groups merge. A forger who has driven one member's numbers far ahead must not keep it from merging with
-the others: that takes 2**20 forged views, and 2**18 forged merges use up all numbers (MAX_VIEW_ID)."""
+_LEAVE_FLAGS = int(Flag.OOB | Flag.NO_RELIABILITY)
 
 
 class GMS(Protocol):
@@ -105,11 +125,11 @@ class GMS(Protocol):
     @dataclass(frozen=True, kw_only=True)
     class Config(Protocol.Config):
         join_timeout: Seconds = 2.0
-        """How long one discovery, and then the coordinator's answer, is waited for."""
+        """How long a joiner waits for one discovery, and then for the coordinator's answer."""
         max_join_attempts: int = 10
-        """Tries, each with a new discovery; 0: for ever. Then ``give_up`` decides."""
+        """Tries to join, each with a new discovery. 0: try for ever. After the last try ``give_up`` decides."""
         give_up: Literal["singleton", "fail"] = "singleton"
-        """What after the last try: a group of our own (a merge can join it later), or an error."""
+        """After the last try: make a group of our own, which a merge can join later, or fail."""
         all_clients_retry_timeout: Seconds = 0.1
         """Pause before the next discovery when only members without a view were found."""
         leave_timeout: Seconds = 1.0
@@ -121,18 +141,18 @@ class GMS(Protocol):
         view_bundling: bool = True
         """Joins that come close together are one view."""
         max_bundling_time: Seconds = 0.05
-        """How close together."""
+        """Joins within this time are close together."""
         use_delta_views: bool = True
         """Send what changed instead of all members."""
         agree_timeout: Seconds = 2.0
-        """How long survivors may take to agree; the view then goes out as things are. 0: they do
-        not agree at all."""
+        """How long survivors may take to agree. After that the view goes out as things are. 0: survivors do not
+        agree at all."""
         excluded: Literal["merge", "expel"] = "merge"
-        """A view without us came: wait to be merged, or give up (Expelled)."""
+        """After a view without us: wait for a merge, or give up (Expelled)."""
         max_early: int = 1000
-        """Batches kept that come before the first view."""
+        """Batches that are kept before the first view."""
         max_waiting: int = 1000
-        """Joiners remembered at the same time."""
+        """Joiners that are remembered at the same time."""
 
         ignored: ClassVar[frozenset[str]] = frozenset(
             {
@@ -163,27 +183,23 @@ class GMS(Protocol):
     config: Config
 
     def start(self) -> None:
-        self.view: View | None = None
-        self.left = False
-        """We have left; nothing is done any more."""
-        self.excluding: View | None = None
-        """The newest view without us, made by members of our view."""
-        self.highest_id = -1
-        """Highest view id seen anywhere: a new view gets a higher one."""
+        config = self.config
+        self.out = Out(self)
+        self.group = group = Group(self.local_address)
         self._early: list[Batch] = []
         self._unacknowledged: dict[Address, None] = {}
         self._ack_timer = self.timer(self._on_ack_timeout)
         self._delta_base: ViewId | None = None
-        """The view we have, if we multicast it."""
+        """The id of our view, if we multicast that view. A delta view can refer to it."""
         self.views_installed = 0
         self.views_ignored = 0
         """Views that came late, twice, or from strangers."""
         self.view_acks_missing = 0
         self.bad_messages = 0
-        """Messages that cannot be."""
+        """Messages that no member can send."""
         self.early_dropped = 0
         self.joins_dropped = 0
-        """Join requests refused because max_waiting others wait."""
+        """Join requests that were refused because max_waiting others wait."""
         self.agreements = 0
         """Rounds in which survivors agreed."""
         self.agreements_timed_out = 0
@@ -191,45 +207,87 @@ class GMS(Protocol):
         """Rounds in which the view did not come while this member held messages for it."""
         self.agreements_restarted = 0
         self.merges = 0
-        """Merge views installed."""
+        """Merge views that were installed."""
         self.merges_cancelled = 0
         self.merges_refused = 0
         self.times_excluded = 0
         """How often the group went on without this member."""
-        self.changes = Changes(self)
-        self.agreement = Agreement(self)
-        self.exclusion = Exclusion(self)
-        self.joiner = Joiner(self)
-        self.leaver = Leaver(self)
-        self.merger = Merger(self)
+        self.changes = Changes(group, config.max_waiting)
+        self._bundle = self.timer(self._on_join_bundle)
+        self._soon = False
+        """``_work`` runs when the present handler has returned."""
+        timers = AgreementTimers(
+            round=self.timer(self._on_agree_timeout),
+            patience=self.timer(self._on_agree_patience),
+            hold=self.timer(self._on_agree_hold),
+            again=self.timer(self.wake, "_on_agree_again"),
+        )
+        self.agreement = Agreement(self.out, group, timers, config.agree_timeout)
+        self.exclusion = Exclusion(
+            self.out,
+            group,
+            self.timer(self._on_excluded_timeout),
+            config.view_ack_collection_timeout,
+        )
+        self.joiner = Joiner(
+            self.out,
+            group,
+            self.timer(self._on_join_timer),
+            join_timeout=config.join_timeout,
+            max_join_attempts=config.max_join_attempts,
+            give_up=config.give_up,
+            all_clients_retry_timeout=config.all_clients_retry_timeout,
+        )
+        self._leave_timer = self.timer(self._on_leave_timeout)
+        self._leave_target: Address | None = None
+        """The member that was asked to let us go."""
+        self.merger = Merger(
+            self.out,
+            group,
+            self.timer(self._on_merge_end),
+            self.timer(self._on_merge_collect),
+            config.merge_timeout,
+        )
 
     def stop(self) -> None:
-        self.left = True
+        self.group.end()
         self._unacknowledged.clear()
         self._ack_timer.cancel()
-        for part in self._parts:
-            part.stop()
+        self.agreement.stop()
+        self._bundle.cancel()
+        self.exclusion.stop()
+        self.joiner.stop()
+        self.group.leave(False)
+        self._leave_timer.cancel()
+        self.merger.stop()
 
     @property
-    def _parts(self) -> tuple[Agreement | Changes | Exclusion | Joiner | Leaver | Merger, ...]:
-        return (
-            self.agreement,
-            self.changes,
-            self.exclusion,
-            self.joiner,
-            self.leaver,
-            self.merger,
-        )
+    def view(self) -> View | None:
+        """The view installed now."""
+        return self.group.view
+
+    @property
+    def excluding(self) -> View | None:
+        """The newest view without this member, made by members of its view."""
+        return self.group.excluding
+
+    @property
+    def is_coordinator(self) -> bool:
+        """This member is the first of its view, and nobody went on without it."""
+        return self.group.is_coordinator
+
+    def statistics(self) -> dict[str, int | float]:
+        return {**super().statistics(), "highest_id": self.group.highest_id}
 
     # --- events and queries
 
     def event_down(self, event: Event) -> None:
         match event:
             case Connect(_, with_state):
-                self.joiner.connect(with_state)
+                self._first_view(self.joiner.connect(with_state))
                 self.pass_event_down(event)
             case Disconnect():
-                self.leaver.leave()
+                self._leave()
             case _:
                 self.pass_event_down(event)
 
@@ -237,36 +295,37 @@ class GMS(Protocol):
         match event:
             case TransportReady():
                 self.pass_event_up(event)
-                self.joiner.transport_ready()
+                self._first_view(self.joiner.transport_ready())
             case MembersFound(requester, members, alone) if requester == self.name:
-                self.joiner.found(members, alone)
+                self._first_view(self.joiner.found(members, alone))
             case Suspect(members, gone):
                 self._suspect(members, gone)
             case Unsuspect(members):
-                self.changes.unsuspect(members)
+                if self.changes.unsuspect(members):
+                    self.wake()
                 self.pass_event_up(event)
             case Fetched():
-                self.agreement.fetched()
+                self._then(self.agreement.fetched())
             case MergeViews(views, silent):
-                if self._is_working:
-                    self.merger.views_differ(views, silent)
+                if self.group.is_working:
+                    self._views_differ(views, silent)
             case WentOn(member, view):
-                if self._is_working:
+                if self.group.is_working:
                     self._went_on(member, view)
             case _:
                 self.pass_event_up(event)
 
     def _suspect(self, members: tuple[Address, ...], gone: bool) -> None:
         view = self.view
-        if view is None or self.left:
+        if view is None or self.group.left:
             return
         others = tuple(m for m in members if m in view and m != self.local_address)
         fresh = tuple(m for m in others if not self.changes.is_suspected(m))
         self.changes.suspect(others, gone)
         if fresh:
             self.trace("suspect", members=fresh)
-            self.changes.wake()
-            self.leaver.check_target()
+            self.wake()
+            self._check_leave_target()
             self.pass_event_up(Suspect(fresh, gone))
 
     def answer(self, query: Query) -> Any:
@@ -277,21 +336,6 @@ class GMS(Protocol):
                 return self.is_coordinator
         return None
 
-    @property
-    def _is_working(self) -> bool:
-        return self.view is not None and not self.left
-
-    @property
-    def is_coordinator(self) -> bool:
-        """First of our view, and nobody went on without us."""
-        view = self.view
-        return (
-            view is not None
-            and not self.left
-            and self.excluding is None
-            and view.coordinator == self.local_address
-        )
-
     # --- messages
 
     def up(self, batch: Batch) -> None:
@@ -299,10 +343,10 @@ class GMS(Protocol):
         if self.protocol_id in headers:
             self._take(batch)
         elif AGREE_ID in headers:
-            if self._is_working:
-                self.agreement.take(batch)
+            if self.group.is_working:
+                self._take_round(batch)
             self.consume(batch)
-        elif self.view is None:
+        elif self.group.view is None:
             self._keep_early(batch)
         else:
             self.pass_up(batch)
@@ -312,10 +356,10 @@ class GMS(Protocol):
         if header is None or batch.src is None:
             self.bad_messages += 1
             self.trace("bad message", src=batch.src)
-        elif self.view is None and header.type == GmsType.VIEW:
+        elif self.group.view is None and header.type == GmsType.VIEW:
             self._keep_early(batch)
             return
-        elif not self.left:
+        elif not self.group.left:
             for payload in batch.payloads:
                 try:
                     self._handle(batch.src, header, b"" if payload is None else payload)
@@ -327,17 +371,22 @@ class GMS(Protocol):
     def _handle(self, src: Address, header: GmsHeader, payload: bytes | memoryview) -> None:
         match header.type:
             case GmsType.JOIN_REQ | GmsType.JOIN_REQ_WITH_STATE_TRANSFER:
-                if header.member != src:  # who has died would be back, and its old messages new
+                if (
+                    header.member != src
+                ):  # else a dead member could be brought back, its old messages with it
                     raise RemoteProtocolError("a request to join that is not the joiner's own")
-                self.changes.join_requested(src)
+                self._join_requested(src)
             case GmsType.JOIN_RSP:
-                self.joiner.response(src, payload)
+                self._join_answered(src, payload)
             case GmsType.LEAVE_REQ:
-                if header.member is None:  # leavers pass on each other's: who sent it says nothing
+                if (
+                    header.member is None
+                ):  # leavers pass on each other's requests: the sender says nothing
                     raise RemoteProtocolError("a request to leave that names nobody")
-                self.changes.leave_requested(header.member)
+                self._leave_requested(header.member)
             case GmsType.LEAVE_RSP:
-                self.leaver.response(src)
+                if self.group.leaving and self.view is not None and src in self.view:
+                    self._gone()
             case GmsType.VIEW:
                 self.view_received(src, decode_whole(read_view_digest, payload))
             case GmsType.VIEW_ACK:
@@ -345,72 +394,348 @@ class GMS(Protocol):
             case GmsType.GET_CURRENT_VIEW:
                 self._view_wanted(src, payload)
             case _ if self.view is not None:
-                self.merger.handle(src, header, payload)
+                cannot = self._cannot_merge
+                self._merge(self.merger.take(src, header, payload, cannot=cannot))
+
+    def _take_round(self, batch: Batch) -> None:
+        """Takes messages between members of ours: of a round, or after an exclusion."""
+        src, view = batch.src, self.view
+        header = batch.header(AGREE_ID, FragHeader)
+        asking = header is not None and header.index in (Kind.ASK, Kind.HAS)
+        if header is None or src is None or not (asking or (view is not None and src in view)):
+            self.bad_messages += 1
+            self.trace("bad message", src=src)
+            return
+        for index, payload in enumerate(batch.payloads):
+            one = header.at(index)
+            try:
+                if asking:
+                    self.exclusion.take(src, header.index, one.id, payload or b"")
+                else:
+                    self._then(self.agreement.take(src, one, payload or b""))
+            except RemoteProtocolError as error:
+                self.bad_messages += 1
+                self.trace("bad message", src=src, problem=str(error))
 
     def _keep_early(self, batch: Batch) -> None:
         """Members that have our first view already may speak to us before we have it."""
-        if self.left or len(self._early) >= self.config.max_early:
+        if self.group.left or len(self._early) >= self.config.max_early:
             self.early_dropped += len(batch)
             self.consume(batch)
         else:
             self._early.append(batch)
 
-    def send(
-        self,
-        dest: Address | None,
-        type: GmsType,
-        *,
-        payload: bytes | None = None,
-        flags: int = 0,
-        message: int | None = None,
-        transient: int = 0,
-        **fields: Any,
-    ) -> None:
-        """One membership message. ``message``: its type; EMPTY, or BYTES with a payload."""
-        header = GmsHeader(type, **fields)
-        self.pass_down(
-            Batch.of(
-                dest,
-                self.protocol_id,
-                header,
-                payload=payload,
-                type=message,
-                flags=flags,
-                transient=transient,
-            )
-        )
+    # --- joining
 
-    def decode(self, read: Callable[[Reader], T], payload: bytes | memoryview) -> T:
-        """The value of a payload; RemoteProtocolError if it is none."""
-        return decode_whole(read, payload)
+    def _first_view(self, first: FirstView | None) -> None:
+        if first is None:
+            return
+        self.install_first(first.view, first.digest)
+        if first.acknowledge:
+            creator = first.view.view_id.creator
+            self.out.send(creator, GmsType.VIEW_ACK, flags=_URGENT)
 
-    def believe(self, number: int, *, merging: bool = False) -> None:
-        """RemoteProtocolError for the number of a view that no group can have come to. Without this a
-        single forged view would use up all numbers, and nobody could make or merge a view again."""
-        known, reach = 0, FIRST_REACH
-        if self.view is not None:
-            known = max(self.view.id, self.highest_id)
-            reach = MERGE_REACH if merging else VIEW_REACH
-        if not 0 <= number <= min(known + reach, MAX_VIEW_ID):
-            raise RemoteProtocolError(f"view id {number} after {known}")
+    def _on_join_timer(self) -> None:
+        self._first_view(self.joiner.time_is_over())
+
+    def _join_answered(self, src: Address, payload: bytes | memoryview) -> None:
+        answer = decode_whole(read_join_rsp, payload)
+        if self.joiner.has_asked(src):
+            self._first_view(self.joiner.response(src, answer))
+        else:
+            self.views_ignored += 1
+
+    # --- leaving
+
+    def _leave(self) -> None:
+        if self.group.leaving or self.group.left:
+            return
+        self.joiner.stop()
+        self.trace("leave")
+        self.group.leave(True)
+        if self.view is None or len(self.view) == 1:
+            self._gone()
+            return
+        self._leave_timer.start(self.config.leave_timeout)
+        self.agreement.abandon()
+        self._check_leave_target()
+
+    def _check_leave_target(self) -> None:
+        """Another member may act as coordinator without us by now."""
+        if not self.group.leaving:
+            return
+        target = self.changes.acting_without_us()
+        if target is None:
+            self._gone()
+        elif target != self._leave_target:
+            self._leave_target = target
+            self._ask_to_let_go(target, self.local_address)
+
+    def _ask_to_let_go(self, target: Address, leaver: Address) -> None:
+        """``leaver`` wants to go."""
+        self.out.send(target, GmsType.LEAVE_REQ, member=leaver, flags=int(Flag.OOB))
+
+    def _on_leave_timeout(self) -> None:
+        self.log.info("left without an answer of the group")
+        self._gone()
+
+    def _gone(self) -> None:
+        """We have left: tells the owner."""
+        self.stop()
+        self.trace("left")
+        self.pass_event_up(Disconnected())
+
+    # --- requests of others
+
+    def _join_requested(self, member: Address) -> None:
+        view = self.view
+        if view is None or self.group.left or not self.changes.acting:
+            return
+        if member in view:
+            if not self.changes.departs(member):
+                self._answer_join(member, view, flags=int(Flag.OOB))
+            return
+        added = self.changes.add_joiner(member)
+        if added is None:
+            self.joins_dropped += 1
+            return
+        if added:
+            self.trace("join wanted", member=member)
+        if not self._bundle.armed:
+            delay = self.config.max_bundling_time if self.config.view_bundling else 0.0
+            self._bundle.start(delay)
+
+    def _leave_requested(self, member: Address) -> None:
+        view = self.view
+        if view is None or self.group.left or member == self.local_address:
+            return
+        if member not in view:
+            self.changes.drop_joiner(member)
+            self.out.send(member, GmsType.LEAVE_RSP, flags=_LEAVE_FLAGS)
+            return
+        added = self.changes.add_leaver(member)
+        if added:
+            self.trace("leave wanted", member=member)
+        if self.group.leaving and added:
+            self._pass_on(member)
+        elif self.changes.acting and not (isinstance(member, UUID) and member.is_ours):
+            self.out.send(member, GmsType.LEAVE_RSP, flags=_LEAVE_FLAGS)
+        self.wake()
+
+    def _pass_on(self, member: Address) -> None:
+        """We leave as well: both requests are for the next one."""
+        target = self.changes.acting_without_us()
+        if target is None:
+            self.out.send(member, GmsType.LEAVE_RSP, flags=_LEAVE_FLAGS)
+        else:
+            self._ask_to_let_go(target, member)
+        self._check_leave_target()
+
+    # --- making a view
+
+    def wake(self) -> None:
+        """Looks at what changed when the handler that runs now has returned."""
+        if not self._soon:
+            self._soon = True
+            self.machine.soon(self._on_soon)
+
+    def _on_soon(self) -> None:
+        self._soon = False
+        self._work()
+
+    def _on_join_bundle(self) -> None:
+        self._work()
+
+    def _work(self) -> None:
+        if not self.changes.acting:
+            self._give_up_round()
+            return
+        if self.merger.busy:
+            return
+        departing = self.changes.departing
+        if departing:
+            self._reach(departing)
+            return
+        self._give_up_round()
+        if self.changes.joiners and not self._bundle.armed and not self.awaits_acks:
+            self._make_view(())
+
+    def _make_view(self, departing: tuple[Address, ...]) -> None:
+        """Makes the view without ``departing``, on whose messages the others agree, and with all joiners."""
+        old, me = self.view, self.local_address
+        assert old is not None and self.changes.acting
+        joiners = self.changes.joiners
+        stay = tuple(m for m in old if m not in departing)
+        assert stay[0] == me
+        leavers = self._leavers_of(departing)
+        view = View(ViewId(me, self.group.next_id), stay + joiners)
+        self._bundle.cancel()
+        self.changes.clear_joiners()
+        if len(old) > 1 or joiners:
+            self.multicast_view(view, view.members)
+        for joiner in joiners:
+            self._answer_join(joiner, view)
+        self.install(view)
+        for leaver in leavers:
+            if isinstance(leaver, UUID) and leaver.is_ours:
+                self.out.send(leaver, GmsType.LEAVE_RSP, flags=_LEAVE_FLAGS)
+
+    def _leavers_of(self, departing: tuple[Address, ...]) -> tuple[Address, ...]:
+        """Those of ``departing`` that are alive and leave."""
+        return tuple(m for m in departing if self.changes.is_leaving(m))
+
+    def _answer_join(self, joiner: Address, view: View, flags: int = 0) -> None:
+        plain = View(view.view_id, view.members)  # before 5.6 a merge view cannot be read there
+        answer = JoinRsp(plain, self.out.digest_of(view.members))
+        payload = encode_whole(write_join_rsp, answer)
+        self.out.send(joiner, GmsType.JOIN_RSP, payload=payload, flags=flags)
+
+    # --- survivors agree
+
+    def _reach(self, departing: tuple[Address, ...]) -> None:
+        """Lets survivors agree on ``departing``, and makes the new view then. A round about others starts anew."""
+        round = self.agreement.round
+        if round is not None:
+            if round.is_about(departing, self._leavers_of(departing)):
+                return
+            self.agreements_restarted += 1
+        self._begin_round(departing)
+
+    def _begin_round(self, departing: tuple[Address, ...]) -> None:
+        if self.agreement.begin(departing, self._leavers_of(departing)):
+            self.agreements += 1
+            self._then(self.agreement.evaluate())
+        else:
+            self._finish_round()
+
+    def _finish_round(self) -> None:
+        """Everybody has what was agreed."""
+        round = self.agreement.round
+        assert round is not None
+        if self.changes.departing != round.departing or not self.changes.acting:
+            self.wake()  # somebody else departs by now, or nobody
+            return
+        if not self.agreement.is_at_goals():
+            self._restart_round()
+            return
+        self.agreement.stop()
+        self.trace("agree", step="done", departing=round.departing)
+        self._make_view(round.departing)
+
+    def _restart_round(self) -> None:
+        round = self.agreement.round
+        assert round is not None
+        self.agreements_restarted += 1
+        self._begin_round(round.departing)
+
+    def _give_up_round(self) -> None:
+        if self.agreement.give_up():
+            self._let_go()
+
+    def _let_go(self) -> None:
+        """A round was given up. Goes back to the round before it that we have reported to, or goes on."""
+        if self.agreement.has_promised:
+            self._then(self.agreement.resume())
+            self._take_put_off()
+        else:
+            self._take_put_off()
+            self.agreement.hand_out()
+
+    def _take_put_off(self) -> None:
+        put_off = self.agreement.take_put_off()
+        if put_off is not None:
+            self.view_received(put_off.src, ViewDigest(put_off.view, put_off.digest))
+
+    def _then(self, then: Then | Received | None) -> None:
+        """Does what a step of the agreement asks for."""
+        match then:
+            case Then.FINISH:
+                self._finish_round()
+            case Then.RESTART:
+                self._restart_round()
+            case Then.LET_GO:
+                self._let_go()
+            case Then.TAKE_PUT_OFF:
+                self._take_put_off()
+            case Then.RETRY:
+                self._give_up_round()
+                self.agreement.retry_later()
+            case Received(src, content):
+                self.view_received(src, content)
+
+    def _on_agree_timeout(self) -> None:
+        self.agreements_timed_out += 1
+        self._then(self.agreement.timed_out())
+
+    def _on_agree_patience(self) -> None:
+        self.agreements_timed_out += 1
+        self._then(self.agreement.patience_ended())
+
+    def _on_agree_hold(self) -> None:
+        self.holds_expired += 1
+        self.agreement.hold_expired()
+
+    # --- merging
+
+    @property
+    def _cannot_merge(self) -> bool:
+        """We have another view to make first. After an exclusion we need not: others may have made theirs without us."""
+        leaving, changes = self.group.leaving, self.changes
+        if self.excluding is not None:
+            return leaving
+        return leaving or (changes.acting and bool(changes.departing))
+
+    def _views_differ(self, views: Mapping[Address, View], silent: tuple[Address, ...]) -> None:
+        """MERGE3 saw different views. Ours is among them. Members in ``silent`` have other views, too."""
+        assert self.view is not None
+        if self.merger.busy or self._cannot_merge:
+            return
+        known = {**views, self.local_address: self.view}
+        participants = self.merger.to_lead(known, silent, self.changes.first_that_stays)
+        if participants is None:
+            return
+        self.trace("merge", step="request", of=tuple(participants))
+        self.log.info("merging with %s", ", ".join(self.name_of(m) for m in participants))
+        self._give_up_round()
+        self._merge(self.merger.lead(participants))
+
+    def _merge(self, result: Result) -> None:
+        """Does what a step of a merge asks for."""
+        match result:
+            case MergeStep.CANCELLED:
+                self.merges_cancelled += 1
+                self.wake()
+            case MergeStep.IGNORED:
+                self.views_ignored += 1
+            case MergeStep.REFUSED:
+                self.merges_refused += 1
+            case TakePart():
+                self._give_up_round()
+                self._merge(self.merger.take_part(result))
+            case Merged(view, digest, members):
+                if len(members) > 1:
+                    self.multicast_view(view, members, digest)
+                self.merge_digest(view, digest)
+                self.install(view)
+
+    def _on_merge_end(self) -> None:
+        self._merge(self.merger.time_is_over())
+
+    def _on_merge_collect(self) -> None:
+        self._merge(self.merger.respond())
+
+    # --- exclusion
+
+    def _on_excluded_timeout(self) -> None:
+        self.exclusion.tell()
 
     # --- views: sending
-
-    def next_id(self) -> int:
-        """The number of a new view."""
-        assert self.view is not None
-        return max(self.view.id, self.highest_id) + 1
-
-    def digest_of(self, members: tuple[Address, ...]) -> Digest:
-        """How far each of ``members`` has been delivered here; (0, 0) for unknown ones."""
-        known = self.ask_down(GetDigest(members)) or Digest()
-        return Digest({m: known.seqnos.get(m, (0, 0)) for m in members})
 
     def multicast_view(
         self, view: View, expect: tuple[Address, ...], digest: Digest | None = None
     ) -> None:
-        """Sends ``view`` to the members of the view installed now; the caller installs it.
-        ``expect``: who will acknowledge it."""
+        """Sends ``view`` to the members of the view installed now. The caller installs it. Members in ``expect``
+        will acknowledge it."""
         old = self.view
         assert old is not None
         content: View | DeltaView = view
@@ -426,7 +751,7 @@ class GMS(Protocol):
             self._ack_timer.start(self.config.view_ack_collection_timeout)
         else:
             self._ack_timer.cancel()
-        self.send(
+        self.out.send(
             None,
             GmsType.VIEW,
             payload=payload,
@@ -438,7 +763,7 @@ class GMS(Protocol):
 
     @property
     def awaits_acks(self) -> bool:
-        """Not all members have acknowledged our last view."""
+        """Some members have not acknowledged our last view."""
         return bool(self._unacknowledged)
 
     def _acknowledged(self, src: Address) -> None:
@@ -448,13 +773,13 @@ class GMS(Protocol):
         if not self._unacknowledged:
             self._ack_timer.cancel()
             self.trace("all have it", view=self.view)
-            self.changes.wake()
+            self.wake()
 
     def _on_ack_timeout(self) -> None:
         self.view_acks_missing += len(self._unacknowledged)
         self.trace("no acknowledgement", members=tuple(self._unacknowledged))
         self._unacknowledged.clear()
-        self.changes.wake()
+        self.wake()
 
     # --- views: receiving
 
@@ -462,20 +787,20 @@ class GMS(Protocol):
         current, view = self.view, content.view
         if view is None:
             raise RemoteProtocolError("a VIEW message without a view")
-        self.believe(view.view_id.id, merging=isinstance(view, MergeView))
+        self.group.believe(view.view_id.id, merging=isinstance(view, MergeView))
         if current is None or src not in current or view.view_id.id <= current.id:
             self.views_ignored += 1
             return
         if isinstance(view, DeltaView):
             if view.reference != current.view_id:
-                self.send(src, GmsType.GET_CURRENT_VIEW, flags=_URGENT)
+                self.out.send(src, GmsType.GET_CURRENT_VIEW, flags=_URGENT)
                 return
             view = view.applied_to(current)
-        self.highest_id = max(self.highest_id, view.id)
+        self.group.saw(view.id)
         if self.local_address not in view:
             self._excluded(src, view)
             return
-        if isinstance(view, MergeView) and not self.merges_our_view(view):
+        if isinstance(view, MergeView) and not self.group.is_merged_by(view):
             self.views_ignored += 1
             self.trace("merge view of others", view=view)
             return
@@ -486,68 +811,69 @@ class GMS(Protocol):
         if self.agreement.puts_off(src, view, content.digest):
             return
         if src not in view:
-            self.send(src, GmsType.VIEW_ACK, flags=_URGENT)
+            self.out.send(src, GmsType.VIEW_ACK, flags=_URGENT)
         if content.digest is not None:
             self.merge_digest(view, content.digest)
         self.install(view)
         if src in view:
-            self.send(src, GmsType.VIEW_ACK, flags=_URGENT)
+            self.out.send(src, GmsType.VIEW_ACK, flags=_URGENT)
 
     def _skips_a_merge(self, current: View, view: View) -> bool:
-        """Not the next view, and somebody is in it that had gone from ours: a merge went by us, and what
-        it said of where to begin with that one. Ours is merged in its turn."""
+        """``view`` is not the next view, and a member is in it that had gone from ours. So a merge view has
+        passed us by, and with it where that member's messages begin. Our view is merged in its turn."""
         if isinstance(view, MergeView) or view.id == current.id + 1:
             return False
         return bool(self.ask_down(GetDeparted(view.joined_since(current))))
 
     def _view_wanted(self, src: Address, payload: bytes | memoryview) -> None:
         view = self.view
-        have = self.decode(read_opt_view_id, payload) if payload else None
+        have = decode_whole(read_opt_view_id, payload) if payload else None
         if view is None or src not in view or (have is not None and have.id >= view.id):
             return
         answer = encode_whole(write_view_digest, ViewDigest(view))
-        self.send(src, GmsType.VIEW, payload=answer, flags=_URGENT)
+        self.out.send(src, GmsType.VIEW, payload=answer, flags=_URGENT)
 
     def _went_on(self, member: Address, view: View) -> None:
-        """MERGE3 asked ``member``; the VIEW itself has not come, or not yet."""
+        """MERGE3 asked ``member``. The VIEW itself has not come, or not yet."""
         current = self.view
         assert current is not None
         if member not in current or view.id <= current.id or self.local_address in view:
             return
         try:
-            self.believe(view.id)
+            self.group.believe(view.id)
         except RemoteProtocolError as error:
             self.bad_messages += 1
             self.trace("bad message", src=member, problem=str(error))
             return
-        self.highest_id = max(self.highest_id, view.id)
+        self.group.saw(view.id)
         self._excluded(member, view)
 
     def _excluded(self, src: Address, view: View) -> None:
         """Members of our view went on without us."""
-        if self.leaver.leaving:
-            self.leaver.gone()
+        if self.group.leaving:
+            self._gone()
             return
         self.trace("excluded", view=view, by=src)
         if self.excluding is None:
             members = ", ".join([self.name_of(m) for m in view.members[:20]])
             self.log.warning("others went on without this member: view %s of %s", view.id, members)
-        self.excluding = view
+        self.group.went_on(view)
         self.agreement.abandon()
-        self.changes.wake()  # who made it may be gone by now
+        self.wake()  # the maker of that view may be gone by now
         if self.config.excluded == "expel":
             problem = f"{self.name_of(src)} sent a view without this member"
             lost = self.exclusion.lost_at_worst()
-            self.left = True
+            self.group.end()
             self.pass_event_up(Expel(view, problem, lost))
         else:
             assert self.view is not None
-            self.exclusion.begin(src, view, self.view)
+            news = self.exclusion.begin(src, view, self.view)
+            self.times_excluded += news
 
     # --- views: installing
 
     def install_first(self, view: View, digest: Digest) -> None:
-        """The first view; the digest tells where each sender's messages begin for us."""
+        """Installs the first view. The digest says where each sender's messages begin for us."""
         self.pass_event_down(SetDigest(digest))
         self.install(view)
         early, self._early = self._early, []
@@ -555,9 +881,9 @@ class GMS(Protocol):
             self.up(batch)
 
     def merge_digest(self, view: View, digest: Digest) -> None:
-        """Where to go on with the senders of other subgroups. Those of our own stay as they are:
-        what we still miss of them they repair, and a jump would lose it (Java jumps). Others may
-        have forgotten by now what we miss."""
+        """Says where to go on with the senders of other subgroups, which may have forgotten by now what we miss.
+        Senders of our own subgroup stay as they are: they repair what we miss of them, and a jump would lose it
+        (Java jumps)."""
         if not isinstance(view, MergeView) or self.view is None:
             return
         mine = self.view.view_id
@@ -565,23 +891,12 @@ class GMS(Protocol):
         others = {m: seqnos for m, seqnos in digest.seqnos.items() if m not in own}
         self.pass_event_down(MergeDigest(Digest(others)))
 
-    def merges_our_view(self, view: MergeView) -> bool:
-        """Does it continue the view we have? A coordinator whose view we left behind may count us
-        among its members, and says of us what it knew then. Java lists such a view beside ours."""
-        return self.view is not None and any(
-            s.view_id == self.view.view_id and self.local_address in s for s in view.subgroups
-        )
-
     def install(self, view: View) -> None:
         """From now on the group is ``view``."""
         old = self.view
-        assert old is None or view.id > old.id, "view ids must grow"
-        assert self.local_address in view
-        self.view = view
+        self.group.install(view)
         if self._delta_base != view.view_id:
             self._delta_base = None
-        self.excluding = None
-        self.highest_id = max(self.highest_id, view.id)
         self.views_installed += 1
         self._unacknowledged = {m: None for m in self._unacknowledged if m in view}
         if not self._unacknowledged:
@@ -596,7 +911,8 @@ class GMS(Protocol):
             ", ".join([self.name_of(m) for m in view.members[:20]]),
         )
         if old is not None:
-            self.exclusion.before_view(old, view)
+            news = self.exclusion.before_view(old, view)
+            self.times_excluded += news
         ended = self.changes.ended(view)
         self.agreement.view_installed()
         self.changes.view_installed(view)
@@ -604,16 +920,15 @@ class GMS(Protocol):
         self.pass_event_down(ViewChange(view, old, ended))
         self.pass_event_up(ViewChange(view, old, ended))
         self.exclusion.view_installed(view)
-        self.agreement.go_on()
-        self.leaver.check_target()
-        self.changes.wake()
+        self._then(self.agreement.go_on())
+        self._check_leave_target()
+        self.wake()
 
     def check(self) -> None:
-        view = self.view
-        if view is not None:
-            assert self.local_address in view
-            assert len(set(view.members)) == len(view.members)
-            assert not self._early
+        self.group.check()
+        assert self.view is None or not self._early
         assert self._ack_timer.armed == bool(self._unacknowledged)
-        for part in self._parts:
+        assert self._leave_timer.armed == self.group.leaving
+        assert self.agreement.round is None or self.changes.acting
+        for part in (self.agreement, self.changes, self.exclusion, self.joiner, self.merger):
             part.check()

@@ -1,8 +1,8 @@
-"""GMS, survivors agree: their messages (gms_agree.py) as bytes.
+"""The messages of the round of survivors (agreement.py) as bytes.
 
 FragHeader (a class every Java member can parse) under protocol id 1026: index = kind, id = counter;
 payloads as told by the functions here. UNICAST3 makes them reliable and keeps a coordinator's word in
-order. ASK and HAS are no part of a round: gms_excluded.py.
+order. ASK and HAS belong to no round: excluded.py sends them.
 """
 
 from __future__ import annotations

@@ -1,15 +1,15 @@
-"""NAKACK2, survivors agree: takes nothing more of who departs, hands out nothing of anybody before the view.
+"""NAKACK2, survivors agree: takes nothing more of departing senders, and hands out nothing before the view.
 
-    freeze       nothing more is taken of the departed; what others send is taken and held
-    fetch        everything up to the goals is to be had and handed out
-    go_on        what has come up to the goals is handed out, what is missing is asked for
-    thaw         somebody does not depart after all
-    release      what is held may be handed out
+    freeze       Nothing more is taken of departing senders. Messages of others are taken and held.
+    fetch        Everything up to the goals is to be had and handed out.
+    go_on        Hands out what has come up to the goals, and asks for what is missing.
+    thaw         A sender does not depart after all.
+    release      What is held may be handed out.
 
-This part knows no protocol. It works on the table of senders that it is given, and says what is to be done.
+This part knows no protocol. It works on the table of senders that it gets, and says what is to be done.
 
-Source: the round itself is in membership/gms/agreement.py, the events between both in values/events.py;
-RELAY.md of the design, "Survivors agree".
+Source: membership/gms/agreement.py has the round itself, values/events.py the events between both; RELAY.md of
+the design, "Survivors agree".
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Round:
             sender = senders.freeze(member)
             if sender is None:
                 continue
-            sender.window.count_early()  # what a round before has held behind it
+            sender.window.count_early()  # a round before may have held messages behind it
             frozen[member] = sender
             sender.goal = 0
             sender.holder = None
@@ -64,7 +64,7 @@ class Round:
         return frozen
 
     def thaw(self, senders: Senders, member: Address) -> Sender | None:
-        """``member`` does not depart. Returns its sender, whose messages may be handed out."""
+        """``member`` does not depart. Returns its sender: its messages may be handed out. None: it was not frozen."""
         sender = senders.thaw(member)
         if sender is not None:
             sender.holder = None
@@ -78,7 +78,7 @@ class Round:
             self.fetching = False
 
     def end(self, senders: Senders) -> bool:
-        """The view is there. Returns as ``release``."""
+        """The view is there. Returns the same as ``release``."""
         self.fetching = False
         return self.release(senders)
 
@@ -100,14 +100,14 @@ class Round:
         for member, (goal, holder) in goals.items():
             found = senders.frozen.get(member) or senders.present.get(member)
             if found is senders.own:
-                goal = min(goal, own_seqno)  # whatever others say
+                goal = min(goal, own_seqno)  # others may say more
             if found is not None and found.window.closed:
                 found.goal = goal
                 found.holder = None if holder == self._me else holder
                 found.window.known = max(found.window.known, self._reach(found))
 
     def _reach(self, sender: Sender) -> int:
-        """How far it can be fetched now: the goal may lie beyond the window."""
+        """Up to here ``sender`` can be fetched now. The goal may lie beyond the window."""
         return min(sender.goal, sender.window.delivered + self._max_window)
 
     def wanted(self, sender: Sender, batch: Batch, first: int) -> Batch | None:

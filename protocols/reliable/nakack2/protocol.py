@@ -2,34 +2,34 @@
 
 Place: above failure detection, below UNICAST3 and STABLE.
 
-    multicast from above      number it, keep it until stable, send it
-    MSG from P                next one: deliver; beyond a gap: keep, ask for the gap; old: drop
-    MSG with OOB              deliver at once, it still takes its place in the order
-    XMIT_REQ(P) from Q        send Q what it misses of P (P may be anybody whose messages are here)
-    XMIT_RSP from Q           as MSG
-    HIGHEST_SEQNO from P      P has sent that much: is something missing at the end?
-    nothing sent for a while  HIGHEST_SEQNO
-    Stable                    forget what everybody has; while a state is awaited, only own messages
-    SetDigest, MergeDigest    where to start with a sender
-    ViewChange                senders that left are closed, new ones begin at 0
-    Freeze .. Release         survivors agree: agreement.py
-    Withhold                  the application's multicasts wait for the next view: the others have gone on
-                              without us, and begin after what was numbered until now (``_settled``)
+    multicast from above      Number it, keep it until it is stable, send it.
+    MSG from P                Deliver the next one. Keep one beyond a gap, and ask for the gap. Drop an old one.
+    MSG with OOB              Deliver it at once. It still takes its place in the order.
+    XMIT_REQ(P) from Q        Send Q what it misses of P. P may be anybody whose messages are here.
+    XMIT_RSP from Q           As MSG.
+    HIGHEST_SEQNO from P      P has sent that much. Ask for what is missing at the end.
+    nothing sent for a while  HIGHEST_SEQNO.
+    Stable                    Forget what everybody has. While a state is awaited, forget only own messages.
+    SetDigest, MergeDigest    Start with a sender where the digest says.
+    ViewChange                Close senders that are not in the view. New ones begin at 0.
+    Freeze .. Release         Survivors agree: agreement.py.
+    Withhold                  Keep the application's multicasts until the next view. The others have gone on
+                              without us, and begin after what was numbered until now (``_settled``).
 
-The parts know no protocol: senders.py has the table of senders, agreement.py the round of survivors,
+The parts know no protocol. senders.py has the table of senders, agreement.py the round of survivors, and
 repair.py says what to ask for and what to answer. Only the protocol sends, passes on, counts and keeps time.
 
-Messages of senders that are not in the view wait (``max_buffered_before_join`` batches): after a
-join their view is on its way. The next view drops those whose senders have not joined.
+Up to ``max_buffered_before_join`` batches of senders that are not in the view wait: after a join their view is on
+its way. The next view drops the batches of senders that have not joined.
 
-Own multicasts come back from the transport and are delivered in their turn like all others.
+The transport hands own multicasts back, and they are delivered in their turn like all others.
 
 Source:  JGroups NAKACK2.java; WIRE.md 11.4; RELAY.md "Survivors agree".
-Differs: gaps are asked for once after ``xmit_delay`` and then at growing intervals, after
-         ``ask_others_after`` vain requests at other members too; answers on behalf of others go
+Differs: a member asks for a gap once after ``xmit_delay`` and then at growing intervals, after
+         ``ask_others_after`` vain requests at other members too. Answers on behalf of others go
          to the asker alone. HIGHEST_SEQNO is repeated ``resend_last_seqno_max_count`` times.
-         What its sender has forgotten is not asked for any more (GONE). Departed senders' messages
-         are kept until all have installed a view without them.
+         Nobody asks for what its sender has forgotten (GONE). Departed senders' messages are kept
+         until all have installed a view without them.
 """
 
 from __future__ import annotations
@@ -102,36 +102,36 @@ class NAKACK2(Protocol):
         """Attributes of the protocol."""
 
         xmit_interval: Seconds = 1.0
-        """A request that brought nothing is repeated after this, then after twice as long, ..."""
+        """A request that brought nothing is repeated after this time, then after twice as long, ..."""
         xmit_delay: Seconds = 0.02
-        """Packets may overtake each other by this before a gap is asked for; at most
+        """A member waits so long before it asks for a gap, because packets may overtake each other. At most
         ``xmit_interval``."""
         use_mcast_xmit: bool = True
         """Answer requests for own messages by a multicast, not only to the member that asks."""
         max_xmit_req_size: int = 1024
-        """Seqnos asked for, or answered, in one request."""
+        """Seqnos that one request may ask for, and that are answered."""
         ask_others_after: int = 3
-        """After so many vain requests ask a member other than the sender."""
+        """After so many vain requests a member other than the sender is asked."""
         xmit_from_random_member: bool = False
-        """Always ask any member, to spare the sender."""
+        """Ask any member each time, to spare the sender."""
         max_xmit_bytes: Bytes = 4_000_000
-        """Bytes retransmitted to one member per ``xmit_interval``."""
+        """Bytes that one member gets retransmitted per ``xmit_interval``."""
         resend_last_seqno_max_count: int = 3
-        """How often HIGHEST_SEQNO is sent for the same seqno; 0 switches it off."""
+        """How often HIGHEST_SEQNO is sent for the same seqno. 0: never."""
         max_window: int = 131_072
-        """Messages of one sender beyond the last delivered one; what is further off is dropped."""
+        """Messages of one sender that are kept beyond the last delivered one. Messages further off are dropped."""
         max_window_bytes: Bytes = 50_000_000
-        """The same in bytes; the one that closes the gap is always taken."""
+        """The same in bytes. The message that closes the gap is always taken."""
         max_buffered_before_join: int = 50
-        """Batches of senders that are not in the view (yet)."""
+        """Batches that are kept of senders that are not in the view, or not yet."""
         max_unstable: Bytes = 100_000_000
-        """Own messages that are not stable; beyond, FlowBlocked asks the channel to wait."""
+        """Bytes of own messages that are not stable. Beyond, FlowBlocked asks the channel to wait."""
         max_departed: int = 100
-        """Departed senders whose messages are kept until everybody has a view without them; and of
-        so many how far they were is remembered for ``departed_remembered``."""
+        """Departed senders whose messages are kept until everybody has a view without them. For as many more
+        senders it is remembered for ``departed_remembered`` how far they were delivered."""
         departed_remembered: Seconds = 300.0
-        """A merge may bring back who departed, known less far than it was here: longer than others
-        take to find out that it is dead."""
+        """How long it is remembered how far a departed sender was delivered. A merge may bring the sender back,
+        less far than it was here. Others take less long to find out that it is dead."""
 
         ignored: ClassVar[frozenset[str]] = frozenset(
             {
@@ -167,7 +167,7 @@ class NAKACK2(Protocol):
         self.senders = Senders(self.local_address, config.xmit_interval, config.max_departed)
         self.own = self.senders.own
         self._present = self.senders.present.get
-        """The sender of that address which is present: for the messages that come in order."""
+        """Address -> its sender, if that is present. Messages that come in order need no more than this."""
         self.round = Round(self.local_address, config.max_window)
         self.repair = Repair(
             self.local_address,
@@ -181,15 +181,15 @@ class NAKACK2(Protocol):
         )
         self._gap_timer = self.timer(self._on_gaps)
         self._keeping = False
-        """A state is awaited: what is stable is kept, we may have to go back."""
+        """A state is awaited. Stable messages are kept meanwhile, because we may have to go back."""
         self.view: View | None = None
         self._digest_set = False
         self._early: list[Batch] = []
         self._blocked = False
         self._withheld: list[Batch] | None = None
-        """What the application has multicast since Withhold; at most what flow control lets through."""
+        """Multicasts of the application since Withhold. Flow control bounds them."""
         self._settled = 0
-        """Own seqno at Withhold: who went on without us will not deliver anything up to here."""
+        """Own seqno at Withhold: members that went on without us will not deliver anything up to here."""
         self._last_timer = self.timer(self._on_last)
         self._last_seqno = 0
         self._last_count = 0
@@ -203,16 +203,16 @@ class NAKACK2(Protocol):
         self.retransmitted = 0
         self.not_found = 0
         self.lost = 0
-        """Messages passed over because their sender has forgotten them."""
+        """Messages that were passed over because their sender has forgotten them."""
         self.limited = 0
-        """Requests cut short because the asker had got its share (``max_xmit_bytes``)."""
+        """Requests that were cut short because the asker had got its share (``max_xmit_bytes``)."""
         self.window_dropped = 0
         self.non_member_dropped = 0
         self.early_dropped = 0
         self.frozen_dropped = 0
         self.bad = 0
         self.last_sent = 0
-        """HIGHEST_SEQNO sent."""
+        """HIGHEST_SEQNO that were sent."""
         self.departed_dropped = 0
         self.times_blocked = 0
         self.withheld = 0
@@ -220,7 +220,7 @@ class NAKACK2(Protocol):
 
     @property
     def seqno(self) -> int:
-        """Of our last message; 0: none was sent."""
+        """The number of our last message. 0: we have sent none."""
         return self._seqno
 
     # --- down
@@ -311,7 +311,7 @@ class NAKACK2(Protocol):
             self.bad += 1
 
     def _on_data(self, batch: Batch, first: int) -> None:
-        """Any run that is not simply the next one."""
+        """Takes a run that is not simply the next one."""
         src = batch.src
         assert src is not None
         count = len(batch.payloads)
@@ -327,7 +327,9 @@ class NAKACK2(Protocol):
             first > window.delivered + 1
             and window.pending.size + batch.length > self.config.max_window_bytes
         )
-        if too_far and sender is not self.own:  # own ones are kept anyway, and not asked for
+        if (
+            too_far and sender is not self.own
+        ):  # own messages are kept anyway, and nobody asks for them
             self.window_dropped += count
             self.trace("window_full", sender=src, seqno=first, delivered=window.delivered)
             return
@@ -359,7 +361,7 @@ class NAKACK2(Protocol):
             self.pass_up(run)
 
     def _on_stranger(self, src: Address, batch: Batch, first: int) -> None:
-        """A run of somebody who is not a sender of this view."""
+        """Takes a run of somebody who is not a sender of this view."""
         frozen = self.senders.frozen.get(src)
         count = len(batch.payloads)
         if frozen is not None:
@@ -377,7 +379,7 @@ class NAKACK2(Protocol):
             self.early_dropped += count
 
     def _on_highest(self, src: Address | None, seqno: int, delay: float = 0.0) -> None:
-        """``src`` has sent up to ``seqno``; what we lack is asked for after ``delay``."""
+        """``src`` has sent up to ``seqno``. Asks after ``delay`` for what we lack."""
         sender = None if src is None else self._present(src)
         if src is None or sender is None or sender is self.own:
             return
@@ -390,7 +392,7 @@ class NAKACK2(Protocol):
     # --- what is missing
 
     def _saw_gap(self, src: Address, sender: Sender, delay: float) -> None:
-        """Something of ``src`` is missing; it is asked for after ``delay``."""
+        """Something of ``src`` is missing. Asks for it after ``delay``."""
         at = self.now + delay
         if sender.gaps.saw(sender.window.known, at):
             self.gaps_seen += 1
@@ -512,7 +514,7 @@ class NAKACK2(Protocol):
                 self.pass_up(step)
 
     def _on_fetched(self, sender: Sender, batch: Batch, first: int) -> None:
-        """A run of a frozen sender that begins at or below the goal."""
+        """Takes a run of a frozen sender. The run begins at or below the goal."""
         count = len(batch.payloads)
         wanted = self.round.wanted(sender, batch, first)
         if wanted is None:
@@ -555,8 +557,8 @@ class NAKACK2(Protocol):
                     self._saw_gap(member, sender, self.delay)
 
     def _hand_out_again(self, member: Address, sender: Sender, delivered: int) -> None:
-        """A state came that has less of a frozen sender: what was handed out since is, once more. How
-        far we are has been told, and stays as it is."""
+        """A state came that contains less of a frozen sender than was handed out. Hands out the rest once more. We
+        have reported how far we are, so that stays as it is."""
         reached = sender.window.delivered
         if delivered >= reached:
             return
@@ -697,7 +699,7 @@ class NAKACK2(Protocol):
                 self._move(member, sender, delivered)
 
     def _move(self, member: Address, sender: Sender, delivered: int) -> None:
-        """Goes on after ``delivered``; messages above it that are here are delivered (again)."""
+        """Goes on after ``delivered``. Delivers (again) the messages above it that are here."""
         after = self._back_to(member, sender, delivered)
         self.trace("moved", sender=member, before=sender.window.delivered, after=after)
         sender.move_to(after, self.round.held)
@@ -723,7 +725,7 @@ class NAKACK2(Protocol):
             self.down(batch)
 
     def _take_early(self) -> None:
-        """What came before its sender's view."""
+        """Takes the batches that came before their sender's view."""
         early, self._early = self._early, []
         for batch in early:
             if batch.src in self.senders.present:
@@ -767,7 +769,7 @@ class NAKACK2(Protocol):
         assert self._gap_timer.armed or not waiting
 
     def _check_sender(self, member: Address, sender: Sender, present: bool) -> None:
-        """Again only when something of it changed."""
+        """Checks a sender again only when something of it has changed."""
         window, kept, gaps = sender.window, sender.kept, sender.gaps
         pending = window.pending
         state = (

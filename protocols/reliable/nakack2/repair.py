@@ -1,24 +1,23 @@
-"""NAKACK2, repairing: what is missing is asked for, and given to who asks.
+"""NAKACK2, repairing: says what to ask for, and what to answer to others that ask.
 
-    gap seen          asked for once after ``xmit_delay``, then all that is missing at growing intervals,
-                      after ``ask_others_after`` vain requests at other members, too
-    XMIT_REQ(P)       what the asker misses of P is sent from what is kept; at most ``max_xmit_bytes`` to
-                      one member in an ``xmit_interval``
-    ... of ourselves  GONE up to where everybody of a view without the asker had everything, and this
-                      member has forgotten it
-    GONE from P       P's messages up to there are lost: go on behind them
+    gap seen          Ask for it once after ``xmit_delay``, then for all that is missing at growing intervals.
+                      After ``ask_others_after`` vain requests ask other members, too.
+    XMIT_REQ(P)       Send what the asker misses of P from what is kept, at most ``max_xmit_bytes`` to one
+                      member in an ``xmit_interval``.
+    ... of ourselves  Send GONE when this member has forgotten what is asked for: all members of a view
+                      without the asker had it.
+    GONE from P       P's messages up to there are lost. Go on behind them.
 
-A member that was taken for dead and comes back by a merge is told where to begin. When that view is lost on
-its way, and its maker too, the member would ask for ever for what was forgotten while it was away.
+A merge says where a member begins that was taken for dead and comes back. If that view is lost on its way, and its
+maker too, the member would ask for ever for what was forgotten while it was away.
 
-On the wire GONE is a FragHeader (a class every Java member can parse) under NAKACK2's id: its id the
-number, its index a sum over the sender's view. A receiver with another view ignores it: a merge or a view is
-under way to that receiver and says it better. Only members of ours are told.
+On the wire GONE is a FragHeader (a class every Java member can parse) under NAKACK2's id. The header's id is the
+number, and its index a sum over the sender's view. A receiver with another view ignores it: a merge or a view that
+says it better is under way to that receiver. GONE goes only to members of ours.
 
-This part knows no protocol: it says what to ask and what to answer. It owns who has got how much in the
-present interval.
+This part knows no protocol. It owns how much each asker got in the present interval.
 
-Source: see protocol.py. GONE is not in JGroups.
+Source: see protocol.py. JGroups has no GONE.
 """
 
 from __future__ import annotations

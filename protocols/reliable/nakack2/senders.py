@@ -1,4 +1,4 @@
-"""NAKACK2, the table of senders: what is known of each sender, and in which state each one is.
+"""NAKACK2, the table of senders: what is known of each sender, and its state.
 
     present      a member of the view, or somebody whom a digest named
     frozen       departs in a round of survivors; nothing more is taken than what the round agrees on
@@ -23,7 +23,7 @@ class Sender:
 
     def __init__(self, delivered: int, interval: float) -> None:
         self.checked: tuple[object, ...] = ()
-        """What ``check`` has looked at."""
+        """The state that ``check`` has looked at."""
         self.window = ReceiveWindow(delivered)
         self.kept = RunStore()
         self.purged = delivered
@@ -31,11 +31,11 @@ class Sender:
         self.goal = 0
         """Frozen or held: deliver up to here."""
         self.holder: Address | None = None
-        """Frozen or held: who has what is missing up to the goal."""
+        """Frozen or held: the member that has what is missing up to the goal."""
 
     @property
     def forgotten(self) -> int:
-        """Up to here nothing is kept. A run that is stable in part is kept as a whole."""
+        """Nothing is kept up to here. A run is kept as a whole while a part of it is not stable."""
         return self.kept.first - 1 if self.kept else self.purged
 
     def ask_anew(self) -> None:
@@ -73,7 +73,7 @@ class Left(NamedTuple):
 
     delivered: int
     passed: frozenset[int]
-    """Higher numbers that were handed out all the same: out-of-band messages."""
+    """Higher numbers of out-of-band messages that were handed out all the same."""
     at: float
     """When the rest was forgotten."""
 
@@ -167,7 +167,8 @@ class Senders:
         return sender
 
     def close_others(self, members: tuple[Address, ...], now: float) -> int:
-        """Who is not one of ``members`` departs. Returns how many were forgotten, there being too many."""
+        """Senders that are not in ``members`` depart. Returns how many departed senders were forgotten, because there
+        were too many."""
         dropped = 0
         for member, sender in [*self.present.items(), *self.frozen.items()]:
             if member in members:
@@ -185,7 +186,7 @@ class Senders:
         return dropped
 
     def forget_departed(self, now: float, remembered: float) -> None:
-        """Everybody has a view without them. How far they were is remembered for ``remembered`` seconds."""
+        """Everybody has a view without the departed. How far they were is remembered for ``remembered`` seconds."""
         for member in list(self.departed):
             self._forget(member, now)
         if self.left:

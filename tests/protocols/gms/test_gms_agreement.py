@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -143,7 +142,7 @@ def test_what_is_held_is_handed_out_when_the_round_is_given_up(net: Any) -> None
     net.unsuspect("A", "D")
     net.pump()
     assert a.held is b.held is None and b.view == ("A", "B", "C", "D")
-    assert not b.gms.agreement._hold.armed and b.frozen == set()
+    assert not b.gms.agreement._timers.hold.armed and b.frozen == set()
 
 
 @pytest.mark.parametrize("decided_first", [True, False])
@@ -158,7 +157,7 @@ def test_who_has_reported_to_two_rounds_holds_until_both_have_ended(
     net.suspect("A", "D")
     net.pump()
     assert c.held is not None, "reported to A, which waits for E"
-    b.gms.config = replace(b.gms.config, agree_timeout=100.0)
+    b.gms.agreement.timeout = 100.0
     net.suspect("B", "A", "D")
     net.pump()
     assert c.gms.agreement._follows[0] == b.address
@@ -373,7 +372,9 @@ def test_java_members_are_not_asked(net: Any) -> None:
     d.dead = True
     plain = UUID(b.address[:12] + bytes(4))
     assert not plain.is_ours
-    a.gms.view = type(a.gms.view)(a.gms.view.view_id, (a.address, plain, c.address, d.address))
+    a.gms.group.view = type(a.gms.view)(
+        a.gms.view.view_id, (a.address, plain, c.address, d.address)
+    )
     net.suspect("A", "D")
     net.run(0.1)
     assert {dest for _, dest, _ in rounds(net, Kind.FREEZE)} == {"C"}

@@ -653,7 +653,7 @@ def test_who_was_excluded_makes_no_view_with_java_members_that_may_have_gone_on(
     """They cannot be asked whether they have it."""
     a, b, c = net.group("ABC")
     plain = UUID(c.address[:12] + bytes(4))
-    a.gms.view = View(a.gms.view.view_id, (a.address, b.address, plain))
+    a.gms.group.view = View(a.gms.view.view_id, (a.address, b.address, plain))
     b.dead = c.dead = True
     last = View(ViewId(b.address, a.gms.view.id + 1), (b.address, plain))
     a.fake.up(message(b.address, GmsType.VIEW, encode_whole(write_view_digest, ViewDigest(last))))
@@ -731,7 +731,7 @@ def test_who_was_excluded_does_not_wait_for_members_it_has_never_known(net: Any)
     d = net.connect("D")
     net.run(0.3)
     assert a.gms.excluding is not None and d.address in b.gms.view
-    a.gms.excluding = b.gms.view
+    a.gms.group.excluding = b.gms.view
     for node in (b, c, d):
         node.dead = True
     net.suspect("A", "B", "C")

@@ -1,0 +1,106 @@
+"""GMS, the group as this member knows it: the view installed here, and what is known of other views.
+
+This part knows no protocol. The other parts read it. Only the protocol changes it, by its methods.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from jgroups_py.errors import RemoteProtocolError
+from jgroups_py.protocols.membership.gms.wire import MAX_VIEW_ID
+from jgroups_py.values.address import Address
+from jgroups_py.values.view import MergeView, View
+
+VIEW_REACH: Final = 2**24
+"""The number of a view may exceed all that a member knows by so much: one view a second for half a year."""
+FIRST_REACH: Final = 2**40
+"""The same for a member that joins, and knows no number."""
+MERGE_REACH: Final = 2**44
+"""The same when groups merge. A forger who has driven one member's numbers far ahead must not keep it from merging with
+the others: that takes 2**20 forged views, and 2**18 forged merges use up all numbers (MAX_VIEW_ID)."""
+
+
+class Group:
+    """``me``: this member."""
+
+    def __init__(self, me: Address) -> None:
+        self.me = me
+        self.view: View | None = None
+        self.leaving = False
+        """This member wants to leave and waits for the others to know."""
+        self.left = False
+        """This member has left and does nothing any more."""
+        self.excluding: View | None = None
+        """The newest view without this member, made by members of its view."""
+        self.highest_id = -1
+        """Highest view id seen anywhere: a new view gets a higher one."""
+
+    @property
+    def is_working(self) -> bool:
+        """There is a view, and this member has not left."""
+        return self.view is not None and not self.left
+
+    @property
+    def is_coordinator(self) -> bool:
+        """This member is the first of its view, and nobody went on without it."""
+        view = self.view
+        return (
+            view is not None
+            and not self.left
+            and self.excluding is None
+            and view.coordinator == self.me
+        )
+
+    @property
+    def next_id(self) -> int:
+        """The number of a new view."""
+        assert self.view is not None
+        return max(self.view.id, self.highest_id) + 1
+
+    def believe(self, number: int, *, merging: bool = False) -> None:
+        """RemoteProtocolError for the number of a view that no group can have come to. Without this check a
+        single forged view would use up all numbers, and nobody could make or merge a view again."""
+        known, reach = 0, FIRST_REACH
+        if self.view is not None:
+            known = max(self.view.id, self.highest_id)
+            reach = MERGE_REACH if merging else VIEW_REACH
+        if not 0 <= number <= min(known + reach, MAX_VIEW_ID):
+            raise RemoteProtocolError(f"view id {number} after {known}")
+
+    def is_merged_by(self, view: MergeView) -> bool:
+        """``view`` continues the view installed here. A coordinator whose view we left behind may count us among
+        its members, and says of us what it knew then. Java lists such a view beside ours."""
+        return self.view is not None and any(
+            s.view_id == self.view.view_id and self.me in s for s in view.subgroups
+        )
+
+    def saw(self, number: int) -> None:
+        """A view has that number."""
+        self.highest_id = max(self.highest_id, number)
+
+    def install(self, view: View) -> None:
+        """From now on the group is ``view``."""
+        assert self.view is None or view.id > self.view.id, "view ids must grow"
+        assert self.me in view
+        self.view = view
+        self.excluding = None
+        self.saw(view.id)
+
+    def went_on(self, view: View) -> None:
+        """Members of the view here have ``view``, which is without this member."""
+        self.excluding = view
+
+    def leave(self, leaving: bool) -> None:
+        """This member begins to leave, or has done with it."""
+        self.leaving = leaving
+
+    def end(self) -> None:
+        """This member has left."""
+        self.left = True
+
+    def check(self) -> None:
+        view = self.view
+        if view is not None:
+            assert self.me in view
+            assert len(set(view.members)) == len(view.members)

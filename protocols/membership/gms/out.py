@@ -1,0 +1,99 @@
+"""GMS, the way out: what a part may do beside changing its own data.
+
+A part sends, tells the protocols above and below, asks below, traces and reads the time. It cannot reach the
+protocol or another part. What concerns other parts it returns, and the protocol does it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from jgroups_py.protocols.membership.gms.wire import AGREE_ID, Kind
+from jgroups_py.stack.protocol import Protocol
+from jgroups_py.values.address import Address
+from jgroups_py.values.batch import Batch
+from jgroups_py.values.events import Event, GetDigest, Query
+from jgroups_py.values.view import Digest
+from jgroups_py.wire.headers import PROTOCOL_IDS, FragHeader, GmsHeader, GmsType
+
+T = TypeVar("T")
+GMS_ID = PROTOCOL_IDS["GMS"]
+
+
+class Out:
+    """Of the protocol only what every protocol has is used."""
+
+    def __init__(self, protocol: Protocol) -> None:
+        self._protocol = protocol
+        self.name = protocol.name
+        self.log = protocol.log
+
+    @property
+    def now(self) -> float:
+        return self._protocol.now
+
+    def patience(self, seconds: float) -> float:
+        """See ``Protocol.patience``."""
+        return self._protocol.patience(seconds)
+
+    def name_of(self, member: Address) -> str:
+        return self._protocol.name_of(member)
+
+    def trace(self, what: str, **details: Any) -> None:
+        self._protocol.trace(what, **details)
+
+    def up(self, event: Event) -> None:
+        self._protocol.pass_event_up(event)
+
+    def down(self, event: Event) -> None:
+        self._protocol.pass_event_down(event)
+
+    def ask(self, query: Query) -> Any:
+        """The first answer of the protocols below, None if nobody answers."""
+        return self._protocol.ask_down(query)
+
+    def soon(self, callback: Callable[[], None]) -> None:
+        """Runs ``callback`` when the handler that runs now has returned."""
+        self._protocol.machine.soon(callback)
+
+    def delivered(self) -> Digest | None:
+        """How far every sender has been delivered here; None without NAKACK2."""
+        digest: Digest | None = self.ask(GetDigest(None))
+        return digest
+
+    def digest_of(self, members: tuple[Address, ...]) -> Digest:
+        """How far each of ``members`` has been delivered here; (0, 0) for unknown ones."""
+        known = self.ask(GetDigest(members)) or Digest()
+        return Digest({m: known.seqnos.get(m, (0, 0)) for m in members})
+
+    def send(
+        self,
+        dest: Address | None,
+        type: GmsType,
+        *,
+        payload: bytes | None = None,
+        flags: int = 0,
+        message: int | None = None,
+        transient: int = 0,
+        **fields: Any,
+    ) -> None:
+        """Sends one membership message. ``message``: its type; by default EMPTY, or BYTES with a payload."""
+        self._protocol.pass_down(
+            Batch.of(
+                dest,
+                GMS_ID,
+                GmsHeader(type, **fields),
+                payload=payload,
+                type=message,
+                flags=flags,
+                transient=transient,
+            )
+        )
+
+    def send_round(
+        self, dest: Address, kind: Kind, number: int, payload: bytes, flags: int
+    ) -> None:
+        """Sends one message of the round of survivors, or of the exchange after an exclusion (wire.py)."""
+        header = FragHeader(number, kind, 0)
+        self._protocol.pass_down(Batch.of(dest, AGREE_ID, header, payload=payload, flags=flags))
