@@ -210,7 +210,7 @@ def test_a_run_without_findings(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_a_run_by_time(capsys: pytest.CaptureFixture[str]) -> None:
     code, result = fuzz("--target", "kind:utf", "--for", "1s", capsys=capsys)
-    assert code == 0 and result["wall_s"] < 30 and result["inputs"] > 100
+    assert code == 0 and result["wall_s"] < 30 and result["inputs"] > 0
 
 
 @pytest.mark.slow
