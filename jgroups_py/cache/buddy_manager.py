@@ -20,7 +20,8 @@ from typing import Final
 
 import trio
 
-from jgroups_py.buddy.calls import Call
+from jgroups_py.buddy.call import Call
+from jgroups_py.buddy.claims import Keeping
 from jgroups_py.buddy.config import BuddyConfig
 from jgroups_py.buddy.locator import BuddyLocator
 from jgroups_py.buddy.machine import BuddyMachine
@@ -31,7 +32,7 @@ from jgroups_py.buddy.values import Node as Entry
 from jgroups_py.cache.buddy_sites import CacheSites, FromRelay, config_with_sites
 from jgroups_py.cache.buddy_wire import message_of, payload_of
 from jgroups_py.cache.fqn import Fqn
-from jgroups_py.cache.owned_tree import Entries
+from jgroups_py.cache.owned_tree import Touched
 from jgroups_py.cache.sparing import Sparing
 from jgroups_py.channel.channel import Channel
 from jgroups_py.channel.given import check_size
@@ -56,7 +57,8 @@ TICK = 1.0
 class BuddyManager:
     """See the module. ``source``: the cache file. ``changed()``: a step was made. ``told(completed)``: a call has ended.
     ``ended_by(error)``: the channel has. ``discarded(value)``: a merge dropped it.
-    ``needed(paths)``: of passive nodes; ``activate`` answers."""
+    ``needed(paths)``: of passive nodes; ``activate`` answers. ``keeping(path)``: does a call here need the node for a
+    moment more?"""
 
     def __init__(
         self,
@@ -69,6 +71,7 @@ class BuddyManager:
         ended_by: Callable[[Exception], None],
         discarded: Callable[[Dropped], None],
         needed: Callable[[Sequence[Path]], None],
+        keeping: Keeping,
     ) -> None:
         self._config = config
         self._locator = locator
@@ -78,9 +81,10 @@ class BuddyManager:
         self._ended_by = ended_by
         self._discarded = discarded
         self._needed = needed
+        self._keeping = keeping
         self._channel: Channel
         self.machine: BuddyMachine
-        self.entries = Entries()
+        self.touched = Touched()
         self.ready = trio.Event()
         """Set when this member has a view."""
         self._sites: CacheSites | None = None
@@ -104,6 +108,11 @@ class BuddyManager:
     # --- looking
 
     @property
+    def entries(self) -> Mapping[Path, Entry]:
+        """The nodes of this member as the machine has them."""
+        return self.machine.own
+
+    @property
     def members(self) -> tuple[Address, ...]:
         """Of the view that this member's buddies were chosen in."""
         return self.machine.members
@@ -116,8 +125,7 @@ class BuddyManager:
     @property
     def group(self) -> BuddyGroup:
         """The group that this member owns."""
-        machine = self.machine
-        return BuddyGroup(machine.me, tuple(machine.buddies.wanted), machine.group)
+        return self.machine.buddies.group
 
     @property
     def groups(self) -> tuple[BuddyGroup, ...]:
@@ -164,8 +172,8 @@ class BuddyManager:
             parts.append(f"buddies have not acknowledged {unsaid} changes")
         if not machine.buddies.complete:
             parts.append("a buddy does not have everything yet")
-        if machine.own.moving:
-            parts.append(f"{machine.own.moving} nodes are moving to another owner")
+        if machine.ownership.moving:
+            parts.append(f"{machine.ownership.moving} nodes are moving to another owner")
         if not parts:
             parts.append("nodes of a member that is gone have no owner yet")
         return f"what {self._channel.name} owns is not protected: {', '.join(parts)}"
@@ -182,9 +190,9 @@ class BuddyManager:
             "buddy_garbage": self._garbage,
             "buddy_hints_broken": getattr(self._locator, "hints_broken", 0),
             "buddies": len(machine.buddies.wanted),
-            "buddies_missing": machine.num_buddies - len(machine.buddies.wanted),
+            "buddies_missing": self._config.num_buddies - len(machine.buddies.wanted),
             "buddy_groups": len(machine.backups.of),
-            "nodes_adopted": len(machine.adopted_from),
+            "nodes_adopted": len(machine.ownership.adopted_from),
             "protected": int(machine.protected),
             "minority": int(machine.minority),
             "settled": int(machine.settled),
@@ -201,7 +209,12 @@ class BuddyManager:
             self._sites = CacheSites(relay, self._heard, self._after)
         try:
             self.machine = BuddyMachine(
-                channel.address, self._config, name=channel.name, locator=self._locator
+                channel.address,
+                self._config,
+                name=channel.name,
+                locator=self._locator,
+                watch=self.touched.note,
+                keeping=self._keeping,
             )
         except ConfigError as error:
             if error.file is not None:
@@ -214,7 +227,6 @@ class BuddyManager:
                 file=self._source,
                 where="buddyLocatorClass",
             ) from error
-        self.machine.own = self.entries
         if self._sites is not None:
             self._sites.machine = self.machine
         return self

@@ -20,11 +20,11 @@ from typing import Any, Literal, cast
 import msgspec
 import trio
 
-from jgroups_py.buddy.calls import Call as MachineCall
-from jgroups_py.buddy.calls import NotOwner as NotOurs
-from jgroups_py.buddy.calls import Outcome, Refused, Values
+from jgroups_py.buddy.call import Call as MachineCall
+from jgroups_py.buddy.call import NotOwner as NotOurs
+from jgroups_py.buddy.call import Refused, Values
 from jgroups_py.buddy.journal import Journal
-from jgroups_py.buddy.outputs import Completed, Dropped
+from jgroups_py.buddy.outputs import Completed, Dropped, Outcome
 from jgroups_py.buddy.values import Node as Entry
 from jgroups_py.buddy.values import Path, Wanted
 from jgroups_py.cache.buddy_manager import BuddyManager
@@ -84,6 +84,7 @@ class BuddyReplication(Replication):
         self._timeout = settings.sync_repl_timeout
         self._remove_on_find = buddies.data_gravitation_remove_on_find
         self.container: OwnedTree = OwnedTree()
+        self.keeping = Keeping(lambda: self.manager.look())
         self.manager = BuddyManager(
             buddy_config(buddies, hosts),
             locator_of(buddies, settings.source),
@@ -93,11 +94,11 @@ class BuddyReplication(Replication):
             ended_by=self._end,
             discarded=self._drop,
             needed=lambda paths: self.passive.need(paths),
+            keeping=self.keeping.keeps,
         )
         self.container.backups = self.manager.backups
         self.passive = PassiveNodes(self.manager, self.container.mine, lambda: self.tree)
         self.container.outside = self.passive
-        self.keeping = Keeping(lambda: self.manager.look())
         self._tickets: dict[int, _Ticket] = {}
         self._waiting: dict[_Ticket, None] = {}
         """In the order in which they are due."""
@@ -110,7 +111,7 @@ class BuddyReplication(Replication):
 
     def holding(self) -> Holding:
         manager = self.manager
-        return holding(manager.machine, manager.entries.moves, manager.channel.name_of)
+        return holding(manager.machine, manager.touched.moves, manager.channel.name_of)
 
     def follow_owners(self, journal: Journal) -> Callable[[], None]:
         return follow_owners(self.manager.machine, journal)
@@ -300,10 +301,10 @@ class BuddyReplication(Replication):
     def _mirror(self) -> None:
         """What happened to the entries happens to the tree; listeners are told."""
         entries, tree = self.manager.entries, self.tree
-        if not entries.touched:
+        touched = self.manager.touched.take()
+        if not touched:
             self._written.clear()
             return
-        touched, entries.touched = entries.touched, {}
         written: list[Change] = []
         moved: list[Change] = []
         arrived: list[Change] = []
@@ -341,7 +342,7 @@ class BuddyReplication(Replication):
         if entry is None or not entry.came or entry.giver is not None:
             return False
         if was is None or was.to is not None:
-            return path not in self.manager.machine.adopted_from
+            return path not in self.manager.machine.ownership.adopted_from
         return was.stamp != entry.stamp
 
     def _told(self, completed: Completed) -> None:

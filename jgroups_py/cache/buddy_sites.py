@@ -89,14 +89,15 @@ class CacheSites:
     @property
     def status(self) -> SitesStatus:
         """What this member has been told."""
-        sites = self.machine.sites
+        machine = self.machine
+        known = machine.known
         return SitesStatus(
-            site=self.machine.config.site,
-            others=self.machine.config.sites,
-            epoch=self.machine.site_epoch,
-            reachable=tuple(sites.up),
-            out_of_sync=tuple(sites.out_of_sync),
-            under_way={walk.site: walk.kind for walk in sites.walks},
+            site=machine.config.site,
+            others=machine.config.sites,
+            epoch=known.epoch,
+            reachable=tuple(known.up),
+            out_of_sync=tuple(known.out_of_sync),
+            under_way={walk.site: walk.kind for walk in known.walks},
         )
 
     def unsent(self, site: str, *, backups: bool = False) -> Mapping[Fqn, int]:
@@ -111,7 +112,7 @@ class CacheSites:
                 acknowledgements up to a second late.
         """
         self._check(site)
-        missing = self.machine.sites.missing(site, backups=backups)
+        missing = self.machine.missing(site, backups=backups)
         return {Fqn(path): n for path, n in missing.items()}
 
     def promote(self) -> None:
@@ -176,7 +177,7 @@ class CacheSites:
         """RELAY may know of a promotion that the machine was not told of: joiners are not."""
         number, site = self._relay.epoch
         machine = self.machine
-        if site == machine.config.site and number > machine.site_epoch and machine.members:
+        if site == machine.config.site and number > machine.known.epoch and machine.members:
             machine.promote(trio.current_time(), number)
 
 

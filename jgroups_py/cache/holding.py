@@ -62,10 +62,10 @@ def follow_owners(machine: BuddyMachine, journal: Journal) -> Callable[[], None]
 def _moving(machine: BuddyMachine) -> str:
     if machine.minority:
         return "it is on the smaller side of a partition"
-    if not machine.settled or machine.unmerged:
+    if not machine.settled or machine.membership.unmerged:
         return "its view is not settled"
     if machine.backups.orphans():
         return "nodes of a member that is gone are not adopted yet"
-    if machine.own.granted:
-        return f"{machine.own.granted} of its nodes are on their way to other members"
+    if machine.ownership.granted:
+        return f"{machine.ownership.granted} of its nodes are on their way to other members"
     return ""

@@ -1,8 +1,8 @@
 """OwnedTree: the memory of a cache with buddies. What this member owns, and to look at: its backups.
 
-It follows the machine's entries (``Entries`` notes which were touched): a node that is granted to
-somebody else, or removed, is not here, though the machine still keeps it. Backups are shown below
-``/_buddy_backup_/<group>``; nothing there can be written, and no search or eviction sees it (B25, B26).
+It follows the nodes of the machine (``Touched`` notes which have changed). A node that is granted to somebody else, or
+removed, is not here, though the machine still keeps it. Backups are shown below ``/_buddy_backup_/<group>``. Nothing there
+can be written, and no search or eviction sees it (B25, B26).
 
 A node that came from a store is a value, not ownership: it is here for the call that loaded it (B22).
 """
@@ -10,9 +10,8 @@ A node that came from a store is a value, not ownership: it is here for the call
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
-from jgroups_py.buddy.owned import Owned
 from jgroups_py.buddy.values import Node as Entry
 from jgroups_py.buddy.values import Path
 from jgroups_py.cache.changes import Changes
@@ -24,38 +23,30 @@ Backups = Callable[[], Mapping[str, Mapping[Path, Entry]]]
 """Entries by group."""
 
 
-class Entries(Owned):
-    """A machine's entries; remembers in ``touched`` which of them may have changed, and counts in ``moves`` how often
-    one came from another member, was granted to one, or was forgotten while it was ours: see ``Holding``."""
+class Touched:
+    """Notes the changes of a machine's nodes. ``moves``: how often a node came from another member, was granted to one, or
+    was forgotten while it was ours. See ``Holding``."""
 
     def __init__(self) -> None:
-        super().__init__()
-        self.touched: dict[Path, Entry | None] = {}
-        """With the entry there was."""
+        self.nodes: dict[Path, Entry | None] = {}
+        """By path that has changed since ``take``, the node before."""
         self.moves = 0
 
-    def __setitem__(self, path: Path, entry: Entry) -> None:
-        was = self.get(path)
-        self.touched.setdefault(path, was)
-        if was is None:
-            self.moves += entry.giver is not None
-        elif was.to != entry.to or (entry.giver is not None and was.giver != entry.giver):
+    def note(self, path: Path, before: Entry | None, after: Entry | None) -> None:
+        """A node has changed."""
+        self.nodes.setdefault(path, before)
+        if after is None:
+            # A node of ours that is forgotten was removed: from now on others may create it.
+            self.moves += before is not None and before.to is None
+        elif before is None:
+            self.moves += after.giver is not None
+        elif before.to != after.to or (after.giver is not None and before.giver != after.giver):
             self.moves += 1
-        super().__setitem__(path, entry)
 
-    def __delitem__(self, path: Path) -> None:
-        self._leaves(path)
-        super().__delitem__(path)
-
-    def pop(self, path: Path, *default: Any) -> Any:
-        self._leaves(path)
-        return super().pop(path, *default)
-
-    def _leaves(self, path: Path) -> None:
-        was = self.get(path)
-        self.touched.setdefault(path, was)
-        if was is not None and was.to is None:  # a removed one: now others may create it
-            self.moves += 1
+    def take(self) -> dict[Path, Entry | None]:
+        """What has changed since the last time."""
+        taken, self.nodes = self.nodes, {}
+        return taken
 
 
 def shown(entry: Entry | None, written: Node | None = None) -> Node | None:

@@ -52,11 +52,11 @@ class PassiveNodes:
 
     def may(self, path: Fqn) -> bool:
         """Can the node leave memory now?"""
-        return self._manager.machine.passive.may(tuple(path))
+        return self._manager.machine.may_passivate(tuple(path))
 
     def put(self, path: Fqn) -> bool:
         """The node is in the store; it leaves memory, unless it moved or changed meanwhile."""
-        if not self._manager.machine.passive.put(tuple(path)):
+        if not self._manager.machine.passivate(tuple(path)):
             return False
         node = self._mine.get(path)
         if node is not None:

@@ -117,7 +117,6 @@ def test_imports_point_downwards(name: str, file: Path) -> None:
 
 
 CIRCLES = {
-    "buddy.arrivals": 16,
     "protocols.membership.gms.agreement": 7,
     "protocols.relay.bridge.direction": 16,
 }
