@@ -74,6 +74,7 @@ class BuddyReplication(Replication):
     """``settings``: with buddies. ``hosts``: all addresses of this host."""
 
     keeps_copies = True
+    runs_bodies = True
     allows_local_writes = False
 
     def __init__(self, settings: CacheSettings, hosts: Sequence[str] = ()) -> None:

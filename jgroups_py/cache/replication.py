@@ -27,6 +27,9 @@ class Replication(ABC):
 
     keeps_copies: bool = False
     """Other members have the change when ``commit`` returns: a store may then fall behind."""
+    runs_bodies: bool = False
+    """The body of a call runs within ``claim``, in the step in which this member owns everything; the change is true
+    then, and ``commit`` waits for the others."""
     allows_local_writes: bool = True
     """May a call change this member's tree only? (option ``local_only``)"""
     container: Container | None = None
@@ -45,9 +48,8 @@ class Replication(ABC):
 
         Called with the locks held and after the store was asked. For a write everything in
         ``call.scopes`` must be owned on return, in one claim; for a read, ``missing`` are the
-        scopes that were not found (deep ones always). Where others might take what was claimed before
-        the call goes on, ``claim`` runs ``compute`` itself, at the moment when everything is owned,
-        and the change is true then; ``commit`` waits for the others.
+        scopes that were not found (deep ones always). With ``runs_bodies`` it runs the body (``compute``),
+        unless there is nothing to be claimed.
 
         Args:
             search: may nodes be taken from other members? (gravitation)
