@@ -18,7 +18,7 @@ from jgroups_py.buddy.messages import Adoptions, Assign, Op, Settle, Winner
 from jgroups_py.buddy.out import Out
 from jgroups_py.buddy.outbox import Outboxes
 from jgroups_py.buddy.outputs import Send
-from jgroups_py.buddy.ownership import Grant, Ownership
+from jgroups_py.buddy.ownership import Grant, Ownership, Settled
 from jgroups_py.buddy.site_messages import Sent
 from jgroups_py.buddy.values import BuddyGroup, Epoch, Node, Path, Stamp
 from jgroups_py.buddy.verdict import Verdict
@@ -94,7 +94,7 @@ def never(groups: Adoptions) -> None:
     raise AssertionError("nothing was adopted")
 
 
-def settle(o: Owner, message: Settle, dead: Backup | None = None) -> dict[tuple[Path, Stamp], Any]:
+def settle(o: Owner, message: Settle, dead: Backup | None = None) -> Settled:
     verdict = Verdict(message, o.membership)
     if dead is None:
         return o.own.settle(verdict, {}, never)
@@ -509,9 +509,9 @@ def test_of_a_merge_the_winner_takes_its_epoch_and_the_loser_forgets() -> None:
     o.view(2, ME, OTHER)
     stamp = Stamp(0, (1, 0), 1, ME)
     winners = (Winner(X, (2, 3), stamp, ME), Winner(Y, (2, 3), stamp, OTHER))
-    discards = settle(o, Settle(unmerged=True, winners=winners))
+    settled = settle(o, Settle(unmerged=True, winners=winners))
     assert o.own.nodes[X].epoch == (2, 3) and Y not in o.own.nodes
-    assert discards == {(Y, lost.stamp): 1}
+    assert settled == ({(Y, lost.stamp): 1}, [Y])
     (op,) = o.logged()
     assert op.changes == ((X, o.own.nodes[X]), (Y, None))
 
@@ -525,8 +525,8 @@ def test_an_adopted_copy_may_lose_a_merge() -> None:
         Winner(Y, (2, 1), theirs.stamp, ME, DEAD),
     )
     message = Settle(guardians=((DEAD, ME),), unmerged=True, winners=winners)
-    discards = settle(o, message, dead=copy(x=theirs, y=theirs))
-    assert discards == {(X, theirs.stamp): "theirs"}
+    settled = settle(o, message, dead=copy(x=theirs, y=theirs))
+    assert settled == ({(X, theirs.stamp): "theirs"}, [])
     assert {path: node.epoch for path, node in o.own.nodes.items()} == {Y: (2, 1)}
 
 
