@@ -1,4 +1,4 @@
-"""Holding: what a member of a cache with buddies says of its part, so that others can put parts together."""
+"""Holding: what a member of a cache with buddies says of its part. A reader puts the parts of all members together."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""OwnedTree: the memory of a cache with buddies. What this member owns, and to look at: its backups.
+"""OwnedTree: the memory of a cache with buddies. It has what this member owns; backups can be looked at.
 
 It follows the nodes of the machine (``Touched`` notes which have changed). A node that is granted to somebody else, or
 removed, is not here, though the machine still keeps it. Backups are shown below ``/_buddy_backup_/<group>``. Nothing there
@@ -20,7 +20,7 @@ from jgroups_py.cache.fqn import BACKUP_ROOT, Fqn
 from jgroups_py.cache.node import Node
 
 Backups = Callable[[], Mapping[str, Mapping[Path, Entry]]]
-"""Entries by group."""
+"""The nodes of each backup, by the name of its group."""
 
 
 class Touched:
@@ -50,8 +50,8 @@ class Touched:
 
 
 def shown(entry: Entry | None, written: Node | None = None) -> Node | None:
-    """The node of an entry, for who owns it: None when it is removed, not in memory, or somebody else's
-    by now. ``written``: it, if the entry has these attributes."""
+    """The node of an entry, as its owner has it. None: it is removed, not in memory, or granted to somebody else.
+    ``written``: is returned itself if the entry has its attributes."""
     if entry is None or entry.removed or entry.passive or entry.to is not None:
         return None
     if written is not None and written.attributes is entry.value:
@@ -60,20 +60,20 @@ def shown(entry: Entry | None, written: Node | None = None) -> Node | None:
 
 
 class Outside(Protocol):
-    """Who knows of owned nodes that are in a store only."""
+    """Knows of owned nodes that are in a store only."""
 
     def may(self, path: Fqn) -> bool:
         """Can the node leave memory?"""
 
     def put(self, path: Fqn) -> bool:
-        """Does it?"""
+        """Lets the node leave memory. False: it must stay."""
 
     def take(self, path: Fqn, node: Node) -> bool:
-        """Is it one that comes back?"""
+        """Takes a node that comes back. False: it is none of those."""
 
 
 class OwnedTree(Container):
-    """See the module. ``backups``: what this member keeps for others, now."""
+    """See the module. ``backups`` gives what this member keeps for others."""
 
     def __init__(self) -> None:
         self.mine = MemoryTree()
@@ -139,12 +139,12 @@ class OwnedTree(Container):
         return len(self.mine)
 
     def backup_size(self) -> tuple[int, int]:
-        """Nodes and bytes (names and values) kept for others."""
+        """How many nodes and bytes (names and values) are kept for others."""
         nodes = [node for _, node in self._backup_nodes(BACKUP_ROOT)]
         return len(nodes), sum(node.size for node in nodes)
 
     def _backup_nodes(self, path: Fqn, *, deep: bool = True) -> Iterable[tuple[Fqn, Node]]:
-        """Nodes at, or at and below, a path below ``BACKUP_ROOT``. Looks at each: for diagnosis."""
+        """Nodes at, or at and below, a path below ``BACKUP_ROOT``. It looks at each node, and is meant for diagnosis."""
         below = path[2:]
         for group, entries in self.backups().items():
             if len(path) > 1 and path[1] != group:
@@ -158,5 +158,5 @@ class OwnedTree(Container):
 
 
 def _below(root: Fqn, path: Path) -> Fqn:
-    """Deeper than an application's path may be, so not checked again."""
+    """The result may be deeper than an application's path, so it is not checked."""
     return Fqn.of_checked((*root, *path))
