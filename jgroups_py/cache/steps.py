@@ -20,11 +20,11 @@ from jgroups_py.cache.tree import Tree
 from jgroups_py.errors import CacheClosed, CacheRefused
 
 YIELD_EVERY = 100
-"""Calls that find everything in memory do not wait; after so many of them other tasks run."""
+"""A call that finds everything in memory does not wait. After so many of them other tasks run."""
 
 
 class Invocation(Interceptor):
-    """Counts calls, refuses them after the end, has memory trimmed after them."""
+    """Counts calls, refuses them after the end, and has memory trimmed after them."""
 
     def __init__(self, evictor: Evictor) -> None:
         self._evictor = evictor
@@ -64,18 +64,18 @@ class Invocation(Interceptor):
                 await self._evictor.make_room()
 
     def require_open(self) -> None:
-        """CacheClosed: it is not."""
+        """Raises CacheClosed if the cache is closed."""
         if self._closed:
             raise CacheClosed("the cache is closed")
 
     def is_idle(self) -> bool:
-        """No call is under way. CacheClosed: none will be."""
+        """Is no call under way? CacheClosed: the cache is closed."""
         self.require_open()
         return not self._under_way
 
     @asynccontextmanager
     async def around_write(self) -> AsyncIterator[None]:
-        """As ``handle``, for a write past the other interceptors. CacheClosed."""
+        """Does what ``handle`` does, for a write past the other interceptors. Raises CacheClosed."""
         await trio.lowlevel.checkpoint_if_cancelled()
         self.require_open()
         self.count_write()
@@ -88,7 +88,7 @@ class Invocation(Interceptor):
 
     @contextmanager
     def under_way(self) -> Iterator[None]:
-        """Closing waits for the end of the block. CacheClosed."""
+        """Closing waits for the end of the block. Raises CacheClosed."""
         self.require_open()
         self._under_way += 1
         try:
@@ -102,19 +102,19 @@ class Invocation(Interceptor):
             self._idle.set()
 
     def count_write(self) -> None:
-        """A write that was one step."""
+        """Counts a write that was one step."""
         self._counts["calls"] += 1
         self._counts["writes"] += 1
 
     async def close(self) -> None:
-        """No call after this; returns when those under way are done."""
+        """Refuses further calls. Returns when those under way are done."""
         self._closed = True
         if self._under_way:
             await self._idle.wait()
 
 
 class Locking(Interceptor):
-    """Locks everything the call touches, at once, until it is done."""
+    """Locks everything that the call touches at once, until the call is done."""
 
     def __init__(self, locks: PathLocks, timeout: float) -> None:
         self._locks = locks
@@ -136,7 +136,7 @@ class Locking(Interceptor):
 
 
 class Loading(Interceptor):
-    """Activation: what the call touches and memory lacks is loaded from the store."""
+    """Loads from the store what the call touches and memory lacks (activation)."""
 
     def __init__(
         self, tree: Tree, keeper: Keeper, replication: Replication, nodes_max: int
@@ -170,7 +170,7 @@ class Loading(Interceptor):
                 container.unload(at)
 
     async def _stored(self, scopes: Sequence[Scope]) -> list[Sequence[tuple[Fqn, Node]]]:
-        """What the scopes cover, of the store."""
+        """The rows of the store that the scopes cover."""
         found: list[Sequence[tuple[Fqn, Node]]] = []
         get = self._tree.container.get
         for scope in scopes:
