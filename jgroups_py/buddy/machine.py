@@ -78,13 +78,13 @@ class BuddyMachine:
         locator = locator or NextMemberBuddyLocator()
         locator.init(config.locator_properties)
         self.out = out = Out(membership)
-        self.journals: list[Journal] = []
+        self._journals: list[Journal] = []
         self.known = known = KnownSites()
         outboxes = Outboxes(config.sites, known)
         holders = Holders()
-        self.log = log = Log(me, config, holders, self.journals, out)
+        self.log = log = Log(me, config, holders, self._journals, out)
         self.ownership = own = Ownership(membership, config, log, outboxes, known, out, watch)
-        self.backups = backups = Backups(membership, self.journals, out)
+        self.backups = backups = Backups(membership, self._journals, out)
         self.buddies = Buddies(membership, config, locator, holders, log, own, out)
         self.handover = Handover(membership, log, own, out)
         self.removal = Removal(membership, config, own, out)
@@ -338,6 +338,18 @@ class BuddyMachine:
             for name, n in node.unsent
             if name == site
         }
+
+    def follow(self, journal: Journal) -> Callable[[], None]:
+        """From now on tells ``journal`` what this member writes, and what those owners write whose backups are here.
+
+        Returns:
+            What ends that.
+        """
+        journal.begins(self.me, self.log.seq, self.log.wrote)
+        for owner, backup in self.backups.of.items():
+            journal.begins(owner, backup.seq, backup.wrote)
+        self._journals.append(journal)
+        return lambda: self._journals.remove(journal)
 
     # --- messages that concern more than one part
 

@@ -32,7 +32,7 @@ from jgroups_py.cache.buddy_settings import buddy_config, locator_of
 from jgroups_py.cache.call import Call, compute
 from jgroups_py.cache.changes import Change, RemoveTree
 from jgroups_py.cache.fqn import BACKUP_ROOT, ROOT, Fqn
-from jgroups_py.cache.holding import Holding, follow_owners, holding
+from jgroups_py.cache.holding import Holding, holding
 from jgroups_py.cache.keeping import Keeping
 from jgroups_py.cache.locks import Scope
 from jgroups_py.cache.node import EMPTY, Node
@@ -115,7 +115,7 @@ class BuddyReplication(Replication):
         return holding(manager.machine, manager.touched.moves, manager.channel.name_of)
 
     def follow_owners(self, journal: Journal) -> Callable[[], None]:
-        return follow_owners(self.manager.machine, journal)
+        return self.manager.machine.follow(journal)
 
     def statistics(self) -> Mapping[str, int]:
         nodes, size = self.container.backup_size()

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from jgroups_py.buddy.journal import Journal
 from jgroups_py.buddy.machine import BuddyMachine
 from jgroups_py.values.address import Address
 
@@ -44,19 +43,6 @@ def holding(machine: BuddyMachine, moves: int, name_of: Callable[[Address], str]
         # What the smaller side of a partition writes may be dropped when that ends.
         told=0 if machine.minority else machine.log.acked,
     )
-
-
-def follow_owners(machine: BuddyMachine, journal: Journal) -> Callable[[], None]:
-    """Tells ``journal`` what this member writes and what those write whose backups it has, from now on.
-
-    Returns:
-        What ends it.
-    """
-    journal.begins(machine.me, machine.log.seq, machine.log.wrote)
-    for owner, backup in machine.backups.of.items():
-        journal.begins(owner, backup.seq, backup.wrote)
-    machine.journals.append(journal)
-    return lambda: machine.journals.remove(journal)
 
 
 def _moving(machine: BuddyMachine) -> str:

@@ -89,7 +89,7 @@ class Replication(ABC):
         return None
 
     def follow_owners(self, journal: Journal) -> Callable[[], None]:
-        """See ``jgroups_py.cache.holding.follow_owners``. Only where ``holding`` says something."""
+        """Tells ``journal`` what owners write (``BuddyMachine.follow``). It is there only if ``holding`` says something."""
         raise NotImplementedError
 
     def passive_paths(self) -> Sequence[Path]:
