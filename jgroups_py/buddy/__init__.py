@@ -1,5 +1,8 @@
-"""Buddy replication: who owns a node, who keeps copies of it, and how neither is lost. Sans-IO.
+"""Buddy replication: every node has one owner, and the owner's buddies keep copies. Nothing here does I/O.
 
-``BuddyMachine`` (machine.py) is one member. It needs no stack: messages, views, calls and time go in,
-messages, completions and events come out. See design/buddy-replication.md.
+``BuddyMachine`` (machine.py) is one member: messages, views, calls and time go in; messages, ends of calls and events come
+out. machine.py orders the parts, and no part imports it. See design/buddy-replication.md.
+
+May import: errors, values, and ``stack.raised``.
+Imported by: cache, and testing, which explores the machine by itself.
 """

@@ -1,104 +1,120 @@
 """Across sites, where an event arrives: at the relay, which looks for the owner, and at the owner.
 
-    relay     gives it to the owner that acknowledged the path last; else to the path's home
-    there     owned: applied. Not owned: a claim in mode ``create``: who owns it is sent the event,
-              what nobody has is created
-    applied   if its stamp is higher than what is here, removed nodes included; it keeps its stamp
+    relay     gives it to the member that acknowledged the path last; else to the path's home
+    there     owned: applied. Not owned: a claim in mode ``create``: the event goes to the owner, and a node that nobody
+              has is created
+    applied   if its stamp is higher than the stamp here, removed nodes included; it keeps its stamp
     answered  when the holders have it, or something newer
 
-Numbers find loss and make acknowledgements short. Only stamps make events take effect once: two owners,
-one after the other, are two origins.
+Numbers find loss and make acknowledgements short. Only stamps make events take effect once: two successive owners are two
+origins.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec.structs import replace
 
-from jgroups_py.buddy.calls import Call
+from jgroups_py.buddy.calls import Calls
+from jgroups_py.buddy.config import BuddyConfig
+from jgroups_py.buddy.homes import HomeLocator
+from jgroups_py.buddy.known_sites import KnownSites
+from jgroups_py.buddy.log import Log
+from jgroups_py.buddy.membership import Membership
 from jgroups_py.buddy.messages import FromSite, ToSite
+from jgroups_py.buddy.out import Out
+from jgroups_py.buddy.outbox import Outboxes
 from jgroups_py.buddy.outputs import Dropped
+from jgroups_py.buddy.ownership import Ownership
 from jgroups_py.buddy.site_messages import EventAck, Sent, SiteEvent, There, Walk
 from jgroups_py.buddy.values import Node, Path, Stamp, descends
 from jgroups_py.values.address import Address
 
-if TYPE_CHECKING:
-    from jgroups_py.buddy.machine import BuddyMachine
-
 
 class Arrivals:
-    """``open``: calls of this module that are not done. ``hints``: who owned a path, as relay."""
+    """``hints``: at the relay, by path, the member that acknowledged it last."""
 
-    def __init__(self, machine: BuddyMachine) -> None:
-        self.machine = machine
-        self.open = 0
+    def __init__(
+        self,
+        membership: Membership,
+        config: BuddyConfig,
+        home_locator: HomeLocator,
+        known: KnownSites,
+        outboxes: Outboxes,
+        log: Log,
+        ownership: Ownership,
+        calls: Calls,
+        out: Out,
+    ) -> None:
+        self._membership = membership
+        self._config = config
+        self._home_locator = home_locator
+        self._known = known
+        self._outboxes = outboxes
+        self._log = log
+        self._ownership = ownership
+        self._calls = calls
+        self._out = out
         self.hints: dict[Path, Address] = {}
-        self._calls = 0
 
     # --- the relay
 
     def learn(self, src: Address, ack: EventAck) -> None:
+        """``src`` owns these paths."""
         for path in ack.paths:
             self.hints.pop(path, None)
             self.hints[path] = src
-        while len(self.hints) > self.machine.config.hints_max:
+        while len(self.hints) > self._config.hints_max:
             del self.hints[next(iter(self.hints))]
 
     def route(self, site: str, event: SiteEvent) -> None:
-        """To whom it concerns, as far as is known here."""
+        """Sends the parts of an event to the members that should have them."""
         to: dict[Address, list[Sent]] = {}
         for sent in event.changes:
             to.setdefault(self._target(sent.path), []).append(sent)
         for member, changes in to.items():
-            self.machine.send(member, FromSite(site, replace(event, changes=tuple(changes))))
+            self._out.send(member, FromSite(site, replace(event, changes=tuple(changes))))
 
     def _target(self, path: Path) -> Address:
-        machine = self.machine
+        membership = self._membership
         hint = self.hints.get(path)
-        if hint is not None and hint in machine.members:
+        if hint is not None and hint in membership.members:
             return hint
-        staying = [m for m in machine.members if m not in machine.buddies.leaving]
-        members = staying or machine.members
+        staying = [m for m in membership.members if m not in membership.leaving]
+        members = staying or membership.members
         try:
-            home = machine.home_locator.home(path, members)
+            home = self._home_locator.home(path, members)
         except Exception as error:  # a locator of the user's: whatever it raises
-            machine.complain("home_locator_raised", f"{type(error).__name__}: {error}")
+            self._out.complain("home_locator_raised", f"{type(error).__name__}: {error}")
             return members[0]
         if home not in members:
-            machine.complain("home_locator_corrected", f"the home of {path} is no member: {home!r}")
+            what = f"the home of {path} is no member: {home!r}"
+            self._out.complain("home_locator_corrected", what)
             return members[0]
         return home
 
-    # --- the owner, or who may become it
+    # --- the owner, or the member that may become it
 
     def arrived(self, site: str, event: SiteEvent) -> None:
-        machine = self.machine
-        if self.open >= machine.config.arrivals_max:
-            machine.count("events_dropped")  # it will be sent again
+        """An event for this member. If it leaves, another member should create what nobody has."""
+        if self._calls.inner >= self._config.arrivals_max:
+            self._out.count("events_dropped")  # it will be sent again
             return
         paths = tuple(sent.path for sent in event.changes)
-        if machine.leaving.begun and not all(path in machine.own for path in paths):
-            if any(member not in machine.buddies.leaving for member in machine.members):
+        membership, nodes = self._membership, self._ownership.nodes
+        if membership.me in membership.leaving and not all(path in nodes for path in paths):
+            if any(member not in membership.leaving for member in membership.members):
                 for path in paths:
                     self.hints.pop(path, None)
                 self.route(site, event)
                 return
-        self._begin(paths, partial(self._apply, site, event))
-
-    def _begin(self, paths: tuple[Path, ...], inner: object) -> None:
-        self._calls -= 1
-        wanted = tuple((path, False) for path in paths)
-        call = Call(self._calls, wanted, mode="create")
-        call.inner = inner  # type: ignore[assignment]
-        self.open += 1
-        self.machine.calls.begin(call)
+        self._calls.submit_inner(paths, partial(self._apply, site, event))
 
     def _apply(self, site: str, event: SiteEvent, elsewhere: Mapping[Path, Address]) -> None:
-        """``elsewhere``: who owns what is not here."""
-        machine = self.machine
+        """``elsewhere``: by path that is not owned here, its owner."""
         others: dict[Address, list[Sent]] = {}
         here: list[Sent] = []
         for sent in event.changes:
@@ -109,84 +125,60 @@ class Arrivals:
                 others.setdefault(owner, []).append(sent)
         for owner, changes in others.items():
             forwarded = FromSite(site, replace(event, changes=tuple(changes)))
-            machine.send_member(owner, forwarded)
-        changes_here = []
-        for sent in here:
-            node = self._newer(site, sent)
-            if node is not None:
-                changes_here.append((sent.path, self._passed_on(site, sent.path, node)))
-        machine.count("events_applied", len(changes_here))
-        machine.own.update(changes_here)
+            self._out.send_member(owner, forwarded)
+        newer = [sent for sent in here if self._is_newer(site, sent)]
+        self._ownership.accept(site, [(sent, self._passed_on(site, sent)) for sent in newer])
         if here:
             ack = EventAck(event.origin, event.n, tuple(sent.path for sent in here))
-            if changes_here:
-                machine.log.append(changes_here, wrote=True)
-            machine.log.when_acked(
-                lambda: machine.send(machine.coordinator, ToSite(site, ack)),
-            )
+            self._log.when_acked(partial(self._acknowledge, site, ack))
 
-    def _passed_on(self, site: str, path: Path, node: Node) -> Node:
-        """To third sites: each site tells the others itself, but one that cannot be reached any more may not
-        live to do so; and where an older value is still to be sent, this one needs a number of its own, or
-        the acknowledgement of that one would be taken for its."""
-        sites = self.machine.sites
-        waiting = dict(node.unsent)
-        others = [o for o in sites.boxes if o != site and (o in waiting or site not in sites.up)]
-        # Built anew: this is of the one there was, and was not here yet when all of ours was marked.
-        if site in sites.boxes and Walk(site, "bootstrap") in sites.walks:
+    def _acknowledge(self, site: str, ack: EventAck) -> None:
+        self._out.send(self._membership.coordinator, ToSite(site, ack))
+
+    def _passed_on(self, site: str, sent: Sent) -> list[str]:
+        """The sites that this member has to send the value to. Each site tells the others itself, but one that cannot be
+        reached any more may not live to do so. And where an older value is still to be sent, this one needs a number of
+        its own: else the acknowledgement of the older value would be taken for its own."""
+        node = self._ownership.nodes.get(sent.path)
+        waiting = {name for name, _ in node.unsent} if node is not None else set()
+        up, boxes = self._known.up, self._outboxes
+        others = [o for o in boxes if o != site and (o in waiting or site not in up)]
+        # A site built anew lacks what its predecessor had sent and what was not here yet when all of ours was marked.
+        if site in boxes and Walk(site, "bootstrap") in self._known.walks:
             others.append(site)
-        return sites.marked(path, node, others) if others else node
+        return others
 
-    def _newer(self, site: str, sent: Sent) -> Node | None:
-        """The node with what was sent; None: what is here is as new. What neither contains is told."""
-        machine = self.machine
-        node = machine.own.get(sent.path)
+    def _is_newer(self, site: str, sent: Sent) -> bool:
+        """Is the value newer than the one here? A value that the newer one does not contain is told."""
+        node = self._ownership.nodes.get(sent.path)
         if node is None:
-            return Node(
-                sent.value,
-                machine.first_epoch(),
-                sent.stamp,
-                sent.removed,
-                lineage=sent.lineage,
-                came=site,
-            )
+            return True
         if sent.stamp <= node.stamp:
-            machine.count("events_old")
+            self._out.count("events_old")
             if sent.stamp != node.stamp and not descends(node.stamp, node.lineage, sent.stamp):
                 self._discard(sent.path, sent.stamp, sent.stamp.owner, site, sent.value)
-            return None
+            return False
         if not descends(sent.stamp, sent.lineage, node.stamp):
-            self._discard(sent.path, node.stamp, machine.me, machine.config.site, node.value)
-        return replace(
-            node,
-            value=sent.value,
-            stamp=sent.stamp,
-            removed=sent.removed,
-            lineage=sent.lineage,
-            unsent=tuple(entry for entry in node.unsent if entry[0] != site),
-            came=site,
-        )
+            self._discard_here(sent.path, node)
+        return True
+
+    def _discard_here(self, path: Path, node: Node) -> None:
+        self._discard(path, node.stamp, self._membership.me, self._config.site, node.value)
 
     def _discard(self, path: Path, stamp: Stamp, member: Address, site: str, value: Any) -> None:
-        machine = self.machine
-        machine.count("site_discarded")
-        machine.event("site_discarded", Dropped(path, stamp, member, site, value))
+        self._out.count("site_discarded")
+        self._out.event("site_discarded", Dropped(path, stamp, member, site, value))
 
     # --- what the other site has and nobody here
 
     def remove_there(self, nodes: list[There]) -> None:
-        """They came from here, and nobody here has them any more: they were removed."""
+        """Nodes that came from here and that nobody here has any more. They were removed."""
         for there in nodes:
-            self._begin((there.path,), partial(self._doom, there))
+            self._calls.submit_inner((there.path,), partial(self._doom, there))
 
     def _doom(self, there: There, elsewhere: Mapping[Path, Address]) -> None:
-        machine = self.machine
-        if there.path in elsewhere or there.path in machine.own:
+        if there.path in elsewhere or there.path in self._ownership.nodes:
             return
-        old = Node(None, machine.first_epoch(), there.stamp)
-        node = machine.calls.written(old, None)
-        changes = machine.sites.numbered([(there.path, node)])
-        machine.own.update(changes)
-        machine.log.append(changes, wrote=True)
-        machine.count("removed_there")
-        machine.event("removed_there", (there.path, node.stamp, there.stamp))
+        node = self._ownership.bury(there.path, there.stamp)
+        self._out.count("removed_there")
+        self._out.event("removed_there", (there.path, node.stamp, there.stamp))

@@ -1,16 +1,18 @@
 """The buddy's side: copies kept for owners, and what becomes of them when the owner is gone.
 
-A backup whose owner is not in the view is an *orphan*. It is kept until who adopted it says that its
-own holders have it; it is never served to anybody.
+A backup whose owner is not in the view is an *orphan*. It is kept until the member that adopted its nodes says that all
+holders of that member have them. A backup is never served to applications.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from jgroups_py.buddy.journal import Journal
+from jgroups_py.buddy.membership import Membership
 from jgroups_py.buddy.messages import (
     Adopted,
     AdoptedGroups,
@@ -26,16 +28,14 @@ from jgroups_py.buddy.messages import (
     OpAck,
     Part,
 )
+from jgroups_py.buddy.out import Out
 from jgroups_py.buddy.values import Node, Path
 from jgroups_py.values.address import Address
 
-if TYPE_CHECKING:
-    from jgroups_py.buddy.machine import BuddyMachine
-
 
 class Backup:
-    """Of one owner. ``adopted``: dead groups whose nodes are among its nodes. ``wrote``: the last
-    entry that changed a value. ``turn`` and ``view``: of its assignment."""
+    """The nodes of one owner. ``adopted``: dead groups whose nodes are among them. ``wrote``: the last entry that changed
+    a value. ``turn`` and ``view``: those of its assignment."""
 
     __slots__ = ("adopted", "complete", "group", "nodes", "parts", "seq", "turn", "view", "wrote")
 
@@ -48,8 +48,8 @@ class Backup:
         self.complete = False
         self.nodes: dict[Path, Node] = {}
         self.parts: list[Changes] = []
-        """Of the next entry. Half of it might be half of an adoption, and a second owner: until all is
-        here nothing is. As much as the owner's nodes at most."""
+        """The first pieces of the next entry. Half an entry might be half of an adoption, and a second owner: until all
+        of it is here, none of it takes effect. It is as large as the owner's nodes at most."""
         self.adopted: Adoptions = {}
 
     def apply(self, changes: Changes) -> None:
@@ -65,30 +65,35 @@ class Backup:
 
 
 class Backups:
-    def __init__(self, machine: BuddyMachine) -> None:
-        self.machine = machine
+    """``of``: the backups here, by owner."""
+
+    def __init__(self, membership: Membership, journals: list[Journal], out: Out) -> None:
+        self._membership = membership
+        self._journals = journals
+        self._out = out
         self.of: dict[Address, Backup] = {}
+        self._ends: dict[Address, int] = {}
+        """By dead group, the last entry of its log that was adopted, until the adoption is safe."""
+
+    # --- looking
 
     def orphans(self) -> list[Address]:
-        return [owner for owner in self.of if owner not in self.machine.members]
+        return [owner for owner in self.of if owner not in self._membership.members]
 
     def kept_before(self) -> tuple[Address, ...]:
-        """Owners that are there and were backed up here before this view."""
-        members, number = self.machine.members, self.machine.number
+        """The owners that are members and were backed up here before this view."""
+        members, number = self._membership.members, self._membership.number
         return tuple([o for o, b in self.of.items() if o in members and b.view < number])
 
-    def drop_kept_before(self, owner: Address) -> None:
-        """Unless it was assigned in this view."""
-        if owner in self.kept_before():
-            del self.of[owner]
+    # --- the owner's messages
 
     def on_assign(self, src: Address, message: Assign) -> None:
         if message.group.owner != src:
-            self.machine.count("bad_messages")
+            self._out.count("bad_messages")
             return
-        backup = self.of[src] = Backup(message, self.machine.number)
+        backup = self.of[src] = Backup(message, self._membership.number)
         self._adopted(backup, message.adopted)
-        for journal in self.machine.journals:
+        for journal in self._journals:
             journal.begins(src, message.seq, message.wrote)
 
     def on_chunk(self, src: Address, message: Chunk) -> None:
@@ -100,7 +105,7 @@ class Backups:
         backup = self.of.get(src)
         if backup is not None:
             backup.complete = True
-            self.machine.send(src, FillAck(backup.turn, self.machine.number))
+            self._out.send(src, FillAck(backup.turn, self._membership.number))
 
     def on_part(self, src: Address, message: Part) -> None:
         backup = self.of.get(src)
@@ -110,10 +115,8 @@ class Backups:
     def on_op(self, src: Address, message: Op) -> None:
         backup = self.of.get(src)
         if backup is None or message.seq != backup.seq + 1:
-            # Not acknowledged: a copy that may lack something must not count.
-            self.machine.complain(
-                "unexpected_ops", f"entry {message.seq} of {src!r} does not follow"
-            )
+            # It is not acknowledged: a copy that may lack something must not count.
+            self._out.complain("unexpected_ops", f"entry {message.seq} of {src!r} does not follow")
             return
         parts, backup.parts = backup.parts, []
         for changes in (*parts, message.changes):
@@ -121,29 +124,65 @@ class Backups:
         backup.seq = message.seq
         if message.wrote:
             backup.wrote = message.seq
-        for journal in self.machine.journals:
+        for journal in self._journals:
             wrote = (*chain.from_iterable(parts), *message.changes) if message.wrote else ()
             journal.logged(src, message.seq, wrote)
         self._adopted(backup, message.adopted)
-        self.machine.send(src, OpAck(message.seq))
+        self._out.send(src, OpAck(message.seq))
 
     def on_dismiss(self, src: Address, message: Dismiss) -> None:
         self.of.pop(src, None)
-        self.machine.send(src, DismissAck())
-
-    def on_adopted(self, src: Address, message: Adopted) -> None:
-        for group, view, _ in message.groups:
-            if self.machine.is_dead_since(group, view):
-                self.of.pop(group, None)
-                self.machine.change.adopted(group)
+        self._out.send(src, DismissAck())
 
     def _adopted(self, backup: Backup, groups: AdoptedGroups) -> None:
         for group, view, end in groups:
-            if self.machine.is_dead_since(group, view):
+            if self._membership.is_dead_since(group, view):
                 backup.adopted[group] = view, end
 
-    def came_back(self, members: tuple[Address, ...]) -> None:
-        """Who is in the view has its nodes itself."""
+    # --- orphans
+
+    def on_adopted(self, src: Address, message: Adopted) -> None:
+        for group, view, _ in message.groups:
+            if self._membership.is_dead_since(group, view):
+                self.release(group)
+
+    def release(self, group: Address) -> None:
+        """The adopter's holders have the nodes of ``group``."""
+        self.of.pop(group, None)
+        seq = self._ends.pop(group, None)
+        if seq is not None:
+            for journal in self._journals:
+                journal.ended(group, seq)
+
+    def settle(self, ends: Iterable[tuple[Address, int]], heirs: Mapping[Address, Address]) -> None:
+        """A ``Settle`` says who adopts which group, and what the last entry is that is adopted."""
+        known = {group: seq for group, seq in self._ends.items() if group in heirs}
+        self._ends = known | dict(ends)
+
+    def take(self, groups: Sequence[Address]) -> dict[Address, Backup]:
+        """The backups of the groups that this member adopts. They are not kept here any more."""
+        taken = {}
+        for group in groups:
+            backup = self.of.pop(group, None)
+            if backup is None:
+                what = f"guardian of {group!r}, of whom nothing is here"
+                self._out.complain("bad_messages", what)
+            else:
+                taken[group] = backup
+        return taken
+
+    # --- views
+
+    def new_view(self, members: Sequence[Address], strangers: Sequence[Address]) -> None:
+        """A member that comes from elsewhere has its nodes itself; so has one whose group was adopted before."""
+        for member in strangers:
+            self.of.pop(member, None)
         for backup in self.of.values():
             for member in [m for m in backup.adopted if m in members]:
                 del backup.adopted[member]
+
+    def drop_stray(self, stray: Iterable[tuple[Address, Address]]) -> None:
+        """Drops the backups of owners that do not know of it, unless they were assigned in this view."""
+        for owner, holder in stray:
+            if holder == self._membership.me and owner in self.kept_before():
+                del self.of[owner]

@@ -1,18 +1,22 @@
-"""The owner's side of a buddy group: who holds copies, who shall, and the push to new ones.
+"""The owner's side of a buddy group: who holds copies, who shall hold them, and the push to new holders.
 
-Make before break: others are dismissed only when all that are wanted are complete. The push is cut from
-the live tree, chunk by chunk, on the stream that carries the log: a copy taken early and sent late would
-overwrite what was logged meanwhile.
+Make before break: a holder is dismissed only when all wanted holders are complete. The push is cut from the live nodes,
+chunk by chunk, on the stream that carries the log. A copy that was taken early and sent late would overwrite what was
+logged meanwhile.
 """
 
 from __future__ import annotations
 
 from collections import Counter, deque
-from enum import Enum
+from collections.abc import Iterable
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from jgroups_py.buddy.locator import BUDDIES_MAX, Member, checked
+from jgroups_py.buddy.config import BuddyConfig
+from jgroups_py.buddy.holders import COMPLETE, DISMISSED, FILLING, Holder, Holders
+from jgroups_py.buddy.locator import BUDDIES_MAX, BuddyLocator, Member, checked
+from jgroups_py.buddy.log import Log
+from jgroups_py.buddy.membership import Membership
 from jgroups_py.buddy.messages import (
     Assign,
     Chunk,
@@ -24,41 +28,14 @@ from jgroups_py.buddy.messages import (
     Pool,
     groups_of,
 )
+from jgroups_py.buddy.out import Out
+from jgroups_py.buddy.ownership import Ownership
 from jgroups_py.buddy.values import BuddyGroup, Node, Path, weight
 from jgroups_py.stack.raised import said
 from jgroups_py.values.address import Address
 
-if TYPE_CHECKING:
-    from jgroups_py.buddy.machine import BuddyMachine
-
-
-class State(Enum):
-    FILLING = "filling"
-    COMPLETE = "complete"
-    DISMISSED = "dismissed"
-
-
-FILLING: Final = State.FILLING
-COMPLETE: Final = State.COMPLETE
-DISMISSED: Final = State.DISMISSED
-
-
-class Holder:
-    """A member that keeps a backup. ``turn``: the number of its assignment. ``todo``: paths still to be pushed; None:
-    ``Filled`` was sent. ``seen``: the view in which it said that all is there."""
-
-    __slots__ = ("acked", "seen", "state", "todo", "turn")
-
-    def __init__(self, seq: int, todo: deque[Path], turn: int) -> None:
-        self.state = FILLING
-        self.acked = seq
-        self.turn = turn
-        self.seen = 0
-        self.todo: deque[Path] | None = todo
-
-
 WRONG_TOLD_MAX: Final = 3
-"""Different mistakes of one answer that are told."""
+"""How many different mistakes of one answer are told."""
 
 
 def _said(wrong: list[str]) -> str:
@@ -69,35 +46,43 @@ def _said(wrong: list[str]) -> str:
 
 
 class Buddies:
-    def __init__(self, machine: BuddyMachine) -> None:
-        self.machine = machine
+    """``wanted``: the buddies that the locator has chosen. ``holders``: the members that have copies, or get them."""
+
+    def __init__(
+        self,
+        membership: Membership,
+        config: BuddyConfig,
+        locator: BuddyLocator,
+        holders: Holders,
+        log: Log,
+        ownership: Ownership,
+        out: Out,
+    ) -> None:
+        self._membership = membership
+        self._config = config
+        self._locator = locator
+        self._log = log
+        self._ownership = ownership
+        self._out = out
         self.wanted: list[Address] = []
-        self.holders: dict[Address, Holder] = {}
+        self.holders = holders
         self.before: tuple[Address, ...] = ()
-        """Who of them was one when the view came."""
+        """The holders of the view before that are members of this one."""
         self._turns = 0
         self.blocked = False
-        """What is to be pushed next waits for values from the store."""
+        """The next value to be pushed is not in memory."""
         self.pools: dict[Address, Pool] = {}
-        """What members announced."""
-        self.leaving: dict[Address, bool] = {}
-        """True: it is ready to go, nothing is lost."""
+        """By member, what it announced."""
 
-    # --- the log's questions
-
-    def receivers(self) -> list[Address]:
-        return [m for m, h in self.holders.items() if h.state is not DISMISSED]
-
-    def acked_by_all(self, last: int) -> int:
-        """A dismissed holder counts until it has answered: it might still be taken for a buddy."""
-        for holder in self.holders.values():
-            if holder.acked < last:
-                last = holder.acked
-        return last
+    @property
+    def group(self) -> BuddyGroup:
+        """The group that this member owns."""
+        membership = self._membership
+        return BuddyGroup(membership.me, tuple(self.wanted), membership.group)
 
     @property
     def complete(self) -> bool:
-        """Have all wanted members everything, and nobody else anything?"""
+        """Has every wanted member everything, and nobody else anything?"""
         for holder in self.holders.values():
             if holder.state is not COMPLETE:
                 return False
@@ -106,43 +91,43 @@ class Buddies:
     # --- choosing
 
     def locate(self) -> None:
-        """Asks the locator. Only when the membership changes, somebody leaves, or a pool is told."""
-        machine = self.machine
-        at = machine.members.index(machine.me)
-        turned = machine.members[at:] + machine.members[:at]
-        machine.count("locator_calls")
+        """Asks the locator: when the membership changes, a member is about to leave, or a member announces its pool. At
+        no other time."""
+        membership = self._membership
+        turned = membership.line
+        self._out.count("locator_calls")
         raised = False
         try:
-            told = machine.locator.get_buddies([self._told(m) for m in turned])
+            told = self._locator.get_buddies([self._told(m) for m in turned])
             answer = list(islice(told, 2 * BUDDIES_MAX))  # it might never end
         except Exception as error:  # a locator of the user's: whatever it raises
             what = f"the locator raised {said(error)}; next in line it is"
-            machine.complain("locator_raised", what)
+            self._out.complain("locator_raised", what)
             answer, raised = [], True
-        self.wanted, wrong = checked(answer, turned, machine.num_buddies, self.last_first())
+        self.wanted, wrong = checked(answer, turned, membership.num_buddies, self.last_first())
         if wrong and not raised:
-            machine.complain("locator_corrected", f"the locator named {_said(wrong)}")
+            self._out.complain("locator_corrected", f"the locator named {_said(wrong)}")
         self.arrange()
 
     def last_first(self) -> list[Address]:
-        """Who leaves, in the order in which owners keep them as buddies. It is one order for all owners: else each
+        """The members that leave, in the order in which owners keep them as buddies. All owners use one order: else each
         of two leavers might be kept by somebody until the other one is gone."""
-        return [m for m in reversed(self.machine.members) if m in self.leaving]
+        membership = self._membership
+        return [m for m in reversed(membership.members) if m in membership.leaving]
 
     def _told(self, member: Address) -> Member:
-        machine = self.machine
-        if member == machine.me:
-            config = machine.config
+        if member == self._membership.me:
+            config = self._config
             told = (config.pool, config.zone, config.hosts)
         elif (pool := self.pools.get(member)) is not None:
             told = (pool.pool, pool.zone, pool.hosts)
         else:
             told = ("", "", ())
-        return Member(member, *told, leaving=member in self.leaving)
+        return Member(member, *told, leaving=member in self._membership.leaving)
 
     def arrange(self) -> None:
-        """Assigns who is wanted; dismisses the others once all of those are complete. Who is wanted
-        again while being dismissed is assigned when it has answered."""
+        """Assigns the wanted members, and dismisses the others when all wanted ones are complete. A member that is wanted
+        again while it is being dismissed is assigned when it has answered."""
         for member in self.wanted:
             if member not in self.holders:
                 self._assign(member)
@@ -154,21 +139,19 @@ class Buddies:
     def _dismiss(self, member: Address, holder: Holder) -> None:
         holder.state = DISMISSED
         holder.todo = None
-        self.machine.send(member, Dismiss(self.machine.group))
+        self._out.send(member, Dismiss(self._membership.group))
 
     def _assign(self, member: Address) -> None:
-        machine = self.machine
         self._turns += 1
-        self.holders[member] = Holder(machine.log.seq, deque(machine.own), self._turns)
-        group = BuddyGroup(machine.me, tuple(self.wanted), machine.group)
-        adopted = groups_of(machine.adopted)
-        seq, wrote = machine.log.seq, machine.log.wrote
-        machine.send(member, Assign(group, seq, adopted, wrote, self._turns))
+        seq, wrote = self._log.seq, self._log.wrote
+        self.holders[member] = Holder(seq, deque(self._ownership.nodes), self._turns)
+        adopted = groups_of(self._ownership.adopted)
+        self._out.send(member, Assign(self.group, seq, adopted, wrote, self._turns))
 
     # --- the push
 
     def push(self) -> bool:
-        """Sends the next chunk to one buddy that is being filled; False: nothing to send now."""
+        """Sends the next chunk to one holder that is being filled. False: there is nothing to send now."""
         if self.blocked:
             return False
         for member, holder in self.holders.items():
@@ -179,6 +162,7 @@ class Buddies:
 
     @property
     def pushing(self) -> bool:
+        """Is there something to push?"""
         if not self.blocked:
             for holder in self.holders.values():
                 if holder.todo is not None:
@@ -186,11 +170,10 @@ class Buddies:
         return False
 
     def _push(self, member: Address, holder: Holder, todo: deque[Path]) -> None:
-        machine = self.machine
-        own = machine.own
+        own = self._ownership.nodes
         nodes: list[tuple[Path, Node]] = []
-        room = machine.config.chunk_bytes
-        while todo and room > 0 and len(nodes) < machine.config.chunk_nodes:
+        room = self._config.chunk_bytes
+        while todo and room > 0 and len(nodes) < self._config.chunk_nodes:
             path = todo[0]
             node = own.get(path)
             if node is not None and node.passive:
@@ -198,20 +181,20 @@ class Buddies:
                 break
             todo.popleft()
             if node is not None:
-                nodes.append((path, machine.log.replica(node)))
+                nodes.append((path, self._log.replica(node)))
                 room -= weight(node.value)
         if nodes:
-            machine.send(member, Chunk(tuple(nodes)))
+            self._out.send(member, Chunk(tuple(nodes)))
         if not todo:
             holder.todo = None
-            machine.send(member, Filled())
+            self._out.send(member, Filled())
 
     def _need(self, todo: deque[Path]) -> None:
-        """The next value to be pushed left memory: it is asked for, and what soon comes after it."""
-        own = self.machine.own
+        """The next value to be pushed is not in memory. Asks for it, and for what comes soon after it."""
+        own = self._ownership.nodes
         self.blocked = True
-        soon = islice(todo, self.machine.config.chunk_nodes)
-        self.machine.passive.need(p for p in soon if p in own and own[p].passive)
+        soon = islice(todo, self._config.chunk_nodes)
+        self._out.event("activate", tuple(p for p in soon if p in own and own[p].passive))
 
     # --- what comes in
 
@@ -226,7 +209,7 @@ class Buddies:
 
     def on_op_ack(self, src: Address, message: OpAck) -> None:
         holder = self.holders.get(src)
-        if holder is not None and holder.acked < message.seq <= self.machine.log.seq:
+        if holder is not None and holder.acked < message.seq <= self._log.seq:
             holder.acked = message.seq
 
     def on_dismiss_ack(self, src: Address, message: DismissAck) -> None:
@@ -237,33 +220,31 @@ class Buddies:
 
     def on_pool(self, src: Address, message: Pool) -> None:
         if message.address != src:
-            self.machine.count("bad_messages")
+            self._out.count("bad_messages")
         elif self.pools.get(src) != message:
             self.pools[src] = message
             self.locate()
 
-    def on_leaving(self, src: Address, ready: bool) -> None:
-        known = src in self.leaving
-        self.leaving[src] = ready
-        if not known:
-            self.locate()
-
     # --- views
 
-    def drop(self, gone: list[Address]) -> None:
-        """They hold nothing any more, or nothing that counts."""
-        for member in gone:
-            self.holders.pop(member, None)
+    def new_view(self, members: Iterable[Address], strangers: Iterable[Address]) -> None:
+        """Holders that are gone, or come from elsewhere, hold nothing that counts."""
+        for member in [h for h in self.holders if h not in members or h in strangers]:
+            del self.holders[member]
         self.before = tuple(self.holders)
 
-    def begin_anew(self, lost: list[Address]) -> None:
-        """They have nothing; or what was sent to them was not there yet when they said so, and comes before this. Who has it
-        all since, must keep it: others were dismissed because of that."""
-        for member in lost:
+    def begin_anew(self, lost: Iterable[tuple[Address, Address]]) -> None:
+        """Some holders of ours have said that they have nothing. Perhaps they said so before our ``Assign`` was there. A
+        holder that has everything since must keep it: others were dismissed because of that."""
+        mine = [holder for owner, holder in lost if owner == self._membership.me]
+        if not mine:
+            return
+        self._out.count("holders_lost", len(mine))
+        for member in mine:
             holder = self.holders.get(member)
             if holder is None or holder.state is DISMISSED:
                 continue
-            if holder.state is COMPLETE and holder.seen == self.machine.number:
+            if holder.state is COMPLETE and holder.seen == self._membership.number:
                 continue
             if member in self.wanted:
                 del self.holders[member]
@@ -272,7 +253,8 @@ class Buddies:
         self.arrange()
 
     def announce(self) -> None:
-        config = self.machine.config
+        """Tells the others of this member's pool, zone and hosts."""
+        config = self._config
         if config.pool or config.zone or config.hosts:
-            pool = Pool(self.machine.me, config.pool, config.zone, config.hosts)
-            self.machine.send_all(pool)
+            pool = Pool(self._membership.me, config.pool, config.zone, config.hosts)
+            self._out.send_all(pool)

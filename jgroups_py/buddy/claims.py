@@ -1,36 +1,30 @@
-"""Claims: what is not owned here is asked for, in one order for the whole view.
+"""Claims: a member asks the others for what it does not own, in one order for the whole view.
 
-The coordinator multicasts claims in the order in which it gets them. A claim waits at a member only
-behind earlier ones that overlap and are not done there; a claim of one's own is done when everybody
-else has answered. So a search cannot miss a node that is on its way from one member to another.
+The coordinator multicasts claims in the order in which it gets them. At a member a claim waits only behind earlier claims
+that overlap with it and are not done there. A member's own claim is done when all others have answered. So a search
+cannot miss a node that is on its way from one member to another.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
 
-from msgspec.structs import replace
-
+from jgroups_py.buddy.backups import Backups
+from jgroups_py.buddy.call import Call
+from jgroups_py.buddy.config import BuddyConfig
+from jgroups_py.buddy.membership import Membership
 from jgroups_py.buddy.messages import Answer, Claim, ClaimId, ClaimRequest, Mode
+from jgroups_py.buddy.out import Out
+from jgroups_py.buddy.ownership import Grant, Ownership
 from jgroups_py.buddy.reach import Reach
 from jgroups_py.buddy.site_messages import Found, Survey
-from jgroups_py.buddy.values import (
-    Epoch,
-    Node,
-    Path,
-    Wanted,
-    next_epoch,
-    pieces,
-)
+from jgroups_py.buddy.surveyor import Surveyor
+from jgroups_py.buddy.values import Node, Path, Wanted, pieces
 from jgroups_py.values.address import Address
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from jgroups_py.buddy.calls import Call
-    from jgroups_py.buddy.machine import BuddyMachine
-
-Grant = tuple[Path, Node, Epoch]
+WHOLE_TREE: tuple[Wanted, ...] = (((), True),)
+Keeping = Callable[[Path], bool]
+"""Does somebody here need the node for a moment more?"""
 
 
 def _value(grant: Grant) -> object:
@@ -38,17 +32,16 @@ def _value(grant: Grant) -> object:
 
 
 class OwnClaim:
-    """A claim of this member. ``missing``: who has not answered. ``sequenced``: it has its place."""
+    """A claim of this member. ``missing``: the members that have not answered. ``calls``: those that wait for it."""
 
     __slots__ = (
         "backed_up",
         "calls",
         "found",
-        "survey",
         "missing",
         "mode",
         "owned",
-        "sequenced",
+        "survey",
         "then",
         "wanted",
     )
@@ -57,11 +50,10 @@ class OwnClaim:
         self.wanted = wanted
         self.mode = mode
         self.missing = dict.fromkeys(missing)
-        self.sequenced = False
         self.owned: dict[Path, Address] = {}
         """What others own and have not granted."""
         self.backed_up: dict[Path, list[Address]] = {}
-        """Who keeps a backup of what."""
+        """By path, the members that keep a backup."""
         self.survey: Survey | None = None
         self.found: list[Found] = []
         self.then: Callable[[list[Found]], None] | None = None
@@ -69,13 +61,29 @@ class OwnClaim:
 
 
 class Claims:
-    """``order``: claims of this view not done here, in the coordinator's order."""
+    """``order``: the claims of this view that are not done here, in the coordinator's order. ``mine``: those of this
+    member that are open. ``keeping``: claims of others wait for what it keeps; the driver bounds that."""
 
-    def __init__(self, machine: BuddyMachine) -> None:
-        self.machine = machine
+    def __init__(
+        self,
+        membership: Membership,
+        config: BuddyConfig,
+        ownership: Ownership,
+        backups: Backups,
+        surveyor: Surveyor,
+        keeping: Keeping | None,
+        out: Out,
+    ) -> None:
+        self._membership = membership
+        self._config = config
+        self._ownership = ownership
+        self._backups = backups
+        self._surveyor = surveyor
+        self._keeping = keeping
+        self._out = out
         self.order: dict[ClaimId, Claim] = {}
         self._reach: dict[ClaimId, Reach] = {}
-        """Of those."""
+        """By claim in ``order``, what it reaches."""
         self.mine: dict[ClaimId, OwnClaim] = {}
         self._early: list[ClaimRequest] = []
         self._count = 0
@@ -85,7 +93,7 @@ class Claims:
 
     @property
     def full(self) -> bool:
-        return len(self.mine) >= self.machine.config.claims_max
+        return len(self.mine) >= self._config.claims_max
 
     def open(
         self,
@@ -94,21 +102,20 @@ class Claims:
         only_from: Address | None = None,
         survey: Survey | None = None,
     ) -> OwnClaim:
-        machine = self.machine
+        """A new claim, of all others or ``only_from`` one."""
+        me, members = self._membership.me, self._membership.members
         self._count += 1
-        claim = (machine.me, self._count)
-        asked = (
-            [m for m in machine.members if m != machine.me] if only_from is None else [only_from]
-        )
+        claim = (me, self._count)
+        asked = [m for m in members if m != me] if only_from is None else [only_from]
         own = self.mine[claim] = OwnClaim(wanted, mode, asked)
-        machine.count("claims")
-        machine.send(machine.coordinator, ClaimRequest(claim, wanted, mode, only_from, survey))
+        self._out.count("claims")
+        request = ClaimRequest(claim, wanted, mode, only_from, survey)
+        self._out.send(self._membership.coordinator, request)
         return own
 
     def survey_all(self, survey: Survey, then: Callable[[list[Found]], None]) -> None:
-        """Everybody answers at its place in the order of claims. Void when the view changes."""
-        wanted: tuple[Wanted, ...] = (((), True),)
-        own = self.open(wanted, "take", survey=survey)
+        """All members answer at its place in the order of claims. The survey is void when the view changes."""
+        own = self.open(WHOLE_TREE, "take", survey=survey)
         own.survey = survey
         own.then = then
 
@@ -119,20 +126,28 @@ class Claims:
                 return own
         return None
 
-    def wanted_by_others(self, path: Path) -> bool:
-        me = self.machine.me
+    def is_next_elsewhere(self, path: Path) -> bool:
+        """Has another member claimed the node, and does nobody here keep it?"""
+        return bool(self.order) and self._wanted_by_others(path) and not self._keeps(path)
+
+    def _wanted_by_others(self, path: Path) -> bool:
+        me = self._membership.me
         return any(claim[0] != me and path in reach for claim, reach in self._reach.items())
+
+    def _keeps(self, path: Path) -> bool:
+        return self._keeping is not None and self._keeping(path)
 
     # --- the coordinator
 
     def on_request(self, src: Address, message: ClaimRequest) -> None:
         """Claims of a view come after its ``Settle``."""
-        if not self.machine.settled:
+        if not self._membership.settled:
             self._early.append(message)
         else:
             self._order(message)
 
-    def release(self) -> None:
+    def settled(self) -> None:
+        """What was asked for before the ``Settle`` gets its place now."""
         early, self._early = self._early, []
         for message in early:
             self._order(message)
@@ -141,134 +156,132 @@ class Claims:
         claim = Claim(
             message.claim, message.wanted, message.mode, message.only_from, message.survey
         )
-        self.machine.send_all(claim)
-        self.on_claim(self.machine.me, claim)
+        self._out.send_all(claim)
+        self.on_claim(self._membership.me, claim)
 
     # --- everybody
 
     def on_claim(self, src: Address, claim: Claim) -> None:
-        machine = self.machine
-        if claim.claim[0] == machine.me:
-            own = self.mine.get(claim.claim)
-            if own is None:
-                machine.count("bad_messages")
+        me = self._membership.me
+        if claim.claim[0] == me:
+            if claim.claim not in self.mine:
+                self._out.count("bad_messages")
                 return
-            own.sequenced = True
-        elif claim.only_from is not None and claim.only_from != machine.me:
-            return  # for us it is done: nobody waits for our answer
+        elif claim.only_from is not None and claim.only_from != me:
+            return  # it is done here: nobody waits for our answer
         self.order[claim.claim] = claim
         self._reach[claim.claim] = Reach(claim.wanted)
         self._look = True
 
     def look(self) -> None:
-        """Something changed that a claim may have waited for."""
+        """Something has changed that a claim may have waited for."""
         self._look = True
 
-    def progress(self) -> bool:
-        """Does what can be done of claims, in their order."""
-        if not self._look:
-            return False
+    @property
+    def due(self) -> bool:
+        """Is it worth calling ``progress``?"""
+        return self._look
+
+    def progress(self) -> Iterator[OwnClaim]:
+        """Does what can be done of claims, in their order. Gives each claim of this member that is done; what its calls
+        do then comes before the next claim is looked at."""
         self._look = False
         ahead: list[Reach] = []
         for claim in list(self.order.values()):
             reach = self._reach[claim.claim]
-            if self._blocked(reach, ahead) or not self._handle(claim):
+            own = self.mine.get(claim.claim)
+            if self._blocked(reach, ahead):
                 ahead.append(reach)
+            elif own is not None:
+                if own.missing:
+                    ahead.append(reach)
+                    continue
+                del self.mine[claim.claim]
+                if own.survey is not None and own.then is not None:
+                    own.then([*own.found, self._surveyor.answer(own.survey)])
+                yield own
+                self._done(claim)
+            elif self._answer(claim):
+                self._done(claim)
             else:
-                del self.order[claim.claim], self._reach[claim.claim]
-        return True
+                ahead.append(reach)
+
+    def _done(self, claim: Claim) -> None:
+        del self.order[claim.claim], self._reach[claim.claim]
 
     @staticmethod
     def _blocked(reach: Reach, ahead: list[Reach]) -> bool:
         return any(reach.meets(earlier) for earlier in ahead)
 
-    def _handle(self, claim: Claim) -> bool:
-        """True: done here."""
-        if claim.claim[0] == self.machine.me:
-            own = self.mine[claim.claim]
-            if own.missing:
-                return False
-            del self.mine[claim.claim]
-            if own.survey is not None and own.then is not None:
-                own.then([*own.found, self.machine.walks.answer(own.survey)])
-            self.machine.calls.answered(own)
-            return True
-        return self._answer(claim)
-
     def _covered(self, reach: Reach) -> list[tuple[Path, Node]]:
-        """Nodes that are ours to grant."""
-        found = reach.among(self.machine.own)
+        """The nodes that are ours to grant."""
+        found = reach.among(self._ownership.nodes)
         return [(path, node) for path, node in found if node.to is None]
 
     def _answer(self, claim: Claim) -> bool:
-        machine = self.machine
+        """Answers a claim of another member. False: something must be waited for."""
         if claim.survey is not None:
-            found = machine.walks.answer(claim.survey)
-            machine.send(claim.claim[0], Answer(claim.claim, found=found))
+            found = self._surveyor.answer(claim.survey)
+            self._out.send(claim.claim[0], Answer(claim.claim, found=found))
             return True
         covered = self._covered(self._reach[claim.claim])
         owned: tuple[Path, ...] = ()
         if claim.mode == "look":
-            return self._say(claim, covered)
+            self._say(claim, covered)
+            return True
         if claim.mode == "create":
             owned = tuple(path for path, node in covered if not node.removed)
             covered = [(path, node) for path, node in covered if node.removed]
-        if any(n.giver is not None or not machine.log.stable(p) for p, n in covered):
+        if not all(self._ownership.may_grant(path) for path, _ in covered):
             return False
-        if machine.keeping is not None and any(machine.keeping(path) for path, _ in covered):
+        if any(self._keeps(path) for path, _ in covered):
             return False
-        passive = [path for path, node in covered if node.passive]
+        passive = tuple(path for path, node in covered if node.passive)
         if passive:
-            machine.passive.need(passive)
+            self._out.event("activate", passive)
             return False
-        claimant = claim.claim[0]
-        grants = []
-        for path, node in covered:
-            epoch = next_epoch(node.epoch, machine.number)
-            machine.own[path] = replace(node, to=(claimant, epoch))
-            grants.append((path, node, epoch))
-        machine.count("nodes_granted", len(grants))
-        # Each node moves for itself: a view change may come between two pieces.
-        config = machine.config
-        *first, last = pieces(grants, _value, config.chunk_nodes, config.chunk_bytes)
-        for piece in first:
-            machine.send(claimant, Answer(claim.claim, tuple(piece), more=True))
-        backups = self._backed_up(Reach(tuple([(path, False) for path, _ in claim.wanted])))
-        machine.send(
-            claimant, Answer(claim.claim, tuple(last), owned, backups, floor=machine.floor)
-        )
+        self._grant(claim, [path for path, _ in covered], owned)
         return True
 
-    def _say(self, claim: Claim, covered: list[tuple[Path, Node]]) -> bool:
-        """Who looks is told what is here, and gets nothing."""
-        machine = self.machine
+    def _grant(self, claim: Claim, paths: list[Path], owned: tuple[Path, ...]) -> None:
+        """Each node moves for itself: a view may come between two pieces of the answer."""
+        claimant = claim.claim[0]
+        grants = self._ownership.grant(paths, claimant)
+        config = self._config
+        *first, last = pieces(grants, _value, config.chunk_nodes, config.chunk_bytes)
+        for piece in first:
+            self._out.send(claimant, Answer(claim.claim, tuple(piece), more=True))
+        backups = self._backed_up(Reach(tuple([(path, False) for path, _ in claim.wanted])))
+        floor = self._ownership.floor
+        self._out.send(claimant, Answer(claim.claim, tuple(last), owned, backups, floor=floor))
+
+    def _say(self, claim: Claim, covered: list[tuple[Path, Node]]) -> None:
+        """A member that only looks hears what is here, and gets nothing."""
         owned = tuple(path for path, node in covered if not node.removed)
-        machine.send(
+        self._out.send(
             claim.claim[0],
             Answer(
                 claim.claim,
-                owned=owned[: machine.config.look_max],
+                owned=owned[: self._config.look_max],
                 backs_up=self._backed_up(self._reach[claim.claim]),
-                floor=machine.floor,
+                floor=self._ownership.floor,
             ),
         )
-        return True
 
     def _backed_up(self, reach: Reach) -> tuple[tuple[Path, Address], ...]:
-        """Paths of which this member keeps a backup, and whose."""
-        machine = self.machine
-        if not machine.config.search_backup_trees:
+        """Paths of which this member keeps a backup, each with its owner."""
+        if not self._config.search_backup_trees:
             return ()
         found: list[tuple[Path, Address]] = []
-        for owner, backup in machine.backups.of.items():
+        for owner, backup in self._backups.of.items():
             found += [(path, owner) for path, n in reach.among(backup.nodes) if not n.removed]
-        return tuple(found[: machine.config.look_max])
+        return tuple(found[: self._config.look_max])
 
     # --- the claimant
 
     def seen(self, own: OwnClaim) -> dict[Path, tuple[Address, tuple[Address, ...]]]:
-        """Who owns what is there, and who said that it keeps a backup; this member included."""
-        me = self.machine.me
+        """By path that exists, its owner and the members that said that they keep a backup; this member included."""
+        me = self._membership.me
         reach = Reach(own.wanted)
         owners = {path: me for path, node in self._covered(reach) if not node.removed}
         owners.update(own.owned)
@@ -277,29 +290,28 @@ class Claims:
             backups.setdefault(path, []).append(me)
         return {path: (owners[path], tuple(backups.get(path, ()))) for path in sorted(owners)}
 
-    def on_answer(self, src: Address, message: Answer) -> None:
+    def on_answer(self, src: Address, message: Answer) -> tuple[Grant, ...]:
+        """Returns the nodes that ``src`` has granted."""
         own = self.mine.get(message.claim)
         if own is None or src not in own.missing:
-            self.machine.count("bad_messages")
-            return
+            self._out.count("bad_messages")
+            return ()
         if not message.more:
             del own.missing[src]
-        self.machine.floor = max(self.machine.floor, message.floor)
+        self._ownership.raise_floor(message.floor)
         own.owned.update(dict.fromkeys(message.owned, src))
         for path, _ in message.backs_up:
             own.backed_up.setdefault(path, []).append(src)
-        self.machine.count("backups_told", len(message.backs_up))
+        self._out.count("backups_told", len(message.backs_up))
         if message.found is not None:
             own.found.append(message.found)
-        if message.grants:
-            self.machine.handover.install(src, message.grants)
-            self.machine.calls.granted()
         self._look = True
+        return message.grants
 
     # --- views
 
-    def void(self) -> list[Call]:
-        """A new view: claims of the old one are void; their calls are to be tried again."""
+    def new_view(self) -> list[Call]:
+        """Claims of the old view are void. Returns the calls that waited for them."""
         calls = [call for own in self.mine.values() for call in own.calls]
         self.order.clear()
         self._reach.clear()

@@ -1,7 +1,7 @@
 """Messages as bytes: MessagePack with every field's type checked on the way in.
 
-Values of nodes are what MessagePack knows: None, numbers, text, bytes, lists, maps. Who wants more turns it
-into bytes first.
+Values of nodes are what MessagePack knows: None, numbers, text, bytes, lists, maps. A user that wants more turns it into
+bytes first.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Envelope(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fiel
 
 
 _uuid: Final = functools.lru_cache(maxsize=1024)(UUID)
-"""Those of members come again with each message."""
+"""The addresses of members come again with each message."""
 
 
 def _decode(type_: type, value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""The settings of buddy replication, as far as the machine needs them."""
+"""The settings of the buddy machine."""
 
 from __future__ import annotations
 
@@ -15,56 +15,56 @@ class BuddyConfig:
     """Times are seconds."""
 
     sync: bool = True
-    """A write is done when all holders have it; otherwise at once."""
+    """True: a write is done when all holders have it. False: it is done at once."""
     locator_properties: Mapping[str, str] = field(default_factory=dict)
-    """For the locator: ``numBuddies``, ``ignoreColocatedBuddies`` and what a locator of yours reads."""
+    """For the locator: ``numBuddies``, ``ignoreColocatedBuddies``, and whatever a locator of yours reads."""
     pool: str = ""
     """Only members that name the same pool are candidates; empty: all are in one."""
     zone: str = ""
-    """Rack, power source: buddies are looked for in another one."""
+    """A rack or a power source. Buddies are looked for in another zone."""
     hosts: tuple[str, ...] = ()
     """All interface addresses of this host, as text."""
     communication_timeout: float = 10.0
-    """A member that does not send its inventory for so long is suspected."""
+    """A member that does not send its inventory within this time is suspected."""
     leave_timeout: float = 30.0
-    """A leave that takes longer is a crash, and says so."""
+    """A leave that takes longer counts as a crash, and says so."""
     tombstone_time: float = 1200.0
-    """Removed nodes are kept for so long after a member was lost (longer than RELAY's ``max_age``)."""
+    """How long removed nodes are kept after a member was lost (longer than RELAY's ``max_age``)."""
     partition: Literal["all", "majority"] = "all"
     """``majority``: a side with half or less of the last settled view neither adopts, claims nor
     acknowledges."""
     site: str = ""
-    """The name of this site; empty: there is no other."""
+    """The name of this site. Empty: there is no other site."""
     sites: tuple[str, ...] = ()
-    """The other sites: every write goes to each of them, too."""
+    """The other sites. Every write goes to each of them, too."""
     events_max: int = 1000
-    """Events of one owner under way to one site; further ones wait in the nodes."""
+    """How many events of one owner are under way to one site. Further events wait in the nodes."""
     event_timeout: float = 10.0
-    """Events that nobody has acknowledged for so long are sent again."""
+    """Events that nobody has acknowledged within this time are sent again."""
     removed_max: int = 100_000
-    """Removed nodes of one owner kept because a site has not been told; more: it is out of sync."""
+    """How many removed nodes of one owner are kept because a site has not been told. With more, the site is out of sync."""
     arrivals_max: int = 10_000
-    """Events from other sites that wait here; more are dropped, and will be sent again."""
+    """How many events from other sites wait here. More are dropped, and will be sent again."""
     hints_max: int = 10_000
-    """Owners of paths that the relay remembers."""
+    """For how many paths the relay remembers the owner."""
     chunk_nodes: int = 100
-    """Nodes pushed to a new buddy in one message."""
+    """How many nodes one message has that is pushed to a new buddy."""
     chunk_bytes: int = 500_000
-    """And their bytes: the message ends with the node that reaches them."""
+    """How many bytes such a message has. It ends with the node that reaches them."""
     search_backup_trees: bool = True
-    """Who keeps a backup of what is searched for says so. For diagnosis: backups never grant."""
+    """A member that keeps a backup of what is searched for says so. That is for diagnosis; backups never grant."""
     look_max: int = 10_000
-    """Paths that one member names in an answer for diagnosis, owned and backed up each."""
+    """How many paths one member names in an answer for diagnosis: so many that it owns, and so many that it backs up."""
     calls_max: int = 10_000
-    """Calls that wait; more are refused."""
+    """How many calls wait. More are refused."""
     claims_max: int = 1000
-    """Claims of this member that are open; further calls wait for theirs."""
+    """How many claims of this member are open. Further calls wait for theirs."""
     held_max: int = 100_000
-    """Messages of members that have a newer view than this one."""
+    """How many messages are held of members that have a newer view than this one."""
     log_max: int = 10_000
-    """Log entries not acknowledged; further writes wait."""
+    """How many log entries are not acknowledged. Further writes wait."""
     departed_max: int = 1000
-    """Departed members remembered: when they were last seen, who has their nodes."""
+    """For how many departed members this one remembers when they were last seen and who has their nodes."""
 
     def __post_init__(self) -> None:
         for name in (

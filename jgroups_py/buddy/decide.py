@@ -1,7 +1,7 @@
-"""What the coordinator of a new view decides from everybody's inventory. Values in, ``Settle`` out.
+"""The decision of the coordinator of a new view, from the inventories of all members. Values in, ``Settle`` out.
 
-A dead owner's nodes are adopted by the holder whose copy is best: complete ones first, then the longer
-log. The holders' own lists of buddies are of no use here: they differ while buddies change.
+The holder with the best copy adopts the nodes of a dead owner: a complete copy first, then the longer log. The holders' own
+lists of buddies are of no use here, because they differ while buddies change.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def decide(
     view: int,
     sides: Mapping[Address, Address] | None = None,
 ) -> Settle:
-    """``sides``: who created the view a member comes from, where known."""
+    """``sides``: by member, who created the view that it comes from, where that is known."""
     adopted_by: dict[Address, Address] = {}
     safe: dict[Address, None] = {}
     for member in members:
@@ -61,7 +61,7 @@ def decide(
 
 Chosen = dict[Address, tuple[Address, Orphan]]
 Ends = tuple[tuple[Address, int], ...]
-"""Of each dead owner, the last entry in the best copy; of one in another's adoption, too."""
+"""By dead owner, the last entry in the best copy. Owners that another dead owner has adopted are among them."""
 
 
 def _guardians(
@@ -94,8 +94,7 @@ def _guardians(
 def _unconfirmed(
     members: Sequence[Address], inventories: Inventories, chosen: Chosen
 ) -> tuple[tuple[Path, Epoch, Address], ...]:
-    """Per path the newest owner that still waits for the former one; a chosen backup speaks for its
-    guardian."""
+    """Per path the newest owner that still waits for the former owner. A chosen backup speaks for its guardian."""
     newest: dict[Path, tuple[Epoch, Address]] = {}
 
     def note(givers: tuple[tuple[Path, Epoch], ...], party: Address) -> None:
@@ -111,7 +110,7 @@ def _unconfirmed(
 
 
 Copy = tuple[Listed, Address, Address | None]
-"""What, at whom, as whose guardian."""
+"""A copy, the member that has it, and the dead owner whose guardian that member is."""
 
 
 def _winners(

@@ -1,6 +1,6 @@
-"""Where does a node of another site live here? In the member that owns it; else in its home.
+"""Where a node of another site lives at this site: at the member that owns it, else at its home.
 
-Buddy locators choose buddies; this one chooses owners. Users subclass ``HomeLocator``.
+Buddy locators choose buddies. This one chooses owners. Users subclass ``HomeLocator``.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from jgroups_py.values.address import Address
 
 
 class HomeLocator:
-    """The member with the highest hash of path and member: when a member goes only its own paths get
-    another home, and those of a member that joins are spread over all."""
+    """The home is the member with the highest hash of path and member. When a member goes, only its own paths get another
+    home. When a member joins, its paths come from all others."""
 
     def home(self, path: Path, members: Sequence[Address]) -> Address:
         """``members``: never empty, the same at every relay of the same view."""

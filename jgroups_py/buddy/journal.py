@@ -1,4 +1,4 @@
-"""Journal: who wants to know what owners write, at the owner and at each of its holders, by the same numbers."""
+"""Journal: follows what owners write, at the owner and at each of its holders, under the same numbers."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ from jgroups_py.values.address import Address
 
 
 class Journal(Protocol):
-    """Told in the step in which it happens. An entry's changes are the same at the owner and at all holders; only those
-    that write are told with them: a node that moves on, or a confirmation, is no news of its value."""
+    """A journal is told in the step in which something happens. The changes of an entry are the same at the owner and at
+    all holders. A journal gets the changes of entries that write; a hand-over or a confirmation does not change a
+    value."""
 
     def begins(self, owner: Address, seq: int, wrote: int) -> None:
-        """A copy of this owner's nodes is kept here from entry ``seq`` on; the last that wrote was ``wrote``."""
+        """This member keeps a copy of the owner's nodes from entry ``seq`` on. The last entry that wrote was ``wrote``."""
 
     def logged(self, owner: Address, seq: int, changes: Changes) -> None:
-        """Entry ``seq`` of an owner; without changes: it wrote nothing."""
+        """Entry ``seq`` of an owner. Without changes: the entry wrote nothing."""
 
     def ended(self, owner: Address, seq: int) -> None:
-        """A dead owner's nodes are adopted, as they were after entry ``seq``; others it had are lost."""
+        """The nodes of a dead owner are adopted as they were after entry ``seq``. Later entries are lost."""

@@ -1,7 +1,7 @@
-"""Who are my buddies? A locator answers; its answers are checked.
+"""A locator chooses the buddies of a member. Its answers are checked.
 
-``BuddyLocator`` is what users subclass. ``NextMemberBuddyLocator`` picks who is next in line, with
-pool, other host and other zone as hints that are broken one by one when nobody fits.
+Users subclass ``BuddyLocator``. ``NextMemberBuddyLocator`` picks the next members in line. Pool, other host and other zone
+are hints; it breaks them one by one when nobody fits.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from jgroups_py.errors import ConfigError
 from jgroups_py.values.address import Address
 
 BUDDIES_MAX: Final = 100
-"""``numBuddies`` at most."""
+"""The highest ``numBuddies``."""
 
 
 class Member(msgspec.Struct, frozen=True):
@@ -29,24 +29,24 @@ class Member(msgspec.Struct, frozen=True):
 
 
 class BuddyLocator:
-    """Chooses buddies. Called when the membership changes, and never otherwise."""
+    """Chooses buddies. It is asked when the membership changes, and at no other time."""
 
     def init(self, properties: Mapping[str, str]) -> None:
-        """Takes ``buddyLocatorProperties``. Raises ConfigError for what makes no sense."""
+        """Takes ``buddyLocatorProperties``. Raises ConfigError if they make no sense."""
 
     def get_buddies(self, members: Sequence[Member]) -> Sequence[Address]:
-        """``members``: all of the view in its order, turned so that the owner comes first."""
+        """``members``: all members of the view in their order, turned so that the owner comes first."""
         raise NotImplementedError
 
 
 class NextMemberBuddyLocator(BuddyLocator):
-    """Next in line. ``numBuddies`` (default 1), ``ignoreColocatedBuddies`` (default true)."""
+    """The next members in line. Properties: ``numBuddies`` (default 1), ``ignoreColocatedBuddies`` (default true)."""
 
     def __init__(self) -> None:
         self.num_buddies = 1
         self.ignore_colocated = True
         self.hints_broken = 0
-        """Buddies chosen so far that break a hint."""
+        """How many buddies chosen so far break a hint."""
 
     def init(self, properties: Mapping[str, str]) -> None:
         self.num_buddies = buddies_wanted(properties)
@@ -92,9 +92,9 @@ def checked(
     wanted: int,
     leaving: Sequence[Address] = (),
 ) -> tuple[list[Address], list[str]]:
-    """A locator's answer without what cannot be, filled up by who is next in line; and what was wrong
-    with it. ``members``: the owner first. Who is ``leaving`` could not go as long as somebody keeps naming
-    it, so others take its place; where too few stay, leavers in the order of ``leaving``."""
+    """A locator's answer without its mistakes, filled up with the next members in line; and the mistakes. ``members``: the
+    owner first. A member in ``leaving`` could not go as long as somebody keeps naming it, so others take its place. If too
+    few members stay, leavers follow in the order of ``leaving``."""
     owner, *others = members
     staying = [m for m in others if m not in leaving]
     good: list[Address] = []

@@ -1,23 +1,23 @@
 """The log of an owner: every change of its nodes, one entry at a time, to all of its holders.
 
-What is to be done when all holders have an entry waits here: a caller to be told, a former owner, a
-new one. Actions run at the end of the step (``advance``), never in the middle of a change.
+An action that needs an entry to be safe waits here until all holders have the entry. Actions run at the end of the
+step (``advance``), never in the middle of a change.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from jgroups_py.buddy.config import BuddyConfig
+from jgroups_py.buddy.holders import Holders
+from jgroups_py.buddy.journal import Journal
 from jgroups_py.buddy.messages import AdoptedGroups, Op, Part
+from jgroups_py.buddy.out import Out
 from jgroups_py.buddy.values import Node, Path, pieces
 from jgroups_py.values.address import Address
-
-if TYPE_CHECKING:
-    from jgroups_py.buddy.machine import BuddyMachine
 
 Action = Callable[[], None]
 
@@ -27,11 +27,17 @@ def _value(change: tuple[Path, Node | None]) -> object:
 
 
 class Log:
-    """``seq``: the last entry. ``wrote``: the last one that changed a value. ``acked``: all holders have everything up to
-    here."""
+    """``seq``: the last entry. ``wrote``: the last entry that changed a value. ``acked``: the last entry that all
+    holders have, with all before it."""
 
-    def __init__(self, machine: BuddyMachine) -> None:
-        self.machine = machine
+    def __init__(
+        self, me: Address, config: BuddyConfig, holders: Holders, journals: list[Journal], out: Out
+    ) -> None:
+        self._me = me
+        self._config = config
+        self._holders = holders
+        self._journals = journals
+        self._out = out
         self.seq = 0
         self.wrote = 0
         self.acked = 0
@@ -48,16 +54,16 @@ class Log:
         wrote: bool = False,
     ) -> None:
         """Sends an entry to every holder that is not dismissed, in messages of ``chunk_nodes`` and
-        ``chunk_bytes``; ``then`` once all holders have it. ``wrote``: all its changes are new values."""
+        ``chunk_bytes``. ``then`` runs when all holders have it. ``wrote``: all its changes are new values."""
         self.seq += 1
         entry = tuple([(p, n and self.replica(n)) for p, n in changes])
         if wrote:
             self.wrote = self.seq
-            for journal in self.machine.journals:
-                journal.logged(self.machine.me, self.seq, entry)
-        receivers = self.machine.buddies.receivers()
+            for journal in self._journals:
+                journal.logged(self._me, self.seq, entry)
+        receivers = self._holders.receivers()
         if len(entry) > 1 and receivers:
-            config = self.machine.config
+            config = self._config
             *first, last = pieces(entry, _value, config.chunk_nodes, config.chunk_bytes)
             for piece in first:
                 self._send(receivers, Part(tuple(piece)))
@@ -71,15 +77,15 @@ class Log:
 
     def _send(self, receivers: Sequence[Address], message: Part | Op) -> None:
         for member in receivers:
-            self.machine.send(member, message)
+            self._out.send(member, message)
 
     @staticmethod
     def replica(node: Node) -> Node:
-        """As holders keep it."""
+        """The node as holders keep it."""
         return node if node.to is None else replace(node, to=None)
 
     def when_acked(self, then: Action) -> None:
-        """``then`` once all holders have everything logged so far."""
+        """Runs ``then`` when all holders have everything that was logged so far."""
         self._waiting.append((self.seq, then))
 
     def stable(self, path: Path) -> bool:
@@ -88,14 +94,15 @@ class Log:
 
     @property
     def open(self) -> int:
-        """Entries that not all holders have."""
+        """The number of entries that not all holders have."""
         return self.seq - self.acked
 
     def advance(self) -> bool:
-        """Takes account of acknowledgements and of holders that have gone; runs what waited for them."""
+        """Takes account of acknowledgements and of holders that have gone, and runs what waited for them. False:
+        nothing has changed."""
         moved = False
         if self.acked < self.seq:
-            acked = self.machine.buddies.acked_by_all(self.seq)
+            acked = self._holders.acked_by_all(self.seq)
             moved = acked > self.acked
         if moved:
             self.acked = acked

@@ -1,4 +1,4 @@
-"""What members say to each other. Each message travels with the key of its sender's view."""
+"""Messages between members. Each message travels with the key of its sender's view."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ Changes = tuple[tuple[Path, Node | None], ...]
 AdoptedGroups = tuple[tuple[Address, int, int], ...]
 """(Dead owner, the view in which its nodes were adopted, the last entry of its log that is in them)."""
 Adoptions = dict[Address, tuple[int, int]]
-"""The same, by dead owner."""
+"""``AdoptedGroups`` by dead owner."""
 Mode = Literal["take", "create", "look"]
-"""What a claim may do: take what others own; create what nobody owns; nothing, but hear who has what."""
+"""What a claim may do. take: the nodes of others come here. create: what nobody owns is created. look: nothing moves, and the
+claimant hears who has what."""
 
 
 class Message(msgspec.Struct, frozen=True, array_like=True, tag=True):
-    """Base of all."""
+    """Base of all messages between members."""
 
 
 class Assign(Message, frozen=True):
@@ -34,11 +35,11 @@ class Assign(Message, frozen=True):
     wrote: int = 0
     """The last entry that changed a value."""
     turn: int = 0
-    """Which assignment of this owner it is."""
+    """The number of this assignment among those of the owner."""
 
 
 class Chunk(Message, frozen=True):
-    """Nodes as they were when this was sent, on the same stream as the ``Op``s."""
+    """Nodes as they were when the message was sent, on the same stream as each ``Op``."""
 
     nodes: Changes
 
@@ -48,7 +49,7 @@ class Filled(Message, frozen=True):
 
 
 class FillAck(Message, frozen=True):
-    """Answers ``Filled``; ``turn``: of the ``Assign`` before it; ``view``: the sender's."""
+    """Answers ``Filled``. ``turn``: that of the ``Assign`` before it. ``view``: the sender's."""
 
     turn: int = 0
     view: int = 0
@@ -74,13 +75,13 @@ class Pool(Message, frozen=True):
 
 
 class Part(Message, frozen=True):
-    """Changes of the ``Op`` that follows: its last ones come with itself, and all take effect with it."""
+    """The first changes of the ``Op`` that follows. Its last changes come with itself, and all take effect with it."""
 
     changes: Changes
 
 
 class Op(Message, frozen=True):
-    """One entry of the owner's log; applied whole or not at all."""
+    """One entry of the owner's log. It is applied whole or not at all."""
 
     seq: int
     changes: Changes
@@ -116,20 +117,20 @@ class Claim(Message, frozen=True):
 
 
 class Answer(Message, frozen=True):
-    """To the claimant: nodes with the epoch of its ownership; or paths that stay where they are."""
+    """To the claimant: nodes with the epoch of its ownership, or paths that stay where they are."""
 
     claim: ClaimId
     grants: tuple[tuple[Path, Node, Epoch], ...] = ()
     owned: tuple[Path, ...] = ()
     backs_up: tuple[tuple[Path, Address], ...] = ()
-    """Diagnosis, if ``search_backup_trees``: whose backup of which path the answerer holds. Of what is
-    below a path only when asked to ``look``. Backups never grant."""
+    """For diagnosis, if ``search_backup_trees``: by path, the owner whose backup the answerer holds. Paths below a wanted
+    one are named only if the claim is a ``look``. Backups never grant."""
     floor: Epoch = (0, 0)
-    """The highest epoch of what the answerer had and dropped: who creates the path begins above it, or
-    a stamp of a purged node might be given again."""
+    """The highest epoch of what the answerer had and dropped. A member that creates the path begins above it. Else a stamp
+    of a purged node might be given again."""
     found: Found | None = None
     more: bool = False
-    """Grants only, as many as go into one message; the answer goes on."""
+    """This message has grants only, as many as go into one. The answer goes on."""
 
 
 class Taken(Message, frozen=True):
@@ -175,13 +176,13 @@ class Inventory(Message, frozen=True):
     orphans: tuple[Orphan, ...]
     givers: tuple[tuple[Path, Epoch], ...]
     adopted: tuple[tuple[Address, int, bool], ...]
-    """Third: all holders have it."""
+    """(Dead owner, the view of the adoption, do all holders have its nodes?)"""
     nodes: tuple[Listed, ...] = ()
     sites: SiteState = SiteState()
     holders: tuple[Address, ...] = ()
-    """Who had our nodes, or was to get them, when the view came."""
+    """Members that had the sender's nodes, or were to get them, when the view came."""
     keeps: tuple[Address, ...] = ()
-    """Members whose backups were here then."""
+    """Members whose backups the sender had then."""
 
 
 class AskAll(Message, frozen=True):
@@ -189,7 +190,7 @@ class AskAll(Message, frozen=True):
 
 
 class Winner(Message, frozen=True):
-    """Who keeps a path that several have: ``member`` as owner, or as guardian of ``group``."""
+    """The member that keeps a path which several have: as owner, or as guardian of ``group``."""
 
     path: Path
     epoch: Epoch
@@ -209,14 +210,14 @@ class Discarded(Message, frozen=True):
 
 
 class Settle(Message, frozen=True):
-    """From the coordinator: what becomes of the dead, and of what was on the move."""
+    """From the coordinator: what becomes of the nodes of the dead, and of nodes that were on the move."""
 
     guardians: tuple[tuple[Address, Address], ...] = ()
-    """(dead owner, who adopts its nodes)."""
+    """(Dead owner, the member that adopts its nodes)."""
     adopted_by: tuple[tuple[Address, Address], ...] = ()
-    """(dead owner, who has its nodes already, or adopts them with another group)."""
+    """(Dead owner, the member that has its nodes already, or adopts them with another group)."""
     safe: tuple[Address, ...] = ()
-    """Dead owners whose orphaned backups may go: adopted, and the adopter's holders have it."""
+    """Dead owners whose orphaned backups may go. Their nodes are adopted, and the adopter's holders have them."""
     unconfirmed: tuple[tuple[Path, Epoch, Address], ...] = ()
     """Per path the new owner that was not told that the former one has let go."""
     unmerged: bool = False
@@ -224,11 +225,11 @@ class Settle(Message, frozen=True):
     discarded: tuple[Discarded, ...] = ()
     sites: SiteState = SiteState()
     ends: tuple[tuple[Address, int], ...] = ()
-    """(dead owner that is adopted now, itself or with another group, the last entry in what is adopted)."""
+    """(Dead owner that is adopted now, itself or with another group; the last entry in what is adopted)."""
     lost: tuple[tuple[Address, Address], ...] = ()
-    """(owner, who has dropped its backup and is taken for a holder)."""
+    """(Owner, a member that has dropped its backup and is taken for a holder)."""
     stray: tuple[tuple[Address, Address], ...] = ()
-    """(owner, who keeps a backup of it and is no holder)."""
+    """(Owner, a member that keeps its backup and is no holder)."""
 
 
 class Adopted(Message, frozen=True):
@@ -244,33 +245,33 @@ class Leaving(Message, frozen=True):
 
 
 class TakeMine(Message, frozen=True):
-    """To the heir of who leaves."""
+    """To the heir of the sender, which leaves."""
 
 
 class Clean(Message, frozen=True):
-    """To the coordinator: what the merge changed here, my holders have."""
+    """To the coordinator: my holders have what the merge changed here."""
 
 
 class Merged(Message, frozen=True):
-    """From the coordinator: all are clean."""
+    """From the coordinator: all members are clean."""
 
 
 class ToSite(Message, frozen=True):
-    """To the relay: for another site."""
+    """To the relay: a message for another site."""
 
     site: str
     message: AnySiteMessage
 
 
 class FromSite(Message, frozen=True):
-    """From the relay, or from a member that does not own the nodes: came from another site."""
+    """From the relay, or from a member that does not own the nodes: a message of another site."""
 
     site: str
     message: AnySiteMessage
 
 
 class SiteTold(Message, frozen=True):
-    """From the coordinator: what it knows of the sites is news."""
+    """From the coordinator: news of the sites."""
 
     state: SiteState
 
@@ -289,15 +290,15 @@ REMOTE_NAMES: Final[dict[type[Message], str]] = {
     Dismiss: "_remoteRemoveFromBuddyGroup",
     Pool: "_remoteAnnounceBuddyPoolName",
 }
-"""The names under which seed and users know them."""
+"""The names under which the seed and users know these messages."""
 
 THIS_VIEW_ONLY: Final = frozenset(
     {ClaimRequest, Claim, Answer, Inventory, AskAll, Settle, Clean, Merged, SiteTold}
 )
-"""Dropped in any other view than the sender's."""
+"""A member drops these messages if its view is not the sender's."""
 
 FROM_COORDINATOR: Final = frozenset({Claim, AskAll, Settle, Merged, SiteTold})
-"""Refused from anybody else."""
+"""A member refuses these messages from anybody else."""
 
 
 def groups_of(adoptions: Adoptions) -> AdoptedGroups:

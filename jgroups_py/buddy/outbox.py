@@ -1,14 +1,19 @@
-"""What one owner has still to tell one other site, by number. The values are in the nodes."""
+"""What one owner has still to tell other sites, by number. The values are in the nodes."""
 
 from __future__ import annotations
 
-from jgroups_py.buddy.values import Path
+from collections.abc import Iterable
+
+from msgspec.structs import replace
+
+from jgroups_py.buddy.known_sites import KnownSites
+from jgroups_py.buddy.values import Node, Path
 
 
 class Outbox:
-    """``n``: the last number given. ``todo``: to be sent, with the log entry that must be safe before;
-    ``flying``: sent, not acknowledged. Both in the order of their numbers, all of ``flying`` before all
-    of ``todo``. ``bar``: the last number given by a bootstrap."""
+    """For one site. ``n``: the last number given. ``todo``: events to be sent, with the log entry that must be safe
+    before. ``flying``: events that were sent and are not acknowledged. Both are in the order of their numbers, and all of
+    ``flying`` comes before all of ``todo``. ``bar``: the last number that a bootstrap has given."""
 
     __slots__ = ("_at", "bar", "flying", "n", "since", "todo")
 
@@ -18,17 +23,17 @@ class Outbox:
         self.todo: dict[int, tuple[tuple[Path, ...], int]] = {}
         self.flying: dict[int, tuple[Path, ...]] = {}
         self._at: dict[Path, int] = {}
-        """Under which number a path is in ``todo``: under one, so that it is as long as there are nodes."""
+        """The number under which a path is in ``todo``. A path has one number, so ``todo`` is bounded by the nodes."""
         self.since = 0.0
         """When something was acknowledged, or began to wait for that."""
 
     @property
     def waiting(self) -> int:
-        """Nodes that are to be sent or not acknowledged, at least as many as are unsent."""
+        """Nodes that are to be sent or not acknowledged. It is at least the number of unsent nodes."""
         return len(self._at) + sum(map(len, self.flying.values()))
 
     def add(self, paths: tuple[Path, ...], seq: int) -> int:
-        """The next event: to be sent when all holders have log entry ``seq``."""
+        """The number of a new event. It is sent when all holders have log entry ``seq``."""
         self.n += 1
         for path in paths:
             self.drop(path)
@@ -37,7 +42,7 @@ class Outbox:
         return self.n
 
     def drop(self, path: Path) -> None:
-        """Not to be sent under the number it has."""
+        """The path is not sent under the number that it has."""
         n = self._at.pop(path, None)
         if n is None:
             return
@@ -48,7 +53,7 @@ class Outbox:
             self.todo[n] = (tuple(p for p in paths if p != path), seq)
 
     def next(self, acked: int) -> tuple[int, tuple[Path, ...]] | None:
-        """Takes the next event; None: there is none whose log entry is safe."""
+        """Takes the next event. None: there is no event whose log entry is safe."""
         for n, (paths, seq) in self.todo.items():
             if seq > acked:
                 break
@@ -58,8 +63,16 @@ class Outbox:
             return n, paths
         return None
 
+    def acked(self, n: int, paths: Iterable[Path]) -> None:
+        """The other site has these paths of event ``n``."""
+        rest = tuple(path for path in self.flying.get(n, ()) if path not in paths)
+        if rest:
+            self.flying[n] = rest
+        else:
+            self.flying.pop(n, None)
+
     def again(self) -> None:
-        """Whatever was sent may be lost."""
+        """Whatever was sent may be lost, and is sent again."""
         flying, self.flying = self.flying, {}
         last = {path: n for n, paths in flying.items() for path in paths} | self._at
         sent = {}
@@ -69,3 +82,44 @@ class Outbox:
                 sent[n] = (rest, 0)
         self.todo = sent | self.todo
         self._at = last
+
+
+class Outboxes(dict[str, Outbox]):
+    """One for each other site. ``Ownership`` numbers its nodes here; ``seq`` is the log entry that will have the number.
+    ``Events`` sends what is numbered."""
+
+    def __init__(self, sites: Iterable[str], known: KnownSites) -> None:
+        super().__init__({site: Outbox() for site in sites})
+        self._known = known
+
+    def numbered(self, changes: list[tuple[Path, Node]], seq: int) -> list[tuple[Path, Node]]:
+        """The nodes of one write: one event for each site."""
+        if not self:
+            return changes
+        paths = tuple(path for path, _ in changes)
+        unsent = tuple((site, box.add(paths, seq)) for site, box in self.items())
+        return [(path, replace(node, unsent=unsent)) for path, node in changes]
+
+    def mine(self, path: Path, node: Node, seq: int) -> Node:
+        """A node that this member took over, with its own numbers instead of those of the former owner."""
+        if not node.unsent:
+            return node
+        return self.marked(path, node, [site for site, _ in node.unsent], seq)
+
+    def marked(self, path: Path, node: Node, sites: Iterable[str], seq: int) -> Node:
+        """The node with new numbers for ``sites``."""
+        unsent = dict(node.unsent)
+        for site in sites:
+            box = self.get(site)
+            if box is None:
+                unsent.pop(site, None)
+                continue
+            unsent[site] = box.add((path,), seq)
+            if any(walk.site == site for walk in self._known.walks):
+                box.bar = box.n
+        return replace(node, unsent=tuple(unsent.items()))
+
+    def dropped(self, path: Path) -> None:
+        """This member does not own the node any more."""
+        for box in self.values():
+            box.drop(path)

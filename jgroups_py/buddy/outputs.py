@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+from enum import Enum
 from typing import Any
 
 import msgspec
 
-from jgroups_py.buddy.calls import Outcome
 from jgroups_py.buddy.messages import Message
 from jgroups_py.buddy.site_messages import AnySiteMessage
 from jgroups_py.buddy.values import Path, Stamp, ViewKey
 from jgroups_py.values.address import Address
 
 
+class Outcome(Enum):
+    """How a call ended."""
+
+    DONE = "done"
+    FAILED = "failed"
+    """The call was certainly not done."""
+    UNKNOWN = "unknown"
+    """The call may have been done."""
+
+
 class Send(msgspec.Struct, frozen=True):
-    """``to`` None: all other members of the view. Pairs must be FIFO."""
+    """A message for one member; ``to`` None: for all other members of the view. Each pair of members must be FIFO."""
 
     to: Address | None
     tag: ViewKey
@@ -22,14 +32,14 @@ class Send(msgspec.Struct, frozen=True):
 
 
 class SendSite(msgspec.Struct, frozen=True):
-    """As relay, over the link to the relay of a site. In order; what a broken link loses is sent again."""
+    """A message of this relay to the relay of a site, in order. The machine sends again what a broken link loses."""
 
     site: str
     message: AnySiteMessage
 
 
 class Completed(msgspec.Struct, frozen=True):
-    """Of a call: the nodes it found, or why it was not done."""
+    """A call has ended: with the values it found, or with the reason why it was not done."""
 
     call: int
     outcome: Outcome
@@ -38,9 +48,9 @@ class Completed(msgspec.Struct, frozen=True):
 
 
 class Dropped(msgspec.Struct, frozen=True):
-    """Detail of ``discarded`` and ``site_discarded``. ``value``: None if it was a removal, if another member
-    had it, or if it was in a store. ``side``: who created the view of the side it was written at, or the
-    other site's name."""
+    """Detail of ``discarded`` and ``site_discarded``. ``value`` is None if the value was a removal, if another member
+    had it, or if it was in a store. ``side``: who created the view of the side on which it was written, or the
+    name of the other site."""
 
     path: Path
     stamp: Stamp
@@ -51,7 +61,7 @@ class Dropped(msgspec.Struct, frozen=True):
 
 class Event(msgspec.Struct, frozen=True):
     """``kind``: protected, unprotected, settled, discarded, suspect, may_leave, leave_timed_out,
-    complaint, purged; of sites: promoted, out_of_sync, in_sync, bootstrap_complete, reconcile_complete,
+    complaint, purged, activate; of sites: promoted, out_of_sync, in_sync, bootstrap_complete, reconcile_complete,
     repair_complete, removed_there, site_discarded."""
 
     kind: str

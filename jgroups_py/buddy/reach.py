@@ -1,4 +1,4 @@
-"""Which paths does a claim or a call reach? A batch may name thousands, and is asked of thousands."""
+"""Which paths a claim or a call reaches. A batch may name thousands of paths, and is compared with thousands of nodes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from jgroups_py.buddy.values import Node, Path, Wanted
 
 
 class Reach:
-    """Of what is ``wanted``: paths, and all below those that are deep."""
+    """The paths in ``wanted``, and everything below those that are deep."""
 
     __slots__ = ("_deep", "_depths", "_paths", "wanted")
 
@@ -30,7 +30,7 @@ class Reach:
         )
 
     def among(self, nodes: Mapping[Path, Node]) -> list[tuple[Path, Node]]:
-        """What of these it reaches. Only where something deep is wanted all are looked at."""
+        """The nodes that it reaches. It looks at all nodes only if something deep is wanted."""
         if self._deep:
             return [(path, node) for path, node in nodes.items() if path in self]
         return [(path, nodes[path]) for path in self._paths if path in nodes]

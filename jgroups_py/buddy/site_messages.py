@@ -1,7 +1,7 @@
-"""What sites say to each other, and what a site's members say of it. See sites.py.
+"""Messages between sites, and what the members of a site tell each other about them. See sites.py.
 
-Over the link between two relays go ``SiteEvent``, ``EventAck``, ``Hello``, ``Sums`` and ``Listing``; inside
-a site ``ToSite`` takes them to the relay and ``FromSite`` from the relay to a member.
+Over the link between two relays go ``SiteEvent``, ``EventAck``, ``Hello``, ``Sums`` and ``Listing``. Inside a site ``ToSite``
+takes them to the relay, and ``FromSite`` takes them from the relay to a member.
 """
 
 from __future__ import annotations
@@ -45,15 +45,15 @@ class EventAck(SiteMessage, frozen=True):
 
 
 class Hello(SiteMessage, frozen=True):
-    """From relay to relay. ``epoch``: the highest site epoch known. ``lost``: a member is gone that may
-    have had events nobody else has: send again what is not acknowledged."""
+    """From relay to relay. ``epoch``: the highest site epoch known. ``lost``: a member is gone that may have had events that
+    nobody else has, so send again what is not acknowledged."""
 
     epoch: int
     lost: bool = False
 
 
 class Sums(SiteMessage, frozen=True):
-    """Reconciliation: a sum for each bucket of paths, over all nodes of the sender's site."""
+    """For a reconciliation: a sum for each bucket of paths, over all nodes of the sender's site."""
 
     round: int
     sums: tuple[int, ...]
@@ -85,9 +85,9 @@ SurveyKind = Literal["mark", "left", "sums", "list", "compare"]
 
 
 class Survey(msgspec.Struct, frozen=True, array_like=True):
-    """Every member does or answers this at its place in the order of claims: no node is on its way past
-    it. ``mark``: everything is unsent. ``left``: how much of that still is? ``sums``, ``list``: of nodes,
-    by bucket. ``compare``: what is older or missing there is unsent."""
+    """Every member answers it at its place in the order of claims, so no node is on its way past it. ``mark``: everything is
+    unsent from now on. ``left``: how much of that is still unsent? ``sums``: a sum for each bucket. ``list``: the nodes of
+    some buckets. ``compare``: what is older or missing there is unsent from now on."""
 
     site: str
     kind: SurveyKind
@@ -96,7 +96,7 @@ class Survey(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Found(msgspec.Struct, frozen=True, array_like=True):
-    """A member's answer. ``paths``: those of ``Survey.nodes`` that it owns."""
+    """A member's answer. ``paths``: the paths of ``Survey.nodes`` that it owns."""
 
     count: int = 0
     sums: tuple[int, ...] = ()
@@ -108,7 +108,7 @@ WalkKind = Literal["bootstrap", "reconcile", "repair"]
 
 
 class Walk(msgspec.Struct, frozen=True, array_like=True):
-    """Something that is under way for another site, and goes on when the relay changes."""
+    """Something that is under way for another site. It goes on when the relay changes."""
 
     site: str
     kind: WalkKind

@@ -1,7 +1,7 @@
 """The values of buddy replication: paths, stamps, epochs, nodes, groups.
 
-Epoch: the number of an ownership. Stamp: the number of a value. Ownership may move without a write, so
-one number for both would let a copy that was adopted and never touched beat a thousand writes.
+An epoch is the number of an ownership. A stamp is the number of a value. Ownership may move without a write. So one number
+for both would let a copy that was adopted and never touched beat a thousand writes.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ Wanted = tuple[Path, bool]
 T = TypeVar("T")
 
 LINEAGE_MAX: Final = 8
-"""Beyond it a merge lists values as discarded that the winner may contain."""
+"""How many earlier stamps a node keeps. With more, a merge may list a value as discarded that the winner contains."""
 BACKUP_ROOT: Final = "_buddy_backup_"
 
 
 class Stamp(NamedTuple):
-    """Orders the values a path has had. ``version`` rises with each write; ``epoch`` is that of the
-    owner at the write; ``site`` rises when a backup site is promoted."""
+    """Orders the values that a path has had. ``version`` rises with each write. ``epoch`` is that of the owner at the
+    write. ``site`` rises when a backup site is promoted."""
 
     site: int
     epoch: Epoch
@@ -42,13 +42,14 @@ class Stamp(NamedTuple):
 class Node(msgspec.Struct, frozen=True, array_like=True):
     """A node as its owner and the owner's holders keep it.
 
-    ``giver``: the former owner, if it, or who has its nodes now, has not yet confirmed that it is removed there.
-    ``to``: who was granted the node, and at which epoch; not ours to write any more. Never replicated.
+    ``giver``: the former owner, until it, or the member that has its nodes now, has confirmed that the node is gone there.
+    ``to``: the member that was granted the node, and its epoch. The node is not ours to write any more. It is never
+    replicated.
     ``unsent``: (site, number) of the event that each site has still to be sent.
     ``lineage``: the last stamp of each earlier ownership that wrote, the newest ``LINEAGE_MAX`` of them.
-    ``came``: the site that the value came from; empty: it was written here.
-    ``passive``: at its owner, the value is not here (None) but in a store; in the log, it is what holders
-    have already. Neither pushed nor granted so.
+    ``came``: the site that the value came from. Empty: it was written here.
+    ``passive``: at the owner, the value is not in memory (None) but in a store. In the log, holders have the value already.
+    A node is neither pushed nor granted without its value.
     """
 
     value: Any
@@ -64,7 +65,7 @@ class Node(msgspec.Struct, frozen=True, array_like=True):
 
 
 class BuddyGroup(msgspec.Struct, frozen=True, array_like=True):
-    """An owner and its buddies; travels with ``Assign``. A restarted owner is another group."""
+    """An owner and its buddies. It travels with ``Assign``. A restarted owner is another group."""
 
     owner: Address
     buddies: tuple[Address, ...]
@@ -86,7 +87,7 @@ def next_epoch(epoch: Epoch, view: int) -> Epoch:
 
 
 def descends(stamp: Stamp, lineage: Iterable[Stamp], from_: Stamp) -> bool:
-    """Was ``from_`` surely a value of the path before the one with ``stamp`` and ``lineage``? Within one
+    """Is it certain that the value with ``stamp`` and ``lineage`` was made from the one with stamp ``from_``? Within one
     ownership versions follow each other."""
     return any(
         s.owner == from_.owner
@@ -109,7 +110,7 @@ def weight(value: Any) -> int:
 
 
 def pieces(items: Iterable[T], value: Callable[[T], Any], nodes: int, size: int) -> list[list[T]]:
-    """At most ``nodes`` in each, and no further one once their values have ``size`` bytes."""
+    """Divides items. A piece has at most ``nodes`` of them, and none after its values have ``size`` bytes."""
     found: list[list[T]] = [[]]
     room = size
     for item in items:

@@ -1,14 +1,13 @@
-"""BuddyManager: the buddy machine of this member on its channel. Made only when buddies are configured.
+"""BuddyManager: the buddy machine of this member on its channel. It exists only if buddies are configured.
 
     views, payloads --> queue --> machine --> entries touched --> changed()
     calls, time ----------------> machine --> Completed --------> told()
                                      |
                                      +------> Send: unicasts with NO_RELAY
 
-It is attached to the channel before the channel joins (``Tap``), because the machine must see every
-view. What goes to all members goes to each of them as a unicast: the machine wants one order for each
-pair, and multicasts and unicasts of one sender are two streams. NO_RELAY: what buddies say to each other
-is for this group; other sites are reached by events of their own.
+It is attached to the channel before the channel joins (``Tap``), because the machine must see every view. A message to all
+members goes to each of them as a unicast: the machine wants one order for each pair, and multicasts and unicasts of one
+sender are two streams. NO_RELAY: messages of buddies are for this group. Other sites are reached by events of their own.
 """
 
 from __future__ import annotations
@@ -20,7 +19,8 @@ from typing import Final
 
 import trio
 
-from jgroups_py.buddy.calls import Call
+from jgroups_py.buddy.call import Call
+from jgroups_py.buddy.claims import Keeping
 from jgroups_py.buddy.config import BuddyConfig
 from jgroups_py.buddy.locator import BuddyLocator
 from jgroups_py.buddy.machine import BuddyMachine
@@ -31,7 +31,7 @@ from jgroups_py.buddy.values import Node as Entry
 from jgroups_py.cache.buddy_sites import CacheSites, FromRelay, config_with_sites
 from jgroups_py.cache.buddy_wire import message_of, payload_of
 from jgroups_py.cache.fqn import Fqn
-from jgroups_py.cache.owned_tree import Entries
+from jgroups_py.cache.owned_tree import Touched
 from jgroups_py.cache.sparing import Sparing
 from jgroups_py.channel.channel import Channel
 from jgroups_py.channel.given import check_size
@@ -47,16 +47,17 @@ from jgroups_py.values.view import View
 _log = logging.getLogger("jgroups_py.cache")
 _NO_RELAY: Final = int(Flag.NO_RELAY)
 _EACH_WRITE: Final = ("unprotected", "protected")
-"""Events that come with each write."""
+"""Events that come with each write, and are not told."""
 _DISCARDED = "values discarded (TreeCache.discarded)"
 TICK = 1.0
-"""Seconds between two looks at what time made due."""
+"""Seconds between two looks at the time."""
 
 
 class BuddyManager:
-    """See the module. ``source``: the cache file. ``changed()``: a step was made. ``told(completed)``: a call has ended.
-    ``ended_by(error)``: the channel has. ``discarded(value)``: a merge dropped it.
-    ``needed(paths)``: of passive nodes; ``activate`` answers."""
+    """See the module. ``source``: the cache file. ``changed()``: the machine has made a step. ``told(completed)``: a call has
+    ended. ``ended_by(error)``: the channel has ended. ``discarded(value)``: a merge has dropped a value.
+    ``needed(paths)``: of passive nodes; ``activate`` answers. ``keeping(path)``: does a call here need the node for a
+    moment more?"""
 
     def __init__(
         self,
@@ -69,6 +70,7 @@ class BuddyManager:
         ended_by: Callable[[Exception], None],
         discarded: Callable[[Dropped], None],
         needed: Callable[[Sequence[Path]], None],
+        keeping: Keeping,
     ) -> None:
         self._config = config
         self._locator = locator
@@ -78,9 +80,10 @@ class BuddyManager:
         self._ended_by = ended_by
         self._discarded = discarded
         self._needed = needed
+        self._keeping = keeping
         self._channel: Channel
         self.machine: BuddyMachine
-        self.entries = Entries()
+        self.touched = Touched()
         self.ready = trio.Event()
         """Set when this member has a view."""
         self._sites: CacheSites | None = None
@@ -97,11 +100,16 @@ class BuddyManager:
         self._garbage = 0
         self._sparing = Sparing(self._warn)
         self.view: View
-        """The newest one that the machine has."""
+        """The newest view that the machine has."""
         self.on_view: Callable[[View], None] = lambda view: None
-        """Is told of each view the machine was given."""
+        """Is told of each view that the machine was given."""
 
     # --- looking
+
+    @property
+    def entries(self) -> Mapping[Path, Entry]:
+        """The nodes of this member as the machine has them."""
+        return self.machine.own
 
     @property
     def members(self) -> tuple[Address, ...]:
@@ -110,23 +118,22 @@ class BuddyManager:
 
     @property
     def channel(self) -> Channel:
-        """What it works on."""
+        """The channel that it works on."""
         return self._channel
 
     @property
     def group(self) -> BuddyGroup:
         """The group that this member owns."""
-        machine = self.machine
-        return BuddyGroup(machine.me, tuple(machine.buddies.wanted), machine.group)
+        return self.machine.buddies.group
 
     @property
     def groups(self) -> tuple[BuddyGroup, ...]:
-        """The groups in which this member is a buddy, those of members that are gone among them."""
+        """The groups in which this member is a buddy, also those of members that are gone."""
         return tuple(backup.group for backup in self.machine.backups.of.values())
 
     @property
     def sites(self) -> CacheSites:
-        """Other sites. CacheRefused: the stack has no RELAY."""
+        """The other sites. CacheRefused: the stack has no RELAY."""
         if self._sites is None:
             raise CacheRefused("there are no other sites: the stack has no RELAY")
         return self._sites
@@ -164,8 +171,8 @@ class BuddyManager:
             parts.append(f"buddies have not acknowledged {unsaid} changes")
         if not machine.buddies.complete:
             parts.append("a buddy does not have everything yet")
-        if machine.own.moving:
-            parts.append(f"{machine.own.moving} nodes are moving to another owner")
+        if machine.ownership.moving:
+            parts.append(f"{machine.ownership.moving} nodes are moving to another owner")
         if not parts:
             parts.append("nodes of a member that is gone have no owner yet")
         return f"what {self._channel.name} owns is not protected: {', '.join(parts)}"
@@ -182,9 +189,9 @@ class BuddyManager:
             "buddy_garbage": self._garbage,
             "buddy_hints_broken": getattr(self._locator, "hints_broken", 0),
             "buddies": len(machine.buddies.wanted),
-            "buddies_missing": machine.num_buddies - len(machine.buddies.wanted),
+            "buddies_missing": self._config.num_buddies - len(machine.buddies.wanted),
             "buddy_groups": len(machine.backups.of),
-            "nodes_adopted": len(machine.adopted_from),
+            "nodes_adopted": len(machine.ownership.adopted_from),
             "protected": int(machine.protected),
             "minority": int(machine.minority),
             "settled": int(machine.settled),
@@ -201,7 +208,12 @@ class BuddyManager:
             self._sites = CacheSites(relay, self._heard, self._after)
         try:
             self.machine = BuddyMachine(
-                channel.address, self._config, name=channel.name, locator=self._locator
+                channel.address,
+                self._config,
+                name=channel.name,
+                locator=self._locator,
+                watch=self.touched.note,
+                keeping=self._keeping,
             )
         except ConfigError as error:
             if error.file is not None:
@@ -214,7 +226,6 @@ class BuddyManager:
                 file=self._source,
                 where="buddyLocatorClass",
             ) from error
-        self.machine.own = self.entries
         if self._sites is not None:
             self._sites.machine = self.machine
         return self
@@ -247,8 +258,8 @@ class BuddyManager:
     # --- calls
 
     def submit(self, call: Call, *, alone: bool = False) -> None:
-        """Its end is told; perhaps before this returns. ``alone``: no other call is under way, so there is
-        nothing to bundle it with, and what it sends leaves at once."""
+        """Begins a call. Its end is told, perhaps before this returns. ``alone``: no other call is under way, so there is
+        nothing to bundle the call with, and its messages leave at once."""
         if alone:
             self._channel.driver.at_once(lambda: self.submit(call))
             return
@@ -256,7 +267,7 @@ class BuddyManager:
         self._after()
 
     def cancel(self, call: int) -> None:
-        """Nobody waits for it; its end is told before this returns."""
+        """Nobody waits for the call. Its end is told before this returns."""
         self.machine.cancel(call, trio.current_time())
         self._after()
 
@@ -268,7 +279,7 @@ class BuddyManager:
             self._after()
 
     def look(self) -> None:
-        """What calls here have kept may go."""
+        """Nodes that calls here have kept may go."""
         self.machine.look(trio.current_time())
         self._after()
 
@@ -304,7 +315,7 @@ class BuddyManager:
             self._receiving = False
 
     def _drain_soon(self) -> None:
-        """At once, in the driver's turn that brings it: an answer leaves with the same turn. Before
+        """Handles what has come at once, in the driver's turn that brings it: so an answer leaves with the same turn. Before
         ``run`` it waits."""
         if self._receiving and not self._draining:
             self._drain()
@@ -333,8 +344,8 @@ class BuddyManager:
         self.ready.set()
 
     def _take(self, batch: Batch) -> None:
-        """All messages of a batch, then what is to be said to them: one acknowledgement says what
-        those before it said."""
+        """Handles all messages of a batch, then sends the answers. Of several acknowledgements in a row only the last is
+        sent, because it covers the others."""
         if len(batch.payloads) == 1:
             self._receive_all(batch)
             return
@@ -386,7 +397,7 @@ class BuddyManager:
             self._after()
 
     async def _push(self) -> None:
-        """State for new buddies, a piece at a time, while there is room for it."""
+        """Sends state to new buddies, a piece at a time, while there is room for it."""
         while True:
             await self._pushing.wait()
             self._pushing = trio.Event()
@@ -395,7 +406,7 @@ class BuddyManager:
                 await trio.lowlevel.checkpoint()
 
     def _after(self) -> None:
-        """What a step of the machine wants done."""
+        """Does what a step of the machine wants done."""
         machine = self.machine
         self._changed()
         if self._steps:
@@ -469,7 +480,7 @@ class BuddyManager:
             queue.append(payload)
 
     async def _send_waiting(self, to: Address) -> None:
-        """What had to wait for credit, in its order. Bounded: by the log, and nothing is pushed."""
+        """Sends in order what had to wait for credit. It is bounded by the log, and nothing is pushed meanwhile."""
         queue = self._waiting[to]
         try:
             while queue:

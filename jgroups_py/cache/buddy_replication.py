@@ -1,14 +1,14 @@
 """BuddyReplication: calls of a cache become calls of the buddy machine.
 
-A call's body runs inside the machine, in the step in which everything it touches is owned here: from
-then on the change is true and on its way to the buddies. Waiting first and changing later would let
-others take the nodes in between. ``claim`` returns with that step, ``commit`` when all holders have it.
+The body of a call runs inside the machine, in the step in which this member owns everything that the call touches. From then
+on the change is true and on its way to the buddies. If the call waited first and changed later, others could take the nodes
+in between. ``claim`` returns with that step, and ``commit`` when all holders have the change.
 
-    put      owned here: at once. Else one claim: with gravitation the node and all below it come here;
-             without, NotOwner if somebody has it. ``new=True``: no claim.
-    get      what is here; else, with gravitation, the node and all below it come here. What nobody has
-             is a miss. A subtree (``children``) is searched for if nothing of it is here.
-    batch    one claim for all its paths, one entry in the log: holders apply all or nothing.
+    put      A node that is owned here is written at once. Else there is one claim: with gravitation the node and all
+             below it come here; without, NotOwner is raised if somebody has it. ``new=True``: there is no claim.
+    get      A node that is here is read. Else, with gravitation, the node and all below it come here. A node that
+             nobody has is a miss. A subtree (``children``) is searched for if nothing of it is here.
+    batch    There is one claim for all its paths, and one entry in the log: holders apply all or nothing.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from typing import Any, Literal, cast
 import msgspec
 import trio
 
-from jgroups_py.buddy.calls import Call as MachineCall
-from jgroups_py.buddy.calls import NotOwner as NotOurs
-from jgroups_py.buddy.calls import Outcome, Refused, Values
+from jgroups_py.buddy.call import Call as MachineCall
+from jgroups_py.buddy.call import NotOwner as NotOurs
+from jgroups_py.buddy.call import Refused, Values
 from jgroups_py.buddy.journal import Journal
-from jgroups_py.buddy.outputs import Completed, Dropped
+from jgroups_py.buddy.outputs import Completed, Dropped, Outcome
 from jgroups_py.buddy.values import Node as Entry
 from jgroups_py.buddy.values import Path, Wanted
 from jgroups_py.cache.buddy_manager import BuddyManager
@@ -32,7 +32,7 @@ from jgroups_py.cache.buddy_settings import buddy_config, locator_of
 from jgroups_py.cache.call import Call, compute
 from jgroups_py.cache.changes import Change, RemoveTree
 from jgroups_py.cache.fqn import BACKUP_ROOT, ROOT, Fqn
-from jgroups_py.cache.holding import Holding, follow_owners, holding
+from jgroups_py.cache.holding import Holding, holding
 from jgroups_py.cache.keeping import Keeping
 from jgroups_py.cache.locks import Scope
 from jgroups_py.cache.node import EMPTY, Node
@@ -46,18 +46,18 @@ from jgroups_py.values.address import Address
 
 Mode = Literal["take", "create"]
 Having = tuple[Address, tuple[Address, ...]]
-"""Who owns a node, and who keeps its backups."""
+"""The owner of a node, and the members that keep its backups."""
 
 
 class _Ticket(msgspec.Struct, eq=False):
-    """A call at the machine. ``completed``: how it ended there; ``task``: who waits for it, until ``due``
-    at the latest; ``abandon``: then it is taken back."""
+    """A call at the machine. ``completed``: how it ended there. ``task``: the task that waits for it, until ``due`` at the
+    latest. ``abandon``: a call that is late is taken back."""
 
     id: int
     call: Call | None
-    """None: one that has no body."""
+    """None: the call has no body."""
     raised: Exception | None = None
-    """By the body; nothing was changed."""
+    """What the body raised. Nothing was changed."""
     completed: Completed | None = None
     task: trio.lowlevel.Task | None = None
     due: float = 0.0
@@ -74,6 +74,7 @@ class BuddyReplication(Replication):
     """``settings``: with buddies. ``hosts``: all addresses of this host."""
 
     keeps_copies = True
+    runs_bodies = True
     allows_local_writes = False
 
     def __init__(self, settings: CacheSettings, hosts: Sequence[str] = ()) -> None:
@@ -84,6 +85,7 @@ class BuddyReplication(Replication):
         self._timeout = settings.sync_repl_timeout
         self._remove_on_find = buddies.data_gravitation_remove_on_find
         self.container: OwnedTree = OwnedTree()
+        self.keeping = Keeping(lambda: self.manager.look())
         self.manager = BuddyManager(
             buddy_config(buddies, hosts),
             locator_of(buddies, settings.source),
@@ -93,27 +95,27 @@ class BuddyReplication(Replication):
             ended_by=self._end,
             discarded=self._drop,
             needed=lambda paths: self.passive.need(paths),
+            keeping=self.keeping.keeps,
         )
         self.container.backups = self.manager.backups
         self.passive = PassiveNodes(self.manager, self.container.mine, lambda: self.tree)
         self.container.outside = self.passive
-        self.keeping = Keeping(lambda: self.manager.look())
         self._tickets: dict[int, _Ticket] = {}
         self._waiting: dict[_Ticket, None] = {}
-        """In the order in which they are due."""
+        """Tickets in the order in which they are due."""
         self._ids = count(1)
         self._written: dict[Path, Node | None] = {}
-        """What calls here have changed in this step of the machine."""
+        """The nodes that calls here have changed in this step of the machine."""
 
     def passive_paths(self) -> Sequence[Path]:
         return list(self.passive.paths)
 
     def holding(self) -> Holding:
         manager = self.manager
-        return holding(manager.machine, manager.entries.moves, manager.channel.name_of)
+        return holding(manager.machine, manager.touched.moves, manager.channel.name_of)
 
     def follow_owners(self, journal: Journal) -> Callable[[], None]:
-        return follow_owners(self.manager.machine, journal)
+        return self.manager.machine.follow(journal)
 
     def statistics(self) -> Mapping[str, int]:
         nodes, size = self.container.backup_size()
@@ -130,7 +132,7 @@ class BuddyReplication(Replication):
     # --- for calls
 
     async def come_up(self, turn: Turn) -> None:
-        """What it reads stays here until it has written."""
+        """What the turn reads stays here until it has written."""
         self.keeping.begin(turn)
 
     def step_back(self, turn: Turn) -> None:
@@ -180,11 +182,11 @@ class BuddyReplication(Replication):
             raise _problem(ticket.completed)
 
     def _waits(self, call: Call) -> bool:
-        """Until all buddies have what it changed?"""
+        """Does the call wait until all buddies have what it changed?"""
         return self._sync if call.options.sync is None else call.options.sync
 
     async def owners(self, path: Fqn, *, deep: bool) -> Mapping[Path, Having]:
-        """Who owns what is at a path (``deep``: and below), and who keeps backups. Nothing moves.
+        """By node at a path (``deep``: and below it), its owner and the members that keep backups. Nothing moves.
 
         Raises:
             ReplicationError: not everybody has answered.
@@ -192,7 +194,7 @@ class BuddyReplication(Replication):
         return await self._look(((tuple(path), deep),))
 
     async def owned(self, paths: Sequence[Path]) -> Collection[Path]:
-        """Those of the paths that somebody owns. As ``owners``."""
+        """The paths that somebody owns. Raises what ``owners`` raises."""
         return (await self._look(tuple([(path, False) for path in paths]))).keys()
 
     async def _look(self, wanted: tuple[Wanted, ...]) -> Mapping[Path, Having]:
@@ -214,12 +216,12 @@ class BuddyReplication(Replication):
         return "not everybody has answered"
 
     def _wanted(self, scope: Scope, search: bool) -> Wanted:
-        """What a write claims: with gravitation, all below what is not here comes along (B22)."""
+        """What a write claims. With gravitation all below a node that is not here comes along (B22)."""
         path = tuple(scope.path)
         return path, scope.deep or (search and path not in self.manager.entries)
 
     def _lacks(self, scope: Scope, call: Call) -> bool:
-        """Is this worth asking everybody? Not for the root, and not for what is removed here."""
+        """Is it worth asking everybody? Not for the root, and not for a node that is removed here."""
         path = scope.path
         if path.is_within(BACKUP_ROOT):
             return False
@@ -232,8 +234,8 @@ class BuddyReplication(Replication):
         return entry is None or entry.to is not None
 
     async def _wait(self, ticket: _Ticket, *, abandon: bool) -> bool:
-        """Until something happened to the ticket; False: ``timeout`` is over. ``abandon``: then, and if
-        the caller is cancelled, the call is taken back, in the same step: it cannot run later."""
+        """Waits until something happens to the ticket. False: the time is over. ``abandon``: then, and if the caller is
+        cancelled, the call is taken back in the same step, so it cannot run later."""
 
         def abort(_: Any) -> trio.lowlevel.Abort:
             ticket.task = None
@@ -251,8 +253,8 @@ class BuddyReplication(Replication):
         return not ticket.late
 
     async def end_waits(self) -> None:
-        """Ends what waits for too long. One timer for all: the time-out is the same, so who waits longest
-        is due first."""
+        """Ends what waits for too long. There is one timer for all: the time-out is the same, so the ticket that waits
+        longest is due first."""
         while True:
             oldest = next(iter(self._waiting), None)
             now = trio.current_time()
@@ -271,7 +273,7 @@ class BuddyReplication(Replication):
     # --- in a step of the machine
 
     def _compute(self, call: Call) -> Values:
-        """Everything the call touches is owned here now, or nobody has it."""
+        """Runs the body: everything that the call touches is owned here now, or nobody has it."""
         self._mirror()
         try:
             compute(call, self.container)
@@ -284,7 +286,7 @@ class BuddyReplication(Replication):
             path = tuple(change.path)
             self._written[path] = change.after
             new[path] = None if change.after is None else change.after.attributes
-        # Changed already, by a call not yet acknowledged: this one must wait for that, too.
+        # A call that is not acknowledged has changed it already. This call must wait for that, too.
         for modification in call.modifications:
             below = tuple(modification.path)
             if isinstance(modification, RemoveTree):
@@ -298,12 +300,12 @@ class BuddyReplication(Replication):
         return new
 
     def _mirror(self) -> None:
-        """What happened to the entries happens to the tree; listeners are told."""
+        """Changes the tree as the entries have changed, and tells listeners."""
         entries, tree = self.manager.entries, self.tree
-        if not entries.touched:
+        touched = self.manager.touched.take()
+        if not touched:
             self._written.clear()
             return
-        touched, entries.touched = entries.touched, {}
         written: list[Change] = []
         moved: list[Change] = []
         arrived: list[Change] = []
@@ -341,7 +343,7 @@ class BuddyReplication(Replication):
         if entry is None or not entry.came or entry.giver is not None:
             return False
         if was is None or was.to is not None:
-            return path not in self.manager.machine.adopted_from
+            return path not in self.manager.machine.ownership.adopted_from
         return was.stamp != entry.stamp
 
     def _told(self, completed: Completed) -> None:
@@ -360,7 +362,7 @@ class BuddyReplication(Replication):
 
 
 def _problem(completed: Completed) -> Exception:
-    """What a call that was not done raises."""
+    """The error that a call raises which was not done."""
     error = completed.error
     match error:
         case CacheError():

@@ -1,4 +1,4 @@
-"""BuddyReplicationConfig of a cache file -> the machine's settings, its locator, this host's addresses."""
+"""From the BuddyReplicationConfig of a cache file: the machine's settings, its locator, this host's addresses."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from jgroups_py.errors import ConfigError
 
 
 def buddy_config(config: BuddyReplicationConfig, hosts: Sequence[str]) -> BuddyConfig:
-    """The machine's settings. Its calls are always synchronous: who does not wait is up to the call."""
+    """The machine's settings. Its writes are always synchronous: each call says whether it waits."""
     return BuddyConfig(
         sync=True,
         locator_properties={k: str(v) for k, v in config.buddy_locator_properties.items()},
@@ -52,7 +52,7 @@ def locator_of(config: BuddyReplicationConfig, source: str) -> BuddyLocator:
 
 
 def host_addresses(config: BuddyReplicationConfig) -> tuple[str, ...]:
-    """All addresses of this host but loopback: who shares one of them is on this host."""
+    """All addresses of this host but loopback. A member that has one of them is on this host."""
     if config.buddy_locator_class == NEXT_MEMBER and not config.ignore_colocated_buddies:
         return ()
     found = (interface.address for interface in interfaces())

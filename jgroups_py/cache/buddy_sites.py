@@ -1,10 +1,10 @@
-"""A cache whose stack holds RELAY: its buddy machine's link to other sites, and what users see of that.
+"""The buddy machine's link to other sites, in a cache whose stack has RELAY, and what users see of it.
 
     machine --> SendSite --> RELAY's post --> the other relay's machine
     RELAY ----> link, post, epoch --> queue of the manager --> machine
 
-RELAY relays the multicasts of applications; a cache's messages are unicasts with NO_RELAY. What other sites
-must know goes as posts, from relay to relay: they name a site, and a path, but no member there.
+RELAY relays the multicasts of applications. A cache's messages are unicasts with NO_RELAY. What other sites must know goes
+as posts, from relay to relay. A post names a site and a path, but no member there.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ FromRelay = Link | Post | Epoch
 
 @dataclass(frozen=True, slots=True)
 class SitesStatus:
-    """``reachable``: sites that the relay of this one has a link to. ``out_of_sync``: those that lack
-    removals, until they are reconciled. ``under_way``: bootstraps, reconciliations and repairs, by site."""
+    """``reachable``: sites to which the relay of this site has a link. ``out_of_sync``: sites that lack removals, until they
+    are reconciled. ``under_way``: by site, the bootstrap, reconciliation or repair."""
 
     site: str
     others: tuple[str, ...]
@@ -68,8 +68,8 @@ class SitesStatus:
 
 
 class CacheSites:
-    """Other sites, for a member of a cache with buddies. ``hear``: puts what RELAY says into the queue
-    of the manager. ``settled``: runs after each call of the machine."""
+    """The other sites, for a member of a cache with buddies. ``hear`` puts what RELAY says into the queue of the manager.
+    ``settled`` runs after each call of the machine."""
 
     def __init__(
         self,
@@ -88,36 +88,37 @@ class CacheSites:
 
     @property
     def status(self) -> SitesStatus:
-        """What this member has been told."""
-        sites = self.machine.sites
+        """What this member has been told of the sites."""
+        machine = self.machine
+        known = machine.known
         return SitesStatus(
-            site=self.machine.config.site,
-            others=self.machine.config.sites,
-            epoch=self.machine.site_epoch,
-            reachable=tuple(sites.up),
-            out_of_sync=tuple(sites.out_of_sync),
-            under_way={walk.site: walk.kind for walk in sites.walks},
+            site=machine.config.site,
+            others=machine.config.sites,
+            epoch=known.epoch,
+            reachable=tuple(known.up),
+            out_of_sync=tuple(known.out_of_sync),
+            under_way={walk.site: walk.kind for walk in known.walks},
         )
 
     def unsent(self, site: str, *, backups: bool = False) -> Mapping[Fqn, int]:
-        """Nodes of this member's whose value (or removal) ``site`` has not acknowledged, with the number
-        of its event; those that move to another owner and those of members that are gone, too, until
-        somebody else has them. Together with those of the other members: what ``site`` lacks if this
-        one is lost now. See "Across sites" in design/buddy-replication.md.
+        """Nodes of this member whose value (or removal) ``site`` has not acknowledged, with the number of the event. Nodes
+        that move to another owner, and those of members that are gone, are among them until somebody else has them. The
+        lists of all members together name what ``site`` lacks if this site is lost now. See "Across sites" in
+        design/buddy-replication.md.
 
         Args:
-            backups: also what is kept here for other members. So what a member had that cannot be asked,
-                because it has just fallen and is in the view still, is in somebody's list; holders hear of
-                acknowledgements up to a second late.
+            backups: also nodes that are kept here for other members. A member that has just fallen, and is still in the
+                view, cannot be asked; so its nodes are in somebody's list. Holders hear of acknowledgements up to a
+                second late.
         """
         self._check(site)
-        missing = self.machine.sites.missing(site, backups=backups)
+        missing = self.machine.missing(site, backups=backups)
         return {Fqn(path): n for path, n in missing.items()}
 
     def promote(self) -> None:
-        """This site is the first one from now on: what is written here outranks what was written elsewhere
-        before. RELAY's direction turns, too. Returns at once; ``status.epoch`` rises at all members. With
-        several other sites all that live compare what they have, and tell each other what is missing.
+        """This site is the first one from now on: what is written here outranks what was written elsewhere before. RELAY's
+        direction turns, too. This returns at once; ``status.epoch`` rises at all members. If there are several other sites,
+        those that live compare what they have, and tell each other what is missing.
 
         Raises:
             LocalProtocolError: this member has no view yet.
@@ -129,8 +130,8 @@ class CacheSites:
             self._relay.promote()
 
     def bootstrap(self, site: str) -> None:
-        """Everything of this site is sent to ``site``, one that begins empty. Returns at once;
-        ``status.under_way`` ends with the last acknowledgement."""
+        """Sends everything of this site to ``site``, which begins empty. This returns at once. ``status.under_way`` names the
+        bootstrap until the last acknowledgement."""
         self._check(site)
         self.machine.bootstrap(site, trio.current_time())
         self._settled()
@@ -153,11 +154,11 @@ class CacheSites:
     # --- of the manager
 
     def post(self, site: str, message: AnySiteMessage) -> None:
-        """If it cannot be sent now, the machine sends it again."""
+        """Posts a message. If it cannot be sent now, the machine sends it again."""
         self._relay.post(site, encode_site(message))
 
     def take(self, item: FromRelay) -> None:
-        """Raises RemoteProtocolError: not a message; nothing was done."""
+        """Hands what RELAY said to the machine. RemoteProtocolError: it is no message, and nothing was done."""
         machine, now = self.machine, trio.current_time()
         match item:
             case Link(site, up):
@@ -173,10 +174,10 @@ class CacheSites:
                 machine.receive_site(site, message, now)
 
     def look(self) -> None:
-        """RELAY may know of a promotion that the machine was not told of: joiners are not."""
+        """RELAY may know of a promotion that the machine was not told of, as that of a joiner is not."""
         number, site = self._relay.epoch
         machine = self.machine
-        if site == machine.config.site and number > machine.site_epoch and machine.members:
+        if site == machine.config.site and number > machine.known.epoch and machine.members:
             machine.promote(trio.current_time(), number)
 
 

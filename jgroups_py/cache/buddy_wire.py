@@ -1,6 +1,6 @@
-"""Messages of buddy replication in a channel's payloads: one byte that says so, then the envelope.
+"""Messages of buddy replication in a channel's payloads: one byte names the kind, then comes the envelope.
 
-Nodes are checked here, on the way in: a machine takes any value, a cache only attributes in bytes.
+Nodes are checked here, on the way in. A machine takes any value, but a cache has only attributes in bytes.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""A call on its way through the interceptors: what it touches, what it will do at the end of them.
+"""A call on its way through the interceptors: what it touches, and what it will change.
 
-``body`` runs synchronously, once, with all locks held and everything it touches in memory and
-owned. It reads the container and returns modifications, or raises and changes nothing.
+``body`` runs synchronously, once, with all locks held and everything it touches in memory and owned. It reads the container
+and returns modifications, or it raises and changes nothing. ``compute`` runs it, in the interceptor ``Computing`` or, with
+buddies, ``Owning``.
 """
 
 from __future__ import annotations
@@ -20,19 +21,19 @@ from jgroups_py.cache.turns import Turn
 
 
 class Call(msgspec.Struct, eq=False):
-    """One call. The fields below the line are filled in on the way."""
+    """One call. The interceptors fill in the fields below the line."""
 
     name: str
     scopes: Sequence[Scope]
     body: Callable[[Call, Container], Sequence[Modification]]
     options: Options = DEFAULT
     depends: Sequence[Scope] = ()
-    """What the modifications were worked out from: if that differs when they take effect, they must
-    not (BatchConflict)."""
+    """What the modifications were worked out from. If that differs when they would take effect, they must not
+    (BatchConflict)."""
     turn: Turn | None = None
     """The caller's, if it queues with others that read and write the same paths (turns.py)."""
     names_of: Fqn | None = None
-    """Wants the names below this path, also those of nodes that are not in memory."""
+    """The call wants the names below this path, also those of nodes that are not in memory."""
     # ---
     stored_names: Sequence[str] = ()
     modifications: Sequence[Modification] = ()
@@ -40,7 +41,7 @@ class Call(msgspec.Struct, eq=False):
     computed: bool = False
     """The body has run."""
     expected: Sequence[tuple[Scope, bytes]] = ()
-    """What stood for ``depends`` in the turn in which the body ran: see ``Replication.promise``."""
+    """What ``depends`` was in the turn in which the body ran. See ``Replication.promise``."""
     ticket: Any = None
     """The replication's own, between ``claim`` and ``commit``."""
     result: Any = None

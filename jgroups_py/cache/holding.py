@@ -1,11 +1,10 @@
-"""Holding: what a member of a cache with buddies says of its part, so that others can put parts together."""
+"""Holding: what a member of a cache with buddies says of its part. A reader puts the parts of all members together."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from jgroups_py.buddy.journal import Journal
 from jgroups_py.buddy.machine import BuddyMachine
 from jgroups_py.values.address import Address
 
@@ -46,26 +45,13 @@ def holding(machine: BuddyMachine, moves: int, name_of: Callable[[Address], str]
     )
 
 
-def follow_owners(machine: BuddyMachine, journal: Journal) -> Callable[[], None]:
-    """Tells ``journal`` what this member writes and what those write whose backups it has, from now on.
-
-    Returns:
-        What ends it.
-    """
-    journal.begins(machine.me, machine.log.seq, machine.log.wrote)
-    for owner, backup in machine.backups.of.items():
-        journal.begins(owner, backup.seq, backup.wrote)
-    machine.journals.append(journal)
-    return lambda: machine.journals.remove(journal)
-
-
 def _moving(machine: BuddyMachine) -> str:
     if machine.minority:
         return "it is on the smaller side of a partition"
-    if not machine.settled or machine.unmerged:
+    if not machine.settled or machine.membership.unmerged:
         return "its view is not settled"
     if machine.backups.orphans():
         return "nodes of a member that is gone are not adopted yet"
-    if machine.own.granted:
-        return f"{machine.own.granted} of its nodes are on their way to other members"
+    if machine.ownership.granted:
+        return f"{machine.ownership.granted} of its nodes are on their way to other members"
     return ""

@@ -1,14 +1,21 @@
-"""Interceptors: each does one thing to a call and hands it to the next.
+"""Interceptors: each does one thing to a call and hands it to the next. They stand in the order in which things happen.
 
-    Invocation   closed? statistics, room in memory
-    Locking      everything the call touches, at once
-    Loading      what is not in memory comes from the store
-    Gravitating  what this member does not own comes from who does
-    Computing    the call's body: reads, and what is to change
-    Storing      the store first, where it holds the only other copy
-    Replicating  to the other members; then the change is true here
+    alone           to all          with buddies
+    Invocation      Invocation      Invocation      closed? statistics, room in memory
+    Locking         Locking         Locking         everything the call touches, at once
+    Loading                         Loading         what is not in memory comes from the store
+    Gravitating     Gravitating                     what this member does not have comes from the others
+    Computing       Computing                       the body runs: reads, and what is to change
+                                    Owning          what this member does not own comes from its owner; the body runs
+                                                    when it owns everything, and then the change is true
+    StoringFirst                                    the store gets the change: it has the only other copy
+    Replicating                                     the change is true
+                    Replicating                     the others have the change, and it is true at its place in the order
+                                    Replicating     the buddies have the change
+                                    StoringLast     the store gets the change: it may fall behind
 
-The order is the seed's: a loader or activation may find the node before the cluster is asked.
+Loading and the two Storing are there only if there is a store. A loader may find the node before the cluster is asked, as in
+the seed. ``Computing`` and ``Owning`` end a call that changes nothing.
 """
 
 from __future__ import annotations
@@ -21,7 +28,7 @@ from jgroups_py.cache.call import Call
 
 
 class Interceptor(ABC):
-    """One step. ``next`` is set by ``chain``."""
+    """One step. ``chain`` sets ``next``."""
 
     next: Interceptor
 
@@ -34,8 +41,15 @@ class Interceptor(ABC):
         return {}
 
 
+class End(Interceptor):
+    """Nothing is left to be done."""
+
+    async def handle(self, call: Call) -> None:
+        pass
+
+
 def chain(interceptors: Sequence[Interceptor]) -> Interceptor:
-    """Connects them, first to last; returns the first."""
-    for one, other in pairwise(interceptors):
+    """Connects them, first to last. Returns the first."""
+    for one, other in pairwise([*interceptors, End()]):
         one.next = other
     return interceptors[0]

@@ -141,7 +141,6 @@ async def _open_with_buddies(
         channel_of(tap=buddy.manager.attach) as channel,
     ):
         buddy.channel = channel
-        buddy.manager.machine.keeping = buddy.keeping.keeps
         try:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(buddy.manager.run)

@@ -1,8 +1,8 @@
-"""OwnedTree: the memory of a cache with buddies. What this member owns, and to look at: its backups.
+"""OwnedTree: the memory of a cache with buddies. It has what this member owns; backups can be looked at.
 
-It follows the machine's entries (``Entries`` notes which were touched): a node that is granted to
-somebody else, or removed, is not here, though the machine still keeps it. Backups are shown below
-``/_buddy_backup_/<group>``; nothing there can be written, and no search or eviction sees it (B25, B26).
+It follows the nodes of the machine (``Touched`` notes which have changed). A node that is granted to somebody else, or
+removed, is not here, though the machine still keeps it. Backups are shown below ``/_buddy_backup_/<group>``. Nothing there
+can be written, and no search or eviction sees it (B25, B26).
 
 A node that came from a store is a value, not ownership: it is here for the call that loaded it (B22).
 """
@@ -10,9 +10,8 @@ A node that came from a store is a value, not ownership: it is here for the call
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
-from jgroups_py.buddy.owned import Owned
 from jgroups_py.buddy.values import Node as Entry
 from jgroups_py.buddy.values import Path
 from jgroups_py.cache.changes import Changes
@@ -21,46 +20,38 @@ from jgroups_py.cache.fqn import BACKUP_ROOT, Fqn
 from jgroups_py.cache.node import Node
 
 Backups = Callable[[], Mapping[str, Mapping[Path, Entry]]]
-"""Entries by group."""
+"""The nodes of each backup, by the name of its group."""
 
 
-class Entries(Owned):
-    """A machine's entries; remembers in ``touched`` which of them may have changed, and counts in ``moves`` how often
-    one came from another member, was granted to one, or was forgotten while it was ours: see ``Holding``."""
+class Touched:
+    """Notes the changes of a machine's nodes. ``moves``: how often a node came from another member, was granted to one, or
+    was forgotten while it was ours. See ``Holding``."""
 
     def __init__(self) -> None:
-        super().__init__()
-        self.touched: dict[Path, Entry | None] = {}
-        """With the entry there was."""
+        self.nodes: dict[Path, Entry | None] = {}
+        """By path that has changed since ``take``, the node before."""
         self.moves = 0
 
-    def __setitem__(self, path: Path, entry: Entry) -> None:
-        was = self.get(path)
-        self.touched.setdefault(path, was)
-        if was is None:
-            self.moves += entry.giver is not None
-        elif was.to != entry.to or (entry.giver is not None and was.giver != entry.giver):
+    def note(self, path: Path, before: Entry | None, after: Entry | None) -> None:
+        """A node has changed."""
+        self.nodes.setdefault(path, before)
+        if after is None:
+            # A node of ours that is forgotten was removed: from now on others may create it.
+            self.moves += before is not None and before.to is None
+        elif before is None:
+            self.moves += after.giver is not None
+        elif before.to != after.to or (after.giver is not None and before.giver != after.giver):
             self.moves += 1
-        super().__setitem__(path, entry)
 
-    def __delitem__(self, path: Path) -> None:
-        self._leaves(path)
-        super().__delitem__(path)
-
-    def pop(self, path: Path, *default: Any) -> Any:
-        self._leaves(path)
-        return super().pop(path, *default)
-
-    def _leaves(self, path: Path) -> None:
-        was = self.get(path)
-        self.touched.setdefault(path, was)
-        if was is not None and was.to is None:  # a removed one: now others may create it
-            self.moves += 1
+    def take(self) -> dict[Path, Entry | None]:
+        """What has changed since the last time."""
+        taken, self.nodes = self.nodes, {}
+        return taken
 
 
 def shown(entry: Entry | None, written: Node | None = None) -> Node | None:
-    """The node of an entry, for who owns it: None when it is removed, not in memory, or somebody else's
-    by now. ``written``: it, if the entry has these attributes."""
+    """The node of an entry, as its owner has it. None: it is removed, not in memory, or granted to somebody else.
+    ``written``: is returned itself if the entry has its attributes."""
     if entry is None or entry.removed or entry.passive or entry.to is not None:
         return None
     if written is not None and written.attributes is entry.value:
@@ -69,20 +60,20 @@ def shown(entry: Entry | None, written: Node | None = None) -> Node | None:
 
 
 class Outside(Protocol):
-    """Who knows of owned nodes that are in a store only."""
+    """Knows of owned nodes that are in a store only."""
 
     def may(self, path: Fqn) -> bool:
         """Can the node leave memory?"""
 
     def put(self, path: Fqn) -> bool:
-        """Does it?"""
+        """Lets the node leave memory. False: it must stay."""
 
     def take(self, path: Fqn, node: Node) -> bool:
-        """Is it one that comes back?"""
+        """Takes a node that comes back. False: it is none of those."""
 
 
 class OwnedTree(Container):
-    """See the module. ``backups``: what this member keeps for others, now."""
+    """See the module. ``backups`` gives what this member keeps for others."""
 
     def __init__(self) -> None:
         self.mine = MemoryTree()
@@ -148,12 +139,12 @@ class OwnedTree(Container):
         return len(self.mine)
 
     def backup_size(self) -> tuple[int, int]:
-        """Nodes and bytes (names and values) kept for others."""
+        """How many nodes and bytes (names and values) are kept for others."""
         nodes = [node for _, node in self._backup_nodes(BACKUP_ROOT)]
         return len(nodes), sum(node.size for node in nodes)
 
     def _backup_nodes(self, path: Fqn, *, deep: bool = True) -> Iterable[tuple[Fqn, Node]]:
-        """Nodes at, or at and below, a path below ``BACKUP_ROOT``. Looks at each: for diagnosis."""
+        """Nodes at, or at and below, a path below ``BACKUP_ROOT``. It looks at each node, and is meant for diagnosis."""
         below = path[2:]
         for group, entries in self.backups().items():
             if len(path) > 1 and path[1] != group:
@@ -167,5 +158,5 @@ class OwnedTree(Container):
 
 
 def _below(root: Fqn, path: Path) -> Fqn:
-    """Deeper than an application's path may be, so not checked again."""
+    """The result may be deeper than an application's path, so it is not checked."""
     return Fqn.of_checked((*root, *path))

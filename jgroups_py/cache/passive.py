@@ -4,11 +4,10 @@
     a call here --> Loading --> OwnedTree.load --> machine: active again
     a claim of another member, a new buddy --> event "activate" --> restore() --> machine goes on
 
-The store's row is the value while a node is passive; nobody else has a reason to write it.
+While a node is passive, the row in the store is its value. Nobody else has a reason to write the row.
 
-A picture of memory and rows needs no lock: rows are read as of a moment in which nobody knows what is in memory, and
-memory a little later. A node that was passive at both has the row that it had at the first; one that left memory in
-between was noted as it left (``watched``).
+A picture of memory and rows needs no lock. Rows are read as of one moment, and memory a little later. A node that was passive
+at both moments has the row that it had at the first. A node that left memory in between was noted as it left (``watched``).
 """
 
 from __future__ import annotations
@@ -32,11 +31,12 @@ from jgroups_py.errors import StoreError
 
 _log = logging.getLogger("jgroups_py.cache")
 RETRY_AFTER: Final = 1.0
-"""Seconds before a store that did not give a value is asked again."""
+"""Seconds until a store that did not give a value is asked again."""
 
 
 class PassiveNodes:
-    """``mine``: what this member owns and has in memory. ``tree``: asked for when there are nodes."""
+    """``paths``: the passive nodes. ``mine``: what this member owns and has in memory. ``tree`` is called when there are
+    nodes."""
 
     def __init__(self, manager: BuddyManager, mine: MemoryTree, tree: Callable[[], Tree]) -> None:
         self._tree = tree
@@ -52,11 +52,11 @@ class PassiveNodes:
 
     def may(self, path: Fqn) -> bool:
         """Can the node leave memory now?"""
-        return self._manager.machine.passive.may(tuple(path))
+        return self._manager.machine.may_passivate(tuple(path))
 
     def put(self, path: Fqn) -> bool:
-        """The node is in the store; it leaves memory, unless it moved or changed meanwhile."""
-        if not self._manager.machine.passive.put(tuple(path)):
+        """The node is in the store. It leaves memory, unless it has moved or changed meanwhile."""
+        if not self._manager.machine.passivate(tuple(path)):
             return False
         node = self._mine.get(path)
         if node is not None:
@@ -67,7 +67,7 @@ class PassiveNodes:
         return True
 
     def take(self, path: Fqn, node: Node) -> bool:
-        """A call has loaded a row. False: it is none of a passive node."""
+        """A call has loaded a row. False: the node is not passive."""
         if tuple(path) not in self.paths:
             return False
         self._back({tuple(path): node})
@@ -80,14 +80,14 @@ class PassiveNodes:
         self._manager.activate({path: dict(node.attributes) for path, node in nodes.items()})
 
     def check(self, path: Fqn) -> None:
-        """Loading should have brought it back. StoreError: its row is gone, so its value is, here."""
+        """Loading should have brought the node back. StoreError: its row is gone, and so is its value."""
         if tuple(path) in self.paths:
             raise StoreError(
                 f"there is no row of {path}, which was passivated; nothing was changed"
             )
 
     def gone(self, path: Path) -> None:
-        """It was passive, and is not any more: it moved, or a merge dropped it."""
+        """A node is not passive any more: it has moved, or a merge has dropped it."""
         self.paths.pop(path, None)
         self._tree().evictor.stored(Fqn(path))
 
@@ -95,7 +95,7 @@ class PassiveNodes:
 
     @contextmanager
     def watched(self) -> Iterator[dict[Fqn, Node]]:
-        """Notes what leaves memory in the block, as it was."""
+        """Notes the nodes that leave memory during the block, as they were."""
         left: dict[Fqn, Node] = {}
         self._watching.append(left)
         try:
@@ -104,7 +104,7 @@ class PassiveNodes:
             self._watching = [each for each in self._watching if each is not left]
 
     def picture(self, stored: StorePicture, left: Mapping[Fqn, Node]) -> Picture:
-        """This moment's. ``stored``: rows as they were at a moment since ``left`` was begun to be noted."""
+        """The picture of this moment. ``stored``: the rows of a moment after ``left`` began to be noted."""
         return Picture(
             self._mine.nodes(),
             stored,
@@ -120,7 +120,7 @@ class PassiveNodes:
         self._wake.set()
 
     async def restore(self) -> None:
-        """Brings back what is needed; for as long as the cache is open."""
+        """Brings back what is needed, as long as the cache is open."""
         while True:
             await self._wake.wait()
             self._wake = trio.Event()
@@ -137,7 +137,8 @@ class PassiveNodes:
             await self._tree().evictor.make_room()
 
     async def _restore(self) -> None:
-        """All at once, because a claim takes all it covers in one step. StoreError: not all of it."""
+        """Brings all of it back at once, because a claim takes all that it covers in one step. StoreError: something is
+        missing."""
         own, loaded = self._manager.entries, {}
         problem: StoreError | None = None
         for path in [*self._needed]:

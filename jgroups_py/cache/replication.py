@@ -1,8 +1,7 @@
-"""Replication: how a change becomes true here and at other members. ``LocalReplication`` is alone.
+"""Replication: how a change becomes true here and at other members. ``LocalReplication`` has no other members.
 
-The replicating end of a cache is one object behind this interface. It gets a whole batch at once,
-may suspend a call (until ownership has come, until buddies have acknowledged), and is the only one
-that makes changes true: by ``Tree.apply``, in one step.
+The replicating end of a cache is one object behind this interface. It gets a whole batch at once. It may suspend a call until
+ownership has come, or until buddies have acknowledged. It alone makes changes true: by ``Tree.apply``, in one step.
 """
 
 from __future__ import annotations
@@ -27,27 +26,29 @@ class Replication(ABC):
 
     keeps_copies: bool = False
     """Other members have the change when ``commit`` returns: a store may then fall behind."""
+    runs_bodies: bool = False
+    """The body of a call runs within ``claim``, in the step in which this member owns everything; the change is true
+    then, and ``commit`` waits for the others."""
     allows_local_writes: bool = True
     """May a call change this member's tree only? (option ``local_only``)"""
     container: Container | None = None
-    """Where nodes are kept, if that is this replication's own business."""
+    """Where nodes are kept, if the replication has a container of its own."""
     channel: Channel | None = None
-    """What it works on, if it has joined a group."""
+    """The channel that it works on, if it has joined a group."""
 
     def __init__(self) -> None:
         self.tree: Tree
         self.discarded = DiscardedValues()
-        """What merges have dropped."""
+        """Values that merges have dropped."""
 
     @abstractmethod
     async def claim(self, call: Call, missing: Sequence[Scope], *, search: bool) -> None:
-        """Before the call's body runs: whatever this member must own or know for it.
+        """Gets whatever this member must own or know before the body of the call runs.
 
         Called with the locks held and after the store was asked. For a write everything in
         ``call.scopes`` must be owned on return, in one claim; for a read, ``missing`` are the
-        scopes that were not found (deep ones always). Where others might take what was claimed before
-        the call goes on, ``claim`` runs ``compute`` itself, at the moment when everything is owned,
-        and the change is true then; ``commit`` waits for the others.
+        scopes that were not found (deep ones always). With ``runs_bodies`` it runs the body (``compute``),
+        unless there is nothing to be claimed.
 
         Args:
             search: may nodes be taken from other members? (gravitation)
@@ -57,8 +58,8 @@ class Replication(ABC):
         """
 
     def promise(self, call: Call) -> None:
-        """In the turn in which the call's body ran, nothing having been waited for since: what the body read is
-        noted in ``call.expected``, where others may change it before ``commit`` does."""
+        """Notes in ``call.expected`` what the body read, if others may change it before ``commit``. It is called in the
+        turn in which the body ran; nothing was waited for since."""
 
     async def come_up(self, turn: Turn) -> None:
         """Returns when a caller that has the turn here may read what it will write (turns.py).
@@ -80,15 +81,15 @@ class Replication(ABC):
         """
 
     def position(self) -> Mapping[str, int] | None:
-        """What the tree contains: of each origin the number of its last batch. None: nobody numbers."""
+        """What the tree contains: by origin, the number of its last batch. None: batches have no numbers."""
         return None
 
     def holding(self) -> Holding | None:
-        """Of which part of the nodes this member is the owner. None: each member has all."""
+        """The part of the nodes that this member owns. None: each member has all nodes."""
         return None
 
     def follow_owners(self, journal: Journal) -> Callable[[], None]:
-        """See ``jgroups_py.cache.holding.follow_owners``. Only where ``holding`` says something."""
+        """Tells ``journal`` what owners write (``BuddyMachine.follow``). It is there only if ``holding`` says something."""
         raise NotImplementedError
 
     def passive_paths(self) -> Sequence[Path]:
@@ -101,7 +102,7 @@ class Replication(ABC):
 
 
 class LocalReplication(Replication):
-    """CacheMode LOCAL: nobody else."""
+    """CacheMode LOCAL: there are no other members."""
 
     async def claim(self, call: Call, missing: Sequence[Scope], *, search: bool) -> None:
         """Everything is ours already."""

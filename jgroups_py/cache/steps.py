@@ -1,4 +1,4 @@
-"""The interceptors of a tree cache, in their order (interceptor.py)."""
+"""The interceptors of a tree cache. interceptor.py says in which order they stand."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from jgroups_py.cache.tree import Tree
 from jgroups_py.errors import CacheClosed, CacheRefused
 
 YIELD_EVERY = 100
-"""Calls that find everything in memory do not wait; after so many of them other tasks run."""
+"""A call that finds everything in memory does not wait. After so many of them other tasks run."""
 
 
 class Invocation(Interceptor):
-    """Counts calls, refuses them after the end, has memory trimmed after them."""
+    """Counts calls, refuses them after the end, and has memory trimmed after them."""
 
     def __init__(self, evictor: Evictor) -> None:
         self._evictor = evictor
@@ -64,18 +64,18 @@ class Invocation(Interceptor):
                 await self._evictor.make_room()
 
     def require_open(self) -> None:
-        """CacheClosed: it is not."""
+        """Raises CacheClosed if the cache is closed."""
         if self._closed:
             raise CacheClosed("the cache is closed")
 
     def is_idle(self) -> bool:
-        """No call is under way. CacheClosed: none will be."""
+        """Is no call under way? CacheClosed: the cache is closed."""
         self.require_open()
         return not self._under_way
 
     @asynccontextmanager
     async def around_write(self) -> AsyncIterator[None]:
-        """As ``handle``, for a write past the other interceptors. CacheClosed."""
+        """Does what ``handle`` does, for a write past the other interceptors. Raises CacheClosed."""
         await trio.lowlevel.checkpoint_if_cancelled()
         self.require_open()
         self.count_write()
@@ -88,7 +88,7 @@ class Invocation(Interceptor):
 
     @contextmanager
     def under_way(self) -> Iterator[None]:
-        """Closing waits for the end of the block. CacheClosed."""
+        """Closing waits for the end of the block. Raises CacheClosed."""
         self.require_open()
         self._under_way += 1
         try:
@@ -102,19 +102,19 @@ class Invocation(Interceptor):
             self._idle.set()
 
     def count_write(self) -> None:
-        """A write that was one step."""
+        """Counts a write that was one step."""
         self._counts["calls"] += 1
         self._counts["writes"] += 1
 
     async def close(self) -> None:
-        """No call after this; returns when those under way are done."""
+        """Refuses further calls. Returns when those under way are done."""
         self._closed = True
         if self._under_way:
             await self._idle.wait()
 
 
 class Locking(Interceptor):
-    """Locks everything the call touches, at once, until it is done."""
+    """Locks everything that the call touches at once, until the call is done."""
 
     def __init__(self, locks: PathLocks, timeout: float) -> None:
         self._locks = locks
@@ -136,7 +136,7 @@ class Locking(Interceptor):
 
 
 class Loading(Interceptor):
-    """Activation: what the call touches and memory lacks is loaded from the store."""
+    """Loads from the store what the call touches and memory lacks (activation)."""
 
     def __init__(
         self, tree: Tree, keeper: Keeper, replication: Replication, nodes_max: int
@@ -170,7 +170,7 @@ class Loading(Interceptor):
                 container.unload(at)
 
     async def _stored(self, scopes: Sequence[Scope]) -> list[Sequence[tuple[Fqn, Node]]]:
-        """What the scopes cover, of the store."""
+        """The rows of the store that the scopes cover."""
         found: list[Sequence[tuple[Fqn, Node]]] = []
         get = self._tree.container.get
         for scope in scopes:
@@ -193,7 +193,7 @@ class Loading(Interceptor):
 
 
 class Gravitating(Interceptor):
-    """What this member lacks or does not own is claimed from the others, if the call may."""
+    """What this member lacks is taken from the others, if the call may do that."""
 
     def __init__(self, tree: Tree, replication: Replication, automatic: bool) -> None:
         self._tree = tree
@@ -205,76 +205,93 @@ class Gravitating(Interceptor):
         return {"searches": self._searches}
 
     async def handle(self, call: Call) -> None:
-        options = call.options
-        if not options.local_only:
-            allowed = options.gravitation
-            search = (self._automatic if allowed is None else allowed) and not options.new
-            missing = self._missing(call.scopes)
-            if call.writes or missing:
-                self._searches += bool(search and missing)
-                await self._replication.claim(call, missing, search=search)
+        await self._claim(call)
         await self.next.handle(call)
+
+    async def _claim(self, call: Call) -> None:
+        options = call.options
+        if options.local_only:
+            return
+        allowed = options.gravitation
+        search = (self._automatic if allowed is None else allowed) and not options.new
+        missing = self._missing(call.scopes)
+        if call.writes or missing:
+            self._searches += bool(search and missing)
+            await self._replication.claim(call, missing, search=search)
 
     def _missing(self, scopes: Sequence[Scope]) -> list[Scope]:
         get = self._tree.container.get
         return [scope for scope in scopes if scope.deep or get(scope.path) is None]
 
 
+class Reads:
+    """Counts what calls find, and tells the evictor."""
+
+    def __init__(self, tree: Tree) -> None:
+        self._tree = tree
+        self.counts = {"hits": 0, "misses": 0}
+
+    def note(self, call: Call) -> None:
+        get = self._tree.container.get
+        for scope in call.scopes:
+            if not scope.write and not scope.deep:
+                self.counts["misses" if get(scope.path) is None else "hits"] += 1
+                self._tree.was_read(scope.path)
+
+
 class Computing(Interceptor):
-    """The call's body, unless it ran when what it needs was claimed (replication.py)."""
+    """The body of the call runs. A call that changes nothing ends here."""
 
     def __init__(self, tree: Tree, replication: Replication) -> None:
         self._tree = tree
         self._replication = replication
-        self._counts = {"hits": 0, "misses": 0}
+        self._reads = Reads(tree)
 
     def statistics(self) -> dict[str, int]:
-        return dict(self._counts)
+        return dict(self._reads.counts)
 
     async def handle(self, call: Call) -> None:
-        container = self._tree.container
-        for scope in call.scopes:
-            if not scope.write and not scope.deep:
-                found = container.get(scope.path) is not None
-                self._counts["hits" if found else "misses"] += 1
-                self._tree.was_read(scope.path)
-        if not call.computed:
-            compute(call, container)
-            self._replication.promise(call)
+        self._reads.note(call)
+        compute(call, self._tree.container)
+        self._replication.promise(call)
         if call.modifications:
             await self.next.handle(call)
 
 
-class Storing(Interceptor):
-    """The store before the change, where it holds the only other copy; else after it."""
+class Owning(Gravitating):
+    """``Gravitating`` and ``Computing`` in one: others may take what was claimed before the call goes on. So the body runs
+    in the step in which this member owns everything, and the change is true then. A call that finds everything here
+    claims nothing, and its body runs at once."""
 
-    def __init__(self, keeper: Keeper, replication: Replication) -> None:
-        self._keeper = keeper
-        self._replication = replication
+    def __init__(self, tree: Tree, replication: Replication, automatic: bool) -> None:
+        super().__init__(tree, replication, automatic)
+        self._reads = Reads(tree)
+
+    def statistics(self) -> dict[str, int]:
+        return {**super().statistics(), **self._reads.counts}
 
     async def handle(self, call: Call) -> None:
-        if self._replication.keeps_copies and not call.options.local_only:
-            true_already = call.ticket is not None
-            try:
-                await self.next.handle(call)
-                true_already = True
-            finally:
-                if true_already:  # acknowledged or not, the store must hear of it
-                    with trio.CancelScope(shield=True):
-                        await self._keeper.after(self._still_here(call))
-        else:
-            await self._keeper.before(call.changes)
+        await self._claim(call)
+        self._reads.note(call)
+        if not call.computed:
+            compute(call, self._tree.container)
+        if call.modifications:
             await self.next.handle(call)
 
-    def _still_here(self, call: Call) -> Changes:
-        """Without nodes that another member has taken meanwhile, also where they came back with another value: the
-        keeper knows of those."""
-        owned = self._replication.tree.container.owned
-        return tuple(c for c in call.changes if owned(c.path) == c.after)
+
+class StoringFirst(Interceptor):
+    """The store gets the change before it is true: it holds the only other copy."""
+
+    def __init__(self, keeper: Keeper) -> None:
+        self._keeper = keeper
+
+    async def handle(self, call: Call) -> None:
+        await self._keeper.before(call.changes)
+        await self.next.handle(call)
 
 
 class Replicating(Interceptor):
-    """The end: the change is made true, here and at the others."""
+    """The change is made true, here and at the others; if it is true already, the others acknowledge it."""
 
     def __init__(self, tree: Tree, replication: Replication) -> None:
         self._tree = tree
@@ -288,5 +305,59 @@ class Replicating(Interceptor):
             if not self._replication.allows_local_writes:
                 raise CacheRefused("local_only writes would set this member's tree apart from all")
             self._tree.apply(call.changes, local=True)
-        else:
+            await self.next.handle(call)
+            return
+        is_true = call.ticket is not None
+        try:
             await self._replication.commit(call)
+            is_true = True
+        finally:
+            if is_true:  # acknowledged or not
+                await self.next.handle(call)
+
+
+class StoringLast(Interceptor):
+    """The store gets the change when other members have it. It may fall behind."""
+
+    def __init__(self, keeper: Keeper, replication: Replication) -> None:
+        self._keeper = keeper
+        self._replication = replication
+
+    async def handle(self, call: Call) -> None:
+        with trio.CancelScope(shield=True):  # the change is true, and the store must hear of it
+            await self._keeper.after(self._still_here(call))
+        await self.next.handle(call)
+
+    def _still_here(self, call: Call) -> Changes:
+        """Without nodes that another member has taken meanwhile, even if they have come back with another value. The
+        keeper knows of those."""
+        owned = self._replication.tree.container.owned
+        return tuple(c for c in call.changes if owned(c.path) == c.after)
+
+
+def steps(
+    invocation: Invocation,
+    locking: Locking,
+    tree: Tree,
+    replication: Replication,
+    keeper: Keeper | None,
+    *,
+    automatic: bool,
+    nodes_max: int,
+) -> list[Interceptor]:
+    """The interceptors of a cache, in their order. ``automatic``: searches need not be asked for. ``nodes_max``: how many
+    nodes a call may load."""
+    found: list[Interceptor] = [invocation, locking]
+    if keeper is not None:
+        found.append(Loading(tree, keeper, replication, nodes_max))
+    if replication.runs_bodies:
+        found.append(Owning(tree, replication, automatic))
+    else:
+        found.append(Gravitating(tree, replication, automatic))
+        found.append(Computing(tree, replication))
+    if keeper is not None and not replication.keeps_copies:
+        found.append(StoringFirst(keeper))
+    found.append(Replicating(tree, replication))
+    if keeper is not None and replication.keeps_copies:
+        found.append(StoringLast(keeper, replication))
+    return found

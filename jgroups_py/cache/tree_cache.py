@@ -48,15 +48,7 @@ from jgroups_py.cache.picture import Picture
 from jgroups_py.cache.replication import LocalReplication, Replication
 from jgroups_py.cache.retried import Attempts, OneBatch, Retried, refuse_function
 from jgroups_py.cache.saving import Keeper
-from jgroups_py.cache.steps import (
-    Computing,
-    Gravitating,
-    Invocation,
-    Loading,
-    Locking,
-    Replicating,
-    Storing,
-)
+from jgroups_py.cache.steps import Invocation, Locking, steps
 from jgroups_py.cache.store import asked
 from jgroups_py.cache.tree import Tree
 from jgroups_py.cache.turns import Turn, Turns
@@ -133,19 +125,15 @@ class TreeCache:
         tree = Tree(self._container, self._evictor, self._listeners)
         self._replication.tree = tree
         self._invocation = Invocation(self._evictor)
-        self._interceptors = [
+        self._interceptors = steps(
             self._invocation,
             Locking(locks, self._limits.lock_timeout),
-            *(
-                [Loading(tree, keeper, self._replication, self._limits.max_call_nodes)]
-                if keeper
-                else []
-            ),
-            Gravitating(tree, self._replication, auto_gravitation),
-            Computing(tree, self._replication),
-            *([Storing(keeper, self._replication)] if keeper else []),
-            Replicating(tree, self._replication),
-        ]
+            tree,
+            self._replication,
+            keeper,
+            automatic=auto_gravitation,
+            nodes_max=self._limits.max_call_nodes,
+        )
         self.old_rows: OldRows | None = None
         """With buddies and a store."""
         if keeper is not None and isinstance(self._replication, BuddyReplication):

@@ -38,7 +38,7 @@ class Watched:
         def watched_take(machine: BuddyMachine) -> list[Any]:
             outputs = take(machine)
             for out in outputs:
-                self.account.add(*_named(out), machine.now)
+                self.account.add(*_named(out), machine.membership.now)
             return outputs
 
         monkeypatch.setattr(BuddyMachine, "__init__", watched_init)
@@ -89,19 +89,19 @@ def _add_tables(account: Account, machine: BuddyMachine) -> None:
     """What the machines still keep. Those of members that are gone count, too."""
     sizes = {
         "own": len(machine.own),
-        "adopted": len(machine.adopted),
-        "adopted safely": len(machine.adopted_safely),
-        "adopted from": len(machine.adopted_from),
-        "sides": len(machine.sides),
+        "adopted": len(machine.ownership.adopted),
+        "adopted safely": len(machine.ownership.adopted_safely),
+        "adopted from": len(machine.ownership.adopted_from),
+        "sides": len(machine.membership.sides),
         "backups": len(machine.backups.of),
         "holders": len(machine.buddies.holders),
         "unsent": sum(len(node.unsent) for node in machine.own.values()),
         "lineages": sum(len(node.lineage) for node in machine.own.values()),
         "hints": len(machine.arrivals.hints),
-        "arrivals": machine.arrivals.open,
+        "arrivals": machine.calls.inner,
         "wanted of sites": len(machine.sites.wanted),
         "epochs": sum(node.epoch[1] for node in machine.own.values()),
-        "floors": machine.floor[1],
-        "site epochs": machine.site_epoch,
+        "floors": machine.ownership.floor[1],
+        "site epochs": machine.known.epoch,
     }
     account.add_all("kept", sizes)

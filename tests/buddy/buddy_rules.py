@@ -10,18 +10,21 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from jgroups_py.buddy import claims, decide
+from jgroups_py.buddy import decide
+from jgroups_py.buddy import machine as orders
 from jgroups_py.buddy.backups import Backups
-from jgroups_py.buddy.buddies import DISMISSED, Buddies, Holder
+from jgroups_py.buddy.buddies import Buddies
 from jgroups_py.buddy.calls import Calls, Outcome
-from jgroups_py.buddy.change import Change
 from jgroups_py.buddy.claims import Claims
 from jgroups_py.buddy.handover import Handover
+from jgroups_py.buddy.holders import DISMISSED, Holder, Holders
 from jgroups_py.buddy.leaving import Leave
 from jgroups_py.buddy.machine import BuddyMachine
-from jgroups_py.buddy.merge import Merge
+from jgroups_py.buddy.membership import Membership
 from jgroups_py.buddy.messages import Answer, Dismiss, Done, Taken
+from jgroups_py.buddy.ownership import Grant, Ownership
 from jgroups_py.buddy.removal import Removal
+from jgroups_py.buddy.verdict import Verdict
 from jgroups_py.values.address import Address
 from jgroups_py.values.view import MergeView
 
@@ -60,9 +63,9 @@ _handle_answer = Claims.on_answer
 _answer = Claims._answer
 _install = Handover.install
 _on_taken = Handover.on_taken
-_adopted = Change._adopted
-_on_settle = Change.on_settle
-_inventory = Change.inventory
+_adopted = Verdict.adopted
+_on_settle = BuddyMachine._on_settle
+_inventory = orders.inventory
 _guardians = decide._guardians
 _unconfirmed = decide._unconfirmed
 _accept = BuddyMachine._accept
@@ -73,8 +76,8 @@ _push = Buddies._push
 
 @without("creation is claimed", Calls, "_try", "t1_")
 def blind_creation(self: Calls, call: Any) -> None:
-    own = self.machine.own
-    if not self.machine.frozen and not any(deep or path in own for path, deep in call.wanted):
+    own = self._ownership.nodes
+    if not self._membership.frozen and not any(deep or path in own for path, deep in call.wanted):
         self._run(call)
     else:
         _try(self, call)
@@ -88,12 +91,13 @@ def no_order(claim: Any, ahead: Any) -> bool:
 
 
 @without("a claim stays open until the last answer", Claims, "on_answer", "t3_")
-def closed_at_the_first_grant(self: Claims, src: Address, message: Answer) -> None:
+def closed_at_the_first_grant(self: Claims, src: Address, message: Answer) -> tuple[Grant, ...]:
     own = self.mine.get(message.claim)
-    _handle_answer(self, src, message)
+    grants = _handle_answer(self, src, message)
     if own is not None and message.grants:
         own.missing.clear()
         self.look()
+    return grants
 
 
 @without(
@@ -106,9 +110,10 @@ def nothing_unconfirmed(*args: Any) -> tuple[()]:
 @without("the former owner keeps what it granted", Claims, "_answer", "t5_")
 def removed_at_the_grant(self: Claims, claim: Any) -> bool:
     done = _answer(self, claim)
-    given = [p for p, n in self.machine.own.items() if n.to and n.to[0] == claim.claim[0]]
+    own = self._ownership
+    given = [p for p, n in own.nodes.items() if n.to and n.to[0] == claim.claim[0]]
     if given:
-        self.machine.forget(given)
+        own.forget(given)
     return done
 
 
@@ -120,16 +125,16 @@ def taken_at_once(self: Handover, src: Address, grants: Any) -> None:
 
 @without("what has a giver is not purged", Removal, "purge", "t6_")
 def purged_with_giver(self: Removal) -> None:
-    machine = self.machine
-    due = [p for p, n in machine.own.items() if n.removed and n.to is None]
-    if due and machine.settled:
+    own = self._ownership
+    due = [p for p, n in own.nodes.items() if n.removed and n.to is None]
+    if due and self._membership.settled:
         for path in due:
-            machine.event("purged", (path, machine.own[path].stamp))
-        machine.forget(due)
+            self._out.event("purged", (path, own.nodes[path].stamp))
+        own.forget(due)
 
 
-@without("a guardian keeps a spare", Change, "_adopted", "t7_")
-def no_spare(self: Change, *args: Any) -> Any:
+@without("a guardian keeps a spare", Verdict, "adopted", "t7_")
+def no_spare(self: Verdict, *args: Any) -> Any:
     node = _adopted(self, *args)
     return None if node is not None and node.to is not None else node
 
@@ -151,24 +156,24 @@ def guardian_by_seq(members: Any, inventories: Any, adopted_by: Any) -> Any:
     return _guardians(members, _poorer(inventories, complete=False), adopted_by)
 
 
-@without("adoptions are in the log", Change, "_log", "t9_", seeds=("crashes", 510, 580))
-def adoption_not_logged(self: Change, changes: Any, groups: Any) -> None:
+@without("adoptions are in the log", Ownership, "_log_settled", "t9_", seeds=("crashes", 510, 580))
+def adoption_not_logged(self: Ownership, changes: Any, groups: Any, safe: Any) -> None:
     if changes or groups:
-        self.machine.log.append(list(changes.items()), ())
+        self._log.append(list(changes.items()), ())
     if groups:
-        self.machine.log.when_acked(lambda: self._adopted_safely(groups))
+        self._log.when_acked(lambda: self._adopted_safely(groups, safe))
 
 
-@without("orphans are kept until ADOPTED", Change, "on_settle", "t10_orphans")
-def orphans_dropped_at_settle(self: Change, src: Address, settle: Any) -> None:
+@without("orphans are kept until ADOPTED", BuddyMachine, "_on_settle", "t10_orphans")
+def orphans_dropped_at_settle(self: BuddyMachine, src: Address, settle: Any) -> None:
     _on_settle(self, src, settle)
-    for orphan in self.machine.backups.orphans():
-        del self.machine.backups.of[orphan]
+    for orphan in self.backups.orphans():
+        del self.backups.of[orphan]
 
 
-@without("an adoption counts when it is acknowledged", Change, "inventory", "t10_an")
-def adoptions_safe_at_once(self: Change) -> Any:
-    inventory = _inventory(self)
+@without("an adoption counts when it is acknowledged", orders, "inventory", "t10_an")
+def adoptions_safe_at_once(*args: Any) -> Any:
+    inventory = _inventory(*args)
     return replace(inventory, adopted=tuple((g, v, True) for g, v, _ in inventory.adopted))
 
 
@@ -178,15 +183,15 @@ def break_before_make(self: Buddies) -> None:
         if member not in self.wanted and holder.state is not DISMISSED:
             holder.state = DISMISSED
             holder.todo = None
-            self.machine.send(member, Dismiss(self.machine.group))
+            self._out.send(member, Dismiss(self._membership.group))
     for member in self.wanted:
         if member not in self.holders:
             self._assign(member)
 
 
-@without("dismissed holders count until they answer", Buddies, "acked_by_all", "t12_")
-def dismissed_do_not_count(self: Buddies, last: int) -> int:
-    acked = [h.acked for h in self.holders.values() if h.state is not DISMISSED]
+@without("dismissed holders count until they answer", Holders, "acked_by_all", "t12_")
+def dismissed_do_not_count(self: Holders, last: int) -> int:
+    acked = [h.acked for h in self.values() if h.state is not DISMISSED]
     return min([last, *acked])
 
 
@@ -195,16 +200,16 @@ _snapshots: dict[int, Any] = {}
 
 def snapshot_at_assign(self: Buddies, member: Address) -> None:
     _assign(self, member)
-    _snapshots[id(self.holders[member])] = dict(self.machine.own)
+    _snapshots[id(self.holders[member])] = dict(self._ownership.nodes)
 
 
 def snapshot_sent(self: Buddies, member: Address, holder: Holder, todo: Any) -> None:
-    live = self.machine.own
-    self.machine.own = _snapshots.get(id(holder), live)
+    live = self._ownership.nodes
+    self._ownership.nodes = _snapshots.get(id(holder), live)
     try:
         _push(self, member, holder, todo)
     finally:
-        self.machine.own = live
+        self._ownership.nodes = live
 
 
 RULES.append(
@@ -218,18 +223,21 @@ RULES.append(
 
 @without("TAKEN waits for SETTLE", Handover, "on_taken", "t15_")
 def taken_before_settle(self: Handover, src: Address, message: Taken) -> None:
-    settled, self.machine.settled = self.machine.settled, True
+    settled, self._membership.settled = self._membership.settled, True
     try:
         _on_taken(self, src, message)
     finally:
-        self.machine.settled = settled
+        self._membership.settled = settled
 
 
-@without("of two adopted copies the newer is taken", Change, "_adopted", "t16_")
-def older_copy_too(self: Change, *args: Any) -> Any:
-    group, path, node, parties, heirs, winners = args
-    others = {p: e for p, e in parties.items() if e[1] != self.machine.me}
-    return _adopted(self, group, path, node, others, heirs, winners)
+@without("of two adopted copies the newer is taken", Verdict, "adopted", "t16_")
+def older_copy_too(self: Verdict, *args: Any) -> Any:
+    parties = self._parties
+    self._parties = {p: e for p, e in parties.items() if e[1] != self._me}
+    try:
+        return _adopted(self, *args)
+    finally:
+        self._parties = parties
 
 
 @without("merges go by stamp, not by epoch", decide, "_merit", "t17_")
@@ -240,43 +248,41 @@ def epoch_before_stamp(copy: Any) -> Any:
 
 @without("of several leavers one goes after the other", Leave, "_needs_us", "t18_of")
 def leavers_replace_nobody(self: Leave, owner: Address) -> bool:
-    machine = self.machine
-    staying = [m for m in machine.members if m not in machine.buddies.leaving and m != owner]
-    return owner not in machine.members or len(staying) >= machine.num_buddies
+    now = self._membership
+    staying = [m for m in now.members if m not in now.leaving and m != owner]
+    return owner not in now.members or len(staying) >= now.num_buddies
 
 
 @without("owners keep leavers in one order", Buddies, "last_first", "t18_leavers")
 def leavers_in_line(self: Buddies) -> list[Address]:
-    at = self.machine.members.index(self.machine.me)
-    turned = self.machine.members[at:] + self.machine.members[:at]
-    return [m for m in turned if m in self.leaving]
+    return [m for m in self._membership.line if m in self._membership.leaving]
 
 
-@without("ADOPTED counts for deaths before it only", BuddyMachine, "is_dead_since", "t19_")
-def adopted_always_counts(self: BuddyMachine, member: Address, view: int) -> bool:
+@without("ADOPTED counts for deaths before it only", Membership, "is_dead_since", "t19_")
+def adopted_always_counts(self: Membership, member: Address, view: int) -> bool:
     return member not in self._since
 
 
 @without("a merge is resolved in every view until it is", BuddyMachine, "install", "t21_")
 def merge_forgotten(self: BuddyMachine, view: Any, now: float) -> None:
     if not isinstance(view, MergeView):
-        self.unmerged = self.frozen = False
+        self.membership.unmerged = self.membership.frozen = False
     _install_view(self, view, now)
 
 
-@without("inventories are full until MERGED", Change, "inventory", seeds=("merges", 280, 1500))
-def full_while_frozen_only(self: Change) -> Any:
-    unmerged = self.machine.unmerged
-    self.machine.unmerged = unmerged and self.machine.frozen
+@without("inventories are full until MERGED", orders, "inventory", seeds=("merges", 280, 1500))
+def full_while_frozen_only(membership: Membership, *args: Any) -> Any:
+    unmerged = membership.unmerged
+    membership.unmerged = unmerged and membership.frozen
     try:
-        return _inventory(self)
+        return _inventory(membership, *args)
     finally:
-        self.machine.unmerged = unmerged
+        membership.unmerged = unmerged
 
 
 @without("an answer counts in its view only", BuddyMachine, "_accept", "t26_")
 def old_answers_count(self: BuddyMachine, src: Address, tag: Any, message: Any) -> None:
-    if type(message) is Answer and src in self._since and tag != self.tag:
+    if type(message) is Answer and src in self.membership._since and tag != self.tag:
         if message.grants:
             self.handover.install(src, message.grants)
     else:
@@ -285,53 +291,51 @@ def old_answers_count(self: BuddyMachine, src: Address, tag: Any, message: Any) 
 
 @without("DONE waits for the holders, also the second time", Handover, "on_taken", "t29_")
 def done_at_once(self: Handover, src: Address, message: Taken) -> None:
-    if self.machine.settled and message.path not in self.machine.own:
-        self.machine.send_member(src, Done(message.path, message.epoch))
+    if self._membership.settled and message.path not in self._ownership.nodes:
+        self._out.send_member(src, Done(message.path, message.epoch))
     else:
         _on_taken(self, src, message)
 
 
-@without("a grant that did not take is undone", Change, "_resolve_grants", "t5_")
-def grants_stay(self: Change, parties: Any, changes: Any) -> None:
+@without("a grant that did not take is undone", Ownership, "_settle_grants", "t5_")
+def grants_stay(self: Ownership, verdict: Any, changes: Any) -> None:
     pass
 
 
-@without("a grant that took is not undone", Change, "_resolve_grants", "t6_")
-def grants_undone(self: Change, parties: Any, changes: Any) -> None:
-    own = self.machine.own
-    for path, node in own.items():
+@without("a grant that took is not undone", Ownership, "_settle_grants", "t6_")
+def grants_undone(self: Ownership, verdict: Any, changes: Any) -> None:
+    for path, node in list(self.nodes.items()):
         if node.to is not None:
-            own[path] = changes[path] = replace(node, to=None)
+            changes[path] = replace(node, to=None)
+            self._set(path, changes[path])
 
 
 @without("what has a giver is not granted", Claims, "_answer", seeds=("crashes", 0, 400))
 def granted_with_giver(self: Claims, claim: Any) -> bool:
-    own = self.machine.own
-    kept = {p: n for p, n in own.items() if n.giver is not None and n.to is None}
-    own.update({p: replace(n, giver=None) for p, n in kept.items()})
+    own = self._ownership
+    kept = {p: n for p, n in own.nodes.items() if n.giver is not None and n.to is None}
+    own._set_all((p, replace(n, giver=None)) for p, n in kept.items())
     done = _answer(self, claim)
-    own.update({p: n for p, n in kept.items() if own[p].to is None})
+    own._set_all((p, n) for p, n in kept.items() if own.nodes[p].to is None)
     return done
 
 
-@without(
-    "givers of whom nobody has anything are cleared", Change, "_givers_of_the_dead", "t4_nobody"
-)
-def dead_givers(self: Change, heirs: Any, changes: Any) -> None:
+@without("givers of whom nobody has anything are cleared", Ownership, "_settle_givers", "t4_nobody")
+def dead_givers(self: Ownership, verdict: Any, changes: Any) -> None:
     pass
 
 
 @without("TAKEN goes to who has what a dead giver had", Handover, "_now", "t4_the_former")
 def taken_to_the_dead(self: Handover, giver: Address | None) -> Address | None:
-    return giver if giver in self.machine.members else None
+    return giver if giver in self._membership.members else None
 
 
-@without("a giver that died stays the giver", Change, "_giver", "t4_the_guardian")
-def giver_replaced(self: Change, node: Any, heirs: Mapping[Address, Address]) -> Address | None:
+@without("a giver that died stays the giver", Verdict, "giver", "t4_the_guardian")
+def giver_replaced(self: Verdict, node: Any) -> Address | None:
     giver: Address | None = node.giver
-    if giver is not None and giver not in self.machine.members:
-        giver = heirs.get(giver)
-    return None if giver == self.machine.me else giver
+    if giver is not None and giver not in self._members:
+        giver = self.heirs.get(giver)
+    return None if giver == self._me else giver
 
 
 @without("TAKEN is said again after SETTLE", Handover, "say_taken_again", "t4_", "t6_")
@@ -339,9 +343,9 @@ def taken_once(self: Handover) -> None:
     pass
 
 
-@without("who merges is frozen", Merge, "begin", "t17_", "t21_")
-def not_frozen(self: Merge, view: Any) -> None:
-    self.machine.unmerged = True
+@without("who merges is frozen", Membership, "_merge", "t17_", "t21_")
+def not_frozen(self: Membership, view: Any) -> None:
+    self.unmerged = True
 
 
 @without("a merge has winners", decide, "_winners", "t17_", "t21_")
@@ -354,47 +358,54 @@ def nothing_listed(*args: Any) -> bool:
     return True
 
 
-@without("all holders acknowledge", Buddies, "acked_by_all", seeds=("crashes", 430, 440))
-def one_ack_is_enough(self: Buddies, last: int) -> int:
-    return min(last, max([h.acked for h in self.holders.values()], default=last))
+@without("all holders acknowledge", Holders, "acked_by_all", seeds=("crashes", 430, 440))
+def one_ack_is_enough(self: Holders, last: int) -> int:
+    return min(last, max([h.acked for h in self.values()], default=last))
 
 
-@without("a grant has an epoch of its own", claims, "next_epoch", "t4_")
-def same_epoch(epoch: Any, view: int) -> Any:
-    return epoch
+@without("a grant has an epoch of its own", Ownership, "grant", "t4_")
+def same_epoch(self: Ownership, paths: Any, to: Address) -> Any:
+    grants = [(path, self.nodes[path], self.nodes[path].epoch) for path in paths]
+    for path, node, epoch in grants:
+        self._set(path, replace(node, to=(to, epoch)))
+    return grants
 
 
 @without("who is not in the view is not heard", BuddyMachine, "_accept", seeds=("crashes", 0, 1500))
 def the_dead_are_heard(self: BuddyMachine, src: Address, tag: Any, message: Any) -> None:
-    self._since.setdefault(src, self.tag)
+    self.membership._since.setdefault(src, self.tag)
     _accept(self, src, tag, message)
 
 
-@without(
-    "creation begins above what was purged", BuddyMachine, "first_epoch", "found_by_seed_a_stamp"
-)
-def low_first_epoch(self: BuddyMachine) -> Any:
-    return (self.number, 0)
+@without("creation begins above what was purged", Ownership, "first_epoch", "found_by_seed_a_stamp")
+def low_first_epoch(self: Ownership) -> Any:
+    return (self._membership.number, 0)
 
 
 @without(
     "a view that was missed may have been one of a merge",
-    Merge,
-    "may_have_been_missed",
+    Membership,
+    "_may_have_missed_a_merge",
     seeds=("missed", 9, 9),
 )
-def nothing_was_missed(self: Merge) -> None:
+def nothing_was_missed(self: Membership) -> None:
     pass
 
 
-@without(
-    "with a view members agree on who has backups",
-    Change,
-    "_agree_on_backups",
-    seeds=("missed", 9, 9),
-)
-def each_as_it_thinks(self: Change, settle: Any) -> None:
+def each_as_it_thinks(self: Any, told: Any) -> None:
     pass
+
+
+RULES.append(
+    Rule(
+        "with a view members agree on who has backups",
+        (
+            (Backups, "drop_stray", each_as_it_thinks),
+            (Buddies, "begin_anew", each_as_it_thinks),
+        ),
+        seeds=("missed", 9, 9),
+    )
+)
 
 
 @without(
@@ -404,7 +415,7 @@ def each_as_it_thinks(self: Change, settle: Any) -> None:
     seeds=("stopped", 1, 100),
 )
 def silence_is_consent(self: Calls, call: Any) -> None:
-    outcome = Outcome.UNKNOWN if self.machine.minority else Outcome.DONE
+    outcome = Outcome.UNKNOWN if self._membership.minority else Outcome.DONE
     self._end(call, outcome, call.result)
 
 

@@ -24,6 +24,12 @@ def address(name: str) -> Address:
     return Address(b"%02d" % number)
 
 
+def limit(machine: BuddyMachine, **limits: int) -> None:
+    """Other limits for a machine that runs. All its parts have the same settings."""
+    for name, value in limits.items():
+        object.__setattr__(machine.config, name, value)
+
+
 class Script:
     """Members are A (the coordinator), B, C ... in the order of the ring; paths are ``a/b``."""
 

@@ -3,7 +3,7 @@
 from buddy_schedules import schedule
 from buddy_script import Script, address
 
-from jgroups_py.buddy.calls import Outcome
+from jgroups_py.buddy.outputs import Outcome
 
 
 def passivated(s: Script, name: str, path: str) -> None:

@@ -191,10 +191,10 @@ def t23_a_promotion_that_a_dead_relay_was_asked_for_is_asked_again_once() -> Non
     t.s.world._after(asked)
     t.s.free_all()
     t.rest()
-    assert t.s.machine("T").site_epoch == asked.site_epoch == 1 and not asked.sites.wanted
+    assert t.s.machine("T").known.epoch == asked.known.epoch == 1 and not asked.sites.wanted
     t.s.crash("T")
     t.rest()
-    assert asked.site_epoch == 1
+    assert asked.known.epoch == 1
 
 
 @schedule
@@ -222,7 +222,7 @@ def overflow_removals_that_could_not_be_kept_are_found_and_done() -> None:
     t.n.call("B", "remove", "a")
     t.n.write("C", "d")
     t.tick(1.0)
-    assert t.n.machine("C").sites.out_of_sync
+    assert t.n.machine("C").known.out_of_sync
     for _ in range(3):
         t.tick(2.0)
     assert t.n.owner("a") == "" and t.value(t.s, "a") is not None  # purged, and still there
@@ -230,7 +230,7 @@ def overflow_removals_that_could_not_be_kept_are_found_and_done() -> None:
     t.run()
     t.rest()
     assert t.value(t.s, "a") is None and t.value(t.s, "d") is not None
-    assert not t.n.machine("C").sites.out_of_sync
+    assert not t.n.machine("C").known.out_of_sync
 
 
 @schedule
@@ -245,7 +245,7 @@ def overflow_removals_that_are_dropped_during_a_reconciliation_are_found_by_anot
     t.step("link")
     t.run()
     t.tick(1.0)
-    assert t.value(t.s, "a") is None and t.n.machine("A").sites.walks  # but for the count
+    assert t.value(t.s, "a") is None and t.n.machine("A").known.walks  # but for the count
     t.n.hold("C", "A", Answer)
     t.n.hold("C", "B", OpAck)
     t.n.call("B", "remove", "b")
@@ -258,7 +258,7 @@ def overflow_removals_that_are_dropped_during_a_reconciliation_are_found_by_anot
 def _missing(t: TwoScript) -> set[str]:
     """What the first site says the second one lacks."""
     machines = t.n.world.machines.values()
-    return {path[0] for machine in machines for path in machine.sites.missing("S")}
+    return {path[0] for machine in machines for path in machine.missing("S")}
 
 
 @schedule

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from buddy_script import Script, address
+from buddy_script import limit as limit_machine
 from site_script import Side, TwoScript
 
-from jgroups_py.buddy.arrivals import Arrivals
-from jgroups_py.buddy.calls import Call, Outcome
+from jgroups_py.buddy.call import Call
 from jgroups_py.buddy.config import BuddyConfig
 from jgroups_py.buddy.machine import BuddyMachine
 from jgroups_py.buddy.messages import Answer, FromSite, Op, Settle, ToSite
-from jgroups_py.buddy.outputs import Dropped, SendSite
+from jgroups_py.buddy.outputs import Dropped, Outcome, SendSite
 from jgroups_py.buddy.site_messages import EventAck, Sent, SiteEvent, Sums
 from jgroups_py.buddy.values import Stamp
 from jgroups_py.values.view import View, ViewId
@@ -23,7 +22,7 @@ A, B, C, S = map(address, "ABCS")
 
 def limit(script: Script | Side, **limits: Any) -> None:
     for machine in script.world.machines.values():
-        machine.config = replace(machine.config, **limits)
+        limit_machine(machine, **limits)
 
 
 def test_so_many_log_entries_are_unacknowledged_and_further_writes_wait() -> None:
@@ -85,13 +84,15 @@ def test_departed_members_and_dead_groups_are_remembered_up_to_the_limit() -> No
         guest = b"%02d" % (50 + number)
         members = (A, type(A)(guest))
         machine.install(View(ViewId(A, number), members), 0.0)
-        machine.adopted[members[1]] = (number, 0)
-        machine.adopted_safely[members[1]] = None
-    assert len(machine._alive) == 4, "two departed, and those who are there"
-    assert list(machine._alive)[-2:] == [A, members[1]]
+        machine.ownership.adopted[members[1]] = (number, 0)
+        machine.ownership.adopted_safely[members[1]] = None
+    assert len(machine.membership._alive) == 4, "two departed, and those who are there"
+    assert list(machine.membership._alive)[-2:] == [A, members[1]]
     machine.install(View(ViewId(A, 9), (A,)), 0.0)
-    assert len(machine.adopted) == 2 and list(machine.adopted) == list(machine.adopted_safely)
-    assert members[1] in machine.adopted, "the oldest go first"
+    assert len(machine.ownership.adopted) == 2 and list(machine.ownership.adopted) == list(
+        machine.ownership.adopted_safely
+    )
+    assert members[1] in machine.ownership.adopted, "the oldest go first"
 
 
 def test_an_answer_for_diagnosis_names_so_many_paths() -> None:
@@ -124,7 +125,7 @@ def test_so_many_events_are_under_way_to_a_site() -> None:
     for number in range(5):
         t.n.write("B", f"{number}")
     t.run()
-    box = t.n.machine("B").sites.boxes["S"]
+    box = t.n.machine("B").events._outboxes["S"]
     assert (len(box.flying), len(box.todo), sent_to_relay(t)) == (2, 3, 2)
     t.rest()
     assert not box.flying and not box.todo and sent_to_relay(t) == 5
@@ -156,8 +157,8 @@ def test_removals_are_kept_for_a_site_up_to_the_limit() -> None:
             t.n.call("B", "remove", path)
         t.tick(1.0)
         assert ("site_overflows" not in t.n.machine("B").statistics) is in_sync
-        assert ("S" not in t.n.machine("A").sites.out_of_sync) is in_sync
-        assert len(t.n.machine("B").sites.missing("S")) == (removed if in_sync else 0)
+        assert ("S" not in t.n.machine("A").known.out_of_sync) is in_sync
+        assert len(t.n.machine("B").missing("S")) == (removed if in_sync else 0)
 
 
 def relay(**limits: Any) -> BuddyMachine:
@@ -175,7 +176,7 @@ def event(n: int, path: str, version: int = 1) -> SiteEvent:
 
 
 def test_the_relay_remembers_so_many_owners_the_latest_ones() -> None:
-    arrivals = Arrivals(relay(hints_max=2))
+    arrivals = relay(hints_max=2).arrivals
     for number, path in enumerate("abca"):
         arrivals.learn(S, EventAck(B, number, ((path,),)))
     assert list(arrivals.hints) == [("c",), ("a",)]
@@ -185,8 +186,8 @@ def test_so_many_arrivals_wait_and_more_are_counted_and_dropped() -> None:
     machine = relay(arrivals_max=2)
     machine.install(View(ViewId(S, 2), (S, C)), 0.0)  # not settled: arrivals wait
     for number, path in enumerate("abc", 1):
-        machine.sites.on_from_site(S, FromSite("N", event(number, path)))
-    assert machine.arrivals.open == 2 and machine.statistics["events_dropped"] == 1
+        machine._on_from_site(S, FromSite("N", event(number, path)))
+    assert machine.calls.inner == 2 and machine.statistics["events_dropped"] == 1
     assert machine.calls.waiting
     machine.submit(Call(1, ((("z",), False),)), 0.0)
     assert len(machine.calls.open) == 3, "they take no room from calls"
@@ -257,7 +258,7 @@ def test_a_settled_view_says_which_adoptions_their_holders_have() -> None:
     s.hold("C", "D", Op)
     s.crash("B")
     s.run()
-    guardian = s.machine("C")
+    guardian = s.machine("C").ownership
     assert B in guardian.adopted and B not in guardian.adopted_safely, "D has it not yet"
     s.free_all()
     s.run()

@@ -8,7 +8,7 @@ from buddy_script import Script, address
 from jgroups_py.buddy.config import BuddyConfig
 from jgroups_py.buddy.locator import BuddyLocator, Member, NextMemberBuddyLocator
 from jgroups_py.buddy.machine import BuddyMachine
-from jgroups_py.buddy.messages import Pool
+from jgroups_py.buddy.messages import Leaving, Pool
 from jgroups_py.buddy.outputs import Event, Send
 from jgroups_py.errors import ConfigError
 from jgroups_py.values.address import Address
@@ -131,9 +131,9 @@ def test_who_leaves_is_nobodys_buddy_whatever_a_locator_says() -> None:
         machine = BuddyMachine(B, locator=Saying(answer))
         machine.install(View(ViewId(A, 1), (A, B, C)), 0.0)
         assert machine.buddies.wanted == [C]
-        machine.buddies.on_leaving(C, False)
+        machine._on_leaving(C, Leaving())
         assert machine.buddies.wanted == [A]
-        machine.buddies.on_leaving(A, False)
+        machine._on_leaving(A, Leaving())
         assert machine.buddies.wanted == [C]  # better than none
         told = [out for out in machine.take() if isinstance(out, Event)]
         assert bool([event for event in told if event.kind == "complaint"]) == wrong

@@ -1,15 +1,13 @@
 """Costs, calls and limits of the machine."""
 
-from dataclasses import replace
-
 import pytest
-from buddy_script import Script, address
+from buddy_script import Script, address, limit
 
-from jgroups_py.buddy.calls import Call, NotOwner, Outcome, Refused
+from jgroups_py.buddy.call import Call, NotOwner, Refused
 from jgroups_py.buddy.config import BuddyConfig
 from jgroups_py.buddy.machine import BuddyMachine
 from jgroups_py.buddy.messages import Answer, AskAll, Chunk, Claim, Filled, Merged, Op, Part, Settle
-from jgroups_py.buddy.outputs import Completed, Event, Send
+from jgroups_py.buddy.outputs import Completed, Event, Outcome, Send
 from jgroups_py.buddy.values import pieces
 from jgroups_py.errors import ConfigError
 from jgroups_py.values.view import View, ViewId
@@ -63,7 +61,7 @@ def test_nothing_moves_until_somebody_asks_and_then_it_moves() -> None:
     s.crash("A")
     s.run()
     assert s.owner("x") == s.owner("y") == "B"
-    assert s.machine("B").adopted_from == {("x",): A, ("y",): A}
+    assert s.machine("B").ownership.adopted_from == {("x",): A, ("y",): A}
     read = s.call("D", "read", "x")
     s.run()
     assert s.done(read).result == {("x",): 1}
@@ -95,7 +93,7 @@ def test_state_is_pushed_in_pieces_bounded_by_nodes_and_by_bytes() -> None:
 def test_what_moves_goes_in_pieces_and_the_claim_ends_with_the_last_one() -> None:
     s = Script(3)
     for machine in s.world.machines.values():
-        machine.config = replace(machine.config, chunk_nodes=3)
+        limit(machine, chunk_nodes=3)
     s.write("B", *(f"n/{number}" for number in range(7)))
     s.hold("B", "C", Answer)
     read = s.call("C", "read", "n", deep=True)
@@ -117,7 +115,7 @@ def test_what_moves_goes_in_pieces_and_the_claim_ends_with_the_last_one() -> Non
 def test_a_view_between_two_pieces_leaves_each_node_with_one_owner() -> None:
     s = Script(3)
     for machine in s.world.machines.values():
-        machine.config = replace(machine.config, chunk_nodes=1)
+        limit(machine, chunk_nodes=1)
     s.write("B", *(f"n/{number}" for number in range(4)))
     s.hold("B", "C", Answer)
     read = s.call("C", "read", "n", deep=True)
@@ -143,7 +141,7 @@ def test_pieces_are_bounded_by_nodes_and_by_bytes() -> None:
 def test_an_adoption_goes_to_buddies_in_pieces_that_take_effect_as_one() -> None:
     s = Script(4)
     for machine in s.world.machines.values():
-        machine.config = replace(machine.config, chunk_nodes=3)
+        limit(machine, chunk_nodes=3)
     s.write("B", *(f"n/{number}" for number in range(7)))
     s.hold("C", "D", Part)
     s.crash("B")
@@ -331,7 +329,7 @@ def test_a_write_under_way_that_a_merge_keeps_is_acknowledged_when_that_is_decid
     s.hold("A", "C", Settle)
     s.wake("C")
     s.run()
-    assert s.machine("C").frozen and s.outcome(kept) is None
+    assert s.machine("C").membership.frozen and s.outcome(kept) is None
     s.free("A", "C")
     s.rest()
     assert s.done(kept).outcome is Outcome.DONE

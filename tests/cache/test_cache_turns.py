@@ -17,7 +17,7 @@ from jgroups_py.cache.keeping import KEEP_TIME, Keeping
 from jgroups_py.cache.locks import Scope
 from jgroups_py.cache.node import Node
 from jgroups_py.cache.saving import Keeper
-from jgroups_py.cache.steps import Storing
+from jgroups_py.cache.steps import StoringLast
 from jgroups_py.cache.turns import Line, Turn, Turns
 from jgroups_py.cache.wire import Body, body_bytes, body_from
 from jgroups_py.errors import LockTimeout
@@ -190,7 +190,7 @@ async def test_only_what_is_still_the_calls_own_is_stored(autojump_clock: Any) -
             pass
 
     replication = SimpleNamespace(keeps_copies=True, tree=SimpleNamespace(container=Container))
-    storing = Storing(Noting(), replication)  # type: ignore[arg-type]
+    storing = StoringLast(Noting(), replication)  # type: ignore[arg-type]
     storing.next = End()  # type: ignore[assignment]
     changes = [Change(path, None, old) for path in (gone, other, still)]
     changes += [Change(path, old, None) for path in (anew, removed)]

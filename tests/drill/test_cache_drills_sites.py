@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from jgroups_py.buddy.arrivals import Arrivals
-from jgroups_py.buddy.sites import Sites
-from jgroups_py.buddy.walks import Walks
+from jgroups_py.buddy.machine import BuddyMachine
+from jgroups_py.buddy.surveyor import Surveyor
 from jgroups_py.driver.multicast import probe_multicast
 from jgroups_py.tools.cli import run
 
@@ -142,12 +142,12 @@ def test_removals_that_overflow_while_a_site_is_away_are_made_good_by_comparing(
 def test_a_site_that_acknowledges_what_it_does_not_keep_is_found_out(
     drill: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    newer = Arrivals._newer
+    is_newer = Arrivals._is_newer
 
     def forget(self: Arrivals, site: str, sent: Any) -> Any:
-        return None if sent.path in self.machine.own else newer(self, site, sent)
+        return sent.path not in self._ownership.nodes and is_newer(self, site, sent)
 
-    monkeypatch.setattr(Arrivals, "_newer", forget)
+    monkeypatch.setattr(Arrivals, "_is_newer", forget)
     code, found = drill(CALM)
     assert code == 1
     assert {entry["site"] for entry in found["lost"]} == {"SFO"}
@@ -157,7 +157,7 @@ def test_a_site_that_acknowledges_what_it_does_not_keep_is_found_out(
 def test_a_site_that_names_less_than_it_has_not_sent_is_found_out(
     drill: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Sites, "missing", lambda self, site, **_: {})
+    monkeypatch.setattr(BuddyMachine, "missing", lambda self, site, **_: {})
     code, found = drill(FAILOVER.split("\n  - {at: 4s")[0])
     assert code == 1 and {entry["site"] for entry in found["lost"]} == {"SFO"}
     assert found["unrelayed"] == 0
@@ -166,12 +166,12 @@ def test_a_site_that_names_less_than_it_has_not_sent_is_found_out(
 def test_a_bootstrap_that_leaves_something_out_is_found_out(
     drill: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    mark = Walks._set_unsent
+    mark = Surveyor._mark
 
-    def some(self: Walks, site: str, paths: list[Any]) -> None:
+    def some(self: Surveyor, site: str, paths: list[Any]) -> None:
         mark(self, site, [path for path in paths if not path[-1].endswith("5")])
 
-    monkeypatch.setattr(Walks, "_set_unsent", some)
+    monkeypatch.setattr(Surveyor, "_mark", some)
     code, found = drill(FAILOVER, settle="2s")
     assert code == 1 and {entry["key"] for entry in found["diverged"]} == {5, 15}
 

@@ -12,11 +12,11 @@ import random as _random
 from collections.abc import Mapping
 from typing import Any, Final
 
-from jgroups_py.buddy.calls import Call, Outcome
+from jgroups_py.buddy.call import Call
 from jgroups_py.buddy.codec import decode, encode
 from jgroups_py.buddy.config import BuddyConfig
 from jgroups_py.buddy.machine import BuddyMachine
-from jgroups_py.buddy.outputs import Completed, Event, Send
+from jgroups_py.buddy.outputs import Completed, Event, Outcome, Send
 from jgroups_py.buddy.values import Path, Wanted, covers
 from jgroups_py.testing.check.violation import Violated, violations_in
 from jgroups_py.testing.explorer.buddies.oracle import Oracle

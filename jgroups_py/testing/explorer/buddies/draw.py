@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from jgroups_py.buddy.buddies import DISMISSED
+from jgroups_py.buddy.holders import DISMISSED
 from jgroups_py.buddy.machine import BuddyMachine
 from jgroups_py.testing.check.violation import Violated, violations_in
 from jgroups_py.testing.explorer.buddies.world import PATHS, Setting, Step, World

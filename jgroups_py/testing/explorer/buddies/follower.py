@@ -40,7 +40,7 @@ class Follower:
     def attach(self, machine: BuddyMachine) -> None:
         """Before its first step."""
         kept = self.journals[machine.me] = Kept(machine.me, self._written)
-        machine.journals.append(kept)
+        machine.follow(kept)
 
     def look(self, machines: Mapping[Address, BuddyMachine]) -> None:
         """Takes what is promised."""

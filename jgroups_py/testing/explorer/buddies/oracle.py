@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from jgroups_py.buddy.calls import Call
+from jgroups_py.buddy.call import Call
 from jgroups_py.buddy.machine import BuddyMachine
 from jgroups_py.buddy.values import Path, Stamp
 from jgroups_py.testing.check.violation import Violated
@@ -37,13 +37,13 @@ class Oracle:
 
     def single_owner(self, one: BuddyMachine, others: list[BuddyMachine]) -> None:
         """I1, for what ``one`` owns after its step."""
-        if one.frozen:
+        if one.membership.frozen:
             return
         mine = [path for path, node in one.own.items() if node.to is None]
         if not mine:
             return
         for other in others:
-            if other is one or other.tag != one.tag or other.frozen:
+            if other is one or other.tag != one.tag or other.membership.frozen:
                 continue
             for path in mine:
                 node = other.own.get(path)
@@ -52,10 +52,10 @@ class Oracle:
 
     @staticmethod
     def counts(machine: BuddyMachine) -> None:
-        """What is counted as it changes is what there is."""
-        own = machine.own
-        granted = sum(node.to is not None for node in own.values())
-        moving = sum(node.to is not None or node.giver is not None for node in own.values())
+        """Incremental counters match a recount."""
+        own = machine.ownership
+        granted = sum(node.to is not None for node in own.nodes.values())
+        moving = sum(node.to is not None or node.giver is not None for node in own.nodes.values())
         if (own.granted, own.moving) != (granted, moving):
             raise Violated("counts", f"{machine.me!r} counts {own.granted}, {own.moving} nodes")
 
@@ -127,8 +127,8 @@ class Oracle:
         """I6, and that everything ends."""
         left = {
             "unsettled": not machine.settled,
-            "frozen": machine.frozen,
-            "unmerged": machine.unmerged,
+            "frozen": machine.membership.frozen,
+            "unmerged": machine.membership.unmerged,
             "calls": bool(machine.calls.open or machine.calls.waiting),
             "claims": bool(machine.claims.order or machine.claims.mine),
             "log": machine.log.open > 0,

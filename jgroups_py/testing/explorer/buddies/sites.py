@@ -271,13 +271,13 @@ class Sites:
             events = self.world(at).events[self._seen[at] :]
             if any(e.kind == "bootstrap_complete" and e.detail == NAMES[0] for _, e in events):
                 del self.fresh[at]
-            elif all(_BOOTSTRAP in m.sites.walks for m in self.world(at).machines.values()):
+            elif all(_BOOTSTRAP in m.known.walks for m in self.world(at).machines.values()):
                 self.fresh[at] = True  # from now on it must not be forgotten
         for at, world in self.both:
             for machine in world.machines.values():
-                if machine.sites.out_of_sync:
+                if machine.known.out_of_sync:
                     self.overflowed[at] = True
-                if not machine.frozen and machine.own:
+                if not machine.membership.frozen and machine.own:
                     self._judge_owner(at, machine)
 
     def _judge_owner(self, at: int, machine: BuddyMachine) -> None:
@@ -321,7 +321,7 @@ class Sites:
             for at, known in self.fresh.items()
             if not known
             and not any(
-                _BOOTSTRAP in m.sites.walks or any(ask.site == NAMES[0] for ask in m.sites.wanted)
+                _BOOTSTRAP in m.known.walks or any(ask.site == NAMES[0] for ask in m.sites.wanted)
                 for m in self.world(at).machines.values()
             )
         ]
@@ -332,10 +332,10 @@ class Sites:
         there = [NAMES[at] for at, _ in self.both]
         machines = [m for _, world in self.both for m in world.machines.values()]
         return not self.fresh and all(
-            m.sites.idle
-            and not any(walk.site in there for walk in m.sites.walks)
-            and not any(site in there for site in m.sites.out_of_sync)
-            and not any(m.sites.missing(name) for name in there)
+            m.events.idle
+            and not any(walk.site in there for walk in m.known.walks)
+            and not any(site in there for site in m.known.out_of_sync)
+            and not any(m.missing(name) for name in there)
             for m in machines
         )
 

@@ -12,11 +12,11 @@ from typing import Any, Final
 
 import msgspec
 
-from jgroups_py.buddy.calls import Call, Outcome
+from jgroups_py.buddy.call import Call
 from jgroups_py.buddy.config import BuddyConfig
 from jgroups_py.buddy.machine import BuddyMachine
 from jgroups_py.buddy.messages import Answer, Message
-from jgroups_py.buddy.outputs import Completed, Event, Send, SendSite
+from jgroups_py.buddy.outputs import Completed, Event, Outcome, Send, SendSite
 from jgroups_py.buddy.site_messages import AnySiteMessage
 from jgroups_py.buddy.values import Path, ViewKey, Wanted, covers
 from jgroups_py.testing.check.violation import Violated
@@ -188,7 +188,7 @@ class World:
         if machine is None or any(covers(c.wanted, path) for c in machine.calls.open.values()):
             return False
         value = machine.own[path].value if path in machine.own else None
-        if not machine.passive.put(path):
+        if not machine.passivate(path):
             return False
         self.stored.setdefault(member, {})[path] = value
         return True

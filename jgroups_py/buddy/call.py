@@ -1,0 +1,65 @@
+"""Call: what somebody at this member wants to read or change."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from jgroups_py.buddy.messages import Mode
+from jgroups_py.buddy.values import Node, Path, Wanted
+from jgroups_py.values.address import Address
+
+Values = Mapping[Path, Any]
+Change = Callable[[Values], Values]
+"""From the values of the nodes that exist to the values to be written. None removes a node."""
+Inner = Callable[[Mapping[Path, Address]], None]
+"""The body of a call that the machine makes itself. It gets the owners of what this member does not own."""
+
+
+class Call:
+    """``change`` None: the call reads. ``mode`` "look": the result says who owns what (``Claims.seen``). ``new``: the
+    caller vouches that nobody else creates the path. ``inner``: the machine makes the call itself."""
+
+    __slots__ = (
+        "applied",
+        "change",
+        "dropped",
+        "id",
+        "inner",
+        "mode",
+        "new",
+        "nodes",
+        "result",
+        "wanted",
+    )
+
+    def __init__(
+        self,
+        id: int,
+        wanted: tuple[Wanted, ...],
+        change: Change | None = None,
+        *,
+        mode: Mode = "take",
+        new: bool = False,
+        inner: Inner | None = None,
+    ) -> None:
+        self.id = id
+        self.wanted = wanted
+        self.change = change
+        self.mode = mode
+        self.new = new
+        self.inner = inner
+        self.applied = False
+        self.dropped = False
+        """A merge dropped something that the call has written."""
+        self.nodes: Mapping[Path, Node] = {}
+        """The nodes that the call has written."""
+        self.result: Values = {}
+
+
+class NotOwner(Exception):
+    """Somebody else owns the node, and the call may not take it."""
+
+
+class Refused(Exception):
+    """The call was not begun: too many calls wait, or this member is leaving."""

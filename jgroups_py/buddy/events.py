@@ -1,0 +1,163 @@
+"""Across sites, the owner's side: each write is one event for each other site.
+
+    owner      a write: unsent[site] = n, in the node itself and in its backups
+               when its holders have it: EVENT n to the relay of this site (the coordinator)
+    relay      over the link, if there is one (sites.py)
+    there      arrivals.py: applied if the stamp is higher; EVENT_ACK when the holders there have it
+    owner      no longer unsent, if the node still has number n
+
+What is still to be sent is a property of the node, not of a queue: the member that takes over the node, by hand-over or
+adoption, gives it a number of its own and sends it. So events survive any crash, and values that were overwritten
+meanwhile are skipped. Events are sent again when the link is up again, the relay is another one, a member of the other
+site is gone, or nothing was acknowledged for a while.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from jgroups_py.buddy.config import BuddyConfig
+from jgroups_py.buddy.known_sites import KnownSites
+from jgroups_py.buddy.log import Log
+from jgroups_py.buddy.membership import Membership
+from jgroups_py.buddy.messages import ToSite
+from jgroups_py.buddy.out import Out
+from jgroups_py.buddy.outbox import Outbox, Outboxes
+from jgroups_py.buddy.ownership import Ownership
+from jgroups_py.buddy.site_messages import EventAck, Sent, SiteEvent
+from jgroups_py.buddy.values import Node, Path
+
+CLEARED_MAX: Final = 256
+"""How many acknowledged nodes holders are told of in the next log entry, at the latest."""
+
+
+class Events:
+    """``overflowed``: sites for which this member has more removed nodes than it may keep."""
+
+    def __init__(
+        self,
+        membership: Membership,
+        config: BuddyConfig,
+        known: KnownSites,
+        outboxes: Outboxes,
+        log: Log,
+        ownership: Ownership,
+        out: Out,
+    ) -> None:
+        self._membership = membership
+        self._config = config
+        self._known = known
+        self._outboxes = outboxes
+        self._log = log
+        self._ownership = ownership
+        self._out = out
+        self.overflowed: dict[str, None] = {}
+        self._cleared: dict[Path, None] = {}
+
+    # --- sending
+
+    def flush(self) -> None:
+        """Sends what may be sent, in the order of the numbers."""
+        for site in self._known.up:
+            box = self._outboxes.get(site)
+            if box is not None and box.todo:
+                self._flush(site, box)
+
+    def _flush(self, site: str, box: Outbox) -> None:
+        membership = self._membership
+        while len(box.flying) < self._config.events_max:
+            # Safe at the holders first: the other site never has what this one may lose.
+            event = box.next(self._log.acked)
+            if event is None:
+                return
+            n, paths = event
+            changes = tuple(
+                Sent(path, node.value, node.stamp, node.removed, node.lineage)
+                for path in paths
+                if (node := self._still(path, site, n)) is not None
+            )
+            if not changes:
+                continue
+            if not box.flying:
+                box.since = membership.now
+            box.flying[n] = tuple(sent.path for sent in changes)
+            self._out.count("events_sent")
+            event_out = SiteEvent(membership.me, n, changes)
+            self._out.send(membership.coordinator, ToSite(site, event_out))
+
+    def _still(self, path: Path, site: str, n: int) -> Node | None:
+        """The node, if it is ours and still has number ``n``."""
+        node = self._ownership.mine(path)
+        return node if node is not None and (site, n) in node.unsent else None
+
+    # --- acknowledgements
+
+    def on_ack(self, site: str, ack: EventAck) -> None:
+        """Nodes that still have the number are not unsent any more. Holders are told later, of many at a time: if they
+        never are, the event is sent twice."""
+        box = self._outboxes.get(site)
+        if box is None or ack.origin != self._membership.me:
+            self._out.count("bad_messages")
+            return
+        box.since = self._membership.now
+        box.acked(ack.n, ack.paths)
+        for path in ack.paths:
+            if self._ownership.acknowledged(site, ack.n, path):
+                self._cleared[path] = None
+        if len(self._cleared) >= CLEARED_MAX:
+            self._tell_cleared()
+
+    def _tell_cleared(self) -> None:
+        cleared, self._cleared = self._cleared, {}
+        self._ownership.tell(cleared)
+
+    @property
+    def idle(self) -> bool:
+        """Nothing is left to be told to holders."""
+        return not self._cleared
+
+    # --- time
+
+    def advance(self) -> list[str]:
+        """Sends again what nobody acknowledges; tells holders what is no longer unsent. Returns the sites that lack
+        removals from now on."""
+        for site in self._known.up:
+            box = self._outboxes.get(site)
+            if box is not None and box.flying and self._is_late(box):
+                self._out.count("events_again", len(box.flying))
+                box.again()
+        if self._cleared:
+            self._tell_cleared()
+        return self._overflow()
+
+    def _is_late(self, box: Outbox) -> bool:
+        return self._membership.now - box.since > self._config.event_timeout
+
+    # --- too many removals
+
+    def _overflow(self) -> list[str]:
+        """Values are bounded by the nodes that exist. Removed nodes are not."""
+        removed_max = self._config.removed_max
+        more = []
+        for site, box in self._outboxes.items():
+            # Few wait: there is no need to look at all nodes.
+            if site in self.overflowed or box.waiting <= removed_max:
+                continue
+            if len(self._removed(site)) > removed_max:
+                self.overflowed[site] = None
+                self._out.count("site_overflows")
+                more.append(site)
+        return more
+
+    def _removed(self, site: str) -> list[Path]:
+        return [
+            path
+            for path, node in self._ownership.owned()
+            if node.removed and any(name == site for name, _ in node.unsent)
+        ]
+
+    def drop_removed(self) -> None:
+        """Everybody knows which sites are out of sync: removals are not kept for those any longer."""
+        for site in [s for s in self.overflowed if s in self._known.out_of_sync]:
+            del self.overflowed[site]
+            self._ownership.give_up(site, self._removed(site))

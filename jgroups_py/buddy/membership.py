@@ -1,0 +1,172 @@
+"""The view that a member is in: who is there, how far its change has come, who is about to leave.
+
+``BuddyMachine`` changes it. The parts read it.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from jgroups_py.buddy.config import BuddyConfig
+from jgroups_py.buddy.values import ViewKey, group_name
+from jgroups_py.values.address import Address
+from jgroups_py.values.view import MergeView, View
+
+NO_VIEW: Final = (-1, Address(b""))
+
+
+class Arrival(NamedTuple):
+    """What a new view brought."""
+
+    before: tuple[Address, ...]
+    """The members of the view before it."""
+    strangers: list[Address]
+    """Members that were not in the view before, or come from the other side of a merge."""
+    crashed: bool
+    """Is a member gone that had not said that it is ready to go?"""
+
+
+class Membership:
+    """``me``: this member. ``group``: the name of the group that it owns. ``now``: the time of the step that runs."""
+
+    def __init__(self, me: Address, name: str, config: BuddyConfig) -> None:
+        self.me = me
+        self.group = group_name(name, me)
+        self.num_buddies = config.num_buddies
+        self.now = 0.0
+        self.tag: ViewKey = NO_VIEW
+        self.members: tuple[Address, ...] = ()
+        self.settled = False
+        """This member has acted on the ``Settle`` of its view."""
+        self.frozen = False
+        """A merge is not decided yet: nothing is written."""
+        self.unmerged = False
+        """A merge is not done yet at all members."""
+        self.minority = False
+        """``partition=majority``, and at most half of the last settled view is here."""
+        self.leaving: dict[Address, bool] = {}
+        """Members that are about to leave. True: nothing is lost when that member goes."""
+        self.sides: dict[Address, Address] = {}
+        """After a merge, by member: who created the view that it comes from."""
+        self._majority = config.partition == "majority"
+        self._departed_max = config.departed_max
+        self._last_settled: tuple[Address, ...] = ()
+        self._since: dict[Address, ViewKey] = {}
+        """By member, the view in which it came."""
+        self._alive: dict[Address, int] = {}
+        """By member, also of those that are gone, the number of the last view that it was in."""
+
+    # --- what the parts ask
+
+    @property
+    def coordinator(self) -> Address:
+        return self.members[0]
+
+    @property
+    def number(self) -> int:
+        """The number of the view."""
+        return self.tag[0]
+
+    @property
+    def leads(self) -> bool:
+        """Is this member the coordinator of a settled view?"""
+        return self.settled and self.me == self.members[0]
+
+    @property
+    def line(self) -> tuple[Address, ...]:
+        """The members in their order, beginning with this one."""
+        at = self.members.index(self.me)
+        return self.members[at:] + self.members[:at]
+
+    def is_dead_since(self, member: Address, view: int) -> bool:
+        """Is ``member`` gone, and was it gone when ``view`` was the latest view?"""
+        return member not in self._since and view > self._alive.get(member, 0)
+
+    def is_stranger(self, src: Address, tag: ViewKey) -> bool:
+        """Did ``src``, with its view ``tag``, send something before it was with this member?"""
+        since = self._since.get(src)
+        return since is None or tag[0] < since[0] or (tag[0] == since[0] and _other(tag, since))
+
+    # --- what the machine changes
+
+    def install(self, view: View) -> Arrival:
+        """The next view."""
+        assert view.id > self.tag[0], f"view {view.id} after {self.tag[0]}"
+        assert self.me in view.members, "a view without this member"
+        before = self.members
+        missed = bool(before) and view.id > self.tag[0] + 1
+        self.tag = (view.id, view.view_id.creator)
+        self.members = view.members
+        self.settled = False
+        strangers = self._remember(view, before)
+        if self._majority:
+            self._count_majority()
+        crashed = any(
+            not self.leaving.get(member, False) for member in before if member not in view.members
+        )
+        self.leaving = {x: ready for x, ready in self.leaving.items() if x in view.members}
+        if isinstance(view, MergeView):
+            self._merge(view)
+        elif missed:
+            self._may_have_missed_a_merge()
+        return Arrival(before, strangers, crashed)
+
+    def freeze(self) -> None:
+        """Until the next ``Settle`` nothing is written here."""
+        self.frozen = self.unmerged = True
+
+    def settle(self) -> None:
+        """This member has acted on the ``Settle`` of its view."""
+        self.settled = True
+        self.frozen = False
+        self._last_settled = self.members
+
+    def merged(self) -> None:
+        """All members have done what the merge asked of them."""
+        self.unmerged = False
+
+    def is_leaving(self, member: Address, ready: bool) -> bool:
+        """``member`` says that it leaves. True: that is news."""
+        known = member in self.leaving
+        self.leaving[member] = ready
+        return not known
+
+    # --- inside
+
+    def _merge(self, view: MergeView) -> None:
+        self.freeze()
+        self.sides = {
+            member: sub.view_id.creator for sub in view.subgroups for member in sub.members
+        }
+
+    def _may_have_missed_a_merge(self) -> None:
+        """A view did not come here. If it was a merge, the others know nodes that are here, too. Two members that
+        missed it may come from both sides."""
+        self.freeze()
+        self.sides = {}
+
+    def _count_majority(self) -> None:
+        """Are enough members of the last settled view here? A member that left with nothing is not missed."""
+        before = [member for member in self._last_settled if not self.leaving.get(member, False)]
+        here = [member for member in before if member in self.members]
+        self.minority = 2 * len(here) <= len(before) and bool(before)
+
+    def _remember(self, view: View, before: tuple[Address, ...]) -> list[Address]:
+        """Notes since when each member is here. Returns the strangers."""
+        same: tuple[Address, ...] = before
+        if isinstance(view, MergeView):
+            same = next((sub.members for sub in view.subgroups if self.me in sub), ())
+        strangers = [x for x in view.members if x not in before or x not in same]
+        kept = {x: self._since[x] for x in view.members if x not in strangers and x in self._since}
+        self._since = {x: kept.get(x, self.tag) for x in view.members}
+        for member in view.members:
+            self._alive.pop(member, None)
+            self._alive[member] = view.id
+        while len(self._alive) > self._departed_max + len(view.members):
+            del self._alive[next(iter(self._alive))]
+        return strangers
+
+
+def _other(tag: ViewKey, since: ViewKey) -> bool:
+    """Are these two views of one number, from two sides of a partition?"""
+    return tag != since and since[1] != NO_VIEW[1]

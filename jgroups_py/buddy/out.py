@@ -1,0 +1,67 @@
+"""What a member has to say and to tell: messages, ends of calls, events, counters. In the order in which they arise."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+from jgroups_py.buddy.membership import Membership
+from jgroups_py.buddy.messages import Message
+from jgroups_py.buddy.outputs import Completed, Event, Outcome, Output, Send, SendSite
+from jgroups_py.buddy.site_messages import AnySiteMessage
+from jgroups_py.values.address import Address
+
+
+class Out:
+    """Every part gets it. A message carries the key of the view in which it is sent."""
+
+    def __init__(self, membership: Membership) -> None:
+        self.membership = membership
+        self.statistics: dict[str, int] = {}
+        self.to_self: deque[Message] = deque()
+        """Messages of this member to itself. The machine handles them at the end of the step."""
+        self._outputs: list[Output] = []
+
+    def send(self, to: Address, message: Message) -> None:
+        """To one member, which may be this one."""
+        if to == self.membership.me:
+            self.to_self.append(message)
+            return
+        self.count(f"sent_{type(message).__name__}")
+        self._outputs.append(Send(to, self.membership.tag, message))
+
+    def send_all(self, message: Message) -> None:
+        """To all other members."""
+        self.count(f"sent_{type(message).__name__}", len(self.membership.members) - 1)
+        self._outputs.append(Send(None, self.membership.tag, message))
+
+    def send_member(self, to: Address, message: Message) -> None:
+        """To ``to``, if it is still a member."""
+        if to in self.membership.members:
+            self.send(to, message)
+
+    def send_site(self, site: str, message: AnySiteMessage) -> None:
+        """Over the link to the relay of ``site``."""
+        self._outputs.append(SendSite(site, message))
+
+    def complete(
+        self, call: int, outcome: Outcome, result: Any = None, error: Exception | None = None
+    ) -> None:
+        """The end of a call."""
+        self._outputs.append(Completed(call, outcome, result, error))
+
+    def event(self, kind: str, detail: Any = None) -> None:
+        self._outputs.append(Event(kind, detail))
+
+    def count(self, what: str, by: int = 1) -> None:
+        self.statistics[what] = self.statistics.get(what, 0) + by
+
+    def complain(self, what: str, detail: str) -> None:
+        """Counts and tells something that should not happen and that this member survives."""
+        self.count(what)
+        self.event("complaint", detail)
+
+    def take(self) -> list[Output]:
+        """All outputs since the last time."""
+        taken, self._outputs = self._outputs, []
+        return taken
