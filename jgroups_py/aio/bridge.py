@@ -24,7 +24,7 @@ END_TIMEOUT = 5.0
 """Seconds that a cancelled function may take to end; then it is left to its own loop."""
 
 
-class Home:
+class AsyncioHome:
     """The asyncio loop, and the context variables, of who opens something now."""
 
     def __init__(self, opener: str) -> None:
@@ -86,7 +86,7 @@ class Home:
             raise LocalProtocolError("the asyncio loop it was opened in has ended") from None
 
 
-def methods_at(home: Home, target: object) -> Methods:
+def methods_at(home: AsyncioHome, target: object) -> Methods:
     """The methods of a target, made to run in its asyncio loop."""
     found = Methods()
     for name, method in methods_of(target).items():
@@ -94,7 +94,7 @@ def methods_at(home: Home, target: object) -> Methods:
     return found
 
 
-def _method_at(home: Home, method: Method) -> Callable[..., Any]:
+def _method_at(home: AsyncioHome, method: Method) -> Callable[..., Any]:
     async def run(*args: Any) -> Any:
         return await home.run(method.function, *args)
 
@@ -102,7 +102,7 @@ def _method_at(home: Home, method: Method) -> Callable[..., Any]:
     return run
 
 
-def state_at(home: Home, provider: StateProvider) -> StateProvider:
+def state_at(home: AsyncioHome, provider: StateProvider) -> StateProvider:
     """An async generator function of the asyncio program, as the trio loop wants it."""
 
     async def provide() -> AsyncIterator[bytes]:

@@ -6,17 +6,17 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from jgroups_py.blocking.block import Block
-from jgroups_py.blocking.task import Task
+from jgroups_py.blocking.block import OpenBlock
+from jgroups_py.blocking.task import LoopTask
 
 
-class Call(Task):
+class AsyncioCall(LoopTask):
     """``function(*args)`` in the trio loop, for one asyncio task that waits for it."""
 
     __slots__ = ("_future", "_heard", "_loop")
 
     def __init__(
-        self, block: Block[Any], function: Callable[..., Awaitable[Any]], args: tuple[Any, ...]
+        self, block: OpenBlock[Any], function: Callable[..., Awaitable[Any]], args: tuple[Any, ...]
     ) -> None:
         super().__init__(block, function, args)
         self._loop = asyncio.get_running_loop()

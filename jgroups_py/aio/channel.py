@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Self, TypeVar, Unpack
 
-from jgroups_py.aio.bridge import Home, state_at
+from jgroups_py.aio.bridge import AsyncioHome, state_at
 from jgroups_py.aio.handle import Handle, forward
 from jgroups_py.blocking.bulk import items_together, one_item
 from jgroups_py.blocking.channel import ChannelOptions
@@ -43,12 +43,12 @@ def open_channel(
         ConfigError, JoinError, StateTransferError: nothing is left behind.
     """
     check_function("state", state, "an async generator function")
-    provider = None if state is None else state_at(Home("open_channel"), state)
+    provider = None if state is None else state_at(AsyncioHome("open_channel"), state)
     opener = partial(open_async, stack, cluster=cluster, state=provider, **options)
     return Channel(f"channel of {cluster}", opener, _closed)
 
 
-class Reader(Handle[R]):
+class ItemReader(Handle[R]):
     """A stream of views and messages. One task at a time may read it."""
 
     _kept: deque[Item]
@@ -96,7 +96,7 @@ class Reader(Handle[R]):
                 self._kept.extend(call.value)
 
 
-class Channel(Reader[AsyncChannel]):
+class Channel(ItemReader[AsyncChannel]):
     """A member of a group. Made by ``open_channel``."""
 
     _opened_with = "open_channel"

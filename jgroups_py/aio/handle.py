@@ -14,8 +14,8 @@ from functools import partial, wraps
 from types import TracebackType
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 
-from jgroups_py.aio.call import Call, tell
-from jgroups_py.blocking.block import Block
+from jgroups_py.aio.call import AsyncioCall, tell
+from jgroups_py.blocking.block import OpenBlock
 from jgroups_py.driver.needs_trio import check_asyncio
 from jgroups_py.errors import LocalProtocolError
 
@@ -69,7 +69,7 @@ class Handle(Generic[T]):
         self._opener = opener
         self._over = closed
         self._inside = inside
-        self._block: Block[T] | None = None
+        self._block: OpenBlock[T] | None = None
         self._closed = False
         self._loop: asyncio.AbstractEventLoop
         self._changed: asyncio.Event
@@ -82,7 +82,7 @@ class Handle(Generic[T]):
         outer = None if self._inside is None else self._inside._opened
         self._loop = loop = asyncio.get_running_loop()
         self._changed = changed = asyncio.Event()
-        block = Block(self._opener, self._over, outer, lambda: tell(loop, changed.set))
+        block = OpenBlock(self._opener, self._over, outer, lambda: tell(loop, changed.set))
         self._block = block
         block.begin()
         try:
@@ -121,7 +121,7 @@ class Handle(Generic[T]):
         if first and block.error is not None:
             raise block.error
 
-    async def _leave(self, block: Block[T]) -> None:
+    async def _leave(self, block: OpenBlock[T]) -> None:
         """Ends the block, whoever cancels meanwhile: nothing is left in the other thread."""
         block.abandon() if not block.is_open else block.leave()
         cancelled: asyncio.CancelledError | None = None
@@ -165,11 +165,11 @@ class Handle(Generic[T]):
         return await self._task(block, function, args).wait()
 
     def _task(
-        self, block: Block[T], function: Callable[..., Awaitable[Any]], args: tuple[Any, ...]
-    ) -> Call:
+        self, block: OpenBlock[T], function: Callable[..., Awaitable[Any]], args: tuple[Any, ...]
+    ) -> AsyncioCall:
         if asyncio.get_running_loop() is not self._loop:
             raise LocalProtocolError(f"{self._what} belongs to the asyncio loop it was opened in")
-        return Call(block, function, args)
+        return AsyncioCall(block, function, args)
 
     async def _look(self, function: Callable[..., Any], *args: Any) -> Any:
         """``function(*args)`` in the trio loop."""
@@ -180,7 +180,7 @@ class Handle(Generic[T]):
         return await self._call(look)
 
     @property
-    def _opened(self) -> Block[T]:
+    def _opened(self) -> OpenBlock[T]:
         if self._block is None:
             raise LocalProtocolError(f'{self._what} is not open: use "async with"')
         return self._block

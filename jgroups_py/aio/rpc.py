@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
-from jgroups_py.aio.bridge import Home, methods_at
-from jgroups_py.aio.channel import Channel, Reader
+from jgroups_py.aio.bridge import AsyncioHome, methods_at
+from jgroups_py.aio.channel import Channel, ItemReader
 from jgroups_py.aio.handle import forward
 from jgroups_py.blocking import bulk
 from jgroups_py.errors import ChannelClosed
@@ -40,11 +40,11 @@ def open_rpc(
         LocalProtocolError: ``target`` cannot be called; or, when it is entered, an RPC is open on this
             channel already.
     """
-    methods = None if target is None else methods_at(Home("open_rpc"), target)
+    methods = None if target is None else methods_at(AsyncioHome("open_rpc"), target)
     return Rpc(channel, methods, codec=codec, limits=limits, in_order=in_order)
 
 
-class Rpc(Reader[AsyncRpc]):
+class Rpc(ItemReader[AsyncRpc]):
     """Made by ``open_rpc``. Any number of tasks may call; one may iterate."""
 
     _opened_with = "open_rpc"

@@ -34,7 +34,7 @@ def checked_timeout(timeout: float | None) -> float:
     return min(timeout, threading.TIMEOUT_MAX)
 
 
-class Block(Generic[T]):
+class OpenBlock(Generic[T]):
     """``opener``: makes the context manager, in the loop. ``closed``: what calls raise after the end.
     ``inside``: the block around this one, which closes this one first. ``told``: called in the loop when
     it was opened, and when it has ended."""
@@ -43,7 +43,7 @@ class Block(Generic[T]):
         self,
         opener: Callable[[], AbstractAsyncContextManager[T]],
         closed: Callable[[], Exception],
-        inside: Block[Any] | None = None,
+        inside: OpenBlock[Any] | None = None,
         told: Callable[[], None] = _nobody,
     ) -> None:
         self.value: T
@@ -52,7 +52,7 @@ class Block(Generic[T]):
         self._closed = closed
         self._outer = inside
         self._told = told
-        self._inner: dict[Block[Any], None] = {}
+        self._inner: dict[OpenBlock[Any], None] = {}
         self._is_open = False
         self._over = False
         self._opening = trio.CancelScope()

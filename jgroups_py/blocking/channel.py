@@ -12,7 +12,7 @@ from typing import Any, Self, TypedDict, TypeVar, Unpack
 import trio
 
 from jgroups_py.blocking.bulk import items_together, one_item
-from jgroups_py.blocking.call import Call
+from jgroups_py.blocking.call import ThreadCall
 from jgroups_py.blocking.handle import Handle
 from jgroups_py.channel import channel as async_channel
 from jgroups_py.channel.channel import Item
@@ -77,7 +77,7 @@ def open_channel(
     )
 
 
-class Reader(Handle[R]):
+class ItemReader(Handle[R]):
     """A stream of views and messages. One thread at a time may read it."""
 
     _kept: deque[list[Item]]
@@ -113,7 +113,7 @@ class Reader(Handle[R]):
                 return self._take_kept(how)
             if self._closed:
                 raise self._block.why_over()
-            call = Call(self._block, how, (self._value,))
+            call = ThreadCall(self._block, how, (self._value,))
             try:
                 items: list[Item] = call.wait(timeout)
             except BaseException:
@@ -132,7 +132,7 @@ class Reader(Handle[R]):
         return items
 
 
-class Channel(Reader[async_channel.Channel]):
+class Channel(ItemReader[async_channel.Channel]):
     """A member of a group. Made by ``open_channel``."""
 
     def __init__(self, opener: Callable[[], Any], cluster: str, timeout: float | None) -> None:

@@ -9,8 +9,8 @@ from functools import partial
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
-from jgroups_py.blocking.block import Block, checked_timeout
-from jgroups_py.blocking.call import Call
+from jgroups_py.blocking.block import OpenBlock, checked_timeout
+from jgroups_py.blocking.call import ThreadCall
 from jgroups_py.driver.needs_trio import warn_of_a_loop
 
 T = TypeVar("T")
@@ -32,8 +32,8 @@ class Handle(Generic[T]):
         checked_timeout(timeout)
         warn_of_a_loop(what)
         self._inside = inside  # is not lost before we are
-        outer: Block[Any] | None = None if inside is None else inside._block
-        self._block: Block[T] = Block(opener, closed, outer)
+        outer: OpenBlock[Any] | None = None if inside is None else inside._block
+        self._block: OpenBlock[T] = OpenBlock(opener, closed, outer)
         self._block.open(timeout)
         self._closed = False
 
@@ -94,7 +94,7 @@ class Handle(Generic[T]):
             raise self._block.why_over()
         if options:
             function = partial(function, **options)
-        return Call(self._block, function, args).wait(timeout)
+        return ThreadCall(self._block, function, args).wait(timeout)
 
     def _look(self, function: Callable[..., Any], *args: Any) -> Any:
         """``function(*args)`` in the loop."""

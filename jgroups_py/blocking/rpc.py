@@ -12,7 +12,7 @@ from typing import Any
 import trio
 
 from jgroups_py.blocking import bulk
-from jgroups_py.blocking.channel import Channel, Reader
+from jgroups_py.blocking.channel import Channel, ItemReader
 from jgroups_py.errors import ChannelClosed
 from jgroups_py.rpc import Answer, Codec, Methods, Reply, RpcLimits, RpcStatistics
 from jgroups_py.rpc import Rpc as AsyncRpc
@@ -59,7 +59,7 @@ def open_rpc(
     return Rpc(channel, methods, timeout, codec=codec, limits=limits, in_order=in_order)
 
 
-class Rpc(Reader[AsyncRpc]):
+class Rpc(ItemReader[AsyncRpc]):
     """Made by ``open_rpc``. Any number of threads may call; one may iterate."""
 
     def __init__(

@@ -7,11 +7,11 @@ from typing import Any
 
 import trio
 
-from jgroups_py.blocking.block import Block
+from jgroups_py.blocking.block import OpenBlock
 from jgroups_py.driver.unwrap import unwrapped
 
 
-class Task:
+class LoopTask:
     """``function(*args)`` in the loop. ``_start`` and ``_cancel`` are to be posted, in this order."""
 
     __slots__ = (
@@ -27,7 +27,7 @@ class Task:
     )
 
     def __init__(
-        self, block: Block[Any], function: Callable[..., Awaitable[Any]], args: tuple[Any, ...]
+        self, block: OpenBlock[Any], function: Callable[..., Awaitable[Any]], args: tuple[Any, ...]
     ) -> None:
         self._block = block
         self._function = function

@@ -23,7 +23,7 @@ FULL = 256 * 1024
 
 
 @dataclass(slots=True)
-class _Run:
+class _PackedRun:
     src: Address | None
     dest: Address | None
     flags: int
@@ -47,7 +47,7 @@ class PackedRuns:
     def __init__(self) -> None:
         self._data = bytearray()
         self._sizes = array("I")
-        self._runs: deque[_Run] = deque()
+        self._runs: deque[_PackedRun] = deque()
         self._view: memoryview | None = None
         self._start = 0  # in sizes, of the next run to be taken
         self._offset = 0  # in data
@@ -75,7 +75,7 @@ class PackedRuns:
             last.credits = _added(last.credits, batch.credits)
         else:
             count = len(batch.payloads)
-            self._runs.append(_Run(batch.src, batch.dest, batch.flags, count, batch.credits))
+            self._runs.append(_PackedRun(batch.src, batch.dest, batch.flags, count, batch.credits))
 
     def take(self) -> Batch:
         """The first run."""

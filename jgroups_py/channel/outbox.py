@@ -29,7 +29,7 @@ _UNKNOWN_FLAGS = ~int(sum(Flag))
 
 
 @dataclass(slots=True)
-class Run:
+class OutboxRun:
     """Payloads for one destination with the same flags; ``headers`` and ``type`` as in Batch."""
 
     flags: int
@@ -56,8 +56,8 @@ class Outbox:
         self._limits = limits
         self._wake = wake
         self._warn = warn
-        self._runs: dict[Address | None, list[Run]] = {}
-        self._run: Run | None = None  # the last one used, and its destination
+        self._runs: dict[Address | None, list[OutboxRun]] = {}
+        self._run: OutboxRun | None = None  # the last one used, and its destination
         self._run_to: Address | None = None
         self._senders = trio.lowlevel.ParkingLot()
         self.blocked: dict[Address | None, dict[str, FlowBlocked]] = {}
@@ -183,7 +183,7 @@ class Outbox:
         loopback: bool,
         headers: Headers | None = None,
         type: int = MessageType.BYTES,
-    ) -> Run:
+    ) -> OutboxRun:
         """The run to append to, a new one where the last of that destination differs."""
         if self.error is not None:
             raise self.error
@@ -201,7 +201,7 @@ class Outbox:
             or type != MessageType.BYTES
             or not _continues(last, headers)
         ):
-            last = Run(flags, transient, [], 0, headers, type)
+            last = OutboxRun(flags, transient, [], 0, headers, type)
             runs.append(last)
         self._run, self._run_to = last, to
         self._wake()
@@ -287,7 +287,7 @@ class Outbox:
         self._runs.clear()
 
 
-def _continues(run: Run, headers: Headers | None) -> bool:
+def _continues(run: OutboxRun, headers: Headers | None) -> bool:
     """A message with these headers can be the next of ``run``."""
     if run.headers is None or headers is None:
         return run.headers is headers

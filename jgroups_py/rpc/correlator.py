@@ -27,7 +27,7 @@ GROUP_IDS: Final = 1 << 40
 """Numbers of calls to several members start here; no member is called that often by one other."""
 
 
-class Kind(IntEnum):
+class OutcomeKind(IntEnum):
     """What became of a call at one member."""
 
     VALUE = 0
@@ -37,11 +37,11 @@ class Kind(IntEnum):
     UNREACHABLE = 4
 
 
-class Outcome(NamedTuple):
+class CallOutcome(NamedTuple):
     """``payload`` and ``type`` of the reply's message, where there was one."""
 
     member: Address
-    kind: Kind
+    kind: OutcomeKind
     payload: Any = None
     type: int = 0
     size: int = 0
@@ -56,7 +56,7 @@ class Pending:
     def __init__(self, id: int, waiting: dict[Address, None]) -> None:
         self.id = id
         self.waiting = waiting
-        self.outcomes: deque[Outcome] = deque()
+        self.outcomes: deque[CallOutcome] = deque()
         self.wake: Callable[[], None] | None = None
 
     @property
@@ -64,14 +64,14 @@ class Pending:
         """All outcomes were taken."""
         return not self.waiting and not self.outcomes
 
-    def add(self, outcome: Outcome) -> None:
+    def add(self, outcome: CallOutcome) -> None:
         self.outcomes.append(outcome)
         wake, self.wake = self.wake, None
         if wake is not None:
             wake()
 
 
-class _Peer:
+class _CalledMember:
     """Calls to one member."""
 
     __slots__ = ("calls", "next")
@@ -87,7 +87,7 @@ class Correlator:
     def __init__(self, limits: RpcLimits, counters: RpcCounters) -> None:
         self._limits = limits
         self._counters = counters
-        self._peers: dict[Address, _Peer] = {}
+        self._peers: dict[Address, _CalledMember] = {}
         self._groups: dict[int, Pending] = {}
         self._next_group = GROUP_IDS
         self._floor = 1  # first number for a member that was not called before, or came back
@@ -103,7 +103,7 @@ class Correlator:
         """A call to one member, which is in the view."""
         peer = self._peers.get(dest)
         if peer is None:
-            peer = self._peers[dest] = _Peer(self._floor)
+            peer = self._peers[dest] = _CalledMember(self._floor)
         pending = Pending(peer.next, {dest: None})
         peer.calls[peer.next] = pending
         peer.next += 1
@@ -120,7 +120,13 @@ class Correlator:
         return pending
 
     def replied(
-        self, src: Address, kind: Kind, first: int, payloads: Sequence[Any], type: int, length: int
+        self,
+        src: Address,
+        kind: OutcomeKind,
+        first: int,
+        payloads: Sequence[Any],
+        type: int,
+        length: int,
     ) -> None:
         """Replies with numbers from ``first`` on, ``length`` bytes together."""
         peer = self._peers.get(src)
@@ -142,12 +148,12 @@ class Correlator:
             size = length // len(payloads)
             if self.held and self.held + size > self._limits.replies_max:
                 self._counters.lost += 1
-                pending.add(Outcome(src, Kind.LOST))
+                pending.add(CallOutcome(src, OutcomeKind.LOST))
             else:
                 self.held += size
-                pending.add(Outcome(src, kind, payload, type, size))
+                pending.add(CallOutcome(src, kind, payload, type, size))
 
-    def take(self, pending: Pending) -> Outcome | None:
+    def take(self, pending: Pending) -> CallOutcome | None:
         """The next outcome of a call; None: there is none now."""
         if not pending.outcomes:
             return None
@@ -169,13 +175,13 @@ class Correlator:
             peer = self._peers[member]
             for pending in list(peer.calls.values()):
                 self._answered(pending, member)
-                pending.add(Outcome(member, Kind.SUSPECTED))
+                pending.add(CallOutcome(member, OutcomeKind.SUSPECTED))
             self._floor = max(self._floor, peer.next)  # it may come back with the same address
             del self._peers[member]
         for pending in list(self._groups.values()):
             for member in [m for m in pending.waiting if m not in present]:
                 self._answered(pending, member)
-                pending.add(Outcome(member, Kind.SUSPECTED))
+                pending.add(CallOutcome(member, OutcomeKind.SUSPECTED))
 
     def end(self) -> None:
         """No reply can come any more."""
@@ -185,7 +191,7 @@ class Correlator:
         ]:
             for member in list(pending.waiting):
                 self._answered(pending, member)
-                pending.add(Outcome(member, Kind.LOST))
+                pending.add(CallOutcome(member, OutcomeKind.LOST))
 
     def _answered(self, pending: Pending, member: Address) -> None:
         """``member`` is not waited for any more."""

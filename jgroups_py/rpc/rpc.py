@@ -31,7 +31,7 @@ from jgroups_py.errors import (
     Unreachable,
 )
 from jgroups_py.rpc import other_sites
-from jgroups_py.rpc.correlator import Correlator, Kind, Outcome, Pending
+from jgroups_py.rpc.correlator import CallOutcome, Correlator, OutcomeKind, Pending
 from jgroups_py.rpc.form import Encoded, Form, Unreadable
 from jgroups_py.rpc.items import Items
 from jgroups_py.rpc.java import JavaForm
@@ -39,7 +39,7 @@ from jgroups_py.rpc.limits import RpcCounters, RpcLimits, RpcStatistics
 from jgroups_py.rpc.methods import Method
 from jgroups_py.rpc.ours import Codec, OurForm
 from jgroups_py.rpc.replies import Answer, Raised, Reply
-from jgroups_py.rpc.serving import ID, Invocation, Server, is_ours
+from jgroups_py.rpc.serving import ID, ServedCall, Server, is_ours
 from jgroups_py.rpc.serving import Reply as Sending
 from jgroups_py.stack.log_limit import LogLimit
 from jgroups_py.values.address import Address
@@ -50,7 +50,7 @@ from jgroups_py.wire.headers import CorrelatorHeader, CorrelatorType, MultiDesti
 
 _log = logging.getLogger("jgroups_py.rpc")
 
-_REPLY_KINDS = {CorrelatorType.RSP: Kind.VALUE, CorrelatorType.EXC_RSP: Kind.ERROR}
+_REPLY_KINDS = {CorrelatorType.RSP: OutcomeKind.VALUE, CorrelatorType.EXC_RSP: OutcomeKind.ERROR}
 
 
 class Rpc:
@@ -315,7 +315,7 @@ class Rpc:
         pending = self._correlator.call_many([m for m in chosen if m in view])
         for dest in chosen:
             if dest not in view:
-                pending.add(Outcome(dest, Kind.UNREACHABLE))
+                pending.add(CallOutcome(dest, OutcomeKind.UNREACHABLE))
         header = CorrelatorHeader(CorrelatorType.REQ, pending.id)
         sent = {dest: requests[dest] for dest in pending.waiting}
         self._send_group(pending, sent, header, flags)
@@ -345,7 +345,7 @@ class Rpc:
         if self._callers and not self._correlator.is_full:
             self._callers.unpark()
 
-    async def _outcome(self, pending: Pending) -> Outcome:
+    async def _outcome(self, pending: Pending) -> CallOutcome:
         """The next outcome of a call, when there is one. One task may wait for a call."""
         outcome = self._correlator.take(pending)
         while outcome is None:
@@ -359,22 +359,22 @@ class Rpc:
             outcome = self._correlator.take(pending)
         return outcome
 
-    def _read(self, outcome: Outcome) -> Reply:
+    def _read(self, outcome: CallOutcome) -> Reply:
         """What the application gets of an outcome."""
         member = outcome.member
         try:
-            if outcome.kind is Kind.VALUE:
+            if outcome.kind is OutcomeKind.VALUE:
                 return Answer(member, self._form_of(outcome).read_value(outcome.payload))
-            if outcome.kind is Kind.ERROR:
+            if outcome.kind is OutcomeKind.ERROR:
                 return Raised(member, self._form_of(outcome).read_error(outcome.payload, member))
         except Unreadable as problem:
             self._counters.malformed += 1
             self._trace("malformed", {"src": str(member), "problem": str(problem)})
             return Raised(member, ReplyLost(f"the reply cannot be read: {problem}", member))
         name = self._channel.name_of(member)
-        if outcome.kind is Kind.SUSPECTED:
+        if outcome.kind is OutcomeKind.SUSPECTED:
             return Suspected(f"{name} left or crashed before it answered", member)
-        if outcome.kind is Kind.UNREACHABLE:
+        if outcome.kind is OutcomeKind.UNREACHABLE:
             return Unreachable(f"{name} is not in the view", member)
         if self._error is None:
             return Raised(member, ReplyLost("there was no room (replies_max)", member))
@@ -382,7 +382,7 @@ class Rpc:
         lost.__cause__ = self._error
         return Raised(member, lost)
 
-    def _form_of(self, outcome: Outcome) -> Form:
+    def _form_of(self, outcome: CallOutcome) -> Form:
         form = self._forms.get(outcome.type)
         if form is None:
             raise Unreadable(f"a message of type {outcome.type} is no reply")
@@ -462,7 +462,7 @@ class Rpc:
     async def _serve(self, batch: Batch) -> None:
         left = self._limits.turn_requests
         for one in self._server.read(batch):
-            if type(one) is Invocation:
+            if type(one) is ServedCall:
                 if one.method.is_async:
                     await self._slot()
                     self._handlers += 1
@@ -480,7 +480,7 @@ class Rpc:
                 await trio.lowlevel.checkpoint()
                 left = self._limits.turn_requests
 
-    async def _handle(self, invocation: Invocation) -> None:
+    async def _handle(self, invocation: ServedCall) -> None:
         """One async method."""
         try:
             value = await invocation.call()

@@ -50,7 +50,7 @@ class Reply(NamedTuple):
 
 
 @dataclass(slots=True)
-class Invocation:
+class ServedCall:
     """A call that is to be made here. ``id`` 0: no answer is wanted."""
 
     name: str
@@ -89,7 +89,7 @@ class Server:
         self._log_limit = log_limit
         self._name_of = name_of
 
-    def read(self, batch: Batch) -> Iterator[Invocation | Reply]:
+    def read(self, batch: Batch) -> Iterator[ServedCall | Reply]:
         header, src, counters = batch.headers[ID], batch.src, self._counters
         assert isinstance(header, CorrelatorHeader) and src is not None
         if type(header) is MultiDestinationHeader and self._local in (header.excluded or ()):
@@ -114,7 +114,7 @@ class Server:
                 continue
             method = self._methods.get(name)
             if method is not None:
-                yield Invocation(name, method, args, src, number, flags)
+                yield ServedCall(name, method, args, src, number, flags)
                 continue
             counters.refused += 1
             self._trace("refused", {"src": str(src), "method": name})
@@ -130,14 +130,14 @@ class Server:
             for number in range(header.request_id, header.request_id + len(batch)):
                 yield self._refusal(src, number, batch.flags & _REPLY_FLAGS, why)
 
-    def run(self, invocation: Invocation) -> Reply | None:
+    def run(self, invocation: ServedCall) -> Reply | None:
         try:
             value = invocation.call()
         except Exception as error:
             return self.raised(invocation, error)
         return self.value(invocation, value) if invocation.id else None
 
-    def value(self, invocation: Invocation, value: Any) -> Reply | None:
+    def value(self, invocation: ServedCall, value: Any) -> Reply | None:
         if not invocation.id:
             return None
         form = self._form_for(invocation.caller)
@@ -148,7 +148,7 @@ class Server:
         header = CorrelatorHeader(CorrelatorType.RSP, invocation.id)
         return Reply(invocation.caller, header, encoded, invocation.flags | encoded.flags)
 
-    def raised(self, invocation: Invocation, error: Exception) -> Reply | None:
+    def raised(self, invocation: ServedCall, error: Exception) -> Reply | None:
         self._counters.raised += 1
         kind, text = type(error).__name__, text_of(error)
         self._log(invocation, kind, error)
@@ -158,7 +158,7 @@ class Server:
             invocation.caller, invocation.id, invocation.flags, plain(kind), text, refused=False
         )
 
-    def _log(self, invocation: Invocation, kind: str, error: Exception) -> None:
+    def _log(self, invocation: ServedCall, kind: str, error: Exception) -> None:
         """Here, too: the caller may be on another machine, or not have waited for an answer."""
         left_out = self._log_limit.admit((invocation.name, kind))
         if left_out is not None:

@@ -21,7 +21,7 @@ SMALL: Final = (*sorted(FAULTS), "view", "join")
 """Events that the course is made of."""
 
 
-class Member(NamedTuple):
+class Incarnation(NamedTuple):
     """One incarnation."""
 
     site: str
@@ -34,7 +34,7 @@ class Member(NamedTuple):
         return f"{self.site}.{self.origin.rpartition('#')[0]}"
 
 
-class View(NamedTuple):
+class RecordedView(NamedTuple):
     t: float
     order: int
     """Place of the record in the log."""
@@ -46,13 +46,13 @@ class View(NamedTuple):
         return self.id, self.members
 
 
-class Event(NamedTuple):
+class RecordedEvent(NamedTuple):
     """A small record. ``order``: its place in the log."""
 
     order: int
     t: float
     site: str | None
-    member: Member | None
+    member: Incarnation | None
     event: str
     detail: Mapping[str, Any]
 
@@ -68,19 +68,19 @@ class Fall(NamedTuple):
 
 
 @dataclass
-class Course:
+class RunRecord:
     """Of one run. Members in the order in which they came."""
 
     sites: list[str]
     primary: str | None
     grace: float
-    members: list[Member] = field(default_factory=list)
-    born: dict[Member, float] = field(default_factory=dict)
-    views: dict[Member, list[View]] = field(default_factory=dict)
-    ended: dict[Member, float] = field(default_factory=dict)
-    silent: dict[Member, int] = field(default_factory=dict)
+    members: list[Incarnation] = field(default_factory=list)
+    born: dict[Incarnation, float] = field(default_factory=dict)
+    views: dict[Incarnation, list[RecordedView]] = field(default_factory=dict)
+    ended: dict[Incarnation, float] = field(default_factory=dict)
+    silent: dict[Incarnation, int] = field(default_factory=dict)
     """From this place in the log on, what it says by itself is heard by nobody."""
-    obliged: dict[Member, float] = field(default_factory=dict)
+    obliged: dict[Incarnation, float] = field(default_factory=dict)
     """From which time of sending on."""
     walls: list[list[list[str]]] = field(default_factory=list)
     """Partitions that stand at the end."""
@@ -94,13 +94,13 @@ class Course:
     faults: list[tuple[float, str]] = field(default_factory=list)
     """For pictures."""
 
-    def until(self, member: Member) -> float:
+    def until(self, member: Incarnation) -> float:
         return self.ended.get(member, NEVER)
 
-    def of(self, site: str) -> list[Member]:
+    def of(self, site: str) -> list[Incarnation]:
         return [member for member in self.members if member.site == site]
 
-    def walled(self, member: Member, sites: Sequence[str]) -> bool:
+    def walled(self, member: Incarnation, sites: Sequence[str]) -> bool:
         """Whether a partition that stands keeps it from somebody of these sites."""
         for sides in self.walls:
             for number, side in enumerate(sides):
@@ -111,7 +111,7 @@ class Course:
                     return True
         return False
 
-    def must_have(self, site: str, origin_site: str) -> dict[Member, float]:
+    def must_have(self, site: str, origin_site: str) -> dict[Incarnation, float]:
         """Of ``site``, for messages of ``origin_site``: from which time of sending on."""
         return {
             member: since
@@ -138,15 +138,15 @@ class Course:
 
 
 def course_of(
-    events: Sequence[Event],
+    events: Sequence[RecordedEvent],
     sites: Sequence[str],
     primary: str | None,
     grace: float,
     primary_only: bool = False,
-) -> Course:
+) -> RunRecord:
     """Events in the order of the log."""
-    course = Course(list(sites), primary, grace, primary_only=primary_only)
-    bridges: dict[Member, list[tuple[float, tuple[str, ...]]]] = {}
+    course = RunRecord(list(sites), primary, grace, primary_only=primary_only)
+    bridges: dict[Incarnation, list[tuple[float, tuple[str, ...]]]] = {}
     faults = []
     for event in events:
         if event.site is not None and event.site not in course.sites:
@@ -182,7 +182,7 @@ def course_of(
     return course
 
 
-def _note_fault(course: Course, event: Event) -> None:
+def _note_fault(course: RunRecord, event: RecordedEvent) -> None:
     member = event.member
     if event.detail.get("by") != "fail_site":
         course.faults.append((event.t, f"{event.event} {member.place if member else event.site}"))
@@ -203,10 +203,10 @@ def _note_fault(course: Course, event: Event) -> None:
 
 
 def _note_life(
-    course: Course,
-    event: Event,
-    member: Member,
-    bridges: dict[Member, list[tuple[float, tuple[str, ...]]]],
+    course: RunRecord,
+    event: RecordedEvent,
+    member: Incarnation,
+    bridges: dict[Incarnation, list[tuple[float, tuple[str, ...]]]],
 ) -> None:
     if event.event == "view" and event.detail.get("bridge"):
         bridges.setdefault(member, []).append((event.t, tuple(event.detail["sites"])))
@@ -215,23 +215,25 @@ def _note_life(
         course.born[member] = event.t
         course.members.append(member)
     if event.event == "view":
-        view = View(event.t, event.order, event.detail["id"], tuple(event.detail["members"]))
+        view = RecordedView(
+            event.t, event.order, event.detail["id"], tuple(event.detail["members"])
+        )
         course.views.setdefault(member, []).append(view)
 
 
-def _oblige(course: Course, site: str) -> None:
+def _oblige(course: RunRecord, site: str) -> None:
     """Replays who held which view. The site's view is the one that most hold; who is not in it, or went,
     is not obliged until it holds the site's view again."""
-    replay: list[tuple[float, Member, View | None]] = []
+    replay: list[tuple[float, Incarnation, RecordedView | None]] = []
     for member in course.of(site):
         replay += [(view.t, member, view) for view in course.views.get(member, ())]
         if member in course.ended:
             replay.append((course.ended[member], member, None))
     replay.sort(key=lambda step: step[0])
-    holding: dict[Member, View] = {}
+    holding: dict[Incarnation, RecordedView] = {}
     since: dict[str, float] = {}
     left: set[str] = set()
-    main: View | None = None
+    main: RecordedView | None = None
     for t, member, view in replay:
         if view is None:
             holding.pop(member, None)
@@ -257,7 +259,9 @@ def _oblige(course: Course, site: str) -> None:
                 course.obliged[member] = since[member.origin]
 
 
-def _prevailing(holding: Mapping[Member, View], now: View | None) -> View | None:
+def _prevailing(
+    holding: Mapping[Incarnation, RecordedView], now: RecordedView | None
+) -> RecordedView | None:
     held = Counter(view.key for view in holding.values())
     if not held:
         return None
@@ -267,7 +271,7 @@ def _prevailing(holding: Mapping[Member, View], now: View | None) -> View | None
     return next(view for view in holding.values() if held[view.key] == most)
 
 
-def _site_failures(course: Course, faults: Sequence[Event], site: str) -> list[float]:
+def _site_failures(course: RunRecord, faults: Sequence[RecordedEvent], site: str) -> list[float]:
     """By decree, or with the last living member."""
     times = {event.t for event in faults if event.event == "fail_site" and event.site == site}
     fallen = {e.member: e.event for e in reversed(faults) if e.member and e.event in ENDS}
@@ -285,7 +289,7 @@ def _site_failures(course: Course, faults: Sequence[Event], site: str) -> list[f
 
 
 def _reigns(
-    faults: Sequence[Event], sites: Sequence[str], primary: str | None, grace: float
+    faults: Sequence[RecordedEvent], sites: Sequence[str], primary: str | None, grace: float
 ) -> list[tuple[str, float, float]]:
     if primary is None:
         return [(site, -NEVER, NEVER) for site in sites]
@@ -297,7 +301,7 @@ def _reigns(
     return found
 
 
-def _member_falls(course: Course, faults: Sequence[Event]) -> list[Fall]:
+def _member_falls(course: RunRecord, faults: Sequence[RecordedEvent]) -> list[Fall]:
     found = []
     for event in faults:
         victim, t = event.member, event.t
@@ -319,7 +323,7 @@ def _member_falls(course: Course, faults: Sequence[Event]) -> list[Fall]:
     return found
 
 
-def _held_at(course: Course, member: Member, t: float) -> View | None:
+def _held_at(course: RunRecord, member: Incarnation, t: float) -> RecordedView | None:
     held = None
     for view in course.views.get(member, ()):
         if view.t > t:
@@ -329,7 +333,7 @@ def _held_at(course: Course, member: Member, t: float) -> View | None:
 
 
 def _seen_inside(
-    course: Course, victim: Member, t: float, witnesses: Sequence[Member]
+    course: RunRecord, victim: Incarnation, t: float, witnesses: Sequence[Incarnation]
 ) -> tuple[float | None, bool]:
     """Until the last survivor's view lacked it; who fell itself, later than that, was late, too."""
     seen: list[float] = []
@@ -352,8 +356,8 @@ def _seen_inside(
 
 
 def _seen_by_others(
-    course: Course,
-    bridges: Mapping[Member, Sequence[tuple[float, tuple[str, ...]]]],
+    course: RunRecord,
+    bridges: Mapping[Incarnation, Sequence[tuple[float, tuple[str, ...]]]],
     site: str,
     t: float,
 ) -> tuple[float | None, bool]:

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from jgroups_py.spark.drill_course import NEVER, Course, Member, View
+from jgroups_py.spark.drill_course import NEVER, Incarnation, RecordedView, RunRecord
 
 FOUND: Final = (
     "run string, what string, site string, origin_site string, origin string, seqno bigint, "
@@ -45,7 +45,7 @@ def percentile(bins: Sequence[int], part: float) -> float:
 class Had:
     """What one member delivered of the origin. Index 0 is seqno 1; ``inf``: not delivered."""
 
-    def __init__(self, member: Member, views: Sequence[View], rows: Any) -> None:
+    def __init__(self, member: Incarnation, views: Sequence[RecordedView], rows: Any) -> None:
         """``rows``: order, t, seqno in the order of the log."""
         order, t, seqno = rows
         self.member = member
@@ -71,10 +71,12 @@ class Had:
         return found
 
 
-class Origin:
+class OriginRecord:
     """One origin's messages, and who had them."""
 
-    def __init__(self, course: Course, origin: Member, sent: Any, had: dict[Member, Had]) -> None:
+    def __init__(
+        self, course: RunRecord, origin: Incarnation, sent: Any, had: dict[Incarnation, Had]
+    ) -> None:
         """``sent``: times, index 0 is seqno 1; NaN: nobody knows."""
         self.course = course
         self.origin = origin
@@ -158,7 +160,7 @@ class Origin:
         for seqno in sorted(missing):
             yield "lost_inside", site, seqno, missing[seqno], None
 
-    def _owed(self, member: Member, other: Had, lacks: Any) -> Any:
+    def _owed(self, member: Incarnation, other: Had, lacks: Any) -> Any:
         """Of what ``member`` lacks: what it should have, for ``other`` had it while they shared views."""
         owed = lacks & (other.t < NEVER)
         if not owed.any():
@@ -171,7 +173,7 @@ class Origin:
         owed &= self.sent[: len(other.t)] >= since
         return owed & ~self._fell(member, other)
 
-    def _fell(self, member: Member, other: Had) -> Any:
+    def _fell(self, member: Incarnation, other: Had) -> Any:
         """Deliveries at ``other`` just before ``member`` fell, when who multicast them was there to repeat."""
         course = self.course
         soon = course.until(member) - np.where(other.t < NEVER, other.t, -NEVER) < course.grace
@@ -229,7 +231,9 @@ class Origin:
                 yield site, value, counted.tolist()
 
 
-def shared_since(course: Course, member: Member, other: Member, epoch: int) -> float | None:
+def shared_since(
+    course: RunRecord, member: Incarnation, other: Incarnation, epoch: int
+) -> float | None:
     """From which time of sending on ``member`` owes what ``other`` delivered in its view number ``epoch``:
     they shared that view, or one before with both in all between, and agreed on one after it. None: never."""
     mine, theirs = course.views[member], course.views.get(other, [])
@@ -247,7 +251,9 @@ def shared_since(course: Course, member: Member, other: Member, epoch: int) -> f
     return mine[0].t if number[theirs[at].key] == 0 else -NEVER  # not before a joiner's first view
 
 
-def _agree_after(course: Course, member: Member, other: Member, epoch: int, mine: Any) -> bool:
+def _agree_after(
+    course: RunRecord, member: Incarnation, other: Incarnation, epoch: int, mine: Any
+) -> bool:
     theirs = course.views[other]
     for view in theirs[epoch + 1 :]:
         if member.origin not in view.members or other.origin not in view.members:
@@ -260,12 +266,12 @@ def _agree_after(course: Course, member: Member, other: Member, epoch: int, mine
     return course.views[member][-1].key == theirs[-1].key
 
 
-def str_of(member: Member) -> str:
+def str_of(member: Incarnation) -> str:
     """As the judge writes it."""
     return f"{member.site}.{member.origin}"
 
 
-def judging(courses: dict[str, Course]) -> Callable[[tuple[Any, ...], Any], Any]:
+def judging(courses: dict[str, RunRecord]) -> Callable[[tuple[Any, ...], Any], Any]:
     """What ``applyInPandas`` calls with (run, origin_site, origin) and the rows."""
 
     def judged(key: tuple[Any, ...], frame: Any) -> Any:
@@ -273,30 +279,30 @@ def judging(courses: dict[str, Course]) -> Callable[[tuple[Any, ...], Any], Any]
 
         run, site, origin = (str(part) for part in key)
         names = [field.split()[0] for field in FOUND.split(", ")]
-        rows = list(rows_of(courses[run], run, Member(site, origin), frame))
+        rows = list(rows_of(courses[run], run, Incarnation(site, origin), frame))
         found = pd.DataFrame(rows, columns=names)
         return found.assign(seqno=found["seqno"].astype("Int64"))  # with gaps
 
     return judged
 
 
-def rows_of(course: Course, run: str, who: Member, frame: Any) -> Iterator[Row]:
+def rows_of(course: RunRecord, run: str, who: Incarnation, frame: Any) -> Iterator[Row]:
     frame = frame.sort_values("order")
     sends = frame[frame["event"] == "send"]
     if who in course.silent:
         sends = sends[sends["order"] < course.silent[who]]
     sent = np.full(int(sends["seqno"].max()) if len(sends) else 0, np.nan)
     sent[sends["seqno"].to_numpy() - 1] = sends["t"].to_numpy()
-    had: dict[Member, Had] = {}
+    had: dict[Incarnation, Had] = {}
     deliveries = frame[frame["event"] == "deliver"]
     for (site, member), rows in deliveries.groupby(["site", "member"], sort=False):
-        receiver = Member(str(site), str(member))
+        receiver = Incarnation(str(site), str(member))
         if receiver in course.silent:
             rows = rows[rows["order"] < course.silent[receiver]]
         if len(rows):
             columns = [rows[name].to_numpy() for name in ("order", "t", "seqno")]
             had[receiver] = Had(receiver, course.views.get(receiver, []), columns)
-    origin = Origin(course, who, sent, had)
+    origin = OriginRecord(course, who, sent, had)
     if not origin.top:
         return
     for what, at_site, seqno, at, number in origin.found():

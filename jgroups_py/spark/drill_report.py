@@ -18,7 +18,7 @@ from pyspark.sql import functions as f
 from jgroups_py.drill.file import loader, plan
 from jgroups_py.drill.file.model import Expectation
 from jgroups_py.errors import ConfigError
-from jgroups_py.spark.drill_course import SMALL, Course, Event, Member, course_of
+from jgroups_py.spark.drill_course import SMALL, Incarnation, RecordedEvent, RunRecord, course_of
 from jgroups_py.spark.drill_origin import BINS, FOUND, judging, percentile
 from jgroups_py.spark.drill_picture import draw
 
@@ -35,7 +35,7 @@ BULK: Final = ("send", "deliver")
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class DrillReport:
     """``runs``: one object for each log, as the judge's result. ``lags``: percentiles in seconds by site and
     origin. ``events``: records read."""
 
@@ -48,7 +48,9 @@ class Report:
         return all(run["verdict"] == "pass" for run in self.runs)
 
 
-def drill_report(spark: Any, drill: str, logs: Sequence[str], target: str | None = None) -> Report:
+def drill_report(
+    spark: Any, drill: str, logs: Sequence[str], target: str | None = None
+) -> DrillReport:
     """Analyses logs of one drill file, whatever their seeds.
 
     Args:
@@ -81,7 +83,7 @@ def drill_report(spark: Any, drill: str, logs: Sequence[str], target: str | None
             draw(Path(target, "report.svg"), lags.seconds, list(courses.values()))
     finally:
         found.unpersist()
-    return Report(events, runs, percentiles)
+    return DrillReport(events, runs, percentiles)
 
 
 def _files(logs: Sequence[str]) -> list[str]:
@@ -112,7 +114,7 @@ def _event() -> Any:
     return f.regexp_extract("value", r'"event":"([a-z_]+)"', 1)
 
 
-def _courses(lines: Any, planned: Any) -> tuple[dict[str, Course], int]:
+def _courses(lines: Any, planned: Any) -> tuple[dict[str, RunRecord], int]:
     """By run; and how many records there are. ConfigError: a line that is no record."""
     counted = lines.groupBy("run").agg(
         f.count("*").alias("lines"),
@@ -138,17 +140,17 @@ def _courses(lines: Any, planned: Any) -> tuple[dict[str, Course], int]:
     return courses, sum(lines - bad for lines, bad in lines_of.values())
 
 
-def _parsed(order: int, text: str) -> Event:
+def _parsed(order: int, text: str) -> RecordedEvent:
     record = json.loads(text)
     detail = record["detail"] or {}
     site, name = record["site"], record["member"]
     member = None
     if site is not None and name is not None:
-        member = Member(site, f"{name}#{detail.get('incarnation', 1)}")
-    return Event(order, float(record["t"]), site, member, record["event"], detail)
+        member = Incarnation(site, f"{name}#{detail.get('incarnation', 1)}")
+    return RecordedEvent(order, float(record["t"]), site, member, record["event"], detail)
 
 
-def _found(lines: Any, courses: Mapping[str, Course]) -> Any:
+def _found(lines: Any, courses: Mapping[str, RunRecord]) -> Any:
     """``FOUND`` of all origins."""
     record = f.from_json("value", LINE, {"mode": "FAILFAST"})
     rows = (
@@ -175,7 +177,7 @@ def _found(lines: Any, courses: Mapping[str, Course]) -> Any:
 
 
 def _runs(
-    found: Any, courses: Mapping[str, Course], expect: Sequence[Expectation]
+    found: Any, courses: Mapping[str, RunRecord], expect: Sequence[Expectation]
 ) -> list[dict[str, Any]]:
     counted: dict[str, dict[tuple[str, str], float]] = {run: {} for run in courses}
     for row in (
@@ -208,7 +210,7 @@ def _runs(
 
 def _run(
     run: str,
-    course: Course,
+    course: RunRecord,
     counted: Mapping[tuple[str, str], float],
     taken: Mapping[int, float],
     named: Sequence[Any],

@@ -616,7 +616,7 @@ def test_a_message_that_was_taken_for_an_interrupted_reader_is_not_lost(open_sim
     with open_sim() as channel:
         view = channel.receive(timeout=5)
 
-        class Call(call.Call):
+        class Call(call.ThreadCall):
             def wait(self, timeout: float | None) -> Any:
                 super().wait(timeout)
                 raise Interrupt
