@@ -33,8 +33,8 @@ from jgroups_py.values.events import (
     Failed,
     GetPhysical,
     MembersFound,
-    TransportReady,
     NobodyListens,
+    TransportReady,
 )
 
 

@@ -25,7 +25,7 @@ from jgroups_py.stack.ports import (
     Write,
 )
 from jgroups_py.testing import FakeStack
-from jgroups_py.values.events import MembersFound, TransportReady, NobodyListens
+from jgroups_py.values.events import MembersFound, NobodyListens, TransportReady
 from jgroups_py.values.payloads import PingData
 from jgroups_py.wire.gossip import GOODBYE, GossipRecord, GossipType, gossip_frame, read_gossip
 from jgroups_py.wire.primitives import decode_whole
