@@ -33,13 +33,13 @@ def open_channel(
     state: StateProvider | None = None,
     **options: Unpack[ChannelOptions],
 ) -> Channel:
-    """A member of ``cluster`` for as long as the ``async with`` lasts.
+    """Open a member of ``cluster`` for as long as the ``async with`` lasts.
 
     Args:
-        state: async generator function; gives this member's state in chunks, in the asyncio loop.
+        state: an async generator function that yields this member's state in chunks. It runs in the asyncio loop.
         options: as ``jgroups_py.open_channel``.
 
-    Raises, when it is entered:
+    Entering the block raises:
         ConfigError, JoinError, StateTransferError: nothing is left behind.
     """
     check_function("state", state, "an async generator function")
@@ -55,10 +55,11 @@ class ItemReader(Handle[R]):
     _reading: bool
 
     async def receive(self) -> Item:
-        """The next View or Message (or State). What comes while it is cancelled is kept for the next.
+        """Return the next View, Message, Excluded or State. An item that comes while the call is cancelled is kept for the
+        next call.
 
         Raises:
-            ChannelClosed, Expelled: after everything that came before was handed out.
+            ChannelClosed, Expelled: the channel has ended; everything that came before was handed out.
             LocalProtocolError: another task is reading.
         """
         if not self._kept:
@@ -66,8 +67,8 @@ class ItemReader(Handle[R]):
         return self._kept.popleft()
 
     async def receive_many(self) -> list[Item]:
-        """The next view, or all messages of one sender that came together (at most a packet or so):
-        one crossing between threads for all of them. Raises as ``receive``."""
+        """Return the next view, or all messages of one sender that came together (at most a packet or so), with one crossing
+        between threads. It raises like ``receive``."""
         if not self._kept:
             await self._read(items_together)
         items = list(self._kept)
@@ -92,7 +93,7 @@ class ItemReader(Handle[R]):
             await call.wait()
         finally:
             self._reading = False
-            if call.value is not None:  # also when it came while we were cancelled
+            if call.value is not None:  # also when it came while this task was cancelled
                 self._kept.extend(call.value)
 
 
@@ -112,11 +113,11 @@ class Channel(ItemReader[AsyncChannel]):
     wait_members = forward(AsyncChannel.wait_members)
 
     async def fetch_state(self, frm: Address | None = None, *, timeout: float = 60.0) -> bytes:
-        """The state of ``frm`` (None: of the coordinator, or the next after it). Unread multicasts that
-        it contains are dropped from the stream.
+        """Return the state of ``frm``; None asks the coordinator, or the member after it. Unread multicasts that the state
+        contains are dropped from the stream.
 
         Raises:
-            StateTransferError: it did not come; the channel still works, without the state.
+            StateTransferError: the state did not come; the channel still works, without the state.
         """
 
         async def fetch() -> bytes:
@@ -127,7 +128,7 @@ class Channel(ItemReader[AsyncChannel]):
         return state
 
     async def statistics(self) -> ChannelStatistics:
-        """Counters now."""
+        """Return the counters as they are now."""
         statistics: ChannelStatistics = await self._look(self._value.statistics)
         return statistics
 

@@ -12,7 +12,7 @@ from jgroups_py.driver.unwrap import unwrapped
 
 
 class LoopTask:
-    """``function(*args)`` in the loop. ``_start`` and ``_cancel`` are to be posted, in this order."""
+    """Runs ``function(*args)`` in the loop. Post ``_start`` and ``_cancel`` in this order."""
 
     __slots__ = (
         "_args",
@@ -39,18 +39,18 @@ class LoopTask:
         self.cancelled = False
 
     def outcome(self) -> Any:
-        """Its value, or what it raised; once, after its end."""
+        """Return its value or raise its error. Call it once, after its end."""
         if self.error is not None:
             try:
                 raise self.error
             finally:
-                self.error = None  # else its traceback and we keep each other
+                self.error = None  # otherwise its traceback and this object keep each other alive
         return self.value
 
     # --- in the loop
 
     def _tell(self) -> None:
-        """It has ended."""
+        """Tell the waiting side that the task has ended."""
         raise NotImplementedError
 
     def _start(self) -> None:
@@ -72,7 +72,7 @@ class LoopTask:
                 self.value = await self._function(*self._args)
             self.cancelled = self._scope.cancelled_caught
         except trio.Cancelled:
-            self.error = self._block.why_over()  # not by us: what it works on has ended
+            self.error = self._block.why_over()  # not cancelled by its caller: its block has ended
             raise
         except BaseException as error:
             self.error = unwrapped(error)

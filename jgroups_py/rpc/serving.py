@@ -1,14 +1,14 @@
-"""Requests that arrive: what is to be called, and what goes back. No I/O, no tasks.
+"""Server: makes calls of arriving requests, and replies of their results. No I/O, no tasks.
 
-    read(batch)      for each request an Invocation, or the Reply that refuses it
-    run(invocation)  calls a method that is not async; the Reply, None where no answer is wanted
-    value, raised    the Reply for what an async method returned or raised
+    read(batch)      returns for each request a ServedCall, or the Reply that refuses it
+    run(call)        calls a method that is not async; returns the Reply, or None where no answer is wanted
+    value, raised    return the Reply for the value or the error of an async method
 
-A method that raises is logged here, with its traceback, at most once in ``LogLimit``'s interval for each method and
-class of exception; its caller gets the exception's class and text.
+An error of a method is logged here with its traceback, at most once in ``LogLimit``'s interval for each method and
+class of exception. Its caller gets the exception's class and text.
 
-Requests of members of ours and of Java members may be in one group: the type of the message tells
-the form of a request, the address of the caller that of the reply.
+Members of ours and Java members may be in one group. The type of the message tells the form of a request; the
+address of the caller tells the form of the reply.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from jgroups_py.wire.headers import (
 
 ID: Final = PROTOCOL_IDS["REQUEST_CORRELATOR"]
 _REPLY_FLAGS: Final = sum(Flag) & ~int(Flag.RSVP | Flag.RSVP_NB | Flag.SERIALIZED)
-"""Flags of a request that its reply has, too."""
+"""Flags that a reply copies from its request."""
 
 _log = logging.getLogger("jgroups_py.rpc")
 
@@ -51,7 +51,7 @@ class Reply(NamedTuple):
 
 @dataclass(slots=True)
 class ServedCall:
-    """A call that is to be made here. ``id`` 0: no answer is wanted."""
+    """A call that is to be made here. With ``id`` 0 no answer is wanted."""
 
     name: str
     method: Method
@@ -61,7 +61,7 @@ class ServedCall:
     flags: int
 
     def call(self) -> Any:
-        """Calls the function: its value, or its coroutine."""
+        """Call the function and return its value, or its coroutine."""
         method = self.method
         if method.with_caller:
             return method.function(self.caller, *self.args)
@@ -69,7 +69,7 @@ class ServedCall:
 
 
 class Server:
-    """See the module's docstring. ``trace(what, details)`` is told what was dropped."""
+    """See the module's docstring. ``trace(what, details)`` is called for each request that is dropped."""
 
     def __init__(
         self,
@@ -122,7 +122,7 @@ class Server:
                 yield self._refusal(src, number, flags, f"there is no method {name!r}")
 
     def refuse(self, batch: Batch, why: str) -> Iterator[Reply]:
-        """Refuses all requests of a batch unread."""
+        """Refuse all requests of a batch unread."""
         header, src = batch.headers[ID], batch.src
         assert isinstance(header, CorrelatorHeader) and src is not None
         self._counters.refused += len(batch)
@@ -143,7 +143,7 @@ class Server:
         form = self._form_for(invocation.caller)
         try:
             encoded = form.write_value(value)
-        except Exception as error:  # a codec of the user's, a value that is odd: whatever it raises
+        except Exception as error:  # a codec of the user may raise anything
             return self.raised(invocation, error)
         header = CorrelatorHeader(CorrelatorType.RSP, invocation.id)
         return Reply(invocation.caller, header, encoded, invocation.flags | encoded.flags)
@@ -159,7 +159,7 @@ class Server:
         )
 
     def _log(self, invocation: ServedCall, kind: str, error: Exception) -> None:
-        """Here, too: the caller may be on another machine, or not have waited for an answer."""
+        """Log the error here, too: the caller may be on another machine, or may not wait for an answer."""
         left_out = self._log_limit.admit((invocation.name, kind))
         if left_out is not None:
             _log.warning(
@@ -188,5 +188,5 @@ class Server:
 
 
 def is_ours(member: Address) -> bool:
-    """A member of this library, with which calls travel in our form."""
+    """Return whether ``member`` is of this library. Calls with it travel in our form."""
     return isinstance(member, UUID) and member.is_ours
