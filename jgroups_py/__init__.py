@@ -1,7 +1,7 @@
 """Reliable group communication: channels over a layered stack of protocols.
 
-``open_channel`` makes a member of a group, ``open_rpc`` calls methods on it; the rest are the values it works with and the errors it
-raises. For protocols of your own see jgroups_py.stack.protocol and jgroups_py.testing.
+``open_channel`` makes a member of a group. ``open_rpc`` calls methods of other members. The other names are values and errors.
+For protocols of your own see jgroups_py.stack.protocol and jgroups_py.testing.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ _PLACES = {
     "rpc": "Answer Raised Rpc open_rpc",
     "values.view": "Digest MergeView View ViewId",
 }
-"""Module -> what comes from it when it is asked for: importing a part of the package, such as a client in
+"""Module -> the names that are imported from it on first use. So importing a part of the package, such as a client in
 a Spark worker, does not pay for all of it."""
 
 

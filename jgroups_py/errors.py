@@ -3,26 +3,26 @@
 JGroupsError
   ConfigError               a stack, drill or cache file says something that cannot be
   LocalProtocolError        you asked for something the protocol forbids
-  RemoteProtocolError       a peer did; stays inside the stack: counted, traced, dropped
+  RemoteProtocolError       a peer sent what the protocol forbids; it never leaves the stack
   ChannelClosed             also trio.ClosedResourceError: you closed it
   Expelled                  also trio.BrokenResourceError: the group went on without you
   JoinError                 the group could not be joined
-  ProtocolFailed            a protocol of this member's stack raised; .protocol: which
-  CallError                 .definite tells whether the call certainly did not run; .member: where
+  ProtocolFailed            a protocol of this member's stack raised; .protocol is its name
+  CallError                 a remote call failed; .definite: it certainly did not run; .member: where
     Unreachable, Refused    definite
-    Suspected, ReplyLost    not definite: it may have run
-    RemoteError             it ran, and raised
-    NoAnswer                of nobody; definite if it certainly ran nowhere
+    Suspected, ReplyLost    not definite: the call may have run
+    RemoteError             the method ran and raised
+    NoAnswer                no member answered with a value; definite if it certainly ran nowhere
   WaitTimeout               also TimeoutError: what a wait_ function waits for did not come in time
-  StateTransferError        who was asked, how many bytes had arrived
-  CacheError                .definite tells whether certainly nothing was changed
-    CacheRefused            also ValueError: a path, name, value or option that cannot be; definite
+  StateTransferError        the state did not arrive; .provider was asked, .received bytes had come
+  CacheError                a call on a tree cache failed; .definite: it certainly changed nothing
+    CacheRefused            also ValueError: a path, name, value or option is wrong; definite
     CacheClosed             also trio.ClosedResourceError: you closed it; definite
-    BatchConflict           what the batch had read was changed by others; definite
-    LockTimeout             another call held what this one touches; definite
-    StoreError              the store failed; .definite says what that means for the call
+    BatchConflict           another call changed what the batch had read; definite
+    LockTimeout             another call held a lock that this one needs; definite
+    StoreError              the store failed; .definite: the call changed nothing
     NotOwner                another member owns the node, and the call may not take it; definite
-    ReplicationError        the others did not confirm: .definite tells whether it may have happened
+    ReplicationError        the others did not confirm; .definite: the call changed nothing
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class JGroupsError(Exception):
 
 
 class ConfigError(JGroupsError):
-    """A configuration says something that cannot be. Nothing was started.
+    """A configuration is wrong. Nothing was started.
 
     The text reads ``file:line:column: PROTOCOL.attribute: what is wrong (what would be accepted)``.
     """
@@ -69,7 +69,8 @@ class LocalProtocolError(JGroupsError):
 
 
 class RemoteProtocolError(JGroupsError):
-    """A peer sent something that cannot be. Never leaves the stack: counted, traced, dropped.
+    """A peer sent something that the protocol forbids. The stack counts, traces and drops it; users never see this
+    error.
 
     ``offset`` is the index of the byte at which reading stopped, where known.
     """
@@ -85,10 +86,10 @@ class ChannelClosed(JGroupsError, trio.ClosedResourceError):
 
 
 class Expelled(JGroupsError, trio.BrokenResourceError):
-    """The group went on without this member, or its own reader made it leave. Nothing was sent by the
-    call that raises it. Leave the block and open a new channel.
+    """The group went on without this member, or its own reader made it leave. The call that raises this error
+    sent nothing. Leave the block and open a new channel.
 
-    ``lost``: messages sent before that may not have been delivered (``numbers.Lost``), by destination."""
+    ``lost`` has the messages sent before that may not have been delivered, by destination (``Lost``)."""
 
     def __init__(self, problem: str, lost: tuple[Lost, ...] = ()) -> None:
         self.lost = lost
@@ -100,10 +101,10 @@ class JoinError(JGroupsError):
 
 
 class ProtocolFailed(JGroupsError):
-    """A protocol of this member's stack raised something, which is the cause (``__cause__``). The stack is not used any
-    more: this member went without a goodbye, and the others take it for crashed. Nothing is left behind here.
+    """A protocol of this member's stack raised an error, which is the cause (``__cause__``). The member has ended without
+    a goodbye, and the others take it for crashed. No task and no socket is left behind.
 
-    ``protocol`` is its name, as in the stack file.
+    ``protocol`` is the protocol's name, as in the stack file.
     """
 
     def __init__(self, problem: str, protocol: str) -> None:
@@ -144,8 +145,7 @@ class ReplyLost(CallError):
 
 
 class RemoteError(CallError):
-    """The method raised at the member. ``type``: the class of what was raised, by name; ``text``:
-    what it said."""
+    """The method raised at the member. ``type`` is the name of the error's class, ``text`` the error's text."""
 
     def __init__(self, type: str, text: str, member: Address | None = None) -> None:
         self.type = type
@@ -154,7 +154,7 @@ class RemoteError(CallError):
 
 
 class NoAnswer(CallError):
-    """Nobody answered with a value. ``replies`` says what came instead, member by member."""
+    """No member answered with a value. ``replies`` has what came instead, one reply for each member."""
 
     def __init__(self, problem: str, replies: tuple[Any, ...] = (), *, definite: bool) -> None:
         self.replies = replies
@@ -186,7 +186,7 @@ class CacheError(JGroupsError):
 
 
 class CacheRefused(CacheError, ValueError):
-    """A path, name, value or option that cannot be. Nothing was changed; the cache still works."""
+    """A path, name, value or option is wrong. Nothing was changed; the cache still works."""
 
 
 class CacheClosed(CacheError, trio.ClosedResourceError):
@@ -194,11 +194,11 @@ class CacheClosed(CacheError, trio.ClosedResourceError):
 
 
 class BatchConflict(CacheError):
-    """What the batch had read was changed by others since. Nothing was changed; run it again."""
+    """Another call has changed what the batch had read. The batch changed nothing; run it again."""
 
 
 class LockTimeout(CacheError):
-    """Another call held what this one touches for too long. Nothing was changed."""
+    """Another call held a lock that this one needs for too long. Nothing was changed."""
 
 
 class StoreError(CacheError):
@@ -210,7 +210,7 @@ class StoreError(CacheError):
 
 
 class NotOwner(CacheError):
-    """Another member owns the node, and the call may not take it (gravitation); nothing was changed."""
+    """Another member owns the node, and the call may not take it (gravitation). Nothing was changed."""
 
 
 class ReplicationError(CacheError):

@@ -1,12 +1,12 @@
-"""How texts of a stack file become times, sizes, fractions and host lists, and back.
+"""Texts of a stack file become times, sizes, fractions and host lists, and back.
 
-Times are ``ms s m h d`` with decimals; a bare number is milliseconds, as in JGroups. Sizes are
-decimal ``k kb m mb g gb`` or binary ``kib mib gib``, in any case. Every function raises ValueError
-saying what is wrong and what would be accepted.
+Times have the units ``ms s m h d`` and may have decimals; a bare number is milliseconds, as in JGroups. Sizes
+have the decimal units ``k kb m mb g gb`` or the binary units ``kib mib gib``, in upper or lower case. Every
+function raises ValueError, whose text says what is wrong and what would be accepted.
 
 Source: JGroups' manual and Util.readBytesLong / TimeUnit parsing.
-Differs: JGroups looks at the letter k first and takes ``10kib`` for 10000 though its manual says
-         10240; here it is 10240, or 10000 with ``binary_is_decimal`` (``compat="jgroups-5"``).
+Differs: JGroups looks at the letter k first and takes ``10kib`` for 10000, although its manual says
+         10240. Here it is 10240, or 10000 with ``binary_is_decimal`` (``compat="jgroups-5"``).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _NUMBER = re.compile(r"\s*([+-]?(?:\d+(?:\.\d*)?|\.\d+))\s*([A-Za-z%]*)\s*", re.
 _HOST_PORT = re.compile(r"\s*([^\s,]+?)\s*\[\s*(\d{1,5})\s*\]\s*", re.ASCII)
 
 _LABEL = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?", re.ASCII)
-"""A part of a host's name; underscores are not for host names, but container managers use them."""
+"""A part of a host's name. Underscores are not allowed in host names, but container managers use them."""
 
 _TIMES: Final = {
     "": Decimal("0.001"),
@@ -50,7 +50,7 @@ HOSTS_FORM: Final = "hosts with ports, such as localhost[7800],10.0.0.1[7801]"
 
 
 def parse_seconds(text: str) -> float:
-    """``1.5s`` -> 1.5; ``1500`` -> 1.5. Seconds."""
+    """Return seconds: ``1.5s`` -> 1.5; ``1500`` -> 1.5."""
     match = _NUMBER.fullmatch(text)
     factor = _TIMES.get(match[2].lower()) if match else None
     if match is None or factor is None:
@@ -59,7 +59,7 @@ def parse_seconds(text: str) -> float:
 
 
 def parse_bytes(text: str, *, binary_is_decimal: bool = False) -> int:
-    """``60K`` -> 60000; ``64kib`` -> 65536. Bytes, whole ones."""
+    """Return whole bytes: ``60K`` -> 60000; ``64kib`` -> 65536."""
     match = _NUMBER.fullmatch(text)
     if match is not None:
         unit = match[2].lower()
@@ -75,7 +75,7 @@ def parse_bytes(text: str, *, binary_is_decimal: bool = False) -> int:
 
 
 def parse_fraction(text: str) -> float:
-    """``0.25`` -> 0.25; ``25%`` -> 0.25."""
+    """Return a fraction: ``0.25`` -> 0.25; ``25%`` -> 0.25."""
     match = _NUMBER.fullmatch(text)
     if match is None or match[2] not in ("", "%"):
         raise ValueError(f'not a fraction: "{text}" ({FRACTION_FORM})')
@@ -84,7 +84,7 @@ def parse_fraction(text: str) -> float:
 
 
 def parse_hosts(text: str) -> tuple[tuple[str, int], ...]:
-    """``localhost[7800],10.0.0.1[7801]`` -> ``(("localhost", 7800), ("10.0.0.1", 7801))``."""
+    """Return hosts with ports: ``localhost[7800],10.0.0.1[7801]`` -> ``(("localhost", 7800), ("10.0.0.1", 7801))``."""
     hosts = []
     for part in text.split(","):
         if not part.strip():
@@ -97,7 +97,7 @@ def parse_hosts(text: str) -> tuple[tuple[str, int], ...]:
 
 
 def _is_host(text: str) -> bool:
-    """A numeric address, or what can be the name of a host; ``10.0.0.300`` is neither."""
+    """Return whether ``host`` is a numeric address or can be the name of a host; ``10.0.0.300`` is neither."""
     if is_numeric_host(text):
         return True
     labels = text.removesuffix(".").split(".")
@@ -107,14 +107,14 @@ def _is_host(text: str) -> bool:
 
 
 def seconds_text(seconds: float) -> str:
-    """The shortest text ``parse_seconds`` reads back: 0.5 -> ``500ms``, 1.5 -> ``1.5s``."""
+    """Return the shortest text that ``parse_seconds`` reads back: 0.5 -> ``500ms``, 1.5 -> ``1.5s``."""
     if seconds != 0 and abs(seconds) < 1:
         return f"{_plain(Decimal(repr(seconds)) * 1000)}ms"
     return f"{_plain(Decimal(repr(seconds)))}s"
 
 
 def bytes_text(size: int) -> str:
-    """``4000000`` -> ``4m``, ``65536`` -> ``64kib``, ``1500`` -> ``1500``."""
+    """Return the text of a size: ``4000000`` -> ``4m``, ``65536`` -> ``64kib``, ``1500`` -> ``1500``."""
     for unit, factor in (("g", 10**9), ("m", 10**6), ("k", 10**3)):
         if size and size % factor == 0:
             return f"{size // factor}{unit}"
@@ -125,7 +125,7 @@ def bytes_text(size: int) -> str:
 
 
 def hosts_text(hosts: tuple[tuple[str, int], ...]) -> str:
-    """What ``parse_hosts`` reads back."""
+    """Return a text that ``parse_hosts`` reads back."""
     return ",".join(f"{host}[{port}]" for host, port in hosts)
 
 

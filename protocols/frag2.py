@@ -28,7 +28,7 @@ from jgroups_py.stack.protocol import Protocol
 from jgroups_py.stack.windows import compact
 from jgroups_py.values.address import UUID, Address
 from jgroups_py.values.batch import Batch, Credit
-from jgroups_py.values.events import Attribute, Consumed, Event, Query, ViewChange
+from jgroups_py.values.events import Consumed, Event, Query, SharedAttribute, ViewChange
 from jgroups_py.values.message import Flag, MessageType
 from jgroups_py.values.view import View
 from jgroups_py.wire.headers import PROTOCOL_IDS, FragHeader, NakAckHeader2, UnicastHeader3
@@ -159,7 +159,7 @@ class FRAG2(Protocol):
         self._forgetting = self.timer(self._on_forgetting)
         self._held_max = self.config.max_held_credits
         for name in ("MFC", "UFC"):
-            credits = self.ask_down(Attribute("max_credits", name))
+            credits = self.ask_down(SharedAttribute("max_credits", name))
             if isinstance(credits, int):
                 self._held_max = min(self._held_max, credits // 4)
 
@@ -448,7 +448,7 @@ class FRAG2(Protocol):
 
     def answer(self, query: Query) -> Any:
         match query:
-            case Attribute("incomplete_multicasts"):
+            case SharedAttribute("incomplete_multicasts"):
                 return frozenset(
                     (src, number)
                     for src, table in self._puzzles.items()

@@ -53,13 +53,13 @@ from jgroups_py.stack.services import MULTICAST, UNICAST, VIEWS
 from jgroups_py.values.address import UUID, Address
 from jgroups_py.values.batch import Batch
 from jgroups_py.values.events import (
-    Attribute,
     Connect,
     Covered,
     Event,
     GetDigest,
     GetState,
     SetDigest,
+    SharedAttribute,
     StateAwaited,
     StateFailed,
     StateReady,
@@ -232,7 +232,7 @@ class STATE_TRANSFER(Protocol):
 
     def _incomplete(self) -> frozenset[object]:
         """Multicasts of which some fragments have come here, if FRAG2 is there."""
-        found: frozenset[object] | None = self.ask_down(Attribute("incomplete_multicasts"))
+        found: frozenset[object] | None = self.ask_down(SharedAttribute("incomplete_multicasts"))
         return found or frozenset()
 
     # --- messages

@@ -6,11 +6,10 @@
         await channel.send(b"hello everyone")
         async for item in channel: ...
 
-The API is the async one, awaited in a running asyncio loop; what is opened is kept by one trio loop in a
-background thread, shared with ``jgroups_py.blocking``. A call that is cancelled (``task.cancel``,
-``asyncio.timeout``) is cancelled there, too, and has ended when CancelledError comes; a write may have
-happened. Everything else is raised as by the async API. Each object belongs to the asyncio loop it was
-opened in. See design/aio.md.
+The API is the async one, awaited in a running asyncio loop. One trio loop in a background thread runs open channels
+and caches; ``jgroups_py.blocking`` shares it. A call that is cancelled (``task.cancel``, ``asyncio.timeout``) is
+cancelled there, too, and has ended when CancelledError comes. A cancelled write may have happened. Other errors are
+those of the async API. Each object belongs to the asyncio loop in which it was opened. See design/aio.md.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The other way round: functions of an asyncio program, called from the trio loop."""
+"""Calls functions of an asyncio program from the trio loop."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from jgroups_py.rpc.methods import Method, methods_of
 _log = logging.getLogger("jgroups_py.aio")
 
 END_TIMEOUT = 5.0
-"""Seconds that a cancelled function may take to end; then it is left to its own loop."""
+"""Seconds in which a cancelled function must end. After that it is left to its own loop."""
 
 
-class Home:
-    """The asyncio loop, and the context variables, of who opens something now."""
+class AsyncioHome:
+    """The asyncio loop and the context variables of the task that opens a block."""
 
     def __init__(self, opener: str) -> None:
         check_asyncio(opener)
@@ -33,8 +33,8 @@ class Home:
         self._context = contextvars.copy_context()
 
     async def run(self, function: Callable[..., Any], *args: Any) -> Any:
-        """The value of ``function(*args)``, awaited if it can be, as a task of the asyncio loop. In the
-        trio loop; cancelled here, it is cancelled there."""
+        """Run ``function(*args)`` as a task of the asyncio loop, awaited if it can be, and return its value. It is called in the
+        trio loop. If it is cancelled here, the task is cancelled there."""
         token = trio.lowlevel.current_trio_token()
         done = trio.Event()
         task: asyncio.Task[Any] | None = None
@@ -75,7 +75,9 @@ class Home:
                 _log.warning("%r does not end though it was cancelled", function)
             raise
         assert task is not None
-        if task.cancelled():  # not by us: asyncio's own cancellation must not run about in trio
+        if (
+            task.cancelled()
+        ):  # not cancelled here: asyncio's own cancellation must not get into trio
             raise LocalProtocolError(f"{function!r} was cancelled in its asyncio loop")
         return task.result()
 
@@ -86,15 +88,15 @@ class Home:
             raise LocalProtocolError("the asyncio loop it was opened in has ended") from None
 
 
-def methods_at(home: Home, target: object) -> Methods:
-    """The methods of a target, made to run in its asyncio loop."""
+def methods_at(home: AsyncioHome, target: object) -> Methods:
+    """Return the methods of a target, made to run in its asyncio loop."""
     found = Methods()
     for name, method in methods_of(target).items():
         found.add(name)(_method_at(home, method))
     return found
 
 
-def _method_at(home: Home, method: Method) -> Callable[..., Any]:
+def _method_at(home: AsyncioHome, method: Method) -> Callable[..., Any]:
     async def run(*args: Any) -> Any:
         return await home.run(method.function, *args)
 
@@ -102,8 +104,8 @@ def _method_at(home: Home, method: Method) -> Callable[..., Any]:
     return run
 
 
-def state_at(home: Home, provider: StateProvider) -> StateProvider:
-    """An async generator function of the asyncio program, as the trio loop wants it."""
+def state_at(home: AsyncioHome, provider: StateProvider) -> StateProvider:
+    """Return an async generator function of the asyncio program in the form that the trio loop takes."""
 
     async def provide() -> AsyncIterator[bytes]:
         chunks = await home.run(provider)

@@ -49,14 +49,14 @@ Ts = TypeVarTuple("Ts")
 def open_tree_cache(
     config: str | os.PathLike[str] | CacheSettings, **options: Unpack[CacheOptions]
 ) -> TreeCache:
-    """A tree cache for as long as the ``async with`` lasts; arguments and errors as
+    """Open a tree cache for as long as the ``async with`` lasts. Arguments and errors are those of
     ``jgroups_py.cache.open_tree_cache``."""
     return TreeCache("tree cache", partial(open_async, config, **options), _closed)
 
 
 class TreeCache(Handle[AsyncTreeCache]):
-    """Nodes with attributes, by path: ``jgroups_py.cache.TreeCache``, whose errors and options the calls
-    have. A write that was cancelled may have happened."""
+    """Nodes with attributes, by path. The calls have the options and errors of ``jgroups_py.cache.TreeCache``. A write
+    that was cancelled may have happened."""
 
     _opened_with = "open_tree_cache"
 
@@ -89,8 +89,8 @@ class TreeCache(Handle[AsyncTreeCache]):
         return await super()._call(carried(function), *args)
 
     async def run(self, function: Callable[[AsyncTreeCache, *Ts], Awaitable[R]], *args: *Ts) -> R:
-        """``await function(cache, *args)`` in the trio loop, with the cache of the trio API: many calls
-        for one crossing. It must not block."""
+        """Run ``await function(cache, *args)`` in the trio loop, with the cache of the trio API. So many calls take one
+        crossing. The function must not block."""
         result: R = await self._call(function, self._value, *args)
         return result
 
@@ -103,8 +103,8 @@ class TreeCache(Handle[AsyncTreeCache]):
     def batch(
         self, *given: object, retries: int | None = None, **options: Unpack[CallOptions]
     ) -> Batch | Retried:
-        """Several changes as one, with ``async with``. See ``Batch``. With ``retries`` a function is given to it, which
-        runs again when it lost a race: see ``Retried``."""
+        """Make several changes as one, with ``async with``; see ``Batch``. With ``retries`` it takes a function and runs it
+        again after a lost race; see ``Retried``."""
         refuse_function(given)
         if retries is None:
             return Batch(self, options)
@@ -117,7 +117,7 @@ class TreeCache(Handle[AsyncTreeCache]):
         kinds: frozenset[Kind] = CHANGES,
         buffer_max: int = 1000,
     ) -> Changes:
-        """A stream of changes at and below ``path``, to be used with ``async with``."""
+        """Return a stream of changes at and below ``path``. Use it with ``async with``."""
         return Changes(self, partial(self._value.listen, path, kinds=kinds, buffer_max=buffer_max))
 
     @property
@@ -126,26 +126,26 @@ class TreeCache(Handle[AsyncTreeCache]):
         return self._value.members
 
     async def discarded(self) -> tuple[Discarded, ...]:
-        """What merges after partitions have dropped, as far as this member knows."""
+        """Return the values that merges after partitions have dropped, as far as this member knows."""
         cache = self._value
         found: tuple[Discarded, ...] = await self._look(lambda: cache.discarded)
         return found
 
     async def statistics(self) -> CacheStatistics:
-        """Counters now."""
+        """Return the counters as they are now."""
         statistics: CacheStatistics = await self._look(self._value.statistics)
         return statistics
 
 
 class Batch:
-    """Several changes that take effect together at the end of the ``async with``; for one task.
+    """Several changes that take effect together at the end of the ``async with``. It is for one task.
 
         async with cache.batch() as batch:
             balance = await batch.get("/accounts/7", "balance")
             batch.put("/accounts/7", "balance", balance - 10)
 
-    Writing only notes what is wanted, and crosses no thread. Raises at its end:
-        BatchConflict: somebody changed what the batch had read; nothing was changed, run it again.
+    A write is only noted, and crosses no thread. The end of the batch raises:
+        BatchConflict: another call changed what the batch had read; nothing was changed, run it again.
     """
 
     def __init__(self, cache: TreeCache, options: CallOptions) -> None:
@@ -159,7 +159,7 @@ class Batch:
 
     @classmethod
     def _of(cls, cache: TreeCache, batch: AsyncBatch) -> Self:
-        """One that somebody else ends."""
+        """Return a batch that its maker ends."""
         made = cls(cache, {})
         made._value = batch
         return made
@@ -189,27 +189,27 @@ class Batch:
             await self._call(self._context.__aexit__, kind, error, trace)
         except CacheClosed:
             if error is None:
-                raise  # else nothing was changed either way
+                raise  # otherwise nothing was changed either way
 
 
 class Retried:
-    """A batch that runs again when it lost a race: ``jgroups_py.cache.retried``, as a decorator or with ``run``. The
+    """A batch that runs again after a lost race: ``jgroups_py.cache.retried``, as a decorator or with ``run``. The
     function runs in the task of its caller, up to ``retries`` times more.
 
     Raises:
-        BatchConflict: others were first, also the last time; nothing was changed.
-        LockTimeout: others were in front for too long; nothing was changed.
+        BatchConflict: another call was first, also the last time; nothing was changed.
+        LockTimeout: other calls were in front for too long; nothing was changed.
     """
 
     def __init__(self, cache: TreeCache, retries: int, options: CallOptions) -> None:
         self._cache = cache
         self._attempts = partial(cache._value.attempts, retries, options_of(options))
-        self._attempts()  # CacheRefused now, not when it runs
+        self._attempts()  # it raises CacheRefused now, not when it runs
 
     def __call__(
         self, function: Callable[Concatenate[Batch, P], Awaitable[R]]
     ) -> Callable[P, Coroutine[Any, Any, R]]:
-        """A function that runs so each time it is called."""
+        """Return a function that runs as a retried batch each time it is called."""
 
         @wraps(function)
         async def call(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -223,7 +223,7 @@ class Retried:
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> R:
-        """``await function(batch, ...)`` until its batch is made true; what it returned."""
+        """Run ``await function(batch, ...)`` until its batch takes effect. Return what it returned."""
         cache, attempts = self._cache, self._attempts()
         try:
             while True:
@@ -233,20 +233,20 @@ class Retried:
                 if await cache._call(attempts.finish):
                     return result
         finally:
-            cache._opened.post_always(attempts.close)  # whoever cancels this task
+            cache._opened.post_always(attempts.close)  # also when this task is cancelled
 
     async def __aenter__(self) -> NoReturn:
         raise CacheRefused(NO_BLOCK)
 
     async def __aexit__(self, *_: object) -> None:
-        """Is there so that ``__aenter__`` can say what is wrong."""
+        """Exist, so that ``__aenter__`` can say what is wrong."""
 
     def __aiter__(self) -> NoReturn:
         raise CacheRefused(NO_BLOCK)
 
 
 class Changes:
-    """A stream of changes; made by ``TreeCache.listen``. For one task; ends when the cache closes."""
+    """A stream of changes; made by ``TreeCache.listen``. It is for one task and ends when the cache closes."""
 
     def __init__(self, cache: TreeCache, make: Any) -> None:
         self._cache = cache
@@ -274,7 +274,7 @@ class Changes:
         return self
 
     async def __anext__(self) -> NodeChanged | Missed:
-        """The next change, or where some are missing. Cancelled, it loses nothing."""
+        """Return the next change, or a Missed where some are missing. A cancelled call loses no change."""
         if not self._items and not self._cache.closed:
             take = partial(bulk.changes_together, self._listener, self._items, CHANGES_AT_ONCE)
             await self._cache._call(take)

@@ -1,4 +1,4 @@
-"""One call of an asyncio task into the trio loop: posted, awaited, cancelled."""
+"""A call of an asyncio task into the trio loop. It is posted, awaited and may be cancelled."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from jgroups_py.blocking.block import Block
-from jgroups_py.blocking.task import Task
+from jgroups_py.blocking.block import OpenBlock
+from jgroups_py.blocking.task import LoopTask
 
 
-class Call(Task):
-    """``function(*args)`` in the trio loop, for one asyncio task that waits for it."""
+class AsyncioCall(LoopTask):
+    """Runs ``function(*args)`` in the trio loop. One asyncio task waits for it."""
 
     __slots__ = ("_future", "_heard", "_loop")
 
     def __init__(
-        self, block: Block[Any], function: Callable[..., Awaitable[Any]], args: tuple[Any, ...]
+        self, block: OpenBlock[Any], function: Callable[..., Awaitable[Any]], args: tuple[Any, ...]
     ) -> None:
         super().__init__(block, function, args)
         self._loop = asyncio.get_running_loop()
@@ -24,7 +24,7 @@ class Call(Task):
         self._heard = False
 
     async def wait(self) -> Any:
-        """Its value, or what it raised. Cancelled, it has ended there when CancelledError goes on."""
+        """Return its value or raise its error. A cancelled call has ended in the trio loop before CancelledError is raised."""
         self._block.post(self._start)
         try:
             await self._future
@@ -32,13 +32,13 @@ class Call(Task):
             self._block.post_always(self._cancel)
             await self._end_of_it()
             raise
-        except BaseException:  # the coroutine is thrown away, its loop has ended
+        except BaseException:  # the coroutine is thrown away because its loop has ended
             self._block.post_always(self._cancel)
             raise
         return self.outcome()
 
     async def _end_of_it(self) -> None:
-        """Cancelled again and again, it still waits: what runs there must not outlive the call."""
+        """Wait for the end, also when it is cancelled again: the task in the trio loop must not outlive the call."""
         while not self._heard:
             self._future = self._loop.create_future()
             try:
@@ -58,7 +58,7 @@ class Call(Task):
 
 
 def tell(loop: asyncio.AbstractEventLoop, function: Callable[[], None]) -> None:
-    """Runs ``function`` in an asyncio loop soon; not, if that was closed: then nobody waits."""
+    """Run ``function`` soon in an asyncio loop. Do nothing if the loop was closed, because then no task waits."""
     try:
         loop.call_soon_threadsafe(function)
     except RuntimeError:

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Self, TypeVar, Unpack
 
-from jgroups_py.aio.bridge import Home, state_at
+from jgroups_py.aio.bridge import AsyncioHome, state_at
 from jgroups_py.aio.handle import Handle, forward
 from jgroups_py.blocking.bulk import items_together, one_item
 from jgroups_py.blocking.channel import ChannelOptions
@@ -33,32 +33,33 @@ def open_channel(
     state: StateProvider | None = None,
     **options: Unpack[ChannelOptions],
 ) -> Channel:
-    """A member of ``cluster`` for as long as the ``async with`` lasts.
+    """Open a member of ``cluster`` for as long as the ``async with`` lasts.
 
     Args:
-        state: async generator function; gives this member's state in chunks, in the asyncio loop.
+        state: an async generator function that yields this member's state in chunks. It runs in the asyncio loop.
         options: as ``jgroups_py.open_channel``.
 
-    Raises, when it is entered:
+    Entering the block raises:
         ConfigError, JoinError, StateTransferError: nothing is left behind.
     """
     check_function("state", state, "an async generator function")
-    provider = None if state is None else state_at(Home("open_channel"), state)
+    provider = None if state is None else state_at(AsyncioHome("open_channel"), state)
     opener = partial(open_async, stack, cluster=cluster, state=provider, **options)
     return Channel(f"channel of {cluster}", opener, _closed)
 
 
-class Reader(Handle[R]):
+class ItemReader(Handle[R]):
     """A stream of views and messages. One task at a time may read it."""
 
     _kept: deque[Item]
     _reading: bool
 
     async def receive(self) -> Item:
-        """The next View or Message (or State). What comes while it is cancelled is kept for the next.
+        """Return the next View, Message, Excluded or State. An item that comes while the call is cancelled is kept for the
+        next call.
 
         Raises:
-            ChannelClosed, Expelled: after everything that came before was handed out.
+            ChannelClosed, Expelled: the channel has ended; everything that came before was handed out.
             LocalProtocolError: another task is reading.
         """
         if not self._kept:
@@ -66,8 +67,8 @@ class Reader(Handle[R]):
         return self._kept.popleft()
 
     async def receive_many(self) -> list[Item]:
-        """The next view, or all messages of one sender that came together (at most a packet or so):
-        one crossing between threads for all of them. Raises as ``receive``."""
+        """Return the next view, or all messages of one sender that came together (at most a packet or so), with one crossing
+        between threads. It raises like ``receive``."""
         if not self._kept:
             await self._read(items_together)
         items = list(self._kept)
@@ -92,11 +93,11 @@ class Reader(Handle[R]):
             await call.wait()
         finally:
             self._reading = False
-            if call.value is not None:  # also when it came while we were cancelled
+            if call.value is not None:  # also when it came while this task was cancelled
                 self._kept.extend(call.value)
 
 
-class Channel(Reader[AsyncChannel]):
+class Channel(ItemReader[AsyncChannel]):
     """A member of a group. Made by ``open_channel``."""
 
     _opened_with = "open_channel"
@@ -112,11 +113,11 @@ class Channel(Reader[AsyncChannel]):
     wait_members = forward(AsyncChannel.wait_members)
 
     async def fetch_state(self, frm: Address | None = None, *, timeout: float = 60.0) -> bytes:
-        """The state of ``frm`` (None: of the coordinator, or the next after it). Unread multicasts that
-        it contains are dropped from the stream.
+        """Return the state of ``frm``; None asks the coordinator, or the member after it. Unread multicasts that the state
+        contains are dropped from the stream.
 
         Raises:
-            StateTransferError: it did not come; the channel still works, without the state.
+            StateTransferError: the state did not come; the channel still works, without the state.
         """
 
         async def fetch() -> bytes:
@@ -127,7 +128,7 @@ class Channel(Reader[AsyncChannel]):
         return state
 
     async def statistics(self) -> ChannelStatistics:
-        """Counters now."""
+        """Return the counters as they are now."""
         statistics: ChannelStatistics = await self._look(self._value.statistics)
         return statistics
 

@@ -1,7 +1,7 @@
-"""Handle: what asyncio users hold of a block in the trio loop. ``forward``: its calls, in one line each.
+"""Handle: the asyncio user's object for a block in the trio loop. ``forward`` makes each of its calls in one line.
 
-``forward`` takes a method of the async API and gives the same one, signature and docstring included,
-that awaits it across the threads: type checkers see every argument, and nothing is written twice.
+``forward`` takes a method of the async API and returns one with the same signature and docstring that awaits it
+across the threads. So type checkers see every argument, and nothing is written twice.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from functools import partial, wraps
 from types import TracebackType
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 
-from jgroups_py.aio.call import Call, tell
-from jgroups_py.blocking.block import Block
+from jgroups_py.aio.call import AsyncioCall, tell
+from jgroups_py.blocking.block import OpenBlock
 from jgroups_py.driver.needs_trio import check_asyncio
 from jgroups_py.errors import LocalProtocolError
 
@@ -27,7 +27,7 @@ T = TypeVar("T")
 def forward(
     function: Callable[Concatenate[Any, P], Awaitable[R]],
 ) -> Callable[Concatenate[Any, P], Coroutine[Any, Any, R]]:
-    """A method that calls ``function`` with ``self._value``, in the trio loop."""
+    """Return a method that calls ``function`` with ``self._value``, in the trio loop."""
 
     async def call(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> R:
         value: R = await self._call(partial(function, self._value, *args, **kwargs))
@@ -39,7 +39,7 @@ def forward(
 def note(
     function: Callable[Concatenate[Any, P], R],
 ) -> Callable[Concatenate[Any, P], R]:
-    """A method that calls ``function`` with ``self._value`` here: it only looks, or notes something."""
+    """Return a method that calls ``function`` with ``self._value`` in this thread. ``function`` only reads or notes a value."""
 
     def call(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> R:
         return function(self._value, *args, **kwargs)
@@ -53,10 +53,10 @@ def _named(function: Any, call: R) -> R:
 
 
 class Handle(Generic[T]):
-    """To be used with ``async with``, once. For the tasks of one asyncio loop."""
+    """Use it with ``async with``, once, in the tasks of one asyncio loop."""
 
     _opened_with: str
-    """The name of the public function that made it."""
+    """The name of the public function that makes it."""
 
     def __init__(
         self,
@@ -69,20 +69,20 @@ class Handle(Generic[T]):
         self._opener = opener
         self._over = closed
         self._inside = inside
-        self._block: Block[T] | None = None
+        self._block: OpenBlock[T] | None = None
         self._closed = False
         self._loop: asyncio.AbstractEventLoop
         self._changed: asyncio.Event
 
     async def __aenter__(self) -> Self:
-        """Opens it. Cancelled, it returns when nothing is left behind."""
+        """Open the block. A cancelled call returns when nothing is left behind."""
         if self._block is not None:
             raise LocalProtocolError(f"{self._what} was opened before: open another one")
         check_asyncio(self._opened_with)
         outer = None if self._inside is None else self._inside._opened
         self._loop = loop = asyncio.get_running_loop()
         self._changed = changed = asyncio.Event()
-        block = Block(self._opener, self._over, outer, lambda: tell(loop, changed.set))
+        block = OpenBlock(self._opener, self._over, outer, lambda: tell(loop, changed.set))
         self._block = block
         block.begin()
         try:
@@ -104,16 +104,15 @@ class Handle(Generic[T]):
         try:
             await self.aclose()
         except BaseException as other:
-            if other is not error:  # else a call has raised it already
+            if other is not error:  # otherwise a call has raised it already
                 raise
 
     async def aclose(self) -> None:
-        """Leaves, as leaving the block of the async API does; within its time limits, too. Closing
-        again does nothing. Calls under way in other tasks end with the error of what is closed.
-        Cancelled, it goes on closing first.
+        """Leave the block as the async API does, within its time limits. Closing again does nothing. Calls under way in other
+        tasks end with ChannelClosed or CacheClosed. A cancelled call closes the block first.
 
         Raises:
-            What the async API raises at the end of its block.
+            Others: what the async API raises at the end of its block.
         """
         block = self._opened
         first, self._closed = not self._closed, True
@@ -121,8 +120,8 @@ class Handle(Generic[T]):
         if first and block.error is not None:
             raise block.error
 
-    async def _leave(self, block: Block[T]) -> None:
-        """Ends the block, whoever cancels meanwhile: nothing is left in the other thread."""
+    async def _leave(self, block: OpenBlock[T]) -> None:
+        """End the block, also when this task is cancelled, so that nothing is left in the other thread."""
         block.abandon() if not block.is_open else block.leave()
         cancelled: asyncio.CancelledError | None = None
         while not block.is_over:
@@ -130,7 +129,7 @@ class Handle(Generic[T]):
                 await self._until(lambda: block.is_over)
             except asyncio.CancelledError as error:
                 cancelled = error
-        # Nothing of the loop is left to run when this was its last user: no wait worth a task.
+        # The loop has nothing left to run when this was its last user, so the wait is short.
         block.join()
         if cancelled is not None:
             raise cancelled
@@ -143,7 +142,7 @@ class Handle(Generic[T]):
 
     @property
     def closed(self) -> bool:
-        """Was it closed, or has it ended by itself?"""
+        """True when it was closed or has ended by itself."""
         return self._closed or (self._block is not None and self._block.is_over)
 
     def __repr__(self) -> str:
@@ -158,21 +157,21 @@ class Handle(Generic[T]):
         warnings.warn(f"{self._what} was not closed", ResourceWarning, source=self, stacklevel=2)
 
     async def _call(self, function: Callable[..., Awaitable[Any]], *args: Any) -> Any:
-        """``await function(*args)`` in the trio loop."""
+        """Run ``await function(*args)`` in the trio loop."""
         block = self._opened
         if self._closed:
             raise block.why_over()
         return await self._task(block, function, args).wait()
 
     def _task(
-        self, block: Block[T], function: Callable[..., Awaitable[Any]], args: tuple[Any, ...]
-    ) -> Call:
+        self, block: OpenBlock[T], function: Callable[..., Awaitable[Any]], args: tuple[Any, ...]
+    ) -> AsyncioCall:
         if asyncio.get_running_loop() is not self._loop:
             raise LocalProtocolError(f"{self._what} belongs to the asyncio loop it was opened in")
-        return Call(block, function, args)
+        return AsyncioCall(block, function, args)
 
     async def _look(self, function: Callable[..., Any], *args: Any) -> Any:
-        """``function(*args)`` in the trio loop."""
+        """Run ``function(*args)`` in the trio loop."""
 
         async def look() -> Any:
             return function(*args)
@@ -180,12 +179,12 @@ class Handle(Generic[T]):
         return await self._call(look)
 
     @property
-    def _opened(self) -> Block[T]:
+    def _opened(self) -> OpenBlock[T]:
         if self._block is None:
             raise LocalProtocolError(f'{self._what} is not open: use "async with"')
         return self._block
 
     @property
     def _value(self) -> T:
-        """What the block gave: for reading what never changes in place, without asking the loop."""
+        """The object of the block. Read without the loop only what never changes in place."""
         return self._opened.value

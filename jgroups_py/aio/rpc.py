@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
-from jgroups_py.aio.bridge import Home, methods_at
-from jgroups_py.aio.channel import Channel, Reader
+from jgroups_py.aio.bridge import AsyncioHome, methods_at
+from jgroups_py.aio.channel import Channel, ItemReader
 from jgroups_py.aio.handle import forward
 from jgroups_py.blocking import bulk
 from jgroups_py.errors import ChannelClosed
@@ -28,23 +28,23 @@ def open_rpc(
     limits: RpcLimits | None = None,
     in_order: bool = False,
 ) -> Rpc:
-    """Calls of methods at other members, and ``target``'s for theirs, for as long as the ``async with``
+    """Call methods of other members, and let them call the methods of ``target``, for as long as the ``async with``
     lasts. The methods run in this asyncio loop, async ones as tasks of it, side by side.
 
-    Meanwhile the channel still sends, but is read here. Closing the channel closes this first.
+    Meanwhile the channel still sends, but the RPC reads it. Closing the channel closes the RPC first.
 
     Args:
         codec, limits, in_order: as ``jgroups_py.open_rpc``.
 
     Raises:
-        LocalProtocolError: ``target`` cannot be called; or, when it is entered, an RPC is open on this
+        LocalProtocolError: ``target`` cannot be called. Entering the block raises it when an RPC is open on this
             channel already.
     """
-    methods = None if target is None else methods_at(Home("open_rpc"), target)
+    methods = None if target is None else methods_at(AsyncioHome("open_rpc"), target)
     return Rpc(channel, methods, codec=codec, limits=limits, in_order=in_order)
 
 
-class Rpc(Reader[AsyncRpc]):
+class Rpc(ItemReader[AsyncRpc]):
     """Made by ``open_rpc``. Any number of tasks may call; one may iterate."""
 
     _opened_with = "open_rpc"
@@ -71,12 +71,12 @@ class Rpc(Reader[AsyncRpc]):
         exclude: Iterable[Address] | Address = (),
         flags: int = 0,
     ) -> Replies:
-        """Calls a method at all members of the view, or at ``dests``, without ``exclude``:
+        """Call a method at all members of the view, or at ``dests``, without ``exclude``:
 
             async for reply in rpc.call_all("add", 1, 2): ...
 
-        One reply for each, as they come. It is sent when the first is asked for. Stop early and keep
-        what came.
+        It gives one reply of each member, as they come. The call is sent when the first reply is asked for. You may stop
+        early.
         """
         make = partial(
             self._value.call_all, method, *args, dests=dests, exclude=exclude, flags=flags
@@ -84,36 +84,36 @@ class Rpc(Reader[AsyncRpc]):
         return Replies(self, make)
 
     async def statistics(self) -> RpcStatistics:
-        """Counters now."""
+        """Return the counters as they are now."""
         statistics: RpcStatistics = await self._look(self._value.statistics)
         return statistics
 
     @property
     def channel(self) -> Channel:
-        """The channel this works on; for sending messages, not for reading."""
+        """The channel that the calls use. Send messages on it, but do not read it."""
         return self._channel
 
     @property
     def view(self) -> View:
-        """The view in which the request arrived that is served now."""
+        """The view in which the request that is served now arrived."""
         return self._value.view
 
 
 class Replies:
-    """What ``Rpc.call_all`` gives: iterate once, in one task."""
+    """The replies of ``Rpc.call_all``. Iterate once, in one task."""
 
     def __init__(self, rpc: Rpc, make: Callable[[], AsyncReplies]) -> None:
         self._rpc = rpc
         self._make = make
         self._replies: AsyncReplies | None = None
         self._kept: Reply | None = None
-        """What came for a reader that was cancelled."""
+        """The reply that came for a reader that was cancelled."""
 
     def __aiter__(self) -> Replies:
         return self
 
     async def __anext__(self) -> Reply:
-        """The next reply."""
+        """Return the next reply."""
         if self._kept is None:
             await self._rpc._call(self._take)
         reply, self._kept = self._kept, None
@@ -127,10 +127,10 @@ class Replies:
         self._kept = await anext(self._replies, None)
 
     def close(self) -> None:
-        """No more replies are wanted. Letting go of it does the same."""
+        """Forget the call. The same happens when this object is freed."""
         replies, block = self._replies, self._rpc._block
         if replies is not None and block is not None and block.is_of_this_process:
-            block.post_always(replies.close)  # the loop's own are not for our thread
+            block.post_always(replies.close)  # errors of the loop are not for this thread
 
     __del__ = close
 

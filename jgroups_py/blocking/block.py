@@ -1,7 +1,7 @@
-"""Block: one ``async with`` of the async API, held open by a task of the loop for a handle.
+"""OpenBlock: one ``async with`` of the async API. A task of the loop holds it open for a handle.
 
-Calls are tasks beside it: leaving the block lets them end the way the async API ends them (a reader of a
-channel hears ChannelClosed, a cache waits for calls under way); what is left after that is cancelled.
+Calls are tasks beside it. When the block is left, they end as in the async API: a reader of a channel gets
+ChannelClosed, a cache waits for calls under way. Calls that are left after that are cancelled.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def _nobody() -> None:
 
 
 def checked_timeout(timeout: float | None) -> float:
-    """A timeout as locks want it. ValueError if it is no time."""
+    """Return a timeout in the form that locks take. Raise ValueError if it is not a time."""
     if timeout is None:
         return -1.0
     if not timeout > 0:
@@ -34,16 +34,16 @@ def checked_timeout(timeout: float | None) -> float:
     return min(timeout, threading.TIMEOUT_MAX)
 
 
-class Block(Generic[T]):
-    """``opener``: makes the context manager, in the loop. ``closed``: what calls raise after the end.
-    ``inside``: the block around this one, which closes this one first. ``told``: called in the loop when
-    it was opened, and when it has ended."""
+class OpenBlock(Generic[T]):
+    """``opener`` makes the context manager, in the loop. ``closed`` makes the error that calls raise after the end.
+    ``inside`` is the block around this one, which closes this one first. ``told`` is called in the loop after the
+    block was opened, and after it has ended."""
 
     def __init__(
         self,
         opener: Callable[[], AbstractAsyncContextManager[T]],
         closed: Callable[[], Exception],
-        inside: Block[Any] | None = None,
+        inside: OpenBlock[Any] | None = None,
         told: Callable[[], None] = _nobody,
     ) -> None:
         self.value: T
@@ -52,13 +52,13 @@ class Block(Generic[T]):
         self._closed = closed
         self._outer = inside
         self._told = told
-        self._inner: dict[Block[Any], None] = {}
+        self._inner: dict[OpenBlock[Any], None] = {}
         self._is_open = False
         self._over = False
         self._opening = trio.CancelScope()
         self._leave = trio.Event()
         self._left = trio.Event()
-        self._answered = threading.Event()  # opened, or not to be opened
+        self._answered = threading.Event()  # set when the block is open, or will not be opened
         self._ended = threading.Event()
         self._calls: trio.Nursery
         self._loop: Loop = use()
@@ -66,7 +66,7 @@ class Block(Generic[T]):
     # --- from any thread
 
     def open(self, timeout: float | None) -> None:
-        """Opens, and raises what opening raises. After a TimeoutError nothing is left behind."""
+        """Open the block. Raise what opening raises. After TimeoutError nothing is left behind."""
         limit = checked_timeout(timeout)
         self.begin()
         try:
@@ -83,25 +83,25 @@ class Block(Generic[T]):
             raise self.error or TimeoutError(f"not opened within {timeout:g} s")
 
     def begin(self) -> None:
-        """Begins to open, and does not wait."""
+        """Begin to open the block, without waiting."""
         self._loop.post(self._start)
 
     def abandon(self) -> None:
-        """Stops opening, or begins to close again, and does not wait."""
+        """Do not open the block, or close it again, without waiting."""
         self._loop.post(self._opening.cancel)
         self.leave()
 
     def post(self, function: Callable[[], None]) -> None:
-        """See ``Loop.post``.
+        """Post a function to the loop; see ``Loop.post``.
 
         Raises:
-            LocalProtocolError: from the loop's own thread, or from a forked process.
+            LocalProtocolError: the caller is the loop's own thread, or a forked process.
         """
         self._check_thread()
         self._loop.post(function)
 
     def post_always(self, function: Callable[[], None]) -> None:
-        """As ``post``, for finalizers, which run in any thread."""
+        """Post like ``post``, for finalizers, which run in any thread."""
         self._loop.post(function)
 
     def _check_thread(self) -> None:
@@ -121,7 +121,7 @@ class Block(Generic[T]):
 
     @property
     def is_open(self) -> bool:
-        """The block was opened. It may be over by now."""
+        """True when the block was opened. It may have ended since."""
         return self._is_open
 
     @property
@@ -129,19 +129,19 @@ class Block(Generic[T]):
         return self._over
 
     def join(self) -> None:
-        """Waits for the end of the loop, if this block was its last user. Call it after the block's end."""
+        """Wait for the end of the loop, if this block was its last user. Called after the block's end."""
         if not self._loop.users:
             self._loop.join()
 
     def leave(self) -> None:
-        """Begins to close, and does not wait."""
+        """Begin to close the block, without waiting."""
         self._loop.post(self._leave.set)
 
     def close(self, timeout: float | None) -> None:
-        """Returns when the block is left, and when the loop has ended if this was its last user.
+        """Return when the block is left, and the loop has ended if this was its last user.
 
         Raises:
-            TimeoutError: it goes on closing.
+            TimeoutError: the block goes on closing.
         """
         limit = checked_timeout(timeout)
         self._check_thread()
@@ -158,17 +158,17 @@ class Block(Generic[T]):
     # --- in the loop
 
     def start(self, run: Callable[[], Awaitable[Any]]) -> bool:
-        """Starts the task of a call. False: it is too late."""
+        """Start the task of a call. Return False if it is too late."""
         if self._over:
             return False
         try:
             self._calls.start_soon(run)
-        except RuntimeError:  # the nursery has just closed
+        except RuntimeError:  # the nursery has closed meanwhile
             return False
         return True
 
     def why_over(self) -> BaseException:
-        """The error of a call that cannot be made any more."""
+        """Return the error of a call that cannot be made any more."""
         return self.error or self._closed()
 
     def _start(self) -> None:

@@ -1,4 +1,4 @@
-"""Many calls as one: what crosses between threads once. In the loop, on objects of the async API."""
+"""Bulk calls: many calls that cross between threads once. They run in the loop, on objects of the async API."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from jgroups_py.values.address import Address
 from jgroups_py.values.batch import Batch
 
 TURN_NODES = 256
-"""After so many nodes of one bulk call the loop's other tasks run."""
+"""The loop's other tasks run after this many nodes of one bulk call."""
 
 CALLS_AT_ONCE = 256
-"""Calls of one ``call_many`` under way at once."""
+"""The most calls of one ``call_many`` that are under way at once."""
 
 Nodes = Mapping[Any, Mapping[str, Any]] | Collection[tuple[AnyPath, Mapping[str, Any]]]
 
@@ -31,8 +31,8 @@ async def get_many(
     default: Any = None,
     **options: Unpack[CallOptions],
 ) -> list[Any]:
-    """One attribute of many nodes, in the order of ``paths``, with one crossing between threads; not
-    all of one moment."""
+    """Return one attribute of many nodes, in the order of ``paths``, with one crossing between threads. The values are not
+    of one moment."""
     values = []
     for number, path in enumerate(paths, 1):
         values.append(await cache.get(path, key, default, **options))
@@ -44,7 +44,7 @@ async def get_many(
 async def get_nodes(
     cache: TreeCache, paths: Collection[AnyPath], **options: Unpack[CallOptions]
 ) -> list[dict[str, Any] | None]:
-    """As ``get_many``, all attributes of each; None where there is no node."""
+    """Return all attributes of many nodes, like ``get_many``; None where there is no node."""
     nodes = []
     for number, path in enumerate(paths, 1):
         nodes.append(await cache.get_node(path, **options))
@@ -56,8 +56,8 @@ async def get_nodes(
 async def put_many(
     cache: TreeCache, nodes: Nodes, *, replace: bool = False, **options: Unpack[CallOptions]
 ) -> None:
-    """Sets attributes of many nodes, path by path, as one batch (all or nothing, at most
-    ``maxCallNodes``) and with one crossing between threads."""
+    """Set attributes of many nodes, path by path, as one batch and with one crossing between threads. All take effect or
+    none. A batch has at most ``maxCallNodes`` nodes."""
     async with cache.batch(**options) as batch:
         pairs = nodes.items() if isinstance(nodes, Mapping) else nodes
         for number, (path, attributes) in enumerate(pairs, 1):
@@ -67,8 +67,8 @@ async def put_many(
 
 
 async def call_many(rpc: Rpc, calls: Collection[tuple[Any, ...]], *, flags: int = 0) -> list[Reply]:
-    """Many calls, each ``(dest, method, *args)``, side by side (in no order) with one crossing
-    between threads: one reply for each, in the order of ``calls``. See ``jgroups_py.rpc.replies``.
+    """Make many calls ``(dest, method, *args)`` side by side, in no order, with one crossing between threads. Return one
+    reply for each, in the order of ``calls``. See ``jgroups_py.rpc.replies``.
 
     Raises:
         ChannelClosed, Expelled, LocalProtocolError: any of them may have run.
@@ -78,7 +78,7 @@ async def call_many(rpc: Rpc, calls: Collection[tuple[Any, ...]], *, flags: int 
     numbers = iter(range(len(wanted)))
 
     async def some() -> None:
-        for number in numbers:  # of all of us: each takes the next that nobody has taken
+        for number in numbers:  # shared by all tasks: each takes the next call that is not taken
             dest, *what = wanted[number]
             replies[number] = await _reply(rpc, dest, what, flags)
 
@@ -98,12 +98,12 @@ async def _reply(rpc: Rpc, dest: Address, what: list[Any], flags: int) -> Reply:
 
 
 async def one_item(stream: Any) -> list[Item]:
-    """The next item of a channel or an RPC, alone."""
+    """Return the next item of a channel or an RPC, alone."""
     return [await anext(stream)]
 
 
 async def items_together(stream: Any) -> list[Item]:
-    """The next view, or all messages of one sender that came together (at most a packet or so)."""
+    """Return the next view, or all messages of one sender that came together (at most a packet or so)."""
     while True:
         item = await stream.next_batch()
         if not isinstance(item, Batch):
@@ -113,7 +113,7 @@ async def items_together(stream: Any) -> list[Item]:
 
 
 async def changes_together(listener: Any, items: Any, at_most: int) -> None:
-    """Appends the next change, and those that are there already; nothing at the end of the stream."""
+    """Append the next change, and the changes that are there already. Append nothing at the end of the stream."""
     item = await anext(listener, None)
     while item is not None:
         items.append(item)

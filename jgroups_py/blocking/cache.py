@@ -54,11 +54,11 @@ R = TypeVar("R")
 Ts = TypeVarTuple("Ts")
 
 CHANGES_AT_ONCE = 256
-"""Changes that one crossing between threads brings to a listener."""
+"""The most changes that one crossing between threads brings to a listener."""
 
 
 class CacheOptions(TypedDict, total=False):
-    """Of ``jgroups_py.cache.open_tree_cache``, with the same meaning."""
+    """Options of ``jgroups_py.cache.open_tree_cache``, with the same meaning."""
 
     cluster: str | None
     name: str | None
@@ -76,7 +76,7 @@ def open_tree_cache(
     timeout: float | None = None,
     **options: Unpack[CacheOptions],
 ) -> TreeCache:
-    """A tree cache until it is closed; use it with ``with``, or call ``close``.
+    """Open a tree cache. Use it with ``with``, or call ``close``.
 
     Args:
         timeout: seconds for opening.
@@ -86,8 +86,8 @@ def open_tree_cache(
 
 
 class TreeCache(Handle[AsyncTreeCache]):
-    """Nodes with attributes, by path: ``jgroups_py.cache.TreeCache``, whose errors and options the calls
-    have. ``timeout``: seconds for the whole call; a write that raises TimeoutError may have happened."""
+    """Nodes with attributes, by path. The calls have the options and errors of ``jgroups_py.cache.TreeCache``.
+    ``timeout`` is in seconds, for the whole call. A write that raises TimeoutError may have happened."""
 
     def __init__(self, opener: Any, name: str, timeout: float | None) -> None:
         super().__init__(f"tree cache of {name}", opener, _closed, timeout)
@@ -103,13 +103,13 @@ class TreeCache(Handle[AsyncTreeCache]):
         timeout: float | None = None,
         **options: Unpack[CallOptions],
     ) -> Any:
-        """The value of an attribute; ``default`` where there is no such node or attribute."""
+        """Return the value of an attribute, or ``default`` where there is no such node or attribute."""
         return self._call(self._value.get, path, key, default, timeout=timeout, **options)
 
     def get_node(
         self, path: AnyPath, *, timeout: float | None = None, **options: Unpack[CallOptions]
     ) -> dict[str, Any] | None:
-        """All attributes of a node, all of one moment; None where there is no node."""
+        """Return all attributes of a node, all of one moment, or None where there is no node."""
         node: dict[str, Any] | None = self._call(
             self._value.get_node, path, timeout=timeout, **options
         )
@@ -124,8 +124,8 @@ class TreeCache(Handle[AsyncTreeCache]):
         timeout: float | None = None,
         **options: Unpack[CallOptions],
     ) -> list[Any]:
-        """One attribute of many nodes, in the order of ``paths``, with one crossing between threads; not
-        all of one moment."""
+        """Return one attribute of many nodes, in the order of ``paths``, with one crossing between threads. The values are
+        not of one moment."""
         look = partial(bulk.get_many, self._value, list(paths), key, default, **options)
         values: list[Any] = self._call(look, timeout=timeout)
         return values
@@ -137,7 +137,7 @@ class TreeCache(Handle[AsyncTreeCache]):
         timeout: float | None = None,
         **options: Unpack[CallOptions],
     ) -> list[dict[str, Any] | None]:
-        """As ``get_many``, all attributes of each; None where there is no node."""
+        """Return all attributes of many nodes, like ``get_many``; None where there is no node."""
         look = partial(bulk.get_nodes, self._value, list(paths), **options)
         nodes: list[dict[str, Any] | None] = self._call(look, timeout=timeout)
         return nodes
@@ -145,21 +145,21 @@ class TreeCache(Handle[AsyncTreeCache]):
     def keys(
         self, path: AnyPath, *, timeout: float | None = None, **options: Unpack[CallOptions]
     ) -> tuple[str, ...]:
-        """Names of a node's attributes, sorted; empty also where there is no node."""
+        """Return the sorted names of a node's attributes. It is empty also where there is no node."""
         names: tuple[str, ...] = self._call(self._value.keys, path, timeout=timeout, **options)
         return names
 
     def exists(
         self, path: AnyPath, *, timeout: float | None = None, **options: Unpack[CallOptions]
     ) -> bool:
-        """Is there a node at this very path?"""
+        """Return whether there is a node at this very path."""
         there: bool = self._call(self._value.exists, path, timeout=timeout, **options)
         return there
 
     def children(
         self, path: AnyPath, *, timeout: float | None = None, **options: Unpack[CallOptions]
     ) -> tuple[str, ...]:
-        """Names directly below a path that are nodes or lead to nodes, sorted."""
+        """Return the sorted names directly below a path that are nodes or lead to nodes."""
         names: tuple[str, ...] = self._call(self._value.children, path, timeout=timeout, **options)
         return names
 
@@ -199,7 +199,7 @@ class TreeCache(Handle[AsyncTreeCache]):
         timeout: float | None = None,
         **options: Unpack[CallOptions],
     ) -> bool:
-        """Sets and removes attributes of a node that is there, as one change. Is it?"""
+        """Set and remove attributes of an existing node, as one change. Return False if there is no such node."""
         update = partial(self._value.update_node, without=tuple(without))
         there: bool = self._call(update, path, attributes, timeout=timeout, **options)
         return there
@@ -212,8 +212,8 @@ class TreeCache(Handle[AsyncTreeCache]):
         timeout: float | None = None,
         **options: Unpack[CallOptions],
     ) -> None:
-        """Sets attributes of many nodes, path by path, as one batch (all or nothing, at most
-        ``maxCallNodes``) and with one crossing between threads."""
+        """Set attributes of many nodes, path by path, as one batch and with one crossing between threads. All take effect or
+        none. A batch has at most ``maxCallNodes`` nodes."""
         wanted = list(nodes.items() if isinstance(nodes, Mapping) else nodes)
         put = partial(bulk.put_many, self._value, wanted, replace=replace, **options)
         self._call(put, timeout=timeout)
@@ -226,21 +226,21 @@ class TreeCache(Handle[AsyncTreeCache]):
         timeout: float | None = None,
         **options: Unpack[CallOptions],
     ) -> bool:
-        """Removes one attribute; the node stays. Was it there?"""
+        """Remove one attribute; the node stays. Return whether the attribute was there."""
         there: bool = self._call(self._value.remove, path, key, timeout=timeout, **options)
         return there
 
     def remove_node(
         self, path: AnyPath, *, timeout: float | None = None, **options: Unpack[CallOptions]
     ) -> bool:
-        """Removes a node; those below it stay. Was it there?"""
+        """Remove a node; the nodes below it stay. Return whether it was there."""
         there: bool = self._call(self._value.remove_node, path, timeout=timeout, **options)
         return there
 
     def remove_tree(
         self, path: AnyPath, *, timeout: float | None = None, **options: Unpack[CallOptions]
     ) -> int:
-        """Removes a node and all below it, together. How many nodes?"""
+        """Remove a node and all nodes below it, together. Return how many there were."""
         count: int = self._call(self._value.remove_tree, path, timeout=timeout, **options)
         return count
 
@@ -252,7 +252,7 @@ class TreeCache(Handle[AsyncTreeCache]):
         timeout: float | None = None,
         **options: Unpack[CallOptions],
     ) -> int:
-        """Moves a node and all below it, together: ``/a/x`` to ``/b/x``. How many nodes?"""
+        """Move a node and all nodes below it, together: ``/a/x`` to ``/b/x``. Return how many there were."""
         count: int = self._call(self._value.move, path, to, timeout=timeout, **options)
         return count
 
@@ -266,8 +266,8 @@ class TreeCache(Handle[AsyncTreeCache]):
         timeout: float | None = None,
         **options: Unpack[CallOptions],
     ) -> Any:
-        """Sets an attribute to ``function(value)``, and returns that; nobody else changes it in between. See
-        ``jgroups_py.cache.TreeCache.update``; ``function`` runs in the loop, so it must not call this cache."""
+        """Set an attribute to ``function(value)``, and return that. No other change comes in between. See
+        ``jgroups_py.cache.TreeCache.update``. ``function`` runs in the loop, so it must not call this cache."""
         update = partial(self._value.update, default=default)
         return self._call(update, path, key, function, timeout=timeout, **options)
 
@@ -281,7 +281,7 @@ class TreeCache(Handle[AsyncTreeCache]):
         timeout: float | None = None,
         **options: Unpack[CallOptions],
     ) -> Any:
-        """Adds to a number, and returns the sum; where there is none, it begins with ``initial``."""
+        """Add to a number, and return the sum. Where there is no number, it begins with ``initial``."""
         add = partial(self._value.increment, initial=initial)
         return self._call(add, path, key, by, timeout=timeout, **options)
 
@@ -296,7 +296,8 @@ class TreeCache(Handle[AsyncTreeCache]):
         timeout: float | None = None,
         **options: Unpack[CallOptions],
     ) -> bool:
-        """Sets an attribute to ``new`` if its value equals ``expected`` (None: if there is none). Did it?"""
+        """Set an attribute to ``new`` if its value equals ``expected``; None means that there is no value. Return whether it
+        was set."""
         compare = self._value.compare_and_set
         done: bool = self._call(compare, path, key, expected, new, timeout=timeout, **options)
         return done
@@ -322,15 +323,15 @@ class TreeCache(Handle[AsyncTreeCache]):
         timeout: float | None = None,
         **options: Unpack[CallOptions],
     ) -> Batch | Retried:
-        """Several changes as one, with ``with``; ``timeout`` is for its end. See ``Batch``. With ``retries`` a function
-        is given to it, which runs again when it lost a race: see ``Retried``."""
+        """Make several changes as one, with ``with``; see ``Batch``. ``timeout`` is for the end of the batch. With ``retries``
+        it takes a function and runs it again after a lost race; see ``Retried``."""
         refuse_function(given)
         if retries is None:
             return Batch(self, timeout, options)
         return Retried(self, retries, timeout, options)
 
     def evict(self, path: AnyPath, *, timeout: float | None = None) -> bool:
-        """Takes one node out of memory, into the store if there is one. False: not there, or busy."""
+        """Take one node out of memory, into the store if there is one. Return False if it is not there or is in use."""
         done: bool = self._call(self._value.evict, path, timeout=timeout)
         return done
 
@@ -347,12 +348,12 @@ class TreeCache(Handle[AsyncTreeCache]):
         *args: *Ts,
         timeout: float | None = None,
     ) -> R:
-        """``await function(cache, *args)`` in the loop, with the cache of the async API: many calls for
-        one crossing between threads. It must not block."""
+        """Run ``await function(cache, *args)`` in the loop, with the cache of the async API. So many calls take one crossing
+        between threads. The function must not block."""
         result: R = self._call(function, self._value, *args, timeout=timeout)
         return result
 
-    # --- looking
+    # --- listening and reading properties
 
     def listen(
         self,
@@ -361,20 +362,20 @@ class TreeCache(Handle[AsyncTreeCache]):
         kinds: frozenset[Kind] = CHANGES,
         buffer_max: int = 1000,
     ) -> Changes:
-        """A stream of changes at and below ``path``, to be used with ``with``."""
+        """Return a stream of changes at and below ``path``. Use it with ``with``."""
         return Changes(self, partial(self._value.listen, path, kinds=kinds, buffer_max=buffer_max))
 
     def owners(
         self, path: AnyPath = "/", *, deep: bool = True, timeout: float | None = None
     ) -> dict[Fqn, NodeOwner]:
-        """Who owns the nodes at a path, and those below with ``deep``; nothing moves."""
+        """Return who owns the node at a path and, with ``deep``, the nodes below. No node moves."""
         look = partial(self._value.owners, deep=deep)
         found: dict[Fqn, NodeOwner] = self._call(look, path, timeout=timeout)
         return found
 
     @property
     def discarded(self) -> tuple[Discarded, ...]:
-        """What merges after partitions have dropped, as far as this member knows."""
+        """The values that merges after partitions have dropped, as far as this member knows."""
         cache = self._value
         found: tuple[Discarded, ...] = self._look(lambda: cache.discarded)
         return found
@@ -402,20 +403,20 @@ class TreeCache(Handle[AsyncTreeCache]):
         self._call(partial(self._value.wait_protected, size, timeout=timeout))
 
     def statistics(self) -> CacheStatistics:
-        """Counters now."""
+        """Return the counters as they are now."""
         statistics: CacheStatistics = self._look(self._value.statistics)
         return statistics
 
 
 class Batch:
-    """Several changes that take effect together at the end of the ``with``; for one thread.
+    """Several changes that take effect together at the end of the ``with``. It is for one thread.
 
         with cache.batch() as batch:
             balance = batch.get("/accounts/7", "balance")
             batch.put("/accounts/7", "balance", balance - 10)
 
-    Writing only notes what is wanted, and crosses no thread. Raises at its end:
-        BatchConflict: somebody changed what the batch had read; nothing was changed, run it again.
+    A write is only noted, and crosses no thread. The end of the batch raises:
+        BatchConflict: another call changed what the batch had read; nothing was changed, run it again.
     """
 
     def __init__(self, cache: TreeCache, timeout: float | None, options: CallOptions) -> None:
@@ -429,7 +430,7 @@ class Batch:
 
     @classmethod
     def _of(cls, cache: TreeCache, batch: AsyncBatch) -> Self:
-        """One that somebody else ends."""
+        """Return a batch that its maker ends."""
         made = cls(cache, None, {})
         made._batch = batch
         return made
@@ -456,16 +457,16 @@ class Batch:
     def get(
         self, path: AnyPath, key: str, default: Any = None, *, timeout: float | None = None
     ) -> Any:
-        """The value of an attribute, ``default`` where there is none; own changes included."""
+        """Return the value of an attribute, or ``default`` where there is none. It includes changes of this batch."""
         return self._cache._call(self._batch.get, path, key, default, timeout=timeout)
 
     def get_node(self, path: AnyPath, *, timeout: float | None = None) -> dict[str, Any] | None:
-        """All attributes; None where there is no node."""
+        """Return all attributes, or None where there is no node."""
         node: dict[str, Any] | None = self._cache._call(self._batch.get_node, path, timeout=timeout)
         return node
 
     def exists(self, path: AnyPath, *, timeout: float | None = None) -> bool:
-        """Is there a node?"""
+        """Return whether there is a node."""
         there: bool = self._cache._call(self._batch.exists, path, timeout=timeout)
         return there
 
@@ -492,12 +493,12 @@ class Batch:
         self._batch.remove_tree(path)
 
     def __len__(self) -> int:
-        """Changes noted so far."""
+        """Return the number of changes that were noted so far."""
         return len(self._batch)
 
 
 class Retried:
-    """A batch that runs again when it lost a race: ``jgroups_py.cache.retried``, with plain functions.
+    """A batch that runs again after a lost race: ``jgroups_py.cache.retried``, with plain functions.
 
         @cache.batch(retries=10)
         def transfer(batch, amount):
@@ -506,12 +507,12 @@ class Retried:
 
         transfer(10)
 
-    Or ``cache.batch(retries=10).run(transfer, 10)``. The function runs in the thread of its caller, up to ``retries``
-    times more. ``timeout``: seconds for each wait for a turn and for each end of a batch.
+    ``cache.batch(retries=10).run(transfer, 10)`` does the same. The function runs in the thread of its caller, up to
+    ``retries`` times more. ``timeout`` is in seconds, for each wait for a turn and for each end of a batch.
 
     Raises:
-        BatchConflict: others were first, also the last time; nothing was changed.
-        LockTimeout: others were in front for too long; nothing was changed.
+        BatchConflict: another call was first, also the last time; nothing was changed.
+        LockTimeout: other calls were in front for too long; nothing was changed.
     """
 
     def __init__(
@@ -520,10 +521,10 @@ class Retried:
         self._cache = cache
         self._timeout = timeout
         self._attempts = partial(cache._value.attempts, retries, options_of(options))
-        self._attempts()  # CacheRefused now, not when it runs
+        self._attempts()  # it raises CacheRefused now, not when it runs
 
     def __call__(self, function: Callable[Concatenate[Batch, P], R]) -> Callable[P, R]:
-        """A function that runs so each time it is called."""
+        """Return a function that runs as a retried batch each time it is called."""
 
         @wraps(function)
         def call(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -534,7 +535,7 @@ class Retried:
     def run(
         self, function: Callable[Concatenate[Batch, P], R], *args: P.args, **kwargs: P.kwargs
     ) -> R:
-        """``function(batch, ...)`` until its batch is made true; what it returned."""
+        """Run ``function(batch, ...)`` until its batch takes effect. Return what it returned."""
         cache, attempts = self._cache, self._attempts()
         try:
             while True:
@@ -544,20 +545,20 @@ class Retried:
                 if cache._call(attempts.finish, timeout=self._timeout):
                     return result
         finally:
-            cache._block.post_always(attempts.close)  # whatever interrupts this thread
+            cache._block.post_always(attempts.close)  # also when this thread is interrupted
 
     def __enter__(self) -> NoReturn:
         raise CacheRefused(NO_BLOCK)
 
     def __exit__(self, *_: object) -> None:
-        """Is there so that ``__enter__`` can say what is wrong."""
+        """Exist, so that ``__enter__`` can say what is wrong."""
 
     def __iter__(self) -> NoReturn:
         raise CacheRefused(NO_BLOCK)
 
 
 class Changes:
-    """A stream of changes; made by ``TreeCache.listen``. For one thread; ends when the cache closes."""
+    """A stream of changes; made by ``TreeCache.listen``. It is for one thread and ends when the cache closes."""
 
     def __init__(self, cache: TreeCache, make: Any) -> None:
         self._cache = cache
@@ -591,10 +592,11 @@ class Changes:
         return item
 
     def receive(self, timeout: float | None = None) -> NodeChanged | Missed | None:
-        """The next change, or where some are missing; None: the cache was closed, and nothing is left.
+        """Return the next change, or a Missed where some are missing. Return None when the cache was closed and no change
+        is left.
 
         Raises:
-            TimeoutError: nothing changed.
+            TimeoutError: no change came.
         """
         if not self._items:
             if self._cache.closed:

@@ -6,17 +6,17 @@ import threading
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from jgroups_py.blocking.block import Block, checked_timeout
-from jgroups_py.blocking.task import Task
+from jgroups_py.blocking.block import OpenBlock, checked_timeout
+from jgroups_py.blocking.task import LoopTask
 
 
-class Call(Task):
+class ThreadCall(LoopTask):
     """``function(*args)`` in the loop. One thread waits for it."""
 
     __slots__ = ("_done",)
 
     def __init__(
-        self, block: Block[Any], function: Callable[..., Awaitable[Any]], args: tuple[Any, ...]
+        self, block: OpenBlock[Any], function: Callable[..., Awaitable[Any]], args: tuple[Any, ...]
     ) -> None:
         super().__init__(block, function, args)
         self._done = threading.Lock()  # a lock is the cheapest thing for one waiter that waits once

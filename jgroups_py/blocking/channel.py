@@ -12,7 +12,7 @@ from typing import Any, Self, TypedDict, TypeVar, Unpack
 import trio
 
 from jgroups_py.blocking.bulk import items_together, one_item
-from jgroups_py.blocking.call import Call
+from jgroups_py.blocking.call import ThreadCall
 from jgroups_py.blocking.handle import Handle
 from jgroups_py.channel import channel as async_channel
 from jgroups_py.channel.channel import Item
@@ -32,11 +32,11 @@ from jgroups_py.values.view import View
 R = TypeVar("R", async_channel.Channel, AsyncRpc)
 
 ChunksOfState = Callable[[], Iterable[bytes]]
-"""Gives this member's state in chunks; runs in a thread of its own."""
+"""A function that returns this member's state in chunks. It runs in a thread of its own."""
 
 
 class ChannelOptions(TypedDict, total=False):
-    """Of ``jgroups_py.open_channel``, with the same meaning."""
+    """Options of ``jgroups_py.open_channel``, with the same meaning."""
 
     name: str | None
     bind_addr: str | None
@@ -59,11 +59,11 @@ def open_channel(
     timeout: float | None = None,
     **options: Unpack[ChannelOptions],
 ) -> Channel:
-    """A member of ``cluster`` until it is closed; use it with ``with``, or call ``close``.
+    """Open a member of ``cluster``. Use it with ``with``, or call ``close``.
 
     Args:
-        state: gives this member's state in chunks, for those who ask. It runs in a thread of its own,
-            where the reader reaches the request.
+        state: a function that returns this member's state in chunks, for a member that asks. It runs in a thread of its own
+            when the reader reaches the request.
         timeout: seconds for joining, beside ``join_timeout``.
         options: as ``jgroups_py.open_channel``.
 
@@ -77,26 +77,26 @@ def open_channel(
     )
 
 
-class Reader(Handle[R]):
+class ItemReader(Handle[R]):
     """A stream of views and messages. One thread at a time may read it."""
 
     _kept: deque[list[Item]]
     _reading: Any  # an RLock: a thread that was interrupted while reading may read again
 
     def receive(self, timeout: float | None = None) -> Item:
-        """The next View or Message (or State).
+        """Return the next View, Message, Excluded or State.
 
         Raises:
-            ChannelClosed, Expelled: after everything that came before was handed out.
-            TimeoutError: nothing came; nothing is lost.
+            ChannelClosed, Expelled: the channel has ended; everything that came before was handed out.
+            TimeoutError: no item came; no item is lost.
             trio.BusyResourceError: another thread is reading.
         """
         (item,) = self._read(one_item, timeout)
         return item
 
     def receive_many(self, timeout: float | None = None) -> list[Item]:
-        """The next view, or all messages of one sender that came together (at most a packet or so):
-        one crossing between threads for all of them. Raises as ``receive``."""
+        """Return the next view, or all messages of one sender that came together (at most a packet or so), with one crossing
+        between threads. It raises like ``receive``."""
         return self._read(items_together, timeout)
 
     def __iter__(self) -> Self:
@@ -113,12 +113,14 @@ class Reader(Handle[R]):
                 return self._take_kept(how)
             if self._closed:
                 raise self._block.why_over()
-            call = Call(self._block, how, (self._value,))
+            call = ThreadCall(self._block, how, (self._value,))
             try:
                 items: list[Item] = call.wait(timeout)
             except BaseException:
                 if call.value is not None:
-                    self._kept.append(call.value)  # interrupted when it was there: not to be lost
+                    self._kept.append(
+                        call.value
+                    )  # interrupted when it was there: it must not be lost
                 raise
             return items
         finally:
@@ -132,7 +134,7 @@ class Reader(Handle[R]):
         return items
 
 
-class Channel(Reader[async_channel.Channel]):
+class Channel(ItemReader[async_channel.Channel]):
     """A member of a group. Made by ``open_channel``."""
 
     def __init__(self, opener: Callable[[], Any], cluster: str, timeout: float | None) -> None:
@@ -181,7 +183,7 @@ class Channel(Reader[async_channel.Channel]):
         return self._value.name_of(member)
 
     def statistics(self) -> ChannelStatistics:
-        """Counters now."""
+        """Return the counters as they are now."""
         statistics: ChannelStatistics = self._look(self._value.statistics)
         return statistics
 
@@ -194,8 +196,8 @@ class Channel(Reader[async_channel.Channel]):
         loopback: bool = True,
         timeout: float | None = None,
     ) -> None:
-        """Sends to the group, or to one member. Returns when the payload has room, not when it has
-        arrived; waits for credit.
+        """Send to the group, or to one member. The call waits for credit. It returns when the payload has room, not when it
+        has arrived.
 
         Raises:
             ChannelClosed, Expelled, LocalProtocolError, TimeoutError: nothing was sent.
@@ -212,17 +214,17 @@ class Channel(Reader[async_channel.Channel]):
         loopback: bool = True,
         timeout: float | None = None,
     ) -> None:
-        """Sends all payloads, in order, with one crossing between threads. When it raises, a part of
-        them may have been sent."""
+        """Send all payloads, in order, with one crossing between threads. When it raises, a part of them may have been
+        sent."""
         send = partial(self._value.send_many, flags=flags, loopback=loopback)
         self._call(send, list(payloads), to, timeout=timeout)
 
     def fetch_state(self, frm: Address | None = None, *, timeout: float = 60.0) -> bytes:
-        """The state of ``frm`` (None: of the coordinator, or the next after it). Unread multicasts that
-        it contains are dropped from the stream.
+        """Return the state of ``frm``; None asks the coordinator, or the member after it. Unread multicasts that the state
+        contains are dropped from the stream.
 
         Raises:
-            StateTransferError: it did not come; the channel still works, without the state.
+            StateTransferError: the state did not come; the channel still works, without the state.
         """
 
         async def fetch() -> bytes:

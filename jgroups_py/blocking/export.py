@@ -1,4 +1,4 @@
-"""An export port for threads: what a driver or a notebook opens beside its cache."""
+"""An export port for threads. A driver or a notebook opens it beside its cache."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ def open_export(
     allow_remote: bool = False,
     timeout: float | None = None,
 ) -> ExportPort:
-    """An export port until it is closed, or its cache (of several, the first); arguments and errors as
-    ``jgroups_py.export.open_export``. One of this process that is open at the same ``host`` and ``port`` is closed
-    first, with a warning: so a notebook's cell can be run again."""
+    """Open an export port until it is closed, or its cache is (of several, the first). Arguments and errors are those of
+    ``jgroups_py.export.open_export``. A port of this process that is open at the same ``host`` and ``port`` is closed
+    first, with a warning, so that a notebook's cell can be run again."""
     before = _open.get((host, port)) if port else None
     if before is not None and not before.closed:
         warnings.warn(
@@ -58,17 +58,17 @@ class ExportPort(Handle[AsyncPort]):
 
     @property
     def address(self) -> tuple[str, int]:
-        """Where it listens."""
+        """The address at which it listens."""
         return self._value.address
 
     @property
     def counters(self) -> Mapping[str, int]:
-        """Clients, refused ones, rows out and in."""
+        """Return counters: clients, refused clients, rows out and in."""
         return dict(self._value.counters)
 
 
 _open: WeakValueDictionary[tuple[str, int], ExportPort] = WeakValueDictionary()
-"""By where they were told to listen."""
+"""The open ports of this process, by the address that was asked for."""
 
 
 def _closed() -> ChannelClosed:

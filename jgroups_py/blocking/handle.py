@@ -1,4 +1,4 @@
-"""Handle: what users hold of a block in the loop: closing, ``with``, and being lost."""
+"""Handle: the user's object for a block in the loop. It closes the block, also when it is lost."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from functools import partial
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
-from jgroups_py.blocking.block import Block, checked_timeout
-from jgroups_py.blocking.call import Call
+from jgroups_py.blocking.block import OpenBlock, checked_timeout
+from jgroups_py.blocking.call import ThreadCall
 from jgroups_py.driver.needs_trio import warn_of_a_loop
 
 T = TypeVar("T")
 
 
 class Handle(Generic[T]):
-    """Usable from any thread. The loop does not know it, so that losing it closes what it stands for."""
+    """Any thread may use it. The loop has no reference to it, so that its block is closed when the user loses it."""
 
     def __init__(
         self,
@@ -28,18 +28,18 @@ class Handle(Generic[T]):
         inside: Handle[Any] | None = None,
     ) -> None:
         self._what = what
-        self._closed = True  # until it is open there is nothing to close
+        self._closed = True  # nothing is to be closed before it is open
         checked_timeout(timeout)
         warn_of_a_loop(what)
-        self._inside = inside  # is not lost before we are
-        outer: Block[Any] | None = None if inside is None else inside._block
-        self._block: Block[T] = Block(opener, closed, outer)
+        self._inside = inside  # must not be lost before this handle
+        outer: OpenBlock[Any] | None = None if inside is None else inside._block
+        self._block: OpenBlock[T] = OpenBlock(opener, closed, outer)
         self._block.open(timeout)
         self._closed = False
 
     def close(self, timeout: float | None = None) -> None:
-        """Leaves, as leaving the block of the async API does; within its time limits, too. Closing
-        again does nothing. Calls under way in other threads end with the error of what is closed.
+        """Leave the block as the async API does, within its time limits. Closing again does nothing. Calls under way in other
+        threads end with ChannelClosed or CacheClosed.
 
         Raises:
             TimeoutError: it goes on closing in the background.
@@ -52,7 +52,7 @@ class Handle(Generic[T]):
 
     @property
     def closed(self) -> bool:
-        """Was it closed, or has it ended by itself?"""
+        """True when it was closed or has ended by itself."""
         return self._closed or self._block.is_over
 
     def __enter__(self) -> Self:
@@ -67,7 +67,7 @@ class Handle(Generic[T]):
         try:
             self.close()
         except BaseException as other:
-            if other is not error:  # else a call has raised it already
+            if other is not error:  # otherwise a call has raised it already
                 raise
 
     def __repr__(self) -> str:
@@ -77,7 +77,7 @@ class Handle(Generic[T]):
         if getattr(self, "_closed", True) or not self._block.is_of_this_process:
             return
         if self._block.is_over:
-            return  # what it was inside of was closed
+            return  # the block around it was closed
         self._closed = True
         self._block.leave()
         warnings.warn(f"{self._what} was not closed", ResourceWarning, source=self, stacklevel=2)
@@ -89,15 +89,15 @@ class Handle(Generic[T]):
         timeout: float | None = None,
         **options: Any,
     ) -> Any:
-        """``await function(*args, **options)`` in the loop."""
+        """Run ``await function(*args, **options)`` in the loop."""
         if self._closed:
             raise self._block.why_over()
         if options:
             function = partial(function, **options)
-        return Call(self._block, function, args).wait(timeout)
+        return ThreadCall(self._block, function, args).wait(timeout)
 
     def _look(self, function: Callable[..., Any], *args: Any) -> Any:
-        """``function(*args)`` in the loop."""
+        """Run ``function(*args)`` in the loop."""
 
         async def look() -> Any:
             return function(*args)
@@ -106,5 +106,5 @@ class Handle(Generic[T]):
 
     @property
     def _value(self) -> T:
-        """What the block gave: for reading what never changes in place, without asking the loop."""
+        """The object of the block. Read without the loop only what never changes in place."""
         return self._block.value

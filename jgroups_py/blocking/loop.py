@@ -1,10 +1,10 @@
-"""The one trio loop of the facade, in a background thread.
+"""Loop: the one trio loop of the facade, in a background thread.
 
-``use`` starts it for the first user, ``release`` ends it after the last. Work is posted from any thread
-as functions that run in the loop's thread.
+``use`` starts it for the first user, ``release`` ends it after the last one. Any thread may post functions that run
+in the loop's thread.
 
-The thread is a daemon, so that nothing can hold up the end of the process for ever; before the
-interpreter ends, what is still open is closed, within ``EXIT_TIMEOUT``.
+The thread is a daemon, so that it cannot hold up the end of the process for ever. Before the interpreter ends, open
+blocks are closed within ``EXIT_TIMEOUT``.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ import trio
 _log = logging.getLogger("jgroups_py.blocking")
 
 EXIT_TIMEOUT = 10.0
-"""Seconds that closing what is still open may take when the process ends."""
+"""Seconds in which open blocks are closed when the process ends."""
 
 THREAD_NAME = "jgroups_py.blocking"
 
 
 class Loop:
-    """See the module. Made by ``use``; all but ``post`` and ``join`` is for the loop's own thread."""
+    """See the module. ``use`` makes it. All methods but ``post`` and ``join`` are for the loop's own thread."""
 
     def __init__(self) -> None:
         self.pid = os.getpid()
         self.users = 0
         self.nursery: trio.Nursery
         self.closing: dict[Callable[[], None], None] = {}
-        """How to ask those who are open to close; called in the loop when the process ends."""
+        """Functions that ask open blocks to close; called in the loop when the process ends."""
         self._over = False
         self._token: trio.lowlevel.TrioToken
         self._end: trio.Event
@@ -46,23 +46,23 @@ class Loop:
 
     @property
     def is_here(self) -> bool:
-        """Is this the loop's own thread? (When that has ended, another may have got its number.)"""
+        """Return whether this is the loop's own thread. (When that has ended, another thread may have its number.)"""
         return threading.get_ident() == self._thread.ident and not self._over
 
     def post(self, function: Callable[[], None]) -> None:
-        """Runs ``function`` in the loop's thread soon, in order; here, if the loop has ended. It must
-        not raise. Finalizers and interrupted threads may post: nothing is locked that they could hold."""
+        """Run ``function`` soon in the loop's thread, in order, or here if the loop has ended. The function must not raise.
+        Finalizers and interrupted threads may post, because no lock is taken that they could hold."""
         try:
             self._token.run_sync_soon(function)
         except trio.RunFinishedError:
             function()
 
     def stop(self) -> None:
-        """The last user went."""
+        """End the loop, because the last user has gone."""
         self._end.set()
 
     def join(self, timeout: float | None = None) -> None:
-        """Waits for the end of the thread."""
+        """Wait for the end of the thread."""
         if threading.current_thread() is not self._thread:
             self._thread.join(timeout)
 
@@ -88,7 +88,7 @@ _current: Loop | None = None
 
 
 def use() -> Loop:
-    """The loop, with one more user."""
+    """Return the loop, with one more user."""
     global _current
     with _lock:
         if _current is None:
@@ -98,7 +98,7 @@ def use() -> Loop:
 
 
 def release(loop: Loop) -> None:
-    """One user less; in the loop's thread. The last one ends the loop: who comes then starts another."""
+    """Count one user less, in the loop's thread. The last user ends the loop; a later user starts another one."""
     global _current
     with _lock:
         loop.users -= 1
@@ -123,14 +123,14 @@ def _close_all() -> None:
 
 
 def _forget() -> None:
-    """In a forked child there is no such thread, and whoever held the lock is not there, either."""
+    """Forget the loop in a forked child, which has neither its thread nor the one that held the lock."""
     global _current, _lock
     _current = None
     _lock = threading.Lock()
 
 
-# Before other threads are waited for: a thread that reads a channel ends only when that is closed, and
-# afterwards no thread can be started, which stores need. (concurrent.futures does the same.)
+# This runs before the interpreter waits for other threads: a thread that reads a channel ends only when the channel is
+# closed. Later no thread can be started, and stores need one. (concurrent.futures does the same.)
 getattr(threading, "_register_atexit", atexit.register)(_close_all)
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget)

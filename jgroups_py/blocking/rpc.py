@@ -12,7 +12,7 @@ from typing import Any
 import trio
 
 from jgroups_py.blocking import bulk
-from jgroups_py.blocking.channel import Channel, Reader
+from jgroups_py.blocking.channel import Channel, ItemReader
 from jgroups_py.errors import ChannelClosed
 from jgroups_py.rpc import Answer, Codec, Methods, Reply, RpcLimits, RpcStatistics
 from jgroups_py.rpc import Rpc as AsyncRpc
@@ -22,7 +22,7 @@ from jgroups_py.values.address import Address
 from jgroups_py.values.view import View
 
 WORKERS = 8
-"""Threads in which the methods of one target run at once."""
+"""The most threads in which the methods of one target run at once."""
 
 
 def open_rpc(
@@ -35,22 +35,22 @@ def open_rpc(
     workers: int = WORKERS,
     timeout: float | None = None,
 ) -> Rpc:
-    """Calls of methods at other members, and ``target``'s for theirs, until it is closed.
+    """Call methods of other members, and let them call the methods of ``target``, until it is closed.
 
         with blocking.open_channel("udp.xml", cluster="demo") as channel:
             with blocking.open_rpc(channel, Calculator()) as rpc:
                 print(rpc.call(channel.view.coordinator, "add", 1, 2, timeout=5))
 
-    Meanwhile the channel still sends, but is read here. Closing the channel closes this first.
+    Meanwhile the channel still sends, but the RPC reads it. Closing the channel closes the RPC first.
 
     Args:
-        workers: threads in which methods run that are not async: side by side, in no order, allowed to
-            block and to call. 0: in the loop's thread, as the async API does: faster and in order, but
-            they must neither block nor use this API (they are told so).
+        workers: threads in which methods run that are not async. They run side by side, in no order, and may block and
+            call. With 0 they run in the loop's thread, as in the async API: faster and in order, but they must neither
+            block nor use this API, which refuses them then.
         codec, limits, in_order: as ``jgroups_py.open_rpc``.
 
     Raises:
-        LocalProtocolError: an RPC is open on this channel already; or ``target`` cannot be called.
+        LocalProtocolError: an RPC is open on this channel already, or ``target`` cannot be called.
         ValueError: ``workers`` is less than 0.
     """
     if workers < 0:
@@ -59,7 +59,7 @@ def open_rpc(
     return Rpc(channel, methods, timeout, codec=codec, limits=limits, in_order=in_order)
 
 
-class Rpc(Reader[AsyncRpc]):
+class Rpc(ItemReader[AsyncRpc]):
     """Made by ``open_rpc``. Any number of threads may call; one may iterate."""
 
     def __init__(
@@ -73,16 +73,16 @@ class Rpc(Reader[AsyncRpc]):
 
     @property
     def channel(self) -> Channel:
-        """The channel this works on; for sending messages, not for reading."""
+        """The channel that the calls use. Send messages on it, but do not read it."""
         return self._channel
 
     @property
     def view(self) -> View:
-        """The view in which the request arrived that is served now."""
+        """The view in which the request that is served now arrived."""
         return self._value.view
 
     def statistics(self) -> RpcStatistics:
-        """Counters now."""
+        """Return the counters as they are now."""
         statistics: RpcStatistics = self._look(self._value.statistics)
         return statistics
 
@@ -94,10 +94,10 @@ class Rpc(Reader[AsyncRpc]):
         flags: int = 0,
         timeout: float | None = None,
     ) -> Any:
-        """Calls a method at one member: its value. Errors as ``jgroups_py.Rpc.call``.
+        """Call a method at one member and return its value. Errors are those of ``jgroups_py.Rpc.call``.
 
         Raises:
-            TimeoutError: no answer in time; it may have run, or may run yet.
+            TimeoutError: no answer came in time; the method may have run, or may run later.
         """
         return self._call(
             partial(self._value.call, dest, method, *args, flags=flags), timeout=timeout
@@ -110,8 +110,8 @@ class Rpc(Reader[AsyncRpc]):
         flags: int = 0,
         timeout: float | None = None,
     ) -> list[Reply]:
-        """Many calls, each ``(dest, method, *args)``, side by side (in no order) with one crossing
-        between threads: one reply for each, in the order of ``calls``. See ``jgroups_py.rpc.replies``.
+        """Make many calls ``(dest, method, *args)`` side by side, in no order, with one crossing between threads. Return one
+        reply for each, in the order of ``calls``. See ``jgroups_py.rpc.replies``.
 
         Raises:
             TimeoutError: not all have answered; any of them may have run.
@@ -132,13 +132,12 @@ class Rpc(Reader[AsyncRpc]):
         flags: int = 0,
         timeout: float | None = None,
     ) -> Replies:
-        """Calls a method at all members of the view, or at ``dests``, without ``exclude``:
+        """Call a method at all members of the view, or at ``dests``, without ``exclude``:
 
             for reply in rpc.call_all("add", 1, 2, timeout=5): ...
 
-        One reply for each, as they come. It is sent when the first is asked for; from then on
-        ``timeout`` runs, and TimeoutError comes after the replies that came in time. Stop early and
-        keep what came.
+        It gives one reply of each member, as they come. The call is sent when the first reply is asked for. ``timeout`` runs
+        from then on; TimeoutError comes after the replies that came in time. You may stop early.
         """
         make = partial(
             self._value.call_all, method, *args, dests=dests, exclude=exclude, flags=flags
@@ -154,11 +153,11 @@ class Rpc(Reader[AsyncRpc]):
         flags: int = 0,
         timeout: float | None = None,
     ) -> Answer:
-        """As ``call_all``: the first answer with a value.
+        """Call like ``call_all``, and return the first value.
 
         Raises:
-            NoAnswer: all raised, left, or were not there.
-            TimeoutError: it may have run.
+            NoAnswer: every member raised, left, or was not there.
+            TimeoutError: no value came in time; the method may have run.
         """
         call = partial(
             self._value.call_first, method, *args, dests=dests, exclude=exclude, flags=flags
@@ -175,13 +174,13 @@ class Rpc(Reader[AsyncRpc]):
         flags: int = 0,
         timeout: float | None = None,
     ) -> None:
-        """As ``call_all``, but nobody answers. Returns when it has room."""
+        """Call like ``call_all``, but without replies. Return when the call has room."""
         cast = partial(self._value.cast, method, *args, dests=dests, exclude=exclude, flags=flags)
         self._call(cast, timeout=timeout)
 
 
 class Replies:
-    """What ``Rpc.call_all`` gives: iterate once, in one thread."""
+    """The replies of ``Rpc.call_all``. Iterate once, in one thread."""
 
     def __init__(self, rpc: Rpc, make: Any, timeout: float | None) -> None:
         self._rpc = rpc
@@ -194,7 +193,7 @@ class Replies:
         return self
 
     def __next__(self) -> Reply:
-        """The next reply. TimeoutError: the time for all of them is over."""
+        """Return the next reply. Raise TimeoutError when the time for all of them is over."""
         left = self._timeout
         if left is not None:
             now = time.monotonic()
@@ -213,10 +212,12 @@ class Replies:
         return reply
 
     def close(self) -> None:
-        """No more replies are wanted. Letting go of it does the same."""
+        """Forget the call. The same happens when this object is freed."""
         replies = self._replies
         if replies is not None and self._rpc._block.is_of_this_process:
-            self._rpc._block.post_always(replies.close)  # the loop's own are not for our thread
+            self._rpc._block.post_always(
+                replies.close
+            )  # errors of the loop are not for this thread
 
     __del__ = close
 
@@ -226,7 +227,7 @@ def _closed() -> ChannelClosed:
 
 
 def _in_threads(target: object, workers: int) -> Methods:
-    """The methods of a target, those that are not async moved into threads."""
+    """Return the methods of a target. Those that are not async are moved into threads."""
     limiter = trio.CapacityLimiter(workers)
     found = Methods()
     for name, method in methods_of(target).items():
@@ -236,7 +237,7 @@ def _in_threads(target: object, workers: int) -> Methods:
 
 def _in_thread(method: Method, limiter: trio.CapacityLimiter) -> Any:
     async def run(*args: Any) -> Any:
-        # Closing does not wait for a method that hangs: its thread is left to itself.
+        # Closing does not wait for a method that hangs. Its thread goes on alone.
         return await trio.to_thread.run_sync(
             method.function, *args, limiter=limiter, abandon_on_cancel=True
         )

@@ -7,12 +7,12 @@ from typing import Any
 
 import trio
 
-from jgroups_py.blocking.block import Block
+from jgroups_py.blocking.block import OpenBlock
 from jgroups_py.driver.unwrap import unwrapped
 
 
-class Task:
-    """``function(*args)`` in the loop. Post ``_start``, and then perhaps ``_cancel``."""
+class LoopTask:
+    """Runs ``function(*args)`` in the loop. Post ``_start`` and ``_cancel`` in this order."""
 
     __slots__ = (
         "_args",
@@ -27,7 +27,7 @@ class Task:
     )
 
     def __init__(
-        self, block: Block[Any], function: Callable[..., Awaitable[Any]], args: tuple[Any, ...]
+        self, block: OpenBlock[Any], function: Callable[..., Awaitable[Any]], args: tuple[Any, ...]
     ) -> None:
         self._block = block
         self._function = function
@@ -39,18 +39,18 @@ class Task:
         self.cancelled = False
 
     def outcome(self) -> Any:
-        """Returns the call's value, or raises what the call raised. Only once, after its end."""
+        """Return its value or raise its error. Call it once, after its end."""
         if self.error is not None:
             try:
                 raise self.error
             finally:
-                self.error = None  # else the traceback and this task keep each other
+                self.error = None  # otherwise its traceback and this object keep each other alive
         return self.value
 
     # --- in the loop
 
     def _tell(self) -> None:
-        """Tells that the call has ended."""
+        """Tell the waiting side that the task has ended."""
         raise NotImplementedError
 
     def _start(self) -> None:
@@ -72,9 +72,7 @@ class Task:
                 self.value = await self._function(*self._args)
             self.cancelled = self._scope.cancelled_caught
         except trio.Cancelled:
-            self.error = (
-                self._block.why_over()
-            )  # we have not cancelled it: what it works on has ended
+            self.error = self._block.why_over()  # not cancelled by its caller: its block has ended
             raise
         except BaseException as error:
             self.error = unwrapped(error)

@@ -32,7 +32,7 @@ from jgroups_py.cache.settings import (
 )
 from jgroups_py.cache.settings_tree import Entry, read_tree
 from jgroups_py.config.file import MAX_FILE_BYTES, substitute
-from jgroups_py.config.markup import Source
+from jgroups_py.config.markup import MarkupSource
 from jgroups_py.config.settings import ConfigBase, accepted, field_types, nearest, parse_value
 from jgroups_py.errors import ConfigError
 
@@ -95,7 +95,7 @@ def parse_cache_settings(
 ) -> CacheSettings:
     """Read settings from a text; ``language`` is ``"xml"`` or ``"yaml"``. Errors as above."""
     content = text.encode() if isinstance(text, str) else text
-    return _settings(Source(source, content, Path()), language, properties, environment)
+    return _settings(MarkupSource(source, content, Path()), language, properties, environment)
 
 
 def shipped_caches() -> tuple[str, ...]:
@@ -105,25 +105,25 @@ def shipped_caches() -> tuple[str, ...]:
     return tuple(sorted(name for name in names if name.endswith((".xml", ".yaml"))))
 
 
-def _find(name: str) -> Source:
+def _find(name: str) -> MarkupSource:
     path = Path(name)
     try:
         if path.is_file():
             if path.stat().st_size > MAX_FILE_BYTES:
                 raise ConfigError(f"larger than {MAX_FILE_BYTES} bytes", file=name)
-            return Source(name, path.read_bytes(), path.parent)
+            return MarkupSource(name, path.read_bytes(), path.parent)
     except OSError as error:
         raise ConfigError(f"cannot be read: {error.strerror}", file=name) from None
     shipped = shipped_caches()
     if name in shipped:
         file = resources.files("jgroups_py.stacks") / "caches" / name
-        return Source(name, file.read_bytes(), None)
+        return MarkupSource(name, file.read_bytes(), None)
     hint = nearest(name, shipped) or f" (shipped: {', '.join(shipped)})"
     raise ConfigError(f'no cache file "{name}", here or among the shipped ones{hint}')
 
 
 def _settings(
-    source: Source,
+    source: MarkupSource,
     language: str,
     properties: Mapping[str, str] | None,
     environment: Mapping[str, str] | None,

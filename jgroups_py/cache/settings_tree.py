@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 import yaml
 
-from jgroups_py.config.markup import MAX_DEPTH, Node, Source, compose_yaml, parse_xml
+from jgroups_py.config.markup import MAX_DEPTH, MarkupNode, MarkupSource, compose_yaml, parse_xml
 from jgroups_py.errors import ConfigError
 
 _BESIDE = frozenset({"depends", "classpath"})  # of a JBoss server, nothing of a cache
@@ -39,7 +39,7 @@ class Entry:
         return ConfigError(problem, file=self.file, line=line, column=column, where=where)
 
 
-def read_tree(source: Source, language: str, substitute: Callable[[str], str]) -> Entry:
+def read_tree(source: MarkupSource, language: str, substitute: Callable[[str], str]) -> Entry:
     """The root entry of a cache file; ``substitute`` replaces variables in texts.
 
     Raises:
@@ -50,7 +50,7 @@ def read_tree(source: Source, language: str, substitute: Callable[[str], str]) -
     return _whole_xml(source, substitute)
 
 
-def _whole_xml(source: Source, substitute: Callable[[str], str]) -> Entry:
+def _whole_xml(source: MarkupSource, substitute: Callable[[str], str]) -> Entry:
     root = parse_xml(source, texts=True)
     if root.name == "server":
         beans = [child for child in root.children if child.name == "mbean"]
@@ -75,7 +75,7 @@ def _whole_xml(source: Source, substitute: Callable[[str], str]) -> Entry:
     return replace(_from_xml(root, source.name, substitute), name="cache")
 
 
-def _from_xml(node: Node, file: str, substitute: Callable[[str], str]) -> Entry:
+def _from_xml(node: MarkupNode, file: str, substitute: Callable[[str], str]) -> Entry:
     name = node.name
     attributes = list(node.attributes)
     if name == "attribute":
@@ -125,7 +125,7 @@ def _entry(
     return Entry(name, value, entries, file, *at, line, column)
 
 
-def _whole_yaml(source: Source, substitute: Callable[[str], str]) -> Entry:
+def _whole_yaml(source: MarkupSource, substitute: Callable[[str], str]) -> Entry:
     root = compose_yaml(source)
     if root is None:
         raise ConfigError("the file is empty", file=source.name)

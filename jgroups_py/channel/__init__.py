@@ -1,4 +1,4 @@
-"""What users hold: one member of one group. outbox.py waits on the way down, stream.py and backlog.py on the way up.
+"""A channel is one member of one group. Sent messages wait in outbox.py, received ones in stream.py and backlog.py.
 
 May import: driver, protocols, stack and what is below.
 Imported by: rpc, cache and everything above.

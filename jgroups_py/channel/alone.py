@@ -1,9 +1,9 @@
-"""AloneWatch: a member that stays alone says what it knows of others, once.
+"""AloneWatch: a member that stays alone logs once what it knows of others.
 
-Two members that should meet and do not, because of another port, cluster name, version or interface,
-look like two that work. Nothing is certain here: the line names what was heard and who listens on
-this machine, as hints. A member that was in company once is not looked at: others have left it, and
-failure detection says so.
+Two members that do not meet, because of another port, cluster name, version or interface, look like two
+members that work. The log line is a hint, not a proof: it names what was heard and who listens on this
+machine. A member that was once in a group with others is not watched: when they go, failure detection
+logs it.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 _log = logging.getLogger("jgroups_py.channel.channel")
 
 ALONE_AFTER: Final = 10.0
-"""Seconds to the first look; each further one takes twice as long to come."""
+"""Seconds to the first look. The pause doubles after each look."""
 LOOK_EVERY: Final = 160.0
-"""Seconds between two looks, at most."""
+"""The longest pause between two looks, in seconds."""
 HINTS_MAX: Final = 5
-"""Named in the line."""
+"""The most names that the line has."""
 
 
 class AloneWatch:
@@ -35,7 +35,7 @@ class AloneWatch:
         self._channel = channel
 
     async def run(self) -> None:
-        """Until there is company, something was told, or the channel ends."""
+        """Run until the member is not alone, the line is logged, or the channel ends."""
         channel, pause = self._channel, ALONE_AFTER
         opened = trio.current_time()
         while True:
@@ -54,7 +54,7 @@ class AloneWatch:
             pause = min(2 * pause, LOOK_EVERY)
 
     def _look(self) -> tuple[str, list[str]]:
-        """Where we listen, in words, and hints."""
+        """Return where this member listens, in words, and hints."""
         groups: dict[tuple[str, int], None] = {}
         hints: list[str] = []
         for protocol in self._channel.stack.protocols:

@@ -1,8 +1,8 @@
-"""Small messages that wait long, packed: one buffer for many runs instead of objects for each.
+"""Packs small messages that wait long: one buffer for many runs instead of objects for each.
 
 A run of one 10-byte message costs about 800 bytes as a batch (with its headers and the datagram it
-points into), packed 14 and a share of an entry per run. Headers are not kept: readers of a channel
-have no use for them.
+points into). Packed it costs 14 bytes and a share of an entry. Headers are dropped, because readers of a
+channel have no use for them.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from jgroups_py.values.batch import Batch, Credit
 from jgroups_py.values.message import MessageType
 
 SMALL = 2048
-"""Average payload below which packing saves something."""
+"""Packing saves memory when the average payload is smaller than this."""
 FULL = 256 * 1024
-"""Bytes of payload after which a new buffer is begun, so that what was read is soon freed."""
+"""A new buffer begins after this many bytes of payload, so that read messages are soon freed."""
 
 
 @dataclass(slots=True)
-class _Run:
+class _PackedRun:
     src: Address | None
     dest: Address | None
     flags: int
@@ -40,14 +40,14 @@ def is_worth_packing(batch: Batch) -> bool:
 
 
 class PackedRuns:
-    """Runs in order, several senders mixed. Filled first, then taken from."""
+    """Runs of several senders in one order. It is filled first and then emptied."""
 
     __slots__ = ("_data", "_offset", "_runs", "_sizes", "_start", "_view")
 
     def __init__(self) -> None:
         self._data = bytearray()
         self._sizes = array("I")
-        self._runs: deque[_Run] = deque()
+        self._runs: deque[_PackedRun] = deque()
         self._view: memoryview | None = None
         self._start = 0  # in sizes, of the next run to be taken
         self._offset = 0  # in data
@@ -57,11 +57,11 @@ class PackedRuns:
 
     @property
     def is_full(self) -> bool:
-        """No more can be added: the buffer is large enough, or it is being read."""
+        """True when no run can be added: the buffer is large enough, or it is being read."""
         return len(self._data) >= FULL or self._view is not None
 
     def add(self, batch: Batch) -> None:
-        """Appends a run; joins it to the last one where the reader cannot tell them apart."""
+        """Append a run. Join it to the last one where the reader cannot tell them apart."""
         self._data += b"".join(batch.payloads)
         self._sizes.extend(map(len, batch.payloads))
         last = self._runs[-1] if self._runs else None
@@ -75,10 +75,10 @@ class PackedRuns:
             last.credits = _added(last.credits, batch.credits)
         else:
             count = len(batch.payloads)
-            self._runs.append(_Run(batch.src, batch.dest, batch.flags, count, batch.credits))
+            self._runs.append(_PackedRun(batch.src, batch.dest, batch.flags, count, batch.credits))
 
     def take(self) -> Batch:
-        """The first run."""
+        """Remove and return the first run."""
         if self._view is None:
             self._view = memoryview(bytes(self._data))
             self._data = bytearray()
@@ -92,7 +92,7 @@ class PackedRuns:
 
 
 def _added(one: tuple[Credit, ...], other: tuple[Credit, ...]) -> tuple[Credit, ...]:
-    """Both credits; those of one sender as their sum."""
+    """Return both credits; those of one sender are added up."""
     sums: dict[tuple[Address, bool], int] = {}
     for credit in (*one, *other):
         key = (credit.sender, credit.multicast)

@@ -1,4 +1,4 @@
-"""Who raised what came out of a stack: for the error that its owner gets."""
+"""Finds the protocol that raised an error, for the error that the stack's owner gets."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from jgroups_py.stack.raised import said
 
 
 def blamed(error: Exception, cluster: str) -> Exception:
-    """ProtocolFailed, with ``error`` as its cause, when that passed through a protocol; else ``error`` as it is (a
-    socket that cannot be opened; a stack file of RELAY's that is wrong).
+    """Return ProtocolFailed with ``error`` as its cause when a protocol raised it. Otherwise return ``error`` itself, such as a
+    socket that cannot be opened or a wrong stack file of RELAY.
 
-    Nothing is wrapped around handlers for that, which run for every message: the traceback knows.
+    The traceback names the protocol. A wrapper around handlers would cost time for every message.
     """
     if isinstance(error, ConfigError | ProtocolFailed):
         return error
@@ -31,7 +31,7 @@ def blamed(error: Exception, cluster: str) -> Exception:
 
 
 def _innermost(traceback: TracebackType | None) -> tuple[str, str] | None:
-    """The last one that was called, and where it was: ``counter.py:12, in up``."""
+    """Return the last protocol that was called, and the place: ``counter.py:12, in up``."""
     found = None
     while traceback is not None:
         frame = traceback.tb_frame

@@ -1,4 +1,4 @@
-"""Channel: what users hold. Views and messages in one ordered stream; send; state.
+"""Channel: one member of one group. Users send, read one ordered stream of views and messages, and fetch state.
 
     async with open_channel("udp.xml", cluster="demo", name="A") as channel:
         await channel.send(b"hello everyone")
@@ -8,10 +8,10 @@
                 case Message(sender=sender, payload=payload): ...
                 case Excluded(lost=lost): ...     # the others went on without us
 
-What was sent while the loop was busy leaves as runs of messages, one run per destination and turn:
-natural batching, without a timer. Taking an item from the stream gives flow-control credit back to
-its sender, so a slow reader slows its senders. Nothing runs behind the user's back: state for a
-joiner is made where the reader reaches the request, by the task that reads.
+Messages sent while the loop was busy leave as runs, one run per destination and turn. So batching needs no
+timer. Taking an item from the stream gives flow-control credit back to its sender, so a slow reader slows
+its senders. Nothing runs behind the user's back: the task that reads makes the state for a joiner when it
+reaches the request.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ _log = logging.getLogger("jgroups_py.channel.channel")
 
 
 WARN_EVERY = 30.0
-"""Seconds between two lines about sends to one destination that wait."""
+"""Seconds between two log lines about sends to one destination that wait."""
 
 Item = View | Message | State | Excluded
 BatchItem = View | Batch | State | Excluded
@@ -105,7 +105,7 @@ class Channel:
         self._discarding = False
         self._outbox = Outbox(limits, driver.wake, self._warn_waiting)
         self._warnings = LogLimit(trio.current_time, interval=WARN_EVERY)
-        # Receiving: what is left of the batch that is being read message by message.
+        # Receiving: the rest of the batch that is being read message by message.
         self._rest: Batch | None = None
         self._rest_index = 0
         self._credits: list[Credit] = []
@@ -116,13 +116,13 @@ class Channel:
         self._log_limit = LogLimit(driver.clock)
         self._state_failures = 0
         self._trace_failures = 0
-        # State asked for: answered by an event.
+        # A request for a state; an event answers it.
         self._state_wanted = False
         self._state_first = False
         self._state_answer: StateReceived | StateFailed | None = None
         self._state_event = trio.Event()
 
-    # --- looking
+    # --- reading properties
 
     @property
     def name(self) -> str:
@@ -146,7 +146,7 @@ class Channel:
 
     @property
     def physical_address(self) -> IpAddress | None:
-        """Where this member can be reached."""
+        """The network address at which this member can be reached."""
         address = self._stack.ask(GetPhysical())
         assert address is None or isinstance(address, IpAddress)
         return address
@@ -158,12 +158,12 @@ class Channel:
 
     @property
     def driver(self) -> Driver:
-        """What runs the stack, for tools and tests."""
+        """The driver that runs the stack, for tools and tests."""
         return self._driver
 
     @property
     def relay(self) -> RelayControl | None:
-        """The state of RELAY and its operations; None if the stack has none."""
+        """The state and the operations of RELAY; None if the stack has no RELAY."""
         if not any(protocol.name == "RELAY" for protocol in self._stack.protocols):
             return None
         from jgroups_py.channel.relay import RelayControl
@@ -178,7 +178,7 @@ class Channel:
         return self._stack.name_of(member)
 
     def statistics(self) -> ChannelStatistics:
-        """Counters now."""
+        """Return the counters as they are now."""
         outbox = self._outbox
         protocols = {k: MappingProxyType(v) for k, v in self._stack.statistics().items()}
         return ChannelStatistics(
@@ -287,13 +287,15 @@ class Channel:
         flags: int = 0,
         loopback: bool = True,
     ) -> None:
-        """Sends to the group, or to one member. Returns when the payload has room, not when it
-        has arrived. Waits for credit; switches tasks only then and every so many bytes.
+        """Send to the group, or to one member.
+
+        The call returns when the payload has room, not when it has arrived. It waits for credit. It lets other tasks
+        run only then and after every so many bytes (``ChannelLimits``).
 
         Raises:
             ChannelClosed, Expelled: nothing was sent.
             LocalProtocolError: an unknown flag; nothing was sent.
-            TypeError: ``to`` is no address of this library, or the payload no bytes; nothing was sent.
+            TypeError: ``to`` is no member's address, or the payload is not bytes; nothing was sent.
         """
         outbox = self._outbox
         while not outbox.put(payload, to, flags, loopback):
@@ -309,7 +311,7 @@ class Channel:
         flags: int = 0,
         loopback: bool = True,
     ) -> None:
-        """As ``send``, but raises trio.WouldBlock where that would wait (nothing was sent)."""
+        """Send like ``send``, but raise trio.WouldBlock and send nothing where ``send`` would wait."""
         if not self._outbox.put(payload, to, flags, loopback):
             raise trio.WouldBlock
 
@@ -321,7 +323,7 @@ class Channel:
         flags: int = 0,
         loopback: bool = True,
     ) -> None:
-        """Sends all payloads, in order; cheaper than one by one. When it raises, a part of them
+        """Send all payloads in order; it is cheaper than one by one. When it raises, a part of them
         may have been sent."""
         await self._outbox.put_many(payloads, to, flags, loopback)
 
@@ -341,7 +343,7 @@ class Channel:
         )
 
     def _why_blocked(self, event: FlowBlocked) -> str:
-        members = event.waiting_for  # of the moment when it was blocked; who lacks now?
+        members = event.waiting_for  # of the moment when it was blocked; others may lack credit now
         for protocol in self._stack.protocols:
             if protocol.name == event.source:
                 members = protocol.answer(LacksCredit(event.dest)) or members
@@ -360,7 +362,7 @@ class Channel:
         return f"{event.source}: {' and '.join(reasons)}"
 
     def _before_flush(self) -> None:
-        """Once per turn: hands down what was sent and gives back what was read."""
+        """Hand down sent messages and give back credits of read ones; called once per turn."""
         stack = self._stack
         if self._watch:
             self._watch.changed()  # a view has come, or the name of a member
@@ -378,11 +380,11 @@ class Channel:
         return self
 
     async def __anext__(self) -> Item:
-        """The next View or Message (or State, when it was asked for).
+        """Return the next View, Message or Excluded, or a State that was asked for.
 
         Raises:
-            ChannelClosed, Expelled: after everything that came before was handed out.
-            LocalProtocolError: a block reads this channel; iterate that (``async for item in rpc``).
+            ChannelClosed, Expelled: the channel has ended; everything that came before was handed out.
+            LocalProtocolError: an RPC reads this channel; iterate that (``async for item in rpc``).
         """
         while True:
             rest = self._rest
@@ -408,19 +410,19 @@ class Channel:
                 self._rest, self._rest_index = item, 0
 
     def batches(self) -> AsyncIterator[BatchItem]:
-        """The same stream with whole runs of messages: ``Batch.payloads`` are read-only views that
+        """Iterate the same stream with whole runs of messages. ``Batch.payloads`` are read-only views that
         are valid while the batch is held (other values where ``Batch.type`` is not BYTES)."""
         return _Batches(self)
 
     async def next_batch(self) -> BatchItem:
-        """The next item of ``batches``."""
+        """Return the next item of ``batches``."""
         item = await self.next_held()
         if isinstance(item, Batch) and item.credits:
             self.give_back(item)
         return item
 
     async def next_held(self, tap: Tap | None = None) -> BatchItem:
-        """As ``next_batch``, for a block: the credits stay with the batch until ``give_back``."""
+        """Return the next item like ``next_batch``, for a block: the credits stay with the batch until ``give_back``."""
         if self._tap is not tap:
             raise LocalProtocolError(_READ_BY_TAP)
         rest = self._rest
@@ -442,7 +444,7 @@ class Channel:
                 return item  # type: ignore[no-any-return]
 
     def give_back(self, batch: Batch) -> None:
-        """The batch was consumed: its flow-control credits go back to its sender."""
+        """Give the flow-control credits of a consumed batch back to its sender."""
         if batch.credits:
             self._credits += batch.credits
             self._driver.wake()
@@ -451,21 +453,21 @@ class Channel:
 
     @property
     def limits(self) -> ChannelLimits:
-        """What it was opened with."""
+        """The limits that the channel was opened with."""
         return self._limits
 
     @property
     def outbox(self) -> Outbox:
-        """What was sent and not yet handed down, for blocks: they send under headers of their own."""
+        """Messages that were sent and not yet handed down. Blocks use it to send under headers of their own."""
         return self._outbox
 
     @property
     def error(self) -> Exception | None:
-        """What ``send`` raises since the end; None: there is no end yet."""
+        """The error that ``send`` raises after the end of the channel; None before it."""
         return self._error
 
     def reading(self) -> tuple[object, int]:
-        """How far the application has read, as something to compare, and the messages it has not."""
+        """Return how far the application has read, as a value to compare, and the number of unread messages."""
         if self._tap is not None:
             position, unread = self._tap.reading()
             return position, unread + self._stream.length
@@ -473,12 +475,12 @@ class Channel:
         return position, self._stream.length + self._unread_rest()
 
     def waiting_since(self, now: float) -> float:
-        """When something last came to an application that had read everything, or something was taken;
-        ``now`` if nothing waits."""
+        """Return since when the oldest item may wait: the time of the last item that was taken, or of the first that came
+        to an empty stream. Return ``now`` if no item waits."""
         return self._stream.taken_at if len(self._stream) else now
 
     def attach(self, tap: Tap) -> None:
-        """``tap`` sees everything first and is the one that reads, until ``detach``."""
+        """Let ``tap`` see everything first and be the only reader, until ``detach``."""
         if self._tap is not None:
             raise LocalProtocolError("an RPC is open on this channel already")
         if self._error is not None:
@@ -486,7 +488,7 @@ class Channel:
         self._tap = tap
 
     def detach(self, unread: Iterable[BatchItem]) -> None:
-        """The channel is read by its user again, first of all what the tap had not handed on."""
+        """Let the user read the channel again. ``unread`` items of the tap come first."""
         self._tap = None
         stream = self._stream
         rest = stream.clear()
@@ -506,13 +508,13 @@ class Channel:
     async def fetch_state(
         self, frm: Address | None = None, *, timeout: float = 60.0
     ) -> AsyncIterator[bytes]:
-        """The state of ``frm`` (None: of the coordinator, or the next after it), in chunks.
+        """Yield the state of ``frm`` in chunks; None asks the coordinator, or the member after it.
 
-        Unread multicasts that the state contains are dropped from the stream: what follows in the
-        stream follows the state.
+        Unread multicasts that the state contains are dropped from the stream. Messages that follow in the
+        stream follow the state.
 
         Raises:
-            StateTransferError: it did not come; the channel still works, without the state.
+            StateTransferError: the state did not come; the channel still works, without the state.
         """
         if self._error is not None:
             raise self._error
@@ -535,7 +537,7 @@ class Channel:
         self._state_event = trio.Event()
 
     async def _wait_state(self, frm: Address | None, timeout: float) -> State:
-        # The protocol has its own time-out and knows more; ours is for a stack without one.
+        # The protocol has its own time-out and knows more; this one is for a stack without such a protocol.
         with trio.move_on_after(timeout + 1.0):
             await self._state_event.wait()
         answer = self._state_answer
@@ -581,10 +583,10 @@ class Channel:
         except BadState as error:
             problem = str(error)
             self._warn_state(problem, None)
-        except Exception as error:  # the user's: the joiner hears of it, and this member goes on
+        except Exception as error:  # the user's code: the joiner is told, and this member goes on
             problem = said(error)
             self._warn_state(f"the state provider raised {problem}", error)
-        except BaseException:  # cancelled: who reads next makes it
+        except BaseException:  # cancelled: the next reader makes it
             self._stream.put_back(request)
             if (left_out := self._log_limit.admit("state again")) is not None:
                 text = "the reader was ended while it made the state; who reads next begins again%s"
@@ -599,8 +601,8 @@ class Channel:
             self.warn(text, problem, left_out, error=error)
 
     def _step(self, step: Callable[[], None]) -> None:
-        """Into the stack, from a task that is not the driver's. Where a protocol raises, the driver ends with that, and
-        the block of ``open_channel`` with it."""
+        """Call into the stack from a task that is not the driver's. If a protocol raises, the driver ends with that error, and
+        so does the block of ``open_channel``."""
         self._driver.guarded(step)
         self._driver.wake()
 
@@ -608,10 +610,10 @@ class Channel:
         if not self._stack.closed:
             self._step(lambda: self._stack.event_down(answer))
 
-    # --- what the stack hands up (StackOwner)
+    # --- calls of the stack (StackOwner)
 
     def deliver(self, batch: Batch) -> None:
-        """A run of messages from the stack."""
+        """Take a run of messages from the stack."""
         self._received += len(batch.payloads)
         if self._discarding or (self._tap is not None and self._tap.deliver(batch)):
             self.give_back(batch)
@@ -623,7 +625,7 @@ class Channel:
             self.abandon(f"the reader did not keep up: {waiting} unread (receive_buffer_max)")
 
     def notify(self, event: Event) -> None:
-        """An event from the stack."""
+        """Take an event from the stack."""
         match event:
             case ViewChange(bare):
                 view = bare.named(self._stack.names)
@@ -660,7 +662,7 @@ class Channel:
                 self._end(Expelled(problem) if joined else JoinError(problem))
 
     def guarded_trace(self, trace: Trace) -> Trace:
-        """``trace``, which is only told: what it raises ends nothing."""
+        """Return a function that calls ``trace`` and counts and logs what it raises."""
 
         def told(at: float, member: str, protocol: str, what: str, details: dict[str, Any]) -> None:
             try:
@@ -692,7 +694,7 @@ class Channel:
     # --- the end
 
     def _end(self, error: Exception) -> None:
-        """From now on ``send`` raises, and so does the stream after what it holds."""
+        """End the channel: ``send`` raises ``error``, and so does the stream after its last item."""
         if self._error is None:
             self._error = error
             self._outbox.end(error)
@@ -704,7 +706,7 @@ class Channel:
         self._watch.changed()
 
     def abandon(self, problem: str) -> None:
-        """This member leaves because of its own reader."""
+        """Leave the group because of this member's own reader."""
         if self._error is not None:
             return
         self.warn("%s: leaving the group", problem)
@@ -716,7 +718,7 @@ class Channel:
         machine.leave()
 
     def _discard(self) -> None:
-        """What is unread is given back, and so is what still comes."""
+        """Give back the credits of unread messages, and of messages that still come."""
         self._discarding = True
         if self._rest is not None:
             self.give_back(self._rest)
@@ -733,7 +735,7 @@ class Channel:
             self._step(self._stack.disconnect)
 
     async def _join(self, cluster: str, get_state: bool, timeout: float) -> None:
-        """Returns with the first view (and the state, if one was asked for and there is one)."""
+        """Return after the first view, and after the state if it was asked for and another member has one."""
         if get_state:
             self._want_state()
             self._state_first = True
@@ -749,7 +751,7 @@ class Channel:
         self._state_wanted = self._state_first = False
 
     async def _leave(self) -> None:
-        """Says goodbye. Bounded by ``leave_timeout``; the caller shields it."""
+        """Leave the group within ``leave_timeout``. The caller shields it."""
         was_expelled = self._error is not None and not self._disconnecting
         with trio.move_on_after(self._limits.leave_timeout) as scope:
             if not was_expelled:
@@ -772,7 +774,7 @@ class Channel:
         self._close()
 
     def _close(self) -> None:
-        """At once, without a word to the group."""
+        """Close at once, without a message to the group."""
         self._end(ChannelClosed("the channel is closed"))
         self._discarding = True
         self._stream.clear()
@@ -782,11 +784,11 @@ class Channel:
             self._driver.guarded(self._stack.close)
 
     def driver_ended(self) -> None:
-        """For who runs the driver: nobody need wait for the stack any more."""
+        """Tell the channel that the driver has ended, so that no task waits for the stack any more."""
         self._disconnected.set()
 
     def warn(self, text: str, *values: object, error: Exception | None = None) -> None:
-        """A line in the log, under this member's name. ``error``: with its traceback."""
+        """Log a warning under this member's name, with the traceback of ``error``."""
         extra = {"member": self.name, "cluster": self.cluster}
         _log.warning(
             f"%s/%s: {text}",
@@ -801,7 +803,7 @@ class Channel:
 def _in_words(
     lost: tuple[Lost, ...], name_of: Callable[[Address | None], str], *, certain: bool
 ) -> str:
-    """What was lost, for a log line or an error."""
+    """Return the lost messages in words, for a log line or an error."""
     parts = []
     for part in lost:
         ranges = ", ".join(f"{a}..{b}" if a < b else f"{a}" for a, b in part.ranges)

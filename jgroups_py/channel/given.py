@@ -1,7 +1,7 @@
-"""What a caller gives to an opener or a call, looked at before anything is opened or sent.
+"""Checks arguments of openers and calls before anything is opened or sent.
 
-A type that cannot be is a TypeError, a value that cannot be a ConfigError: one line that names the
-argument, what was given, and what would be accepted.
+A wrong type raises TypeError, a wrong value ConfigError. The text is one line that names the argument, the
+value that was given, and what would be accepted.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from jgroups_py.errors import ConfigError
 from jgroups_py.values.address import Address, IpAddress
 
 CLUSTER_MAX: Final = 1000
-"""Characters of a cluster's name. It is in every packet, beside fragments of 60,000 bytes, and a datagram has
-65,507."""
+"""The most characters of a cluster's name. The name is in every packet beside fragments of 60,000 bytes, and a
+datagram has 65,507."""
 NAME_MAX: Final = 255
-"""Characters of a member's name; of longer ones others keep the beginning only (transport.py)."""
+"""The most characters of a member's name. Other members keep only the beginning of a longer one (transport.py)."""
 
 
 def check_names(cluster: object, name: object) -> None:
-    """Can a group and a member have these names? None: a default is taken."""
+    """Check the names of a group and of a member. None means the default."""
     _check_name("cluster", cluster, CLUSTER_MAX)
     _check_name("name", name, NAME_MAX)
     if isinstance(cluster, str) and any(ord(char) > 255 for char in cluster):
@@ -43,7 +43,7 @@ def _check_name(what: str, value: object, limit: int) -> None:
 
 
 def check_texts(what: str, values: object) -> None:
-    """``values``: None, or texts by name."""
+    """Check that ``values`` is None or a mapping of texts."""
     if values is None:
         return
     if not isinstance(values, Mapping):
@@ -54,19 +54,19 @@ def check_texts(what: str, values: object) -> None:
 
 
 def check_text(what: str, value: object) -> None:
-    """None, or a text."""
+    """Check that ``value`` is None or a text."""
     if not (value is None or isinstance(value, str)):
         raise TypeError(f"{what} is a str, got {_of_kind(value)}")
 
 
 def check_function(what: str, value: object, kind: str) -> None:
-    """None, or something that can be called. ``kind``: what it should be, in words."""
+    """Check that ``value`` is None or can be called. ``kind`` says in words what it should be."""
     if not (value is None or callable(value)):
         raise TypeError(f"{what} is {kind}, got {_of_kind(value)}")
 
 
 def check_destination(to: object) -> None:
-    """None (the group), or the address of a member."""
+    """Check that ``to`` is None (the group) or the address of a member."""
     if to is None or (isinstance(to, Address) and not isinstance(to, IpAddress)):
         return
     raise TypeError(
@@ -75,19 +75,19 @@ def check_destination(to: object) -> None:
 
 
 def check_member(member: object) -> None:
-    """The address of a member."""
+    """Check that ``member`` is the address of a member."""
     if not isinstance(member, Address) or isinstance(member, IpAddress):
         raise TypeError(f"a member is an address from a view or a message, got {_of_kind(member)}")
 
 
 def check_method(method: object) -> None:
-    """The name of a method."""
+    """Check that ``method`` is the name of a method."""
     if not isinstance(method, str):
         raise TypeError(f"a method is called by its name, a str, got {_of_kind(method)}")
 
 
 def check_size(what: str, value: object) -> int:
-    """A number of members."""
+    """Check and return a number of members."""
     if isinstance(value, bool) or not isinstance(value, int):
         raise TypeError(f"{what} is a number of members, got {_of_kind(value)}")
     if value < 1:
@@ -96,7 +96,7 @@ def check_size(what: str, value: object) -> int:
 
 
 def check_member_names(what: str, value: object) -> tuple[str, ...]:
-    """Logical names of members."""
+    """Check and return logical names of members."""
     if isinstance(value, str | bytes) or not isinstance(value, Iterable):
         raise TypeError(f"{what} is a number of members or several names, got {_of_kind(value)}")
     names = tuple(value)

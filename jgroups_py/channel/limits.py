@@ -1,13 +1,13 @@
-"""How much a member may hold at most, by the attributes that say so.
+"""Computes how much memory a member may hold, with the attributes that limit it.
 
     limits = memory_limits(stack, channel_limits)
     sum(limit.bytes for limit in limits)
 
-Counted is what messages under flow control can fill, for the members of the present view, child stacks
-included. Not counted are limits that such traffic never reaches, however large they are set (a stream's
-unsent bytes, messages without flow control, incomplete large messages): counting them would allow more.
+The sum has what messages under flow control can fill, for the members of the present view, child stacks
+included. It leaves out limits that such traffic never reaches (a stream's unsent bytes, messages without flow
+control, incomplete large messages), because they would make the allowed memory too large.
 
-Sizes are payload plus what a message costs beside it, as each protocol counts it; see
+A size is the payload and what a message costs beside it, as each protocol counts it; see
 ``Protocol.memory_limits``.
 """
 
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class MemoryLimit:
-    """``bytes`` that ``attribute`` of ``owner`` (a protocol, or the channel) lets a member hold.
+    """``attribute`` of ``owner`` (a protocol, or the channel) lets a member hold ``bytes``.
 
-    ``cluster``: of which of the member's stacks.
+    ``cluster`` names the stack, because a member may have several.
     """
 
     cluster: str
@@ -38,7 +38,7 @@ class MemoryLimit:
 
 
 def memory_limits(stack: Stack, channel: ChannelLimits | None = None) -> list[MemoryLimit]:
-    """The limits of a connected stack, of the stacks its protocols opened, and of its channel."""
+    """Return the limits of a connected stack, of the stacks that its protocols opened, and of its channel."""
     limits = []
     if channel is not None:
         limits.append(

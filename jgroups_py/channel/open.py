@@ -1,4 +1,4 @@
-"""open_channel: from a stack file to a member of a group, and back."""
+"""open_channel: makes a member of a group from a stack file."""
 
 from __future__ import annotations
 
@@ -55,37 +55,41 @@ async def open_channel(
     trace: Trace | None = None,
     tap: Callable[[Channel], Tap] | None = None,
 ) -> AsyncIterator[Channel]:
-    """A member of ``cluster`` for as long as the block lasts. Leaving it says goodbye to the group,
-    shielded and within ``limits.leave_timeout``; no task and no socket stays behind.
+    """Open a member of ``cluster`` for as long as the block lasts.
+
+    Leaving the block says goodbye to the group, shielded and within ``limits.leave_timeout``. No task and no
+    socket is left behind.
 
     Args:
         stack: a stack file, or the name of a shipped one ("udp.xml").
-        name: logical name; a default is made from the host's name.
-        bind_addr: the numeric address to bind to. Else JGROUPS_BIND_ADDR, else what the stack file
-            says, else 127.0.0.1: never wider than asked for.
-        state: async generator function; yields this member's state in chunks for those who ask.
-            It is called where the reader reaches the request.
+        cluster: the name of the group.
+        name: the logical name; a default is made from the host's name.
+        bind_addr: the numeric address to bind to. The default is JGROUPS_BIND_ADDR, then the stack file's
+            ``bind_addr``, then 127.0.0.1.
+        state: an async generator function that yields this member's state in chunks for a member that asks.
+            It is called when the reader reaches the request.
         get_state: fetch the state on joining; it comes first in the stream, as a State item.
         attributes: overrides of the stack file, ``{"GMS.join_timeout": "500ms"}``.
         properties: values for ``${name:default}`` in the stack file.
-        seed: makes addresses, intervals and picks repeat.
+        seed: the same seed gives the same addresses, intervals and picks.
         transport: another network, such as ``jgroups_py.driver.MemoryNetwork()``.
         limits: sizes and times; see ChannelLimits.
-        join_timeout: seconds until the first view (and the state) must have come.
-        slow_reader_timeout: seconds a reader may leave the stream untouched before this member
-            leaves with Expelled, whether that holds anybody up or not. Default: as long as it holds
-            nobody up, and then ``limits.hold_senders_max``.
-        trace: is called with what happens in the stack. It must not wait; what it raises is counted and logged.
-        tap: for blocks on top that must see every view: makes what ``Channel.attach`` is given, before
-            the channel joins.
+        join_timeout: seconds in which the first view (and the state) must come.
+        slow_reader_timeout: seconds for which a reader may leave the stream untouched, whether senders wait
+            for it or not. After that this member leaves with Expelled. By default only the time counts in which senders
+            wait, and the limit is ``limits.hold_senders_max``.
+        trace: a function that is called with each event in the stack. It must not wait. An error that it raises is
+            counted and logged.
+        tap: a function that makes the argument of ``Channel.attach`` before the channel joins. Blocks on top that must
+            see every view need it.
 
     Raises:
         ConfigError, TypeError: nothing was started.
         LocalProtocolError: there is no trio loop here; nothing was started.
         JoinError, StateTransferError: nothing is left behind.
-        ProtocolFailed: at any time, a protocol of the stack raised something; the block is cancelled.
+        ProtocolFailed: a protocol of the stack raised an error, at any time; the block is cancelled.
 
-    What the block raises comes out as it is; only several errors at once make an ExceptionGroup.
+    An error of the block comes out as it is. Only several errors at once make an ExceptionGroup.
     """
     check_trio("open_channel")
     if cluster is None:
@@ -141,8 +145,8 @@ async def open_channel(
 async def _run_to_the_end(
     channel: Channel, driver: Driver, task_status: trio.TaskStatus[None]
 ) -> None:
-    """Cancelling the block must not silence the member before it has said goodbye; the block
-    always ends with ``driver.stop``."""
+    """Run the driver, shielded: a cancelled block must still say goodbye. The block always ends with
+    ``driver.stop``."""
     with trio.CancelScope(shield=True):
         try:
             await driver.run(task_status)
@@ -158,7 +162,7 @@ def configure(
     attributes: Mapping[str, str] | None = None,
     properties: Mapping[str, str] | None = None,
 ) -> tuple[StackConfig, str]:
-    """The stack with overrides, and the address to bind to where the stack names none.
+    """Return the stack with overrides, and the address to bind to where the stack names none.
 
     Raises:
         ConfigError: a mistake in the file or the overrides, or a stack that cannot work.

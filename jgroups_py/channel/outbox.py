@@ -1,7 +1,7 @@
-"""What was sent and not yet handed to the stack: natural batching, and back-pressure.
+"""Outbox: payloads that were sent and not yet handed to the stack. It batches them and holds senders back.
 
-Payloads wait for the next turn as runs, one list of runs for each destination, order kept. A
-destination that flow control has blocked keeps its runs; whoever sends to it waits.
+Payloads wait for the next turn as runs, in order, one list of runs for each destination. A destination that
+flow control has blocked keeps its runs, and tasks that send to it wait.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _UNKNOWN_FLAGS = ~int(sum(Flag))
 
 
 @dataclass(slots=True)
-class Run:
+class OutboxRun:
     """Payloads for one destination with the same flags; ``headers`` and ``type`` as in Batch."""
 
     flags: int
@@ -41,10 +41,10 @@ class Run:
 
 
 class Outbox:
-    """See the module's docstring. ``wake`` is called when there is something to hand down.
+    """See the module's docstring. ``wake`` is called when a payload can be handed down.
 
-    ``warn(to, seconds)`` is called when a send has waited for ``limits.warn_after``, again and
-    again. ``error``: set at the end; sending raises it.
+    ``warn(to, seconds)`` is called each time a send has waited for another ``limits.warn_after``. ``error`` is set
+    at the end; sending raises it.
     """
 
     def __init__(
@@ -56,20 +56,20 @@ class Outbox:
         self._limits = limits
         self._wake = wake
         self._warn = warn
-        self._runs: dict[Address | None, list[Run]] = {}
-        self._run: Run | None = None  # the last one used, and its destination
+        self._runs: dict[Address | None, list[OutboxRun]] = {}
+        self._run: OutboxRun | None = None  # the run that was used last, and its destination
         self._run_to: Address | None = None
         self._senders = trio.lowlevel.ParkingLot()
         self.blocked: dict[Address | None, dict[str, FlowBlocked]] = {}
         self.error: Exception | None = None
         self.numbers = Numbers()
         self.buffered = 0
-        """Bytes that wait."""
+        """The bytes that wait."""
         self.sent = 0
         self.sent_bytes = 0
         self.waits = 0
         self.turn_messages = 0
-        """Messages since a sender last let others run."""
+        """The messages that were put in since a sender last let other tasks run."""
         self.turn_bytes = 0
 
     def __bool__(self) -> bool:
@@ -78,7 +78,7 @@ class Outbox:
     # --- putting in
 
     def put(self, payload: Payload, to: Address | None, flags: int, loopback: bool) -> bool:
-        """Appends a payload to the run of its destination; False: there is no room now."""
+        """Append a payload to the run of its destination. Return False if there is no room now."""
         if type(payload) is not bytes:
             payload = as_bytes(payload)
         size = len(payload)
@@ -116,9 +116,10 @@ class Outbox:
         type: int = MessageType.BYTES,
         beyond: int = 0,
     ) -> bool:
-        """As ``put``, for a payload of ``size`` bytes under a header of a block above the channel.
-        Those that continue each other become one run. ``beyond``: what comes even when the
-        destination is blocked, up to so many bytes more than the limit."""
+        """Put a payload of ``size`` bytes under a header of a block above the channel.
+
+        Payloads whose headers continue each other become one run. ``beyond`` more bytes than the limit are taken, also
+        when the destination is blocked."""
         if self.buffered + size > self._limits.send_buffer_max + beyond and self.buffered:
             room = False
         else:
@@ -147,14 +148,14 @@ class Outbox:
 
     @property
     def is_turn_over(self) -> bool:
-        """So much was put in that others should run."""
+        """True when so much was put in that other tasks should run."""
         limits = self._limits
         return self.turn_bytes >= limits.turn_bytes or self.turn_messages >= limits.turn_messages
 
     async def put_many(
         self, payloads: Iterable[Payload], to: Address | None, flags: int, loopback: bool
     ) -> None:
-        """Puts all of them, part by part, each part when there is room for it."""
+        """Put all payloads, part by part, each part when there is room for it."""
         todo: Sequence[Payload]
         todo = payloads if isinstance(payloads, (list, tuple)) else list(payloads)
         plain: Sequence[bytes] = todo  # type: ignore[assignment]
@@ -183,8 +184,8 @@ class Outbox:
         loopback: bool,
         headers: Headers | None = None,
         type: int = MessageType.BYTES,
-    ) -> Run:
-        """The run to append to, a new one where the last of that destination differs."""
+    ) -> OutboxRun:
+        """Return the run to append to; make a new one where the last run of the destination differs."""
         if self.error is not None:
             raise self.error
         check_destination(to)
@@ -201,7 +202,7 @@ class Outbox:
             or type != MessageType.BYTES
             or not _continues(last, headers)
         ):
-            last = Run(flags, transient, [], 0, headers, type)
+            last = OutboxRun(flags, transient, [], 0, headers, type)
             runs.append(last)
         self._run, self._run_to = last, to
         self._wake()
@@ -210,13 +211,13 @@ class Outbox:
     # --- waiting
 
     def has_room(self, to: Address | None, size: int) -> bool:
-        """Nothing need be waited for."""
+        """Return whether a send of this size need not wait."""
         if to in self.blocked:
             return False
         return not self.buffered or self.buffered + size <= self._limits.send_buffer_max
 
     async def wait(self, to: Address | None, size: int) -> None:
-        """Returns when ``size`` bytes for ``to`` may have room; raises the error of the end."""
+        """Return when ``size`` bytes for ``to`` may have room. Raise ``error`` at the end."""
         self.waits += 1
         self._wake()
         started = trio.current_time()
@@ -229,15 +230,15 @@ class Outbox:
             raise self.error
 
     async def wait_turn(self) -> None:
-        """Returns when something was handed down, or could be."""
+        """Return after payloads were handed down, or could have been."""
         await self._senders.park()
 
     def on_blocked(self, event: FlowBlocked) -> None:
-        """Nothing more goes to ``event.dest`` until ``on_opened`` for the same source."""
+        """Hold back runs for ``event.dest`` until ``on_opened`` comes for the same source."""
         self.blocked.setdefault(event.dest, {})[event.source] = event
 
     def on_opened(self, source: str, dest: Address | None) -> None:
-        """One source lets go; all that blocked must."""
+        """Note that one source no longer blocks. A destination is open when none blocks it."""
         sources = self.blocked.get(dest)
         if sources is None:
             return
@@ -250,13 +251,13 @@ class Outbox:
     # --- taking out
 
     def hand_down(self, send: Callable[[Batch], None]) -> None:
-        """Gives every run to ``send``, in order, except those of blocked destinations."""
+        """Give every run to ``send``, in order, except those of blocked destinations."""
         self._run = None
         runs, self._runs = self._runs, {}
         before = self.buffered
         for to, waiting in runs.items():
             for index, run in enumerate(waiting):
-                if to in self.blocked:  # perhaps by the run before
+                if to in self.blocked:  # the run before may have blocked it
                     self._runs[to] = waiting[index:]
                     break
                 self.buffered -= run.size
@@ -278,7 +279,7 @@ class Outbox:
             self._senders.unpark_all()
 
     def end(self, error: Exception) -> None:
-        """From now on sending raises ``error``, waiting senders included."""
+        """Make each send raise ``error`` from now on, also those that wait."""
         self.error = error
         self._run = None
         self._senders.unpark_all()
@@ -287,8 +288,8 @@ class Outbox:
         self._runs.clear()
 
 
-def _continues(run: Run, headers: Headers | None) -> bool:
-    """A message with these headers can be the next of ``run``."""
+def _continues(run: OutboxRun, headers: Headers | None) -> bool:
+    """Return whether a message with these headers can be the next of ``run``."""
     if run.headers is None or headers is None:
         return run.headers is headers
     return list(run.headers) == list(headers) and all(
@@ -297,7 +298,7 @@ def _continues(run: Run, headers: Headers | None) -> bool:
 
 
 def as_bytes(payload: object) -> bytes:
-    """A payload as bytes; TypeError for what is not bytes-like."""
+    """Return a payload as bytes. Raise TypeError if it is not bytes-like."""
     if isinstance(payload, bytes):
         return payload
     if isinstance(payload, (bytearray, memoryview)):
@@ -308,7 +309,7 @@ def as_bytes(payload: object) -> bytes:
 def _first_bytes(
     payloads: Sequence[bytes], start: int, size_max: int, count_max: int
 ) -> tuple[Sequence[bytes], int]:
-    """A part from ``start`` on of about ``size_max`` bytes (at least one payload), and its size."""
+    """Return a part from ``start`` on of about ``size_max`` bytes (at least one payload), and its size."""
     part = payloads[start : start + count_max]
     size = sum(map(len, part))
     while size > size_max and len(part) > 1:

@@ -1,12 +1,12 @@
-"""ReaderWatch: an application that takes nothing from its channel is named, and leaves in the end.
+"""ReaderWatch: a member whose application takes nothing from the channel logs it, and leaves in the end.
 
-Senders in the whole group wait for the slowest reader. That is flow control, and meant; but a reader that
-never comes back would stop them for good. So this member says so in its log, and after
-``ChannelLimits.hold_senders_max`` seconds it leaves, and the others go on.
+Senders in the whole group wait for the slowest reader. That is flow control. But a reader that never comes back
+would stop them for good. So this member logs a line, and after ``ChannelLimits.hold_senders_max`` seconds it
+leaves, and the others go on.
 
-Time counts only while somebody waits: while flow control tells of a sender that asked for credit and got
-none, and the application takes nothing. What is unread and holds nobody up may stay unread.
-``slow_reader_timeout``, where it is given, takes the place of that rule: it counts whoever waits.
+Time counts only while a sender waits: while flow control tells of a sender that asked for credit and got none, and
+the application takes nothing. Messages that hold no sender up may stay unread. ``slow_reader_timeout``, where it is
+given, replaces that rule: then the time counts whether senders wait or not.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
     from jgroups_py.values.address import Address
 
 WARN_AFTER: Final = 10.0
-"""Seconds for which senders are held before the first line."""
+"""Seconds for which senders wait before the first line."""
 WARN_EVERY: Final = 30.0
 """Seconds between two lines."""
 LEAST_TICK: Final = 0.01
 NAMES_MAX: Final = 5
-"""Senders named in a line."""
+"""The most senders that a line names."""
 
 
 class ReaderWatch:
-    """See the module's docstring. ``timeout``: ``slow_reader_timeout``, None if it was not given."""
+    """See the module's docstring. ``timeout`` is ``slow_reader_timeout``; None if it was not given."""
 
     def __init__(self, channel: Channel, timeout: float | None) -> None:
         self._channel = channel
@@ -44,7 +44,7 @@ class ReaderWatch:
         self._moved_at = trio.current_time()
 
     async def run(self) -> None:
-        """Until the channel ends."""
+        """Watch until the channel ends."""
         shortest = min(WARN_AFTER, self._most if self._timeout is None else self._timeout)
         tick = max(LEAST_TICK, shortest / 8)
         while self._channel.error is None:
@@ -72,7 +72,7 @@ class ReaderWatch:
             )
 
     def _held(self) -> dict[Address, float]:
-        """Senders that wait for this application, and since when."""
+        """Return the senders that wait for this application, and since when."""
         held: dict[Address, float] = {}
         for protocol in self._channel.stack.protocols:
             for sender, since in (protocol.answer(HeldSenders()) or {}).items():
@@ -81,7 +81,7 @@ class ReaderWatch:
 
     def _warn(self, seconds: float, held: dict[Address, float], unread: int) -> None:
         if self._limit.admit("unread") is None:
-            return  # it is looked at more often than told
+            return  # the watch looks more often than it logs
         if self._timeout is not None:
             end = f"slow_reader_timeout is {self._timeout:g} s"
         elif self._most == math.inf:

@@ -1,4 +1,4 @@
-"""What a channel shows of RELAY."""
+"""RelayControl: the part of RELAY that a channel shows."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ class RelayControl:
         self._driver = driver
 
     def status(self) -> RelayStatus:
-        """Role, site, buffer fill: what RELAY says of itself."""
+        """Return RELAY's own report: role, site, fill of the buffer."""
         return self._protocol.status()
 
     def promote(self) -> None:
-        """This site becomes primary: relaying starts in its direction. Any member may be told.
+        """Make this site primary, so that its traffic is relayed. Any member may be asked.
 
         Raises:
             LocalProtocolError: every site relays, or there is no view yet; nothing was changed.
@@ -38,7 +38,7 @@ class RelayControl:
             self._protocol.promote()
 
     def give_up(self, site: str) -> None:
-        """``site`` no longer holds messages back; what it then lacks is listed as out of sync."""
+        """Keep no messages for ``site`` any more. What it then lacks is listed as out of sync."""
         with self._step():
             self._protocol.give_up(site)
 
@@ -60,17 +60,17 @@ class RelayControl:
 
     @property
     def active(self) -> bool:
-        """Does every site relay to the others? Then none is promoted."""
+        """True when every site relays to the others. Then no site is promoted."""
         return self._protocol.config.first_primary == ALL
 
     def listen(self, listener: PostListener | None) -> None:
-        """Who is told of links to other sites, and gets the posts of their relays. Before the channel
-        joins, for blocks on top."""
+        """Set the functions that are told of links to other sites and get the posts of their relays. Blocks on top call it
+        before the channel joins."""
         self._protocol.posts.listener = listener
 
     def post(self, site: str, payload: bytes) -> bool:
-        """As relay: from here to the relay of a site, in order. False: there is no link, or no room; also
-        what was sent may be lost when the link breaks."""
+        """Send from this relay to the relay of a site, in order. Return False if there is no link or no room. A post
+        that was sent may be lost when the link breaks."""
         with self._step():
             return self._protocol.posts.send(site, payload)
 

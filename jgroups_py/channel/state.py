@@ -1,4 +1,4 @@
-"""Making the state for a member that asks."""
+"""Makes the state for a member that asks."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ NO_PROVIDER = "the provider has no state to give (open_channel(state=...))"
 
 
 class BadState(Exception):
-    """What the provider gave is no state: no bytes, too large, too late."""
+    """The provider gave no usable state: not bytes, too large, or too late."""
 
 
 async def make_state(provider: StateProvider, size_max: int, timeout: float) -> bytes:
-    """The state. Whatever happens, the provider's generator is closed.
+    """Return the state that the provider makes. Its generator is closed in any case.
 
     Raises:
-        BadState: it is no state.
-        Exception: what the provider raised.
+        BadState: the provider gave no usable state.
+        Exception: the provider raised it.
     """
     chunks: list[bytes] = []
     size = 0

@@ -1,9 +1,9 @@
-"""What waits for the reader of a channel: views and batches in one order.
+"""ItemStream: views and batches that wait for the reader of a channel, in one order.
 
-The order is the order in which the stack handed things up, so a message can never be seen in the
-wrong view. Views with nothing between them merge into the newest, except that a MergeView stays: only it
-says who was on which side, and an application that does not hear it keeps the state of its own side. Flow
-control bounds the bytes: credits go back only when an item is taken; what came without credits is counted against a limit.
+The order is that in which the stack handed them up, so a message can never be seen in the wrong view. Views with
+nothing between them merge into the newest. A MergeView stays: only it says who was on which side, and an
+application that does not see it keeps the state of its own side. Flow control bounds the bytes: credits go back only
+when an item is taken. Messages that came without credits are counted against a limit.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from jgroups_py.values.view import MergeView, View
 
 PACK_MESSAGES = 20_000
 PACK_ITEMS = 500
-"""When more messages or items wait, small messages are packed (backlog.py)."""
+"""Small messages are packed when more messages or items wait than this (backlog.py)."""
 
 
 class ItemStream:
-    """A queue for one reader. ``end`` closes it: what was there before is still handed out.
+    """A queue for one reader. After ``end`` the items that were there before are still handed out.
 
-    ``uncredited_max``: bytes that may wait without flow-control credits.
+    ``uncredited_max`` bytes may wait without flow-control credits.
     """
 
     __slots__ = (
@@ -45,16 +45,16 @@ class ItemStream:
         self._error: Exception | None = None
         self._reader: trio.lowlevel.Task | None = None
         self.length = 0
-        """Messages that wait."""
+        """The number of messages that wait."""
         self.uncredited = 0
         self.uncredited_max = uncredited_max
         self.merged_views = 0
         self.taken = 0
-        """Items taken so far."""
+        """The number of items taken so far."""
         self.taken_at = trio.current_time()
 
     def __len__(self) -> int:
-        """Items that wait."""
+        """Return the number of items that wait."""
         return len(self._items)
 
     @property
@@ -63,7 +63,7 @@ class ItemStream:
 
     @property
     def is_waited_for(self) -> bool:
-        """Somebody waits for the next item."""
+        """True when a task waits for the next item."""
         return self._reader is not None
 
     def put_batch(self, batch: Batch) -> None:
@@ -83,7 +83,7 @@ class ItemStream:
             self._wake()
 
     def put(self, item: Any) -> None:
-        """A view, or something that is handled where the reader reaches it."""
+        """Append a view, or an item that is handled when the reader reaches it."""
         items = self._items
         if not items:
             self.taken_at = trio.current_time()
@@ -97,20 +97,20 @@ class ItemStream:
             self._wake()
 
     def put_back(self, item: Any) -> None:
-        """``item``, which ``take`` has just given and is no batch, comes first again."""
+        """Put ``item`` first again. ``take`` has just given it, and it is not a batch."""
         self._items.appendleft(item)
         if self._reader is not None:
             self._wake()
 
     def end(self, error: Exception) -> None:
-        """Nothing more comes; the first error stays."""
+        """End the stream with ``error``. The first error stays."""
         if self._error is None:
             self._error = error
             if self._reader is not None:
                 self._wake()
 
     def take(self) -> Any:
-        """The next item, None if there is none now; raises the error of the end."""
+        """Return the next item, or None if there is none now. Raise the error of the end."""
         if not self._items:
             if self._error is not None:
                 raise self._error
@@ -131,7 +131,7 @@ class ItemStream:
         return item
 
     def clear(self) -> list[Any]:
-        """Takes everything."""
+        """Remove and return all items."""
         items: list[Any] = []
         for item in self._items:
             if type(item) is PackedRuns:
@@ -144,7 +144,7 @@ class ItemStream:
         return items
 
     def drop_multicasts(self, first: Any = None) -> list[Batch]:
-        """Takes out the multicasts, which a state contains; ``first`` then stands before all."""
+        """Remove and return the multicasts, which a state contains. Put ``first`` before all other items."""
         waiting = self.clear()
         dropped: list[Batch] = []
         if first is not None:
@@ -159,7 +159,7 @@ class ItemStream:
         return dropped
 
     async def wait(self) -> None:
-        """Returns when ``take`` has something to give or to raise."""
+        """Return when ``take`` has an item to give or an error to raise."""
         if self._reader is not None:
             raise trio.BusyResourceError("another task is reading this channel")
         self._reader = trio.lowlevel.current_task()

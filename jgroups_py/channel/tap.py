@@ -1,7 +1,7 @@
-"""What a block on top of a channel (RPC) is to the channel: it sees things first, and reads.
+"""Tap: the interface of a block on top of a channel, such as RPC. It sees everything first and is the only reader.
 
-A tap is called in the stack's order, while the stack hands things up: it must not wait and must not
-run anybody's code. What it leaves goes on into the stream, which from then on only it may read.
+A tap is called in the stack's order while the stack hands batches and events up. So it must not wait and must not
+run a user's code. What it does not take goes into the stream, which only the tap may read.
 """
 
 from __future__ import annotations
@@ -17,19 +17,20 @@ class Tap(Interface):
     """See the module's docstring and ``Channel.attach``."""
 
     def deliver(self, batch: Batch) -> bool:
-        """A run of messages. True: taken, its credits go back at once; False: into the stream."""
+        """Look at a run of messages. Return True to take it, and its credits go back at once. Return False to leave it to the
+        stream."""
 
     def view_changed(self, view: View) -> None:
-        """The view goes into the stream in any case."""
+        """Look at a view. It goes into the stream in any case."""
 
     def excluded(self, gone: tuple[Address, ...]) -> None:
-        """``gone`` went on without this member: what they were asked may never be answered."""
+        """Note that the members ``gone`` went on without this one. They may never answer."""
 
     def state_replaced(self, unread: list[Batch]) -> None:
-        """A fetched state contains these unread multicasts, and all that the tap itself holds."""
+        """Note that a fetched state contains the ``unread`` multicasts and all that the tap itself holds."""
 
     def reading(self) -> tuple[object, int]:
-        """How far the application has read, as something to compare, and the messages it has not."""
+        """Return how far the application has read, as a value to compare, and the number of unread messages."""
 
     def ended(self, error: Exception) -> None:
-        """The channel sends nothing any more, and the stack hands up nothing any more."""
+        """Note that the channel has ended: it sends nothing more, and the stack hands up nothing more."""

@@ -1,4 +1,4 @@
-"""Plain values around a channel: its limits, its statistics, a state as an item of its stream."""
+"""Values of a channel: its limits, its statistics, a state as an item of its stream."""
 
 from __future__ import annotations
 
@@ -10,34 +10,35 @@ from jgroups_py.values.address import Address
 
 @dataclass(frozen=True, kw_only=True)
 class ChannelLimits:
-    """What a channel keeps at most, and how long it waits. Sizes are bytes, times seconds."""
+    """The most that a channel keeps, and how long it waits. Sizes are bytes, times seconds."""
 
     send_buffer_max: int = 1_000_000
-    """Payloads sent but not yet handed to the stack; a larger single payload is still taken."""
+    """Payloads that were sent and not yet handed to the stack. A single larger payload is still taken."""
     receive_buffer_max: int = 64_000_000
-    """Unread payloads that no flow control bounds (stacks without MFC and UFC, flag NO_FC). At
-    more the member leaves with Expelled. What came under flow control is bounded by its credits."""
+    """Unread payloads that no flow control bounds (stacks without MFC and UFC, flag NO_FC). Beyond this the member
+    leaves with Expelled. Messages under flow control are bounded by their credits."""
     turn_bytes: int = 128_000
-    """After so many bytes ``send`` lets other tasks run."""
+    """``send`` lets other tasks run after this many bytes."""
     turn_messages: int = 2_000
-    """After so many messages ``send`` lets other tasks run."""
+    """``send`` lets other tasks run after this many messages."""
     state_max: int = 256_000_000
-    """The state a provider may make; at more the member that asked is refused."""
+    """The largest state that a provider may make. Beyond this the member that asked is refused."""
     state_timeout: float = 60.0
-    """So long a provider may take; then the member that asked is refused. Meanwhile nothing is read."""
+    """The longest time that a provider may take. After that the member that asked is refused. The stream is not read
+    meanwhile."""
     leave_timeout: float = 5.0
-    """How long leaving the block may take."""
+    """The longest time that leaving the block may take."""
     warn_after: float = 5.0
-    """A ``send`` that waits longer logs whom it waits for."""
+    """A ``send`` that waits longer than this logs for whom it waits."""
     hold_senders_max: float = 120.0
-    """How long senders may wait for credit while this member's application takes nothing. Then the
-    member leaves with Expelled, so that the others go on. ``math.inf``: for ever. Not used where
+    """The longest time that senders may wait for credit while this member's application takes nothing. After that the
+    member leaves with Expelled, so that the others go on. ``math.inf`` means for ever. The limit does not count when
     ``slow_reader_timeout`` is given."""
 
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """The state another member provided, as an item of the stream: everything before it."""
+    """The state that another member provided, as an item of the stream. It contains everything before it."""
 
     provider: Address
     payload: bytes
@@ -51,19 +52,19 @@ class ChannelStatistics:
     sent_bytes: int
     received: int
     waiting: int
-    """Messages that wait for the reader."""
+    """The number of messages that wait for the reader."""
     buffered_bytes: int
-    """Payloads that wait for credit."""
+    """The bytes that wait for credit."""
     send_waits: int
     """How often ``send`` had to wait."""
     merged_views: int
     excluded: int = 0
     """How often the group went on without this member."""
     lost: int = 0
-    """Messages that it had sent and that were lost by that, or may be."""
+    """How many of this member's messages were lost by that, or may be."""
     protocols: Mapping[str, Mapping[str, int | float]] = field(default_factory=dict)
     driver: Mapping[str, int] = field(default_factory=dict)
     state_failures: int = 0
-    """Times that the state provider raised, or what it gave was no state."""
+    """How often the state provider raised, or gave no usable state."""
     trace_failures: int = 0
-    """Times that ``trace`` raised."""
+    """How often ``trace`` raised."""

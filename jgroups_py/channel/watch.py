@@ -1,6 +1,6 @@
-"""Watch: tasks that wait until something is as they want it.
+"""Watch: tasks wait until a condition holds.
 
-The owner calls ``changed`` when it may be; the waiting tasks look again. Nobody polls.
+The owner calls ``changed`` when it may hold; the waiting tasks look again. So no task polls.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ class Watch:
         self._waiting = trio.lowlevel.ParkingLot()
 
     def __bool__(self) -> bool:
-        """Does a task wait?"""
+        """True when a task waits."""
         return bool(self._waiting)
 
     def changed(self) -> None:
-        """All waiting tasks look again."""
+        """Let all waiting tasks look again."""
         self._waiting.unpark_all()
 
     async def until(

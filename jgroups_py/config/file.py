@@ -29,7 +29,7 @@ from typing import Final
 
 import yaml
 
-from jgroups_py.config.markup import MAX_DEPTH, Node, Source, compose_yaml, parse_xml
+from jgroups_py.config.markup import MAX_DEPTH, MarkupNode, MarkupSource, compose_yaml, parse_xml
 from jgroups_py.config.model import (
     Attribute,
     Element,
@@ -70,7 +70,7 @@ def load_stack(
     """
     if compat not in (None, "jgroups-5"):
         raise ConfigError(f'compat "{compat}" is not known ("jgroups-5" is)')
-    reader = _Reader(
+    reader = _StackReader(
         dict(properties or {}), os.environ if environment is None else environment, compat
     )
     directory = Path(beside) if beside is not None else Path()
@@ -91,11 +91,11 @@ def parse_stack(
     compat: str | None = None,
 ) -> StackConfig:
     """Read a stack from a text; ``language`` is ``"xml"`` or ``"yaml"``. Errors as load_stack."""
-    reader = _Reader(
+    reader = _StackReader(
         dict(properties or {}), os.environ if environment is None else environment, compat
     )
     content = text.encode() if isinstance(text, str) else text
-    found = Source(source, content, Path())
+    found = MarkupSource(source, content, Path())
     return StackConfig(tuple(reader.protocols(found, (), language)), source, compat)
 
 
@@ -132,7 +132,7 @@ def substitute(
     return replaced
 
 
-class _Reader:
+class _StackReader:
     """Resolves variables and includes of one load."""
 
     def __init__(
@@ -144,7 +144,7 @@ class _Reader:
         self._includes = 0
 
     def protocols(
-        self, source: Source, including: tuple[str, ...], language: str | None = None
+        self, source: MarkupSource, including: tuple[str, ...], language: str | None = None
     ) -> list[ProtocolConfig]:
         identity = str(source.directory / Path(source.name).name) if source.directory else ""
         identity = identity or source.name
@@ -175,7 +175,7 @@ class _Reader:
         return result
 
     def _include(
-        self, node: Node, source: Source, including: tuple[str, ...]
+        self, node: MarkupNode, source: MarkupSource, including: tuple[str, ...]
     ) -> list[ProtocolConfig]:
         unset: list[Attribute] = []
         attributes = self._attributes(node, source, unset)
@@ -209,7 +209,7 @@ class _Reader:
             included = [replace(included[0], unset=(*included[0].unset, *unset))]
         return included
 
-    def _protocol(self, node: Node, source: Source) -> ProtocolConfig:
+    def _protocol(self, node: MarkupNode, source: MarkupSource) -> ProtocolConfig:
         unset: list[Attribute] = []
         given = self._attributes(node, source, unset)
         keys = {attribute.key for attribute in given}
@@ -225,7 +225,7 @@ class _Reader:
             tuple(unset),
         )
 
-    def _element(self, node: Node, source: Source, unset: list[Attribute]) -> Element:
+    def _element(self, node: MarkupNode, source: MarkupSource, unset: list[Attribute]) -> Element:
         return Element(
             node.name,
             tuple(self._attributes(node, source, unset)),
@@ -234,7 +234,9 @@ class _Reader:
             node.column,
         )
 
-    def _attributes(self, node: Node, source: Source, unset: list[Attribute]) -> list[Attribute]:
+    def _attributes(
+        self, node: MarkupNode, source: MarkupSource, unset: list[Attribute]
+    ) -> list[Attribute]:
         """Those that have a text. ``unset`` gets those with a variable that has none."""
         result = []
         for attribute in node.attributes:
@@ -251,13 +253,13 @@ class _Reader:
 
 
 def _error(
-    problem: str, source: Source, at: Node | Attribute, where: str | None = None
+    problem: str, source: MarkupSource, at: MarkupNode | Attribute, where: str | None = None
 ) -> ConfigError:
     name = f"{where}.{at.key}" if where and isinstance(at, Attribute) else where
     return ConfigError(problem, file=source.name, line=at.line, column=at.column, where=name)
 
 
-def _find(name: str, directory: Path | None) -> Source:
+def _find(name: str, directory: Path | None) -> MarkupSource:
     """A file beside ``directory``, else a shipped stack of that name. ConfigError if neither."""
     path = Path(name) if directory is None else directory / name
     if directory is not None or path.is_absolute():
@@ -265,29 +267,29 @@ def _find(name: str, directory: Path | None) -> Source:
             if path.is_file():
                 if path.stat().st_size > MAX_FILE_BYTES:
                     raise ConfigError(f"larger than {MAX_FILE_BYTES} bytes", file=str(path))
-                return Source(str(path), path.read_bytes(), path.parent)
+                return MarkupSource(str(path), path.read_bytes(), path.parent)
         except OSError as error:
             raise ConfigError(f"cannot be read: {error.strerror}", file=str(path)) from None
     shipped = shipped_stacks()
     for candidate in (name, f"{name}.xml"):
         if candidate in shipped:
             file = resources.files("jgroups_py.stacks") / candidate
-            return Source(candidate, file.read_bytes(), None)
+            return MarkupSource(candidate, file.read_bytes(), None)
     hint = nearest(name, shipped) or f" (shipped: {', '.join(shipped)})"
     raise ConfigError(f'no stack file "{name}", here or among the shipped ones{hint}')
 
 
-def _parse_yaml(source: Source) -> Node:
+def _parse_yaml(source: MarkupSource) -> MarkupNode:
     return _YamlTree(source).stack(compose_yaml(source))
 
 
 class _YamlTree:
     """Turns nodes of a YAML document into the same tree the XML reader makes."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: MarkupSource) -> None:
         self._source = source
 
-    def stack(self, root: yaml.Node | None) -> Node:
+    def stack(self, root: yaml.Node | None) -> MarkupNode:
         if root is None:
             raise ConfigError("the file is empty", file=self._source.name)
         items: yaml.Node = root
@@ -301,18 +303,18 @@ class _YamlTree:
         if not isinstance(items, yaml.SequenceNode):
             raise self._fail("protocols must be a list: - UDP: {mcast_port: 45588}", items)
         line, column = self._place(root)
-        return Node("config", [], [self._item(item) for item in items.value], line, column)
+        return MarkupNode("config", [], [self._item(item) for item in items.value], line, column)
 
-    def _item(self, item: yaml.Node, depth: int = 0) -> Node:
+    def _item(self, item: yaml.Node, depth: int = 0) -> MarkupNode:
         """``- NAME`` or ``- NAME: {attribute: text, elements: [...]}``."""
         if depth > MAX_DEPTH:
             raise self._fail(f"elements nested deeper than {MAX_DEPTH}", item)
         if isinstance(item, yaml.ScalarNode):
-            return Node(item.value, [], [], *self._place(item))
+            return MarkupNode(item.value, [], [], *self._place(item))
         if not isinstance(item, yaml.MappingNode) or len(item.value) != 1:
             raise self._fail("expected NAME or NAME: {attribute: value}", item)
         ((name, (at, body)),) = self._pairs(item).items()
-        node = Node(name, [], [], *self._place(at))
+        node = MarkupNode(name, [], [], *self._place(at))
         if isinstance(body, yaml.ScalarNode) and body.tag == "tag:yaml.org,2002:null":
             return node
         if not isinstance(body, yaml.MappingNode):

@@ -25,12 +25,12 @@ _XML_ENCODING = re.compile(rb"^<\?xml[^>]*\sencoding\s*=\s*[\"']([A-Za-z0-9._-]+
 
 
 @dataclass(slots=True)
-class Node:
+class MarkupNode:
     """An element of either language before includes and variables are resolved."""
 
     name: str
     attributes: list[Attribute]
-    children: list[Node]
+    children: list[MarkupNode]
     line: int
     column: int
     text: str = ""
@@ -39,7 +39,7 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class MarkupSource:
     """A file's text and where it came from; ``directory`` None = a shipped stack."""
 
     name: str
@@ -47,7 +47,7 @@ class Source:
     directory: Path | None
 
 
-def parse_xml(source: Source, *, texts: bool = False) -> Node:
+def parse_xml(source: MarkupSource, *, texts: bool = False) -> MarkupNode:
     """The root element. With ``texts`` elements may hold text; else only attributes.
 
     Raises:
@@ -56,8 +56,8 @@ def parse_xml(source: Source, *, texts: bool = False) -> Node:
     content = _as_utf8(source)
     parser = expat.ParserCreate("utf-8")
     parser.buffer_text = False  # so that a piece of text is reported where it begins
-    top: list[Node] = []
-    open_nodes: list[Node] = []
+    top: list[MarkupNode] = []
+    open_nodes: list[MarkupNode] = []
 
     def place(byte: int) -> tuple[int, int]:
         before = content[:byte]
@@ -76,7 +76,7 @@ def parse_xml(source: Source, *, texts: bool = False) -> Node:
             for key, text in given.items()
             if key != "xmlns" and not key.startswith(("xmlns:", "xsi:"))
         ]
-        node = Node(name, attributes, [], *place(begin))
+        node = MarkupNode(name, attributes, [], *place(begin))
         if len(open_nodes) >= MAX_DEPTH:
             raise fail(f"elements nested deeper than {MAX_DEPTH}")
         (open_nodes[-1].children if open_nodes else top).append(node)
@@ -117,7 +117,7 @@ def parse_xml(source: Source, *, texts: bool = False) -> Node:
 
 
 def _not_well_formed(
-    error: expat.ExpatError, source: Source, open_nodes: list[Node], comment: bool
+    error: expat.ExpatError, source: MarkupSource, open_nodes: list[MarkupNode], comment: bool
 ) -> ConfigError:
     """What expat found, where it did; an element that is not closed is named where it begins.
     ``comment``: one stands there."""
@@ -140,7 +140,7 @@ def _not_well_formed(
     )
 
 
-def _as_utf8(source: Source) -> bytes:
+def _as_utf8(source: MarkupSource) -> bytes:
     content = source.content
     declared = _XML_ENCODING.match(content)
     try:
@@ -163,7 +163,7 @@ def _attribute_bytes(content: bytes, begin: int) -> dict[str, int]:
     return found
 
 
-class _Loader(yaml.SafeLoader):
+class _MarkupLoader(yaml.SafeLoader):
     """Refuses anchors: a stack file has no use for them, and they can grow without bound."""
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
@@ -175,10 +175,10 @@ class _Loader(yaml.SafeLoader):
         return super().compose_node(parent, index)
 
 
-def compose_yaml(source: Source) -> yaml.Node | None:
+def compose_yaml(source: MarkupSource) -> yaml.Node | None:
     """The document's root node; None for an empty file. ConfigError with file, line and column."""
     try:
-        loader = _Loader(_as_utf8(source).decode())
+        loader = _MarkupLoader(_as_utf8(source).decode())
         try:
             root: yaml.Node | None = loader.get_single_node()
         finally:

@@ -27,29 +27,29 @@ from jgroups_py.export.messages import (
     AskLogs,
     AskPart,
     Challenge,
+    ClientHello,
     CloseSnapshot,
     Commit,
     Committed,
     Describe,
     Description,
-    Done,
     FindOffset,
-    Found,
-    Hello,
+    JobProgress,
     Logs,
     Marker,
     Message,
     Offset,
+    OffsetFound,
     OpenSnapshot,
-    Part,
-    Problem,
-    Progress,
+    PartOpened,
+    PortProblem,
     ReadChanges,
     ReadSnapshot,
+    RequestDone,
     Rows,
+    RowsStaged,
     SnapshotOpened,
-    Stage,
-    Staged,
+    StageRows,
     Welcome,
     answer_from,
     lengths,
@@ -169,7 +169,7 @@ class ExportClient:
         if challenge.version != VERSION:
             raise ExportError(f"{self._said} speaks protocol {challenge.version}, not {VERSION}")
         ours = nonce()
-        self._send(Hello(VERSION, ours, proof(secret, "client", challenge.nonce, ours)))
+        self._send(ClientHello(VERSION, ours, proof(secret, "client", challenge.nonce, ours)))
         welcome = self._next(Welcome)
         if not proved(welcome.proof, proof(secret, "port", challenge.nonce, ours)):
             raise WrongToken(f"{self._said} does not know the token")
@@ -203,9 +203,9 @@ class ExportClient:
         (``parts.open_parts``)."""
         return self._ask(OpenSnapshot(map, tuple(under), part), SnapshotOpened)
 
-    def part(self, map: str) -> Part:
+    def part(self, map: str) -> PartOpened:
         """What the member says of its part now."""
-        return self._ask(AskPart(map), Part)
+        return self._ask(AskPart(map), PartOpened)
 
     def logs(self, map: str) -> Logs:
         """Whose changes of a cache with buddies this member has."""
@@ -216,7 +216,7 @@ class ExportClient:
         return self._frames(ReadSnapshot(id, start, stop))
 
     def close_snapshot(self, id: str) -> None:
-        self._ask(CloseSnapshot(id), Done)
+        self._ask(CloseSnapshot(id), RequestDone)
 
     def find_offset(
         self,
@@ -225,9 +225,9 @@ class ExportClient:
         *,
         max_changes: int | None = None,
         earliest: bool = False,
-    ) -> Found:
+    ) -> OffsetFound:
         """See ``FindOffset``. Trimmed, Diverged: ``after`` is not in this member's log."""
-        return self._ask(FindOffset(map, after, max_changes, earliest), Found)
+        return self._ask(FindOffset(map, after, max_changes, earliest), OffsetFound)
 
     def read_changes(self, map: str, start: Offset, stop: Offset) -> Iterator[Frame]:
         """Frames of ``columns.CHANGES``."""
@@ -243,10 +243,10 @@ class ExportClient:
 
     # --- writing
 
-    def stage(self, frame: Stage, body: bytes) -> int:
+    def stage(self, frame: StageRows, body: bytes) -> int:
         """Sends rows (``columns.WRITES``); with the last ones, how many the attempt has staged."""
         self._send(frame, body)
-        return self._next(Staged).rows if frame.last else 0
+        return self._next(RowsStaged).rows if frame.last else 0
 
     def commit(
         self,
@@ -257,12 +257,12 @@ class ExportClient:
         replace: bool = False,
         marker: Marker | None = None,
         skip_equal: bool = False,
-    ) -> Iterator[Progress | Committed]:
+    ) -> Iterator[JobProgress | Committed]:
         """How it goes, the last one is Committed. See ``Commit``."""
         self._send(Commit(map, job, tuple(parts), replace, marker, skip_equal))
         while True:
             answer, _ = self._receive_any()
-            if isinstance(answer, Progress):
+            if isinstance(answer, JobProgress):
                 yield answer
             elif isinstance(answer, Committed):
                 yield answer
@@ -271,7 +271,7 @@ class ExportClient:
                 raise ExportError(f"{self._said} answered {type(answer).__name__} to a commit")
 
     def abort(self, map: str, job: str) -> None:
-        self._ask(Abort(map, job), Done)
+        self._ask(Abort(map, job), RequestDone)
 
     # --- inside
 
@@ -292,7 +292,7 @@ class ExportClient:
         header, body = lengths(bytes(self._read(LENGTHS.size)))
         answer = answer_from(bytes(self._read(header)))
         columns = self._read(body)
-        if isinstance(answer, Problem):
+        if isinstance(answer, PortProblem):
             raise BY_CODE.get(answer.code, ExportError)(f"{self._said}: {answer.message}")
         return answer, columns
 

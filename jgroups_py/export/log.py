@@ -23,7 +23,7 @@ ENTRY_BYTES = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class LogEntry:
     """One batch. ``nodes``: of each path what it is now; None: removed. ``time``: microseconds. ``stamps``: of each
     change a text; of two changes of a path the later one has the higher."""
 
@@ -50,7 +50,7 @@ class ChangeLog:
     def __init__(self, id: str, floor: Mapping[str, int], limits: ExportLimits) -> None:
         self.id = id
         self._limits = limits
-        self._entries: list[Entry] = []
+        self._entries: list[LogEntry] = []
         self._base = 0  # position of _entries[0]; those before _first are to go
         self._first = 0
         self._size = 0
@@ -87,7 +87,7 @@ class ChangeLog:
         # All members pass through the same places, so the sum of their numbers grows alike at all.
         self._sum += number - self._head.get(origin, 0)
         stamps = [f"{self._sum:016x}"] * len(paths)
-        self._entries.append(Entry(origin, number, time, paths, nodes, size, stamps))
+        self._entries.append(LogEntry(origin, number, time, paths, nodes, size, stamps))
         self._head[origin] = number
         self._size += size
         self._changes += len(paths)
@@ -142,7 +142,7 @@ class ChangeLog:
             at += 1
         return Offset(self.id, at, origins), count
 
-    def between(self, start: int, stop: int) -> Iterator[Entry]:
+    def between(self, start: int, stop: int) -> Iterator[LogEntry]:
         """Batches by position. Trimmed: also when they go while they are read."""
         while start < stop:
             if start < self._first:
@@ -185,7 +185,7 @@ class ChangeLog:
             at += 1
         return at
 
-    def _from(self, at: int) -> Iterator[Entry]:
+    def _from(self, at: int) -> Iterator[LogEntry]:
         for index in range(at - self._base, len(self._entries)):
             yield self._entries[index]
 

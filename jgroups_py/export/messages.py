@@ -67,7 +67,7 @@ class Challenge(msgspec.Struct, frozen=True, tag="challenge"):
     nonce: bytes
 
 
-class Hello(msgspec.Struct, frozen=True, tag="hello"):
+class ClientHello(msgspec.Struct, frozen=True, tag="hello"):
     version: int
     nonce: bytes
     proof: bytes
@@ -139,7 +139,7 @@ class AskLogs(msgspec.Struct, frozen=True, tag="ask-logs"):
     map: str
 
 
-class Stage(msgspec.Struct, frozen=True, tag="stage"):
+class StageRows(msgspec.Struct, frozen=True, tag="stage"):
     """With rows, for a later commit; ``last``: the task is done, answer."""
 
     map: str
@@ -171,7 +171,7 @@ class Abort(msgspec.Struct, frozen=True, tag="abort"):
 # --- answered
 
 
-class Problem(msgspec.Struct, frozen=True, tag="problem"):
+class PortProblem(msgspec.Struct, frozen=True, tag="problem"):
     code: str
     message: str
 
@@ -192,7 +192,7 @@ class Description(msgspec.Struct, frozen=True, tag="description"):
     parts: bool = False
 
 
-class Part(msgspec.Struct, frozen=True, tag="part"):
+class PartOpened(msgspec.Struct, frozen=True, tag="part"):
     """``member`` and the keys of ``members`` are addresses, the values logical names. ``moves``, ``moving``, ``told``: as
     ``jgroups_py.cache.holding.Holding``."""
 
@@ -215,7 +215,7 @@ class LogPlace(msgspec.Struct, frozen=True):
 class Logs(msgspec.Struct, frozen=True, tag="logs"):
     """By origin."""
 
-    part: Part
+    part: PartOpened
     places: dict[str, LogPlace]
 
 
@@ -226,10 +226,10 @@ class SnapshotOpened(msgspec.Struct, frozen=True, tag="snapshot"):
     id: str
     rows: int
     offset: Offset
-    part: Part | None = None
+    part: PartOpened | None = None
 
 
-class Found(msgspec.Struct, frozen=True, tag="offset"):
+class OffsetFound(msgspec.Struct, frozen=True, tag="offset"):
     offset: Offset
     changes: int
     """Between ``after`` and this one."""
@@ -246,11 +246,11 @@ class Rows(msgspec.Struct, frozen=True, tag="rows"):
     last: bool
 
 
-class Staged(msgspec.Struct, frozen=True, tag="staged"):
+class RowsStaged(msgspec.Struct, frozen=True, tag="staged"):
     rows: int
 
 
-class Progress(msgspec.Struct, frozen=True, tag="progress"):
+class JobProgress(msgspec.Struct, frozen=True, tag="progress"):
     """A commit goes on."""
 
     rows: int
@@ -264,7 +264,7 @@ class Committed(msgspec.Struct, frozen=True, tag="committed"):
     again: bool
 
 
-class Done(msgspec.Struct, frozen=True, tag="done"):
+class RequestDone(msgspec.Struct, frozen=True, tag="done"):
     pass
 
 
@@ -277,30 +277,30 @@ Request = (
     | FindOffset
     | ReadChanges
     | AskLogs
-    | Stage
+    | StageRows
     | Commit
     | Abort
 )
 Answer = (
-    Problem
+    PortProblem
     | Description
-    | Part
+    | PartOpened
     | Logs
     | SnapshotOpened
-    | Found
+    | OffsetFound
     | Rows
-    | Staged
-    | Progress
+    | RowsStaged
+    | JobProgress
     | Committed
-    | Done
+    | RequestDone
     | Welcome
     | Challenge
 )
-Message = Request | Answer | Hello
+Message = Request | Answer | ClientHello
 
 _encoder = msgspec.msgpack.Encoder()
 _requests: msgspec.msgpack.Decoder[Request] = msgspec.msgpack.Decoder(Request)
-_hello = msgspec.msgpack.Decoder(Hello)
+_hello = msgspec.msgpack.Decoder(ClientHello)
 _answers: msgspec.msgpack.Decoder[Answer] = msgspec.msgpack.Decoder(Answer)
 
 
@@ -328,7 +328,7 @@ def request_from(data: bytes) -> Request:
         raise ExportError(f"not a request: {error}") from None
 
 
-def hello_from(data: bytes) -> Hello:
+def hello_from(data: bytes) -> ClientHello:
     """ExportError for what is none."""
     try:
         return _hello.decode(data)

@@ -26,7 +26,7 @@ from jgroups_py.cache.holding import Holding
 from jgroups_py.cache.node import Node
 from jgroups_py.export.errors import Trimmed
 from jgroups_py.export.limits import ExportLimits
-from jgroups_py.export.log import ENTRY_BYTES, Entry, Missing
+from jgroups_py.export.log import ENTRY_BYTES, LogEntry, Missing
 from jgroups_py.export.messages import LogPlace, Offset
 from jgroups_py.values.address import Address
 
@@ -112,7 +112,7 @@ class OwnerLog:
         count = (self._totals[stop - 1] if stop else self._dropped) - before
         return self._place(self.have if whole else self._numbers[stop - 1]), count
 
-    def between(self, start: int, stop: int) -> Iterator[Entry]:
+    def between(self, start: int, stop: int) -> Iterator[LogEntry]:
         """Entries after number ``start``, up to ``stop``. Trimmed: also when they go while they are read."""
         at = start
         while True:
@@ -123,7 +123,7 @@ class OwnerLog:
                 return
             at = self._numbers[index]
             time, changes, size = self._entries[index]
-            yield Entry(
+            yield LogEntry(
                 self.origin,
                 at,
                 time,

@@ -21,7 +21,7 @@ from jgroups_py.errors import ConfigError
 from jgroups_py.export.client import Address, ExportClient
 from jgroups_py.export.errors import ExportError, Moving, NoMember
 from jgroups_py.export.following import merged
-from jgroups_py.export.messages import Offset, Part
+from jgroups_py.export.messages import Offset, PartOpened
 
 TRIES_MAX: Final = 20
 """How often all parts are opened at most: some 15 seconds."""
@@ -33,7 +33,7 @@ TOLD_TRIES: Final = 50
 
 
 @dataclass(frozen=True, slots=True)
-class Picture:
+class KeptPicture:
     """A snapshot, or a part of one, that a member keeps; written ``host:port/id/rows``."""
 
     member: Address
@@ -45,11 +45,11 @@ class Picture:
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class SnapshotParts:
     """One picture of each member; ``tries``: after how many. ``offset``: of all owners' logs, from where they can be
     followed."""
 
-    pictures: tuple[Picture, ...]
+    pictures: tuple[KeptPicture, ...]
     tries: int
     offset: Offset
 
@@ -61,7 +61,7 @@ def open_parts(
     under: Sequence[str] = ("/",),
     *,
     sleep: Callable[[float], None] = time.sleep,
-) -> Parts:
+) -> SnapshotParts:
     """Opens the parts of all members; nothing stays open if this raises.
 
     Args:
@@ -80,7 +80,7 @@ def open_parts(
             with ExitStack() as connections:
                 clients = _at_all(members, token, map, connections)
                 pictures, places = _opened(clients, map, under, sleep)
-                return Parts(pictures, number, merged(places))
+                return SnapshotParts(pictures, number, merged(places))
         except Moving as problem:
             last = problem
         if number < TRIES_MAX:
@@ -89,7 +89,7 @@ def open_parts(
     raise Moving(f'map "{map}" did not hold still, tried {TRIES_MAX} times (TRIES_MAX): {last}')
 
 
-def close_all(pictures: Sequence[Picture], token: str) -> None:
+def close_all(pictures: Sequence[KeptPicture], token: str) -> None:
     """Closes what is still open of them, where that is possible; else it is closed when nobody reads it any more."""
     for picture in pictures:
         try:
@@ -99,13 +99,13 @@ def close_all(pictures: Sequence[Picture], token: str) -> None:
             pass
 
 
-Clients = Sequence[tuple[ExportClient, Part]]
+Clients = Sequence[tuple[ExportClient, PartOpened]]
 """With what each said of its part at first."""
 
 
 def _at_all(members: Sequence[Address], token: str, map: str, connections: ExitStack) -> Clients:
     """A client of each member of the view, which all of them have and in which nothing moves."""
-    clients: dict[str, tuple[ExportClient, Part]] = {}
+    clients: dict[str, tuple[ExportClient, PartOpened]] = {}
     unreachable: list[NoMember] = []
     for address in members:
         try:
@@ -137,15 +137,15 @@ def _said(problems: Sequence[Exception]) -> str:
 
 def _opened(
     clients: Clients, map: str, under: Sequence[str], sleep: Callable[[float], None]
-) -> tuple[tuple[Picture, ...], list[Offset]]:
-    opened: list[tuple[ExportClient, Picture, Part]] = []
+) -> tuple[tuple[KeptPicture, ...], list[Offset]]:
+    opened: list[tuple[ExportClient, KeptPicture, PartOpened]] = []
     places: list[Offset] = []
     try:
         for client, first in clients:
             said = client.open_snapshot(map, under, part=True)
             if said.part is None:
                 raise ExportError(f'map "{map}": {client.member} has opened no part of it')
-            opened.append((client, Picture(client.address, said.id, said.rows), said.part))
+            opened.append((client, KeptPicture(client.address, said.id, said.rows), said.part))
             places.append(said.offset)
             _check(first, said.part)
         for client, _, part in opened:
@@ -180,7 +180,7 @@ def _wait_until_told(
     raise Moving(f"{_name(part)}: not all its buddies have what it wrote")
 
 
-def _check(before: Part, now: Part) -> None:
+def _check(before: PartOpened, now: PartOpened) -> None:
     """Moving: they are of different views, or something moves."""
     if now.view != before.view:
         views = f"{_name(before)} in {_view(before)}, {_name(now)} in {_view(now)}"
@@ -189,9 +189,9 @@ def _check(before: Part, now: Part) -> None:
         raise Moving(f"{_name(now)}: {now.moving}")
 
 
-def _name(part: Part) -> str:
+def _name(part: PartOpened) -> str:
     return part.members.get(part.member, part.member)
 
 
-def _view(part: Part) -> str:
+def _view(part: PartOpened) -> str:
     return f"{part.view.partition('|')[0]} of {', '.join(sorted(part.members.values()))}"

@@ -25,7 +25,7 @@ from jgroups_py.export.errors import (
     WrongToken,
 )
 from jgroups_py.export.limits import ExportLimits
-from jgroups_py.export.log import Entry, Missing
+from jgroups_py.export.log import LogEntry, Missing
 from jgroups_py.export.messages import (
     LENGTHS,
     VERSION,
@@ -37,30 +37,30 @@ from jgroups_py.export.messages import (
     Commit,
     Describe,
     Description,
-    Done,
     FindOffset,
-    Found,
+    JobProgress,
     Logs,
     Message,
     Offset,
+    OffsetFound,
     OpenSnapshot,
-    Part,
-    Problem,
-    Progress,
+    PartOpened,
+    PortProblem,
     ReadChanges,
     ReadSnapshot,
     Request,
+    RequestDone,
     Rows,
+    RowsStaged,
     SnapshotOpened,
-    Stage,
-    Staged,
+    StageRows,
     Welcome,
     hello_from,
     lengths,
     request_from,
     written,
 )
-from jgroups_py.export.snapshots import Kept, Snapshots
+from jgroups_py.export.snapshots import KeptSnapshot, Snapshots
 from jgroups_py.export.source import Source
 from jgroups_py.export.staging import Staging
 from jgroups_py.export.tree import TreeSource
@@ -174,7 +174,7 @@ class ExportPort:
                 await self._send_state(client, kept, max(0, said.start), said.stop)
             case CloseSnapshot():
                 await self._snapshots.close(said.id)
-                await client.send(Done())
+                await client.send(RequestDone())
             case FindOffset():
                 source = self._source(said.map)
                 if said.after is not None:
@@ -186,16 +186,16 @@ class ExportPort:
                 source = self._source(said.map)
                 part = _part(source, said.map)
                 await client.send(Logs(part, dict(source.logs() or {})))
-            case Stage():
+            case StageRows():
                 count = await self._staging_of(said.map).stage(said, body)
                 self.counters["rows_in"] += said.rows
                 if said.last:
-                    await client.send(Staged(count))
+                    await client.send(RowsStaged(count))
             case Commit():
                 await self._commit(client, said)
             case Abort():
                 self._staging_of(said.map).abort(said.job)
-                await client.send(Done())
+                await client.send(RequestDone())
 
     def _source(self, name: str) -> Source:
         source = self.sources.get(name)
@@ -237,7 +237,7 @@ class ExportPort:
             parts=source.part() is not None,
         )
 
-    async def _send_state(self, client: Client, kept: Kept, start: int, stop: int) -> None:
+    async def _send_state(self, client: Client, kept: KeptSnapshot, start: int, stop: int) -> None:
         async with aclosing(kept.frozen.pages(start, stop, self.limits.frame_rows)) as pages:
             async for rows in pages:
                 await self._send_rows(client, STATE, kept.source.state_columns(rows))
@@ -299,7 +299,7 @@ class ExportPort:
             self._nursery.start_soon(staging.commit, job, said)
         while job.result is None and job.problem is None:
             changed = job.changed
-            await client.send(Progress(job.written, job.of))
+            await client.send(JobProgress(job.written, job.of))
             with trio.move_on_after(TELL_EVERY) as told:
                 await changed.wait()
             if not told.cancelled_caught:
@@ -323,7 +323,7 @@ class Client:
         with trio.fail_after(self._timeout):
             await self._stream.send_all(written(message, body))
 
-    async def complain(self, problem: Problem) -> None:
+    async def complain(self, problem: PortProblem) -> None:
         """The last word. What the client has still sent is read, else it never sees this."""
         try:
             await self.send(problem)
@@ -361,29 +361,29 @@ class Client:
         return True
 
 
-def _problem(error: BaseException) -> Problem:
+def _problem(error: BaseException) -> PortProblem:
     code = error.code if isinstance(error, ExportError) else ExportError.code
-    return Problem(code, str(error) or type(error).__name__)
+    return PortProblem(code, str(error) or type(error).__name__)
 
 
-def _part(source: Source, name: str) -> Part:
+def _part(source: Source, name: str) -> PartOpened:
     part = source.part()
     if part is None:
         raise ExportError(f'map "{name}" has no parts: each member has all of it')
     return part
 
 
-def _find(source: Source, said: FindOffset) -> Found:
+def _find(source: Source, said: FindOffset) -> OffsetFound:
     log = source.log_at(said.after)
     if said.after is None:
         offset, count = (log.first_offset() if said.earliest else log.end_offset()), 0
     else:
         offset, count = log.after(said.after, said.max_changes)
-    return Found(offset, count, len(offset.origins), log.first)
+    return OffsetFound(offset, count, len(offset.origins), log.first)
 
 
-def _lots(entries: Iterator[Entry], rows: int) -> Iterator[list[Entry]]:
-    lot: list[Entry] = []
+def _lots(entries: Iterator[LogEntry], rows: int) -> Iterator[list[LogEntry]]:
+    lot: list[LogEntry] = []
     count = 0
     for entry in entries:
         lot.append(entry)

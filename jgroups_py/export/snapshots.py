@@ -16,7 +16,7 @@ _log = logging.getLogger("jgroups_py.export")
 
 
 @dataclass(slots=True)
-class Kept:
+class KeptSnapshot:
     source: Source
     frozen: Frozen
     used: float
@@ -27,7 +27,7 @@ class Snapshots:
 
     def __init__(self, limits: ExportLimits) -> None:
         self._limits = limits
-        self._kept: dict[str, Kept] = {}
+        self._kept: dict[str, KeptSnapshot] = {}
         self._opening = 0
 
     async def open(
@@ -41,7 +41,7 @@ class Snapshots:
         finally:
             self._opening -= 1
         id = secrets.token_hex(16)
-        self._kept[id] = Kept(source, frozen, clock())
+        self._kept[id] = KeptSnapshot(source, frozen, clock())
         return id, frozen
 
     async def _make_room(self, now: float) -> None:
@@ -53,7 +53,7 @@ class Snapshots:
         if len(self) >= self._limits.snapshots_max:
             raise Busy(f"{len(self)} snapshots are open (snapshots_max); close one, or wait")
 
-    def get(self, id: str, now: float) -> Kept:
+    def get(self, id: str, now: float) -> KeptSnapshot:
         """UnknownSnapshot: closed, by whomever."""
         kept = self._kept.get(id)
         if kept is None:

@@ -8,15 +8,15 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Protocol
 
-from jgroups_py.export.log import ChangeLog, Entry
-from jgroups_py.export.messages import LogPlace, Marker, Offset, Part
+from jgroups_py.export.log import ChangeLog, LogEntry
+from jgroups_py.export.messages import LogPlace, Marker, Offset, PartOpened
 from jgroups_py.export.owners import OwnerLog
 
 Row = tuple[str, bool, bytes]
-"""Of a bulk write: key, removed, data. ``Write`` is one with names."""
+"""Of a bulk write: key, removed, data. ``RowWrite`` is one with names."""
 
 
-class Write(NamedTuple):
+class RowWrite(NamedTuple):
     """One row of a bulk write."""
 
     key: str
@@ -43,7 +43,7 @@ class Frozen:
     rows: Sequence[Any]
     offset: Offset
     stored: Stored | None = None
-    part: Part | None = None
+    part: PartOpened | None = None
 
     def __len__(self) -> int:
         return len(self.rows) + (self.stored.count if self.stored else 0)
@@ -101,7 +101,7 @@ class Source(ABC):
     def rows(self) -> int:
         """How many, now."""
 
-    def part(self) -> Part | None:
+    def part(self) -> PartOpened | None:
         """Of which part of the rows this member is the owner, now. None: it has all of them."""
         return None
 
@@ -118,7 +118,7 @@ class Source(ABC):
         """As ``columns.STATE``."""
 
     @abstractmethod
-    def change_columns(self, entries: Sequence[Entry]) -> list[list[Any]]:
+    def change_columns(self, entries: Sequence[LogEntry]) -> list[list[Any]]:
         """As ``columns.CHANGES``."""
 
     @abstractmethod

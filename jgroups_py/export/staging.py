@@ -22,14 +22,14 @@ from jgroups_py.driver.unwrap import leaves
 from jgroups_py.export.columns import WRITES, buffers_of, unpack
 from jgroups_py.export.errors import Busy, ExportError, UnknownJob
 from jgroups_py.export.limits import ExportLimits
-from jgroups_py.export.messages import Commit, Committed, Marker, Stage
+from jgroups_py.export.messages import Commit, Committed, Marker, StageRows
 from jgroups_py.export.source import Source
 
 Part = tuple[int, int]
 
 
 @dataclass(slots=True)
-class Staged:
+class StagedTask:
     """What one attempt of one task has staged: ``ready`` lots of prepared rows, then frames in ``file``."""
 
     ready: list[Sequence[Any]] = field(default_factory=list)
@@ -44,9 +44,9 @@ class Staged:
 
 
 @dataclass(slots=True)
-class Job:
+class StagingJob:
     used: float
-    staged: dict[Part, Staged] = field(default_factory=dict)
+    staged: dict[Part, StagedTask] = field(default_factory=dict)
     committing: bool = False
     written: int = 0
     of: int = 0
@@ -66,7 +66,7 @@ class Staging:
     def __init__(self, source: Source, limits: ExportLimits) -> None:
         self._source = source
         self._limits = limits
-        self._jobs: dict[str, Job] = {}
+        self._jobs: dict[str, StagingJob] = {}
         self._bytes = self._memory = 0
 
     @property
@@ -79,7 +79,7 @@ class Staging:
         jobs = [job for job in self._jobs.values() if job.committing and job.result is None]
         return sum(job.written for job in jobs), sum(job.of for job in jobs)
 
-    async def stage(self, said: Stage, body: bytes) -> int:
+    async def stage(self, said: StageRows, body: bytes) -> int:
         """Takes a frame. How many rows the attempt has staged.
 
         Raises:
@@ -93,7 +93,7 @@ class Staging:
             raise Busy(f"{self._bytes} bytes are staged (stage_bytes): commit or abort other jobs")
         staged = job.staged.get((said.task, said.attempt))
         if staged is None:
-            staged = job.staged[said.task, said.attempt] = Staged()
+            staged = job.staged[said.task, said.attempt] = StagedTask()
         try:
             await self._take(staged, said, body)
         except BaseException:
@@ -102,7 +102,7 @@ class Staging:
         staged.complete = said.last and not staged.broken
         return staged.rows
 
-    async def _take(self, staged: Staged, said: Stage, body: bytes) -> None:
+    async def _take(self, staged: StagedTask, said: StageRows, body: bytes) -> None:
         staged.complete = False
         staged.rows += said.rows
         staged.bytes += len(body)
@@ -120,7 +120,7 @@ class Staging:
             staged.frames.append((said.rows, said.sizes, len(body)))
             await trio.to_thread.run_sync(staged.file.write, body)
 
-    def begin(self, said: Commit, now: float) -> tuple[Job, bool]:
+    def begin(self, said: Commit, now: float) -> tuple[StagingJob, bool]:
         """The job, and whether the caller is to run ``commit`` for it now.
 
         Raises:
@@ -141,7 +141,7 @@ class Staging:
         job.of = sum(job.staged[part].rows for part in said.parts)
         return job, True
 
-    async def commit(self, job: Job, said: Commit) -> None:
+    async def commit(self, job: StagingJob, said: Commit) -> None:
         """Writes; the result, or the problem, is left at the job."""
         try:
             for part in [part for part in job.staged if part not in said.parts]:
@@ -160,7 +160,7 @@ class Staging:
         finally:
             job.tell()
 
-    async def _write(self, job: Job, said: Commit) -> bool:
+    async def _write(self, job: StagingJob, said: Commit) -> bool:
         limits = self._limits
         if said.marker is None:
             room = trio.CapacityLimiter(limits.write_ahead)
@@ -176,7 +176,7 @@ class Staging:
         return await self._write_marked(job, said, said.marker, max(size, 1))
 
     async def _write_part(
-        self, job: Job, staged: Staged, said: Commit, room: trio.CapacityLimiter
+        self, job: StagingJob, staged: StagedTask, said: Commit, room: trio.CapacityLimiter
     ) -> None:
         async with aclosing(self._lots(staged)) as lots:
             async for rows in lots:
@@ -185,7 +185,7 @@ class Staging:
                 job.written += len(rows)
                 job.tell()
 
-    async def _write_marked(self, job: Job, said: Commit, marker: Marker, size: int) -> bool:
+    async def _write_marked(self, job: StagingJob, said: Commit, marker: Marker, size: int) -> bool:
         """In lots, one after the other; the marker comes with the last."""
         held: list[Any] = []
         lots = math.ceil(job.of / size) or 1
@@ -201,7 +201,7 @@ class Staging:
         return await self._lot(job, held, said, marker, last=True)
 
     async def _lot(
-        self, job: Job, rows: Sequence[Any], said: Commit, marker: Marker, *, last: bool
+        self, job: StagingJob, rows: Sequence[Any], said: Commit, marker: Marker, *, last: bool
     ) -> bool:
         source = self._source
         if not await source.write_marked(rows, marker, replace=said.replace, last=last):
@@ -229,12 +229,12 @@ class Staging:
             self._empty(job)
         self._jobs.clear()
 
-    def _job(self, name: str) -> Job:
+    def _job(self, name: str) -> StagingJob:
         now = trio.current_time()
         job = self._jobs.get(name)
         if job is None:
             self._make_room(now)
-            job = self._jobs[name] = Job(now)
+            job = self._jobs[name] = StagingJob(now)
         job.used = now
         return job
 
@@ -248,19 +248,19 @@ class Staging:
             raise Busy(f"{len(self._jobs)} bulk writes are under way (jobs_max)")
         del self._jobs[min(done, key=lambda name: self._jobs[name].used)]
 
-    def _empty(self, job: Job) -> None:
+    def _empty(self, job: StagingJob) -> None:
         for staged in job.staged.values():
             self._drop(staged)
         job.staged.clear()
 
-    def _drop(self, staged: Staged) -> None:
+    def _drop(self, staged: StagedTask) -> None:
         if staged.file is not None:
             staged.file.close()
         staged.ready.clear()
         self._bytes -= staged.bytes
         self._memory -= staged.memory
 
-    async def _lots(self, staged: Staged) -> AsyncGenerator[Sequence[Any], None]:
+    async def _lots(self, staged: StagedTask) -> AsyncGenerator[Sequence[Any], None]:
         """The rows again, prepared, at most ``write_nodes`` at once."""
         for lot in staged.ready:
             yield lot

@@ -21,8 +21,8 @@ from jgroups_py.cache.owned_tree import OwnedTree
 from jgroups_py.errors import CacheRefused, NotOwner
 from jgroups_py.export.errors import ExportError
 from jgroups_py.export.limits import ExportLimits
-from jgroups_py.export.log import ChangeLog, Entry
-from jgroups_py.export.messages import LogPlace, Marker, Offset, Part, place_of
+from jgroups_py.export.log import ChangeLog, LogEntry
+from jgroups_py.export.messages import LogPlace, Marker, Offset, PartOpened, place_of
 from jgroups_py.export.owners import OwnerLog, OwnerLogs
 from jgroups_py.export.source import Frozen, Row, Source
 from jgroups_py.export.stored import StoredRows
@@ -120,11 +120,13 @@ class TreeSource(Source):
 
     # --- reading
 
-    def part(self) -> Part | None:
+    def part(self) -> PartOpened | None:
         said = self._cache.holding()
         if said is None:
             return None
-        return Part(said.view, said.member, dict(said.members), said.moves, said.moving, said.told)
+        return PartOpened(
+            said.view, said.member, dict(said.members), said.moves, said.moving, said.told
+        )
 
     async def freeze(self, under: Sequence[str]) -> Frozen:
         container = self._tree.container
@@ -170,7 +172,7 @@ class TreeSource(Source):
     def state_columns(self, rows: Sequence[Any]) -> list[list[Any]]:
         return [[str(path) for path, _ in rows], [_data(node) for _, node in rows]]
 
-    def change_columns(self, entries: Sequence[Entry]) -> list[list[Any]]:
+    def change_columns(self, entries: Sequence[LogEntry]) -> list[list[Any]]:
         columns: list[list[Any]] = [[], [], [], [], [], [], []]
         origins, numbers, times, keys, stamps, removed, data = columns
         for entry in entries:

@@ -1,4 +1,4 @@
-"""Remote calls on a channel: ``open_rpc``, and what it works with."""
+"""Remote calls on a channel: ``open_rpc`` and its values."""
 
 from __future__ import annotations
 

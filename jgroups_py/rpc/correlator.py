@@ -1,13 +1,13 @@
-"""Which call a reply belongs to, and who will not answer any more. No I/O, no clock, no tasks.
+"""Correlator: finds the call that a reply belongs to, and the members that will not answer. No I/O, no clock, no tasks.
 
-    call_one(dest)       a number of that destination's own count, from 1
-    call_many(dests)     a number of the common count, from GROUP_IDS
-    replied(...)         the reply joins its call's outcomes; whoever waits is woken
-    view_changed(view)   who is gone and had not answered becomes SUSPECTED
-    forget(call)         nobody waits any more: what still comes is late
+    call_one(dest)       starts a call with a number of that destination's own count, from 1
+    call_many(dests)     starts a call with a number of the common count, from GROUP_IDS
+    replied(...)         adds a reply to the outcomes of its call and wakes the task that waits
+    view_changed(view)   marks members that are gone and have not answered as SUSPECTED
+    forget(call)         ends a call that no task waits for; later replies are late
 
-Why two counts: requests to one member with consecutive numbers leave as one run of messages, and so
-do the replies. With one count for all, calls to several members in turn would never be consecutive.
+Why two counts: requests to one member with consecutive numbers leave as one run of messages, and so do the
+replies. With one count for all, calls to several members in turn would never be consecutive.
 
 Source: JGroups RequestCorrelator, GroupRequest, UnicastRequest.
 Differs: there is one count per process, and each reply wakes through a future.
@@ -24,11 +24,11 @@ from jgroups_py.rpc.limits import RpcCounters, RpcLimits
 from jgroups_py.values.address import Address
 
 GROUP_IDS: Final = 1 << 40
-"""Numbers of calls to several members start here; no member is called that often by one other."""
+"""Numbers of calls to several members start here. No member calls another one that often."""
 
 
-class Kind(IntEnum):
-    """What became of a call at one member."""
+class OutcomeKind(IntEnum):
+    """The kind of result that a call has at one member."""
 
     VALUE = 0
     ERROR = 1
@@ -37,18 +37,18 @@ class Kind(IntEnum):
     UNREACHABLE = 4
 
 
-class Outcome(NamedTuple):
-    """``payload`` and ``type`` of the reply's message, where there was one."""
+class CallOutcome(NamedTuple):
+    """The result of a call at one member, with ``payload`` and ``type`` of the reply's message if one came."""
 
     member: Address
-    kind: Kind
+    kind: OutcomeKind
     payload: Any = None
     type: int = 0
     size: int = 0
 
 
 class Pending:
-    """A call under way. ``waiting``: who has not answered. ``wake`` is called once, when there is
+    """A call under way. ``waiting`` has the members that have not answered. ``wake`` is called once, when there is
     an outcome."""
 
     __slots__ = ("id", "outcomes", "waiting", "wake")
@@ -56,22 +56,22 @@ class Pending:
     def __init__(self, id: int, waiting: dict[Address, None]) -> None:
         self.id = id
         self.waiting = waiting
-        self.outcomes: deque[Outcome] = deque()
+        self.outcomes: deque[CallOutcome] = deque()
         self.wake: Callable[[], None] | None = None
 
     @property
     def done(self) -> bool:
-        """All outcomes were taken."""
+        """True when all outcomes were taken."""
         return not self.waiting and not self.outcomes
 
-    def add(self, outcome: Outcome) -> None:
+    def add(self, outcome: CallOutcome) -> None:
         self.outcomes.append(outcome)
         wake, self.wake = self.wake, None
         if wake is not None:
             wake()
 
 
-class _Peer:
+class _CalledMember:
     """Calls to one member."""
 
     __slots__ = ("calls", "next")
@@ -87,23 +87,25 @@ class Correlator:
     def __init__(self, limits: RpcLimits, counters: RpcCounters) -> None:
         self._limits = limits
         self._counters = counters
-        self._peers: dict[Address, _Peer] = {}
+        self._peers: dict[Address, _CalledMember] = {}
         self._groups: dict[int, Pending] = {}
         self._next_group = GROUP_IDS
-        self._floor = 1  # first number for a member that was not called before, or came back
+        self._floor = (
+            1  # the first number for a member that was not called before or that came back
+        )
         self.pending = 0
         self.held = 0
-        """Bytes of outcomes that were not taken."""
+        """The bytes of outcomes that were not taken."""
 
     @property
     def is_full(self) -> bool:
         return self.pending >= self._limits.pending_max
 
     def call_one(self, dest: Address) -> Pending:
-        """A call to one member, which is in the view."""
+        """Start a call to one member, which is in the view."""
         peer = self._peers.get(dest)
         if peer is None:
-            peer = self._peers[dest] = _Peer(self._floor)
+            peer = self._peers[dest] = _CalledMember(self._floor)
         pending = Pending(peer.next, {dest: None})
         peer.calls[peer.next] = pending
         peer.next += 1
@@ -111,7 +113,7 @@ class Correlator:
         return pending
 
     def call_many(self, dests: Iterable[Address]) -> Pending:
-        """A call to members of the view."""
+        """Start a call to members of the view."""
         pending = Pending(self._next_group, dict.fromkeys(dests))
         self._next_group += 1
         if pending.waiting:
@@ -120,9 +122,15 @@ class Correlator:
         return pending
 
     def replied(
-        self, src: Address, kind: Kind, first: int, payloads: Sequence[Any], type: int, length: int
+        self,
+        src: Address,
+        kind: OutcomeKind,
+        first: int,
+        payloads: Sequence[Any],
+        type: int,
+        length: int,
     ) -> None:
-        """Replies with numbers from ``first`` on, ``length`` bytes together."""
+        """Take replies with numbers from ``first`` on, ``length`` bytes together."""
         peer = self._peers.get(src)
         for number, payload in enumerate(payloads, first):
             if number >= GROUP_IDS:
@@ -131,7 +139,9 @@ class Correlator:
                     self._counters.late += 1
                     continue
                 self._answered(pending, src)
-                if isinstance(payload, memoryview):  # into a packet, which may wait for long here
+                if isinstance(
+                    payload, memoryview
+                ):  # a view into a packet, which may wait here for long
                     payload = bytes(payload)
             else:
                 pending = None if peer is None else peer.calls.get(number)
@@ -142,13 +152,13 @@ class Correlator:
             size = length // len(payloads)
             if self.held and self.held + size > self._limits.replies_max:
                 self._counters.lost += 1
-                pending.add(Outcome(src, Kind.LOST))
+                pending.add(CallOutcome(src, OutcomeKind.LOST))
             else:
                 self.held += size
-                pending.add(Outcome(src, kind, payload, type, size))
+                pending.add(CallOutcome(src, kind, payload, type, size))
 
-    def take(self, pending: Pending) -> Outcome | None:
-        """The next outcome of a call; None: there is none now."""
+    def take(self, pending: Pending) -> CallOutcome | None:
+        """Return the next outcome of a call, or None if there is none now."""
         if not pending.outcomes:
             return None
         outcome = pending.outcomes.popleft()
@@ -156,39 +166,39 @@ class Correlator:
         return outcome
 
     def forget(self, pending: Pending) -> None:
-        """Nobody waits for this call any more."""
+        """Forget a call that no task waits for."""
         for member in list(pending.waiting):
             self._answered(pending, member)
         while self.take(pending) is not None:
             pass
 
     def view_changed(self, members: Iterable[Address]) -> None:
-        """Who is not in ``members`` will not answer."""
+        """Note that only ``members`` will answer."""
         present = dict.fromkeys(members)
         for member in [m for m in self._peers if m not in present]:
             peer = self._peers[member]
             for pending in list(peer.calls.values()):
                 self._answered(pending, member)
-                pending.add(Outcome(member, Kind.SUSPECTED))
+                pending.add(CallOutcome(member, OutcomeKind.SUSPECTED))
             self._floor = max(self._floor, peer.next)  # it may come back with the same address
             del self._peers[member]
         for pending in list(self._groups.values()):
             for member in [m for m in pending.waiting if m not in present]:
                 self._answered(pending, member)
-                pending.add(Outcome(member, Kind.SUSPECTED))
+                pending.add(CallOutcome(member, OutcomeKind.SUSPECTED))
 
     def end(self) -> None:
-        """No reply can come any more."""
+        """End all calls: no reply can come any more."""
         for pending in [
             *[p for peer in self._peers.values() for p in peer.calls.values()],
             *self._groups.values(),
         ]:
             for member in list(pending.waiting):
                 self._answered(pending, member)
-                pending.add(Outcome(member, Kind.LOST))
+                pending.add(CallOutcome(member, OutcomeKind.LOST))
 
     def _answered(self, pending: Pending, member: Address) -> None:
-        """``member`` is not waited for any more."""
+        """Stop waiting for ``member``."""
         del pending.waiting[member]
         if pending.waiting:
             return
@@ -199,7 +209,7 @@ class Correlator:
             del self._peers[member].calls[pending.id]
 
     def check(self) -> None:
-        """Invariants."""
+        """Check the invariants."""
         ones = [(m, p) for m, peer in self._peers.items() for p in peer.calls.values()]
         assert self.pending == len(ones) + len(self._groups)
         assert all(list(p.waiting) == [m] for m, p in ones)

@@ -1,7 +1,7 @@
-"""How calls and what came of them become payloads of messages: what the two forms have in common.
+"""The interface of the two forms in which calls and their results become payloads of messages.
 
-Between members of ours a payload is bytes (ours.py); with Java members it is an object (java.py).
-Which one it is shows in the type of the message, so both kinds can be in one group.
+Between members of ours a payload is bytes (ours.py). With Java members it is an object (java.py). The type of the
+message tells the form, so both kinds can be in one group.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from jgroups_py.errors import CallError
 from jgroups_py.values.address import Address
 
 TEXT_MAX: Final = 1000
-"""Characters of an error's text that travel."""
+"""The most characters of an error's text that are sent."""
 
 
 class Encoded(NamedTuple):
@@ -27,11 +27,11 @@ class Encoded(NamedTuple):
 
 
 class Unreadable(Exception):
-    """A payload that is not what it should be. Its sender is told, where it waits."""
+    """A payload that cannot be read. Its sender is told if it waits."""
 
 
 class Form(Interface):
-    """Reading raises Unreadable and nothing else. Writing raises LocalProtocolError for a value
+    """Writes and reads calls and results. Reading raises only Unreadable. Writing raises LocalProtocolError for a value
     that has no encoding."""
 
     def write_request(self, method: str, args: Sequence[Any]) -> Encoded: ...
@@ -45,4 +45,4 @@ class Form(Interface):
     def write_error(self, type: str, text: str, *, refused: bool) -> Encoded: ...
 
     def read_error(self, payload: Any, member: Address) -> CallError:
-        """A RemoteError or Refused."""
+        """Return a RemoteError or Refused."""

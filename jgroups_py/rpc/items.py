@@ -1,9 +1,9 @@
-"""What of a channel is not RPC: views and messages for the application, still one ordered stream.
+"""Items: views and messages of a channel that are not RPC, for the application, in one ordered stream.
 
-The RPC reads the channel and moves here what it does not take. Flow-control credits stay with the
-messages until the application takes them, so a slow reader slows the senders of messages as it does
-on a channel; others' calls go on meanwhile. (Credit is one for messages and replies: a member of which
-4 MB of unicasts are unread cannot send its replies to this one, either.)
+The RPC reads the channel and moves here what it does not take. Flow-control credits stay with the messages until
+the application takes them. So a slow reader slows the senders of messages as it does on a channel, and calls go on
+meanwhile. (Messages and replies share their credit: a member of which 4 MB of unicasts are unread cannot send its
+replies, either.)
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from jgroups_py.values.message import Message
 
 
 class Items:
-    """A stream for one reader. ``give_back(batch)``: it was consumed."""
+    """A stream for one reader. ``give_back(batch)`` is called when a batch was consumed."""
 
     def __init__(self, uncredited_max: int, give_back: Callable[[Batch], None]) -> None:
         self._stream = ItemStream(uncredited_max)
@@ -35,12 +35,12 @@ class Items:
 
     @property
     def waiting(self) -> int:
-        """Messages that wait."""
+        """The number of messages that wait."""
         return self._stream.length
 
     @property
     def position(self) -> tuple[int, int]:
-        """How far the reader is, as something to compare."""
+        """Return how far the reader is, as a value to compare."""
         return self._stream.taken, self._index
 
     def put(self, item: BatchItem) -> None:
@@ -50,12 +50,12 @@ class Items:
             self._stream.put(item)
 
     async def until_read(self) -> None:
-        """Returns when the reader has taken everything and come back for more."""
+        """Return when the reader has taken everything and asks for more."""
         while len(self._stream) or not self._stream.is_waited_for:
             await self._reader_back.park()
 
     async def next(self) -> Item:
-        """The next view or message."""
+        """Return the next view or message."""
         while True:
             rest = self._rest
             if rest is not None:
@@ -73,7 +73,7 @@ class Items:
                 self._rest, self._index = item, 0
 
     async def next_batch(self) -> BatchItem:
-        """The next view or run of messages."""
+        """Return the next view or run of messages."""
         rest, self._rest = self._rest, None
         item = await self._take() if rest is None else rest.slice(self._index, len(rest))
         if isinstance(item, Batch):
@@ -90,7 +90,7 @@ class Items:
         return taken
 
     def drop_multicasts(self) -> None:
-        """A fetched state contains them."""
+        """Drop the multicasts, which a fetched state contains."""
         if self._rest is not None and self._rest.dest is None:
             self._give_back(self._rest)
             self._rest = None
@@ -98,12 +98,12 @@ class Items:
             self._give_back(batch)
 
     def end(self, error: Exception) -> None:
-        """Nothing more comes."""
+        """End the stream: no item comes any more."""
         self._stream.end(error)
         self._reader_back.unpark_all()
 
     def clear(self) -> list[Any]:
-        """Takes what was not read."""
+        """Remove and return the unread items."""
         rest, self._rest = self._rest, None
         unread = [] if rest is None else [rest.slice(self._index, len(rest))]
         return unread + self._stream.clear()

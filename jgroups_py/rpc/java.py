@@ -4,9 +4,9 @@
     value     null; ObjectWrapperPrimitive, flag SERIALIZED; or a streamable as it is
     error     ObjectWrapperSerializable(a serialized Throwable), flag SERIALIZED
 
-Python and Java values: None null, bool Boolean, int Integer or Long (by size), float Double, str
-String, bytes byte[], addresses and views themselves. Java's other numbers arrive as int or float, a
-char as str, what is Java-serialized as JavaObject, unread. ``Arg`` gives a value another Java type.
+Python values become Java values: None null, bool Boolean, int Integer or Long (by size), float Double, str
+String, bytes byte[]; addresses and views stay what they are. Java's other numbers arrive as int or float, a char as
+str, a Java-serialized object as JavaObject, unread. ``Arg`` gives a value another Java type.
 
 Java finds a method by its exact parameter types. Without ``Arg`` they are those of the primitives
 (boolean, int or long, double) and String, byte[], org.jgroups.Address. A method named ``#7`` is
@@ -31,7 +31,7 @@ from jgroups_py.wire.java_stream import read_throwable, write_class, write_runti
 from jgroups_py.wire.objects import MethodCall, payload_length
 
 ARGS_MAX: Final = 127
-"""Arguments of one call."""
+"""The most arguments of one call."""
 
 _CODES: Final = {
     "boolean": 1,
@@ -57,9 +57,9 @@ _CODES: Final = {
 
 class Arg:
     """A value for a parameter of a Java type: ``Arg(5, "long")``, ``Arg(5, "java.lang.Integer")``,
-    ``Arg(None, "java.lang.String")``, ``Arg("x", "java.lang.Object")``. At members of ours it is the
-    value (with the default codec). Types beside those of java.lang named above: interfaces and
-    classes that are not Serializable."""
+    ``Arg(None, "java.lang.String")``, ``Arg("x", "java.lang.Object")``. A member of ours gets the value (with the
+    default codec). Other types than those of java.lang named above are interfaces and classes that are not
+    Serializable."""
 
     __slots__ = ("type", "value")  # no dataclass: msgspec would write it as a map
 
@@ -73,7 +73,7 @@ class Arg:
 
 @dataclass(frozen=True, slots=True)
 class JavaObject:
-    """An object of a class that only Java knows, as it was serialized. Nothing is made of it."""
+    """An object of a class that only Java knows, in its serialized form."""
 
     serialized: bytes
 
@@ -137,7 +137,7 @@ def _encoded(payload: Streamable | None, flags: int) -> Encoded:
 
 
 def _unwrapped(payload: Any) -> Any:
-    """The Python value of an object message's payload."""
+    """Return the Python value of an object message's payload."""
     if payload is None:
         return None
     if not isinstance(payload, Streamable):
@@ -161,7 +161,7 @@ def _from_java(typed: Typed) -> Any:
 
 
 def _to_java(value: Any) -> Typed:
-    """The boxed value. Codes of unboxed ones occur only where ``Arg`` or ``Typed`` says so."""
+    """Return the boxed value. Unboxed values are written only where ``Arg`` or ``Typed`` says so."""
     if value is None:
         return Typed(o.NULL, None)
     kind = type(value)
@@ -208,7 +208,7 @@ _ADDRESS: Final = Typed(o.SERIALIZED, write_class("org.jgroups.Address"))
 
 
 def _class_of(arg: Any, typed: Typed) -> Typed:
-    """The parameter's type."""
+    """Return the parameter's type."""
     if isinstance(arg, Arg):
         code = _CODES.get(arg.type)
         if code is not None:

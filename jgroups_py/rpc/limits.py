@@ -1,4 +1,4 @@
-"""What an RPC keeps at most, and what it counts."""
+"""Limits and counters of an RPC."""
 
 from __future__ import annotations
 
@@ -9,22 +9,23 @@ from jgroups_py.errors import ConfigError
 
 @dataclass(frozen=True, kw_only=True)
 class RpcLimits:
-    """Sizes are bytes, times seconds. What waits because of one of these is counted, and logged
-    when it waits for long."""
+    """Limits of an RPC. Sizes are bytes, times seconds. A wait for one of these limits is counted, and logged when it is
+    long."""
 
     pending_max: int = 10_000
-    """Calls of this member under way; more wait before they are sent."""
+    """The most calls of this member under way. Further calls wait before they are sent."""
     replies_max: int = 64_000_000
-    """Replies that arrived and were not taken by their callers; those beyond are lost (ReplyLost)."""
+    """The most bytes of replies that callers have not taken. Replies beyond that are lost (ReplyLost)."""
     handlers_max: int = 1_000
-    """Async handlers that run at once. At more nothing is read: neither requests nor what else comes,
-    until one ends. Handlers that call each other around in a circle can use them all up."""
+    """The most async handlers that run at once. When they all run, the channel is not read until one ends. Handlers that
+    call each other in a circle can use them all up."""
     reply_buffer_max: int = 8_000_000
-    """Replies that wait for their callers' credit; at more nothing is read until some went."""
+    """The most bytes of replies that wait for their callers' credit. Beyond that the channel is not read until some
+    have left."""
     turn_requests: int = 500
-    """After so many requests other tasks run."""
+    """Other tasks run after this many requests."""
     warn_after: float = 5.0
-    """What waits longer logs why."""
+    """A wait that is longer than this is logged with its reason."""
 
     def __post_init__(self) -> None:
         for name in ("pending_max", "replies_max", "handlers_max", "turn_requests"):
@@ -34,7 +35,7 @@ class RpcLimits:
 
 @dataclass(slots=True)
 class RpcCounters:
-    """Counted since the RPC was opened."""
+    """Counters since the RPC was opened."""
 
     calls: int = 0
     """Calls that were sent, casts not included."""
@@ -46,19 +47,19 @@ class RpcCounters:
     refused: int = 0
     """Requests that were not run: no such method, or arguments that could not be read."""
     late: int = 0
-    """Replies that nobody waited for any more."""
+    """Replies that no task waited for any more."""
     lost: int = 0
     """Replies that found no room (``replies_max``)."""
     malformed: int = 0
     """Messages under our header that are neither request nor reply, or cannot be read."""
     excluded: int = 0
-    """Requests that this member was to ignore."""
+    """Requests whose sender excluded this member."""
     waits_pending: int = 0
     """Calls that waited because ``pending_max`` were under way."""
     waits_handlers: int = 0
-    """Times that reading stopped at ``handlers_max``."""
+    """How often reading stopped at ``handlers_max``."""
     waits_replies: int = 0
-    """Times that reading stopped at ``reply_buffer_max``."""
+    """How often reading stopped at ``reply_buffer_max``."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What others may call: the public methods of an object, or functions given by name.
+"""Methods that other members may call: the public methods of an object, or functions by name.
 
 methods = Methods()
 
@@ -29,7 +29,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """``function`` is called with the arguments, before them the caller if ``with_caller``."""
+    """A method. ``function`` is called with the caller, if ``with_caller``, and the arguments."""
 
     function: Callable[..., Any]
     is_async: bool
@@ -37,7 +37,7 @@ class Method:
 
 
 def with_caller(function: F) -> F:
-    """Marks a method that gets the address of the member that calls as its first argument."""
+    """Mark a method. Its first argument will be the address of the calling member."""
     function.__rpc_with_caller__ = True  # type: ignore[attr-defined]
     return function
 
@@ -57,7 +57,7 @@ class Methods(Mapping[str, Callable[..., Any]]):
     def add(self, name: F) -> F: ...
 
     def add(self, name: str | F) -> Callable[[F], F] | F:
-        """Decorator, with or without a name of its own.
+        """Add a function; a decorator, with or without a name of its own.
 
         Raises:
             LocalProtocolError: the name is taken, empty or longer than 255 bytes.
@@ -85,8 +85,8 @@ class Methods(Mapping[str, Callable[..., Any]]):
 
 
 def methods_of(target: object) -> dict[str, Method]:
-    """What of ``target`` can be called: every function of a mapping; else every public method of
-    the object (its name does not begin with an underscore; properties are not looked at)."""
+    """Return what can be called of ``target``: every function of a mapping, or every public method of an object. The name
+    of a public method does not begin with an underscore. Properties are not looked at."""
     if target is None:
         return {}
     if isinstance(target, Mapping):

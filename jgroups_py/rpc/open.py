@@ -1,4 +1,4 @@
-"""open_rpc: calls on a channel for as long as a block lasts."""
+"""open_rpc: makes calls possible on a channel for as long as a block lasts."""
 
 from __future__ import annotations
 
@@ -26,31 +26,32 @@ async def open_rpc(
     limits: RpcLimits | None = None,
     in_order: bool = False,
 ) -> AsyncIterator[Rpc]:
-    """Calls of methods at other members, and ``target``'s for theirs, as long as the block lasts.
+    """Call methods of other members, and let them call the methods of ``target``, as long as the block lasts.
 
         async with open_channel("udp.xml", cluster="demo") as channel:
             async with open_rpc(channel, Calculator()) as rpc:
                 print(await rpc.call(channel.view.coordinator, "add", 1, 2))
 
-    Meanwhile the channel still sends, but is read here: what is not RPC comes with ``async for item
-    in rpc``, in its order. Who needs none of it need not iterate.
+    Meanwhile the channel still sends, but the RPC reads it. Views and messages come with ``async for item in rpc``, in
+    their order. An application that needs none of them need not iterate.
 
     Args:
+        channel: the channel to call on.
         target: an object, whose public methods others may call, or functions by name (a mapping,
-            or ``Methods``). None: nothing can be called here.
-        codec: how arguments and values become bytes between members of ours; the same at all of
-            them. Default: msgpack.
+            or ``Methods``). With None nothing can be called here.
+        codec: makes bytes of arguments and values between members of ours. All of them must use the same one. The
+            default is msgpack.
         limits: sizes and times; see RpcLimits.
-        in_order: a request is served only when the application has taken every view and message
-            before it and come back for more. It must then iterate for ever, and not wait for calls
-            while it holds an item: two members could wait for each other. Without it, requests are
-            in order among themselves, as are views and messages.
+        in_order: serve a request only when the application has taken every view and message before it and asks for
+            more. The application must then iterate for ever. It must not wait for calls while it holds an item, because
+            two members could wait for each other. Without it, requests are in order among themselves, and so are
+            views and messages.
 
     Leaving the block ends async methods that still run, and calls under way (ReplyLost).
 
     Raises:
-        LocalProtocolError: an RPC is open on this channel already; or ``target`` cannot be called;
-            or there is no trio loop here.
+        LocalProtocolError: an RPC is open on this channel already, ``target`` cannot be called, or there is no trio loop
+            here.
     """
     check_trio("open_rpc")
     rpc = Rpc(

@@ -1,8 +1,8 @@
 """Casts to members of other sites.
 
-A destination list does not cross: members there know nothing of ours, and would all take themselves for not
-meant. It is rewritten to a role: *all members of that site*. The cast is one multicast that RELAY relays
-(in order, once, whoever crashes); at home its header excludes everybody, and headers stay at home.
+A list of destinations does not cross. Members of another site know nothing of ours, and would all believe that they
+are not meant. So the list is rewritten to a role: *all members of that site*. The cast is one multicast that RELAY
+relays in order and once, whichever member crashes. At home its header excludes every member, and headers stay at home.
 
     MAGIC, u8 length and name of the site, the request in our form
 """
@@ -21,14 +21,14 @@ from jgroups_py.values.message import MessageType
 from jgroups_py.wire.headers import CorrelatorHeader, CorrelatorType
 
 MAGIC: Final = b"\xc1RPC\x01"
-"""No text and no msgpack begins so."""
+"""The first bytes of such a cast. No text and no msgpack begins so."""
 REQUEST: Final[Headers] = {ID: CorrelatorHeader(CorrelatorType.REQ, 0)}
 SITE_MAX: Final = 255
-"""Bytes of a site's name."""
+"""The most bytes of a site's name."""
 
 
 def split(dests: Iterable[Address], own: str | None) -> tuple[tuple[Address, ...], tuple[str, ...]]:
-    """Members of this site, and the names of the other sites. ``own`` None: there are no sites."""
+    """Return the members of this site, and the names of the other sites. If ``own`` is None there are no sites."""
     here: list[Address] = []
     sites: dict[str, None] = {}
     for dest in dests:
@@ -41,7 +41,7 @@ def split(dests: Iterable[Address], own: str | None) -> tuple[tuple[Address, ...
 
 
 def wrapped(site: str, request: Encoded) -> Encoded:
-    """A request as it is relayed. LocalProtocolError: the site's name is too long."""
+    """Return a request in the form that is relayed. Raise LocalProtocolError if the site's name is too long."""
     name = site.encode()
     if len(name) > SITE_MAX:
         raise LocalProtocolError(f"a site's name has at most {SITE_MAX} bytes: {site[:50]!r}")
@@ -50,7 +50,7 @@ def wrapped(site: str, request: Encoded) -> Encoded:
 
 
 def is_relayed(batch: Batch) -> bool:
-    """May there be casts of another site in it?"""
+    """Return whether casts of another site may be in the batch."""
     return (
         isinstance(batch.src, SiteUUID)
         and ID not in batch.headers
@@ -60,8 +60,8 @@ def is_relayed(batch: Batch) -> bool:
 
 
 def parts(batch: Batch, own: str) -> Iterator[tuple[bool, Batch]]:
-    """Its messages in their order: runs of casts for this site (True), as requests that nobody waits
-    for; and of what is not RPC. Casts for other sites are left out."""
+    """Yield the messages of a batch in their order, as runs: casts for this site with True, as requests without a reply;
+    other messages with False. Casts for other sites are left out."""
     casts: list[Any] = []
     others: list[Any] = []
     for payload in batch.payloads:

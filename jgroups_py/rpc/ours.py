@@ -4,7 +4,7 @@
     value     the value (codec)
     error     msgpack [refused, type, text]
 
-Nothing that arrives is ever unpickled. A codec of the user's must be the same at all members.
+Nothing that arrives is unpickled. All members must have the same codec.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from jgroups_py.values.address import Address
 from jgroups_py.values.message import MessageType
 
 NAME_MAX: Final = 255
-"""Bytes of a method's name."""
+"""The most bytes of a method's name."""
 NAMES_KEPT: Final = 1000
-"""Names whose encoding is remembered."""
+"""The most names whose encoding is remembered."""
 
 
 class Codec(Interface):
-    """Values to bytes and back. ``decode`` gets bytes from the network and must not trust them:
-    whatever it raises counts as unreadable."""
+    """Makes bytes of values, and values of bytes. ``decode`` gets bytes from the network and must not trust them. The
+    bytes count as unreadable when it raises."""
 
     def encode(self, value: Any, /) -> bytes: ...
 
@@ -38,8 +38,8 @@ class Codec(Interface):
 
 
 class Msgpack:
-    """The default codec: None, bool, int of 64 bits, float, str, bytes, list, dict, datetime and
-    what else msgspec writes. Tuples and sets arrive as lists, other bytes-like values as bytes."""
+    """The default codec. It takes None, bool, int of 64 bits, float, str, bytes, list, dict, datetime and what else msgspec
+    writes. Tuples and sets arrive as lists, other bytes-like values as bytes."""
 
     def __init__(self) -> None:
         self.encode = msgspec.msgpack.Encoder(enc_hook=_plain).encode

@@ -1,4 +1,4 @@
-"""What a call of several members gives: one reply for each, to match on.
+"""Replies of a call to several members: one for each, to match on.
 
 async for reply in rpc.call_all("add", 1, 2):
     match reply:
@@ -27,8 +27,8 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Raised:
-    """The method raised, or its answer got lost, or the member refused to run it:
-    ``error.definite`` tells."""
+    """The method raised, its answer was lost, or the member refused to run it. ``error.definite`` is true if the call
+    certainly did not run."""
 
     member: Address
     error: CallError

@@ -1,13 +1,11 @@
-"""Rpc: calls of methods at other members of a channel's group, and the methods others may call.
+"""Rpc: calls methods of other members of a channel's group, and serves their calls.
 
-Requests are served where they stand in the channel's one stream, by the task that reads it (here,
-not the application). A method that is not async therefore sees the group as it was when the request
-arrived (``Rpc.view``), and is done before anything after it is looked at. Async methods are started
-in that order and run side by side. Replies do not wait in the stream: they go to their callers as
-the stack hands them up.
+The task that reads the channel serves requests where they stand in the stream. So a method that is not async sees the
+group as it was when the request arrived (``Rpc.view``), and is done before the next item is looked at. Async methods
+are started in that order and run side by side. Replies do not wait in the stream: they go to their callers as the
+stack hands them up.
 
-Everything sent or answered in one turn of the loop leaves together (outbox.py): many callers cost
-little more than one.
+All calls and replies of one turn of the loop leave together (outbox.py), so many callers cost little more than one.
 """
 
 from __future__ import annotations
@@ -31,7 +29,7 @@ from jgroups_py.errors import (
     Unreachable,
 )
 from jgroups_py.rpc import other_sites
-from jgroups_py.rpc.correlator import Correlator, Kind, Outcome, Pending
+from jgroups_py.rpc.correlator import CallOutcome, Correlator, OutcomeKind, Pending
 from jgroups_py.rpc.form import Encoded, Form, Unreadable
 from jgroups_py.rpc.items import Items
 from jgroups_py.rpc.java import JavaForm
@@ -39,7 +37,7 @@ from jgroups_py.rpc.limits import RpcCounters, RpcLimits, RpcStatistics
 from jgroups_py.rpc.methods import Method
 from jgroups_py.rpc.ours import Codec, OurForm
 from jgroups_py.rpc.replies import Answer, Raised, Reply
-from jgroups_py.rpc.serving import ID, Invocation, Server, is_ours
+from jgroups_py.rpc.serving import ID, ServedCall, Server, is_ours
 from jgroups_py.rpc.serving import Reply as Sending
 from jgroups_py.stack.log_limit import LogLimit
 from jgroups_py.values.address import Address
@@ -50,7 +48,7 @@ from jgroups_py.wire.headers import CorrelatorHeader, CorrelatorType, MultiDesti
 
 _log = logging.getLogger("jgroups_py.rpc")
 
-_REPLY_KINDS = {CorrelatorType.RSP: Kind.VALUE, CorrelatorType.EXC_RSP: Kind.ERROR}
+_REPLY_KINDS = {CorrelatorType.RSP: OutcomeKind.VALUE, CorrelatorType.EXC_RSP: OutcomeKind.ERROR}
 
 
 class Rpc:
@@ -87,28 +85,28 @@ class Rpc:
         )
         self._items = Items(channel.limits.receive_buffer_max, channel.give_back)
         self._view = channel.view
-        self._target_view = channel.view  # the one _all_ours is about
+        self._target_view = channel.view  # the view that _all_ours belongs to
         self._all_ours = all(map(is_ours, channel.view))
-        self._callers = trio.lowlevel.ParkingLot()  # wait for pending_max
-        self._slots = trio.lowlevel.ParkingLot()  # wait for handlers_max
+        self._callers = trio.lowlevel.ParkingLot()  # tasks that wait for pending_max
+        self._slots = trio.lowlevel.ParkingLot()  # tasks that wait for handlers_max
         self._handlers = 0
         self._error: Exception | None = None
         self._nursery: trio.Nursery
 
-    # --- looking
+    # --- reading properties
 
     @property
     def channel(self) -> Channel:
-        """The channel this works on; for sending messages, not for reading."""
+        """The channel that the calls use. Send messages on it, but do not read it."""
         return self._channel
 
     @property
     def view(self) -> View:
-        """The view in which the request arrived that is served now. The channel's may be newer."""
+        """The view in which the request that is served now arrived. The channel's view may be newer."""
         return self._view
 
     def statistics(self) -> RpcStatistics:
-        """Counters now."""
+        """Return the counters as they are now."""
         correlator = self._correlator
         return RpcStatistics(
             replace(self._counters), correlator.pending, correlator.held, self._handlers
@@ -120,14 +118,14 @@ class Rpc:
     # --- calling
 
     async def call(self, dest: Address, method: str, *args: Any, flags: int = 0) -> Any:
-        """Calls a method at one member (this one included): its value.
+        """Call a method at one member, which may be this one, and return its value.
 
-        For a time limit put it into a cancel scope; a reply that comes later is dropped.
+        For a time limit put the call into a cancel scope. A reply that comes later is dropped.
 
         Raises:
             RemoteError: the method raised.
-            Unreachable, Refused: it certainly did not run.
-            Suspected, ReplyLost: it may have run.
+            Unreachable, Refused: the method certainly did not run.
+            Suspected, ReplyLost: the method may have run.
             ChannelClosed, Expelled, LocalProtocolError, TypeError: nothing was sent.
         """
         check_member(dest)
@@ -162,13 +160,13 @@ class Rpc:
         exclude: Iterable[Address] | Address = (),
         flags: int = 0,
     ) -> Replies:
-        """Calls a method at all members of the view, or at ``dests``, without ``exclude``:
+        """Call a method at all members of the view, or at ``dests``, without ``exclude``:
 
             async for reply in rpc.call_all("add", 1, 2): ...
 
-        One reply for each, as they come; see replies.py. It is sent when the first is asked for.
-        Stop early and keep what came: what comes later is dropped. To the whole group it is one
-        multicast, to ``dests`` a message each.
+        It gives one reply of each member, as they come; see replies.py. The call is sent when the first reply is asked
+        for. You may stop early; replies that come later are dropped. A call to the whole group is one multicast, a
+        call to ``dests`` is a message to each.
         """
         check_method(method)
         return Replies(self, method, args, _addresses(dests), _addresses(exclude) or (), flags)
@@ -181,10 +179,10 @@ class Rpc:
         exclude: Iterable[Address] | Address = (),
         flags: int = 0,
     ) -> Answer:
-        """As ``call_all``: the first answer with a value.
+        """Call like ``call_all``, and return the first value.
 
         Raises:
-            NoAnswer: all raised, left, or were not there.
+            NoAnswer: every member raised, left, or was not there.
         """
         other: list[Reply] = []
         replies = self.call_all(method, *args, dests=dests, exclude=exclude, flags=flags)
@@ -207,13 +205,14 @@ class Rpc:
         exclude: Iterable[Address] | Address = (),
         flags: int = 0,
     ) -> None:
-        """As ``call_all``, but nobody answers. Returns when it has room, as ``Channel.send`` does.
-        Members of ``dests`` that are not in the view are left out. Those of other sites (SiteUUID)
-        stand for their whole site: what is cast to one of them, all members there do (RELAY). Sites
-        come first; ``exclude`` is of this group.
+        """Call like ``call_all``, but without replies. Return when the call has room, as ``Channel.send`` does.
+
+        Members of ``dests`` that are not in the view are left out. A member of another site (SiteUUID) stands for its
+        whole site: all members there run the call (RELAY). Sites are sent to first. ``exclude`` has members of this
+        group.
 
         Raises:
-            Unreachable: members of another site, and this one does not relay; nothing was sent.
+            Unreachable: ``dests`` has members of another site, and this site does not relay; nothing was sent.
             ChannelClosed, Expelled, LocalProtocolError: nothing was sent.
         """
         check_method(method)
@@ -247,7 +246,7 @@ class Rpc:
         self._send(None, everybody, encoded, flags, relayed=True)
 
     async def _request_to_all(self, method: str, args: tuple[Any, ...]) -> Encoded:
-        """When there is room for it, in the form of the view that there is then."""
+        """Return the request, when there is room for it, in the form that the view of that moment needs."""
         while True:
             form = self._group_form()
             encoded = form.write_request(method, args)
@@ -256,7 +255,7 @@ class Rpc:
                 return encoded
 
     async def _room(self, dest: Address | None, size: int) -> None:
-        """Waits for credit, and until fewer than ``pending_max`` calls are under way."""
+        """Wait for credit, and until fewer than ``pending_max`` calls are under way."""
         while self._correlator.is_full and self._error is None:
             self._counters.waits_pending += 1
             await self._wait_warned(
@@ -276,7 +275,7 @@ class Rpc:
         *,
         relayed: bool = False,
     ) -> None:
-        """There was room, or there is enough of it for all that found room in this turn."""
+        """Send a payload for which there is room. All that found room in one turn may exceed the limit together."""
         if dest is None and not relayed:
             flags |= Flag.NO_RELAY  # a call is for this group, not for other sites
         if not self._outbox.put_headed(
@@ -299,7 +298,7 @@ class Rpc:
         exclude: tuple[Address, ...],
         flags: int,
     ) -> Pending:
-        """Sends a call to several."""
+        """Send a call to several members."""
         if wanted is None:
             encoded = await self._request_to_all(method, args)
             present = [m for m in self._channel.view if m not in exclude]
@@ -315,7 +314,7 @@ class Rpc:
         pending = self._correlator.call_many([m for m in chosen if m in view])
         for dest in chosen:
             if dest not in view:
-                pending.add(Outcome(dest, Kind.UNREACHABLE))
+                pending.add(CallOutcome(dest, OutcomeKind.UNREACHABLE))
         header = CorrelatorHeader(CorrelatorType.REQ, pending.id)
         sent = {dest: requests[dest] for dest in pending.waiting}
         self._send_group(pending, sent, header, flags)
@@ -341,12 +340,12 @@ class Rpc:
         self._admit()
 
     def _admit(self) -> None:
-        """A call is over: the next may be sent."""
+        """Let the next call be sent, because one is over."""
         if self._callers and not self._correlator.is_full:
             self._callers.unpark()
 
-    async def _outcome(self, pending: Pending) -> Outcome:
-        """The next outcome of a call, when there is one. One task may wait for a call."""
+    async def _outcome(self, pending: Pending) -> CallOutcome:
+        """Wait for and return the next outcome of a call. Only one task may wait for a call."""
         outcome = self._correlator.take(pending)
         while outcome is None:
             pending.wake = partial(trio.lowlevel.reschedule, trio.lowlevel.current_task())
@@ -359,22 +358,22 @@ class Rpc:
             outcome = self._correlator.take(pending)
         return outcome
 
-    def _read(self, outcome: Outcome) -> Reply:
-        """What the application gets of an outcome."""
+    def _read(self, outcome: CallOutcome) -> Reply:
+        """Return the reply that the application gets for an outcome."""
         member = outcome.member
         try:
-            if outcome.kind is Kind.VALUE:
+            if outcome.kind is OutcomeKind.VALUE:
                 return Answer(member, self._form_of(outcome).read_value(outcome.payload))
-            if outcome.kind is Kind.ERROR:
+            if outcome.kind is OutcomeKind.ERROR:
                 return Raised(member, self._form_of(outcome).read_error(outcome.payload, member))
         except Unreadable as problem:
             self._counters.malformed += 1
             self._trace("malformed", {"src": str(member), "problem": str(problem)})
             return Raised(member, ReplyLost(f"the reply cannot be read: {problem}", member))
         name = self._channel.name_of(member)
-        if outcome.kind is Kind.SUSPECTED:
+        if outcome.kind is OutcomeKind.SUSPECTED:
             return Suspected(f"{name} left or crashed before it answered", member)
-        if outcome.kind is Kind.UNREACHABLE:
+        if outcome.kind is OutcomeKind.UNREACHABLE:
             return Unreachable(f"{name} is not in the view", member)
         if self._error is None:
             return Raised(member, ReplyLost("there was no room (replies_max)", member))
@@ -382,7 +381,7 @@ class Rpc:
         lost.__cause__ = self._error
         return Raised(member, lost)
 
-    def _form_of(self, outcome: Outcome) -> Form:
+    def _form_of(self, outcome: CallOutcome) -> Form:
         form = self._forms.get(outcome.type)
         if form is None:
             raise Unreadable(f"a message of type {outcome.type} is no reply")
@@ -392,34 +391,34 @@ class Rpc:
         return self._forms[MessageType.BYTES if is_ours(member) else MessageType.OBJECT]
 
     def _group_form(self) -> Form:
-        """A multicast must be read by all: a Java member among them decides the form."""
+        """Return the form of a multicast. Every member must read it, so one Java member decides the form."""
         view = self._channel.view
         if view is not self._target_view:
             self._target_view = view
             self._all_ours = all(map(is_ours, view))
         return self._forms[MessageType.BYTES if self._all_ours else MessageType.OBJECT]
 
-    # --- what is not RPC
+    # --- views and messages
 
     def __aiter__(self) -> AsyncIterator[Item]:
         return self
 
     async def __anext__(self) -> Item:
-        """The next View or Message (or State) of the channel that is not RPC.
+        """Return the next View, Message or State of the channel that is not RPC.
 
         Raises:
-            ChannelClosed, Expelled: after everything that came before was handed out.
+            ChannelClosed, Expelled: the channel has ended; everything that came before was handed out.
         """
         return await self._items.next()
 
     async def next_batch(self) -> BatchItem:
-        """As the channel's."""
+        """Return the next item like ``Channel.next_batch``."""
         return await self._items.next_batch()
 
     # --- serving
 
     async def _run(self) -> None:
-        """Reads the channel, serves requests, puts aside what is not RPC. Ends with the channel."""
+        """Read the channel, serve requests, and put other items aside. It ends with the channel."""
         channel = self._channel
         async with trio.open_nursery() as nursery:
             self._nursery = nursery
@@ -427,7 +426,7 @@ class Rpc:
                 try:
                     item = await channel.next_held(self)
                 except JGroupsError:
-                    break  # ``ended`` has told everybody
+                    break  # ``ended`` has told every waiting task
                 if isinstance(item, Batch) and _is_call(item):
                     try:
                         await self._serve(item)
@@ -451,7 +450,7 @@ class Rpc:
             nursery.cancel_scope.cancel()
 
     async def _hand_on(self, item: BatchItem) -> None:
-        """To the application."""
+        """Hand an item on to the application."""
         items = self._items
         items.put(item)
         if items.is_overfull:
@@ -462,7 +461,7 @@ class Rpc:
     async def _serve(self, batch: Batch) -> None:
         left = self._limits.turn_requests
         for one in self._server.read(batch):
-            if type(one) is Invocation:
+            if type(one) is ServedCall:
                 if one.method.is_async:
                     await self._slot()
                     self._handlers += 1
@@ -480,8 +479,8 @@ class Rpc:
                 await trio.lowlevel.checkpoint()
                 left = self._limits.turn_requests
 
-    async def _handle(self, invocation: Invocation) -> None:
-        """One async method."""
+    async def _handle(self, invocation: ServedCall) -> None:
+        """Run one async method."""
         try:
             value = await invocation.call()
         except Exception as error:
@@ -495,19 +494,19 @@ class Rpc:
             await self._send_reply(reply)
 
     async def _slot(self) -> None:
-        """Returns when one more async method may run."""
+        """Return when one more async method may run."""
         while self._handlers >= self._limits.handlers_max:
             self._counters.waits_handlers += 1
             await self._wait_warned(self._slots, f"{self._handlers} handlers run (handlers_max)")
 
     async def _send_reply(self, reply: Sending) -> None:
-        """Waits for room first."""
+        """Send a reply when there is room for it."""
         self._counters.waits_replies += 1
         while not self._put_reply(reply):
             await self._outbox.wait_turn()
 
     def _put_reply(self, reply: Sending) -> bool:
-        """Credit is not waited for: else one caller that is slow would stop all others."""
+        """Put a reply without waiting for credit. Otherwise one slow caller would stop all others."""
         encoded = reply.encoded
         try:
             return self._outbox.put_headed(
@@ -531,10 +530,10 @@ class Rpc:
             extra = {"member": name, "cluster": cluster}
             _log.warning("%s/%s: waiting: %s", name, cluster, why, extra=extra)
 
-    # --- what the channel tells (Tap)
+    # --- calls of the channel (Tap)
 
     def deliver(self, batch: Batch) -> bool:
-        """Replies are taken here; requests wait in the stream."""
+        """Take replies. Requests wait in the stream."""
         header = batch.headers.get(ID)
         if header is None:
             return False
@@ -558,7 +557,7 @@ class Rpc:
         self._admit()
 
     def excluded(self, gone: tuple[Address, ...]) -> None:
-        """Who answers us after we have gone may have dropped the answer with the connection."""
+        """Give up the answers of members that are gone: they may have dropped them with the connection."""
         left = tuple(m for m in self._channel.view if m not in gone)
         self._correlator.view_changed(left)
         self._admit()
@@ -588,16 +587,16 @@ class Rpc:
             machine.trace(machine.now, machine.name, "RPC", what, details)
 
     def reading(self) -> tuple[object, int]:
-        """Of what is not RPC; calls are served whether the application reads or not."""
+        """Return how far the application has read of views and messages. Calls are served whether it reads or not."""
         return self._items.position, self._items.waiting
 
     def unread(self) -> list[BatchItem]:
-        """Takes what the application has not read, for the channel to hand out."""
+        """Remove and return what the application has not read. The channel hands it out."""
         return self._items.clear()
 
 
 class Replies:
-    """What ``Rpc.call_all`` gives: iterate once. Letting go of it, or ``close``, forgets the call."""
+    """The replies of ``Rpc.call_all``. Iterate once. The call is forgotten at ``close``, or when this object is freed."""
 
     def __init__(
         self,
@@ -617,7 +616,7 @@ class Replies:
         return self
 
     async def __anext__(self) -> Reply:
-        """The next reply.
+        """Return the next reply.
 
         Raises:
             ChannelClosed, Expelled, LocalProtocolError: nothing was sent.
@@ -636,7 +635,7 @@ class Replies:
         return rpc._read(outcome)
 
     def close(self) -> None:
-        """No more replies are wanted."""
+        """Forget the call. Later replies are dropped."""
         self._closed = True
         pending, self._pending = self._pending, None
         if pending is not None and not pending.done:
@@ -648,7 +647,7 @@ class Replies:
 
 _ALWAYS = 1 << 62
 _NUMBER_MAX = 1 << 62
-"""Numbers from here on nobody reaches by counting."""
+"""Counting never reaches numbers from here on."""
 
 
 def _addresses(given: Iterable[Address] | Address | None) -> tuple[Address, ...] | None:
@@ -667,7 +666,7 @@ def _request(number: int, exclude: tuple[Address, ...]) -> CorrelatorHeader:
 
 
 def _is_call(batch: Batch) -> bool:
-    """A request; ``deliver`` has taken everything else under our header."""
+    """Return whether a batch is a request. ``deliver`` has taken everything else under our header."""
     return isinstance(batch.headers.get(ID), CorrelatorHeader)
 
 

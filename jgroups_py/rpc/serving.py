@@ -1,14 +1,14 @@
-"""Requests that arrive: what is to be called, and what goes back. No I/O, no tasks.
+"""Server: makes calls of arriving requests, and replies of their results. No I/O, no tasks.
 
-    read(batch)      for each request an Invocation, or the Reply that refuses it
-    run(invocation)  calls a method that is not async; the Reply, None where no answer is wanted
-    value, raised    the Reply for what an async method returned or raised
+    read(batch)      returns for each request a ServedCall, or the Reply that refuses it
+    run(call)        calls a method that is not async; returns the Reply, or None where no answer is wanted
+    value, raised    return the Reply for the value or the error of an async method
 
-A method that raises is logged here, with its traceback, at most once in ``LogLimit``'s interval for each method and
-class of exception; its caller gets the exception's class and text.
+An error of a method is logged here with its traceback, at most once in ``LogLimit``'s interval for each method and
+class of exception. Its caller gets the exception's class and text.
 
-Requests of members of ours and of Java members may be in one group: the type of the message tells
-the form of a request, the address of the caller that of the reply.
+Members of ours and Java members may be in one group. The type of the message tells the form of a request; the
+address of the caller tells the form of the reply.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from jgroups_py.wire.headers import (
 
 ID: Final = PROTOCOL_IDS["REQUEST_CORRELATOR"]
 _REPLY_FLAGS: Final = sum(Flag) & ~int(Flag.RSVP | Flag.RSVP_NB | Flag.SERIALIZED)
-"""Flags of a request that its reply has, too."""
+"""Flags that a reply copies from its request."""
 
 _log = logging.getLogger("jgroups_py.rpc")
 
@@ -50,8 +50,8 @@ class Reply(NamedTuple):
 
 
 @dataclass(slots=True)
-class Invocation:
-    """A call that is to be made here. ``id`` 0: no answer is wanted."""
+class ServedCall:
+    """A call that is to be made here. With ``id`` 0 no answer is wanted."""
 
     name: str
     method: Method
@@ -61,7 +61,7 @@ class Invocation:
     flags: int
 
     def call(self) -> Any:
-        """Calls the function: its value, or its coroutine."""
+        """Call the function and return its value, or its coroutine."""
         method = self.method
         if method.with_caller:
             return method.function(self.caller, *self.args)
@@ -69,7 +69,7 @@ class Invocation:
 
 
 class Server:
-    """See the module's docstring. ``trace(what, details)`` is told what was dropped."""
+    """See the module's docstring. ``trace(what, details)`` is called for each request that is dropped."""
 
     def __init__(
         self,
@@ -89,7 +89,7 @@ class Server:
         self._log_limit = log_limit
         self._name_of = name_of
 
-    def read(self, batch: Batch) -> Iterator[Invocation | Reply]:
+    def read(self, batch: Batch) -> Iterator[ServedCall | Reply]:
         header, src, counters = batch.headers[ID], batch.src, self._counters
         assert isinstance(header, CorrelatorHeader) and src is not None
         if type(header) is MultiDestinationHeader and self._local in (header.excluded or ()):
@@ -114,7 +114,7 @@ class Server:
                 continue
             method = self._methods.get(name)
             if method is not None:
-                yield Invocation(name, method, args, src, number, flags)
+                yield ServedCall(name, method, args, src, number, flags)
                 continue
             counters.refused += 1
             self._trace("refused", {"src": str(src), "method": name})
@@ -122,7 +122,7 @@ class Server:
                 yield self._refusal(src, number, flags, f"there is no method {name!r}")
 
     def refuse(self, batch: Batch, why: str) -> Iterator[Reply]:
-        """Refuses all requests of a batch unread."""
+        """Refuse all requests of a batch unread."""
         header, src = batch.headers[ID], batch.src
         assert isinstance(header, CorrelatorHeader) and src is not None
         self._counters.refused += len(batch)
@@ -130,25 +130,25 @@ class Server:
             for number in range(header.request_id, header.request_id + len(batch)):
                 yield self._refusal(src, number, batch.flags & _REPLY_FLAGS, why)
 
-    def run(self, invocation: Invocation) -> Reply | None:
+    def run(self, invocation: ServedCall) -> Reply | None:
         try:
             value = invocation.call()
         except Exception as error:
             return self.raised(invocation, error)
         return self.value(invocation, value) if invocation.id else None
 
-    def value(self, invocation: Invocation, value: Any) -> Reply | None:
+    def value(self, invocation: ServedCall, value: Any) -> Reply | None:
         if not invocation.id:
             return None
         form = self._form_for(invocation.caller)
         try:
             encoded = form.write_value(value)
-        except Exception as error:  # a codec of the user's, a value that is odd: whatever it raises
+        except Exception as error:  # a codec of the user may raise anything
             return self.raised(invocation, error)
         header = CorrelatorHeader(CorrelatorType.RSP, invocation.id)
         return Reply(invocation.caller, header, encoded, invocation.flags | encoded.flags)
 
-    def raised(self, invocation: Invocation, error: Exception) -> Reply | None:
+    def raised(self, invocation: ServedCall, error: Exception) -> Reply | None:
         self._counters.raised += 1
         kind, text = type(error).__name__, text_of(error)
         self._log(invocation, kind, error)
@@ -158,8 +158,8 @@ class Server:
             invocation.caller, invocation.id, invocation.flags, plain(kind), text, refused=False
         )
 
-    def _log(self, invocation: Invocation, kind: str, error: Exception) -> None:
-        """Here, too: the caller may be on another machine, or not have waited for an answer."""
+    def _log(self, invocation: ServedCall, kind: str, error: Exception) -> None:
+        """Log the error here, too: the caller may be on another machine, or may not wait for an answer."""
         left_out = self._log_limit.admit((invocation.name, kind))
         if left_out is not None:
             _log.warning(
@@ -188,5 +188,5 @@ class Server:
 
 
 def is_ours(member: Address) -> bool:
-    """A member of this library, with which calls travel in our form."""
+    """Return whether ``member`` is of this library. Calls with it travel in our form."""
     return isinstance(member, UUID) and member.is_ours

@@ -25,7 +25,7 @@ Encode = Callable[[Mapping[str, Any]], Mapping[str, bytes]]
 
 
 @dataclass(frozen=True, slots=True)
-class Changes:
+class SessionChanges:
     """``values`` are to be set (``data``: the same as stored), ``removed`` to be removed."""
 
     values: Mapping[str, Any]
@@ -115,14 +115,14 @@ class Session(MutableMapping[str, Any]):
         somebody who made the visitor use it (session fixation)."""
         self.renewed = self.id is not None
 
-    def changes(self, encode: Encode) -> Changes:
+    def changes(self, encode: Encode) -> SessionChanges:
         """Since it was loaded or saved. CacheRefused: a value that cannot be stored."""
         data = encode(self._values)
         changed = {n: d for n, d in data.items() if self._stored.get(n) != d}
         removed = tuple(name for name in self._removed if name in self._stored)
-        return Changes({name: self._values[name] for name in changed}, changed, removed)
+        return SessionChanges({name: self._values[name] for name in changed}, changed, removed)
 
-    def saved(self, changes: Changes, used: float) -> None:
+    def saved(self, changes: SessionChanges, used: float) -> None:
         """These are stored now."""
         for name in changes.removed:
             self._stored.pop(name, None)

@@ -67,11 +67,11 @@ class WsgiSessions:
             _log.warning("a session could not be read: %s", error)
             return _answer(start_response, error)
         environ[SESSION] = loaded.session
-        answer = _Answer(self, loaded, start_response)
+        answer = _HeldAnswer(self, loaded, start_response)
         body = self._application(environ, answer.start)
         if isinstance(body, list | tuple):  # all there: a server may count its bytes
             return body if answer.commit() else answer.instead
-        return _Body(answer, body)
+        return _AnswerBody(answer, body)
 
     def save(self, loaded: Loaded) -> str:
         """For the answer: see ``SessionStore.save``."""
@@ -84,7 +84,7 @@ class WsgiSessions:
             _log.warning("a session could not be saved: %s", error)
 
 
-class _Answer:
+class _HeldAnswer:
     """The answer to one request: its head is held until the session is saved."""
 
     def __init__(
@@ -140,10 +140,10 @@ class _Answer:
             self._sessions.count("failed_late_saves", error)
 
 
-class _Body:
+class _AnswerBody:
     """The application's body, chunk by chunk."""
 
-    def __init__(self, answer: _Answer, body: Iterable[bytes]) -> None:
+    def __init__(self, answer: _HeldAnswer, body: Iterable[bytes]) -> None:
         self._answer = answer
         self._body = body
         self._chunks = self._all()

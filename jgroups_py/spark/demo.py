@@ -27,7 +27,7 @@ from jgroups_py.errors import JGroupsError
 from jgroups_py.export import connect
 from jgroups_py.export.client import ExportClient, parse_members
 from jgroups_py.export.columns import WRITES, pack
-from jgroups_py.export.messages import Stage
+from jgroups_py.export.messages import StageRows
 from jgroups_py.spark.jobs import follow, load, reconcile, snapshot
 from jgroups_py.spark.session import open_session
 
@@ -39,7 +39,7 @@ RATE = 100
 START_TIMEOUT = 60.0
 
 
-class Member:
+class DemoMember:
     """``jgroups-py export`` in a process of its own."""
 
     def __init__(self, name: str, cluster: str, folder: Path) -> None:
@@ -69,7 +69,7 @@ class Member:
             self.process.stdout.close()
 
 
-class Traffic(threading.Thread):
+class DemoTraffic(threading.Thread):
     """Puts visits at random users, through whatever member is there; notes what was acknowledged."""
 
     def __init__(self, places: str, token: str) -> None:
@@ -119,17 +119,17 @@ class Traffic(threading.Thread):
 
 def _put(client: ExportClient, sizes: tuple[int, ...], body: bytes, rows: int) -> None:
     job = secrets.token_hex(8)
-    client.stage(Stage("cache", job, 0, 0, rows, sizes, True), body)
+    client.stage(StageRows("cache", job, 0, 0, rows, sizes, True), body)
     list(client.commit("cache", job, [(0, 0)]))
 
 
 @contextmanager
-def _site(name: str, count: int, folder: Path) -> Iterator[list[Member]]:
+def _site(name: str, count: int, folder: Path) -> Iterator[list[DemoMember]]:
     with ExitStack() as stack:
         members = []
         cluster = f"demo-{name}-{secrets.token_hex(3)}"
         for number in range(count):
-            members.append(Member(f"{name}{number + 1}", cluster, folder))
+            members.append(DemoMember(f"{name}{number + 1}", cluster, folder))
             stack.callback(members[-1].stop)
         yield members
 
@@ -152,7 +152,9 @@ def main(out: str = "build/demo-spark") -> int:
             return _show(spark, nyc, sfo, folder, target)
 
 
-def _show(spark: Any, nyc: list[Member], sfo: list[Member], folder: Path, target: Path) -> int:
+def _show(
+    spark: Any, nyc: list[DemoMember], sfo: list[DemoMember], folder: Path, target: Path
+) -> int:
     token_file = str(folder / "token")
     token = Path(token_file).read_text(encoding="utf-8").strip()
     places = ",".join(member.place for member in nyc)
@@ -168,7 +170,7 @@ def _show(spark: Any, nyc: list[Member], sfo: list[Member], folder: Path, target
         rows = load(spark, cluster, users, "/users/{id}")
         _say(f"loaded {rows} users into {site}")
 
-    traffic = Traffic(places, token)
+    traffic = DemoTraffic(places, token)
     traffic.start()
     taken = snapshot(spark, here, str(folder / "picture"), schema="path string, visits bigint")
     place = taken.offset

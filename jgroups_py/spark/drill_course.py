@@ -18,7 +18,7 @@ SMALL: Final = (*sorted(FAULTS), "view", "join")
 """Events that the course is made of."""
 
 
-class Event(NamedTuple):
+class RecordedEvent(NamedTuple):
     """A small record. ``order``: its place in the log."""
 
     order: int
@@ -29,7 +29,7 @@ class Event(NamedTuple):
     detail: Mapping[str, Any]
 
 
-class Course(Lives):
+class RunRecord(Lives):
     """Of one run."""
 
     rules: Rules
@@ -52,14 +52,14 @@ class Course(Lives):
 
 
 def course_of(
-    events: Sequence[Event],
+    events: Sequence[RecordedEvent],
     sites: Sequence[str],
     primary: str | None,
     grace: float,
     primary_only: bool = False,
-) -> Course:
+) -> RunRecord:
     """Events in the order of the log."""
-    course = Course(sites)
+    course = RunRecord(sites)
     for event in events:
         if event.site is not None and event.site not in course.sites:
             course.sites.append(event.site)
@@ -71,7 +71,7 @@ def course_of(
     return course
 
 
-def _note_fault(course: Course, event: Event) -> None:
+def _note_fault(course: RunRecord, event: RecordedEvent) -> None:
     member = event.member
     course.faults.append(Fault(event.t, event.event, event.site, member, event.detail))
     if event.event == "fail_site":
@@ -84,7 +84,7 @@ def _note_fault(course: Course, event: Event) -> None:
             course.silent.setdefault(member, event.order)
 
 
-def _note_life(course: Course, event: Event, member: Who) -> None:
+def _note_life(course: RunRecord, event: RecordedEvent, member: Who) -> None:
     if event.event == "view" and event.detail.get("bridge"):
         seen = (event.t, tuple(event.detail["sites"]))
         course.bridge_views.setdefault(member, []).append(seen)

@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from jgroups_py.drill.judge.rules import NEVER, Who
-from jgroups_py.spark.drill_course import Course
+from jgroups_py.spark.drill_course import RunRecord
 
 FOUND: Final = (
     "run string, what string, site string, origin_site string, origin string, seqno bigint, "
@@ -71,10 +71,10 @@ class Had:
         return found
 
 
-class Origin:
+class OriginRecord:
     """One origin's messages, and who had them."""
 
-    def __init__(self, course: Course, origin: Who, sent: Any, had: dict[Who, Had]) -> None:
+    def __init__(self, course: RunRecord, origin: Who, sent: Any, had: dict[Who, Had]) -> None:
         """``sent``: times, index 0 is seqno 1; NaN: nobody knows."""
         self.course = course
         self.origin = origin
@@ -213,7 +213,7 @@ def who_of(site: str, origin: str) -> Who:
     return Who(site, name, int(incarnation))
 
 
-def judging(courses: dict[str, Course]) -> Callable[[tuple[Any, ...], Any], Any]:
+def judging(courses: dict[str, RunRecord]) -> Callable[[tuple[Any, ...], Any], Any]:
     """What ``applyInPandas`` calls with (run, origin_site, origin) and the rows."""
 
     def judged(key: tuple[Any, ...], frame: Any) -> Any:
@@ -228,7 +228,7 @@ def judging(courses: dict[str, Course]) -> Callable[[tuple[Any, ...], Any], Any]
     return judged
 
 
-def rows_of(course: Course, run: str, who: Who, frame: Any) -> Iterator[Row]:
+def rows_of(course: RunRecord, run: str, who: Who, frame: Any) -> Iterator[Row]:
     frame = frame.sort_values("order")
     sends = frame[frame["event"] == "send"]
     if who in course.silent:
@@ -244,7 +244,7 @@ def rows_of(course: Course, run: str, who: Who, frame: Any) -> Iterator[Row]:
         if len(rows):
             columns = [rows[name].to_numpy() for name in ("order", "t", "seqno")]
             had[receiver] = Had(receiver, course.given.get(receiver, []), columns)
-    origin = Origin(course, who, sent, had)
+    origin = OriginRecord(course, who, sent, had)
     if not origin.top:
         return
     for what, at_site, seqno, at, number in origin.found():

@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from jgroups_py.drill.report.charts import Chart, Points, standalone
-from jgroups_py.spark.drill_course import Course
+from jgroups_py.spark.drill_course import RunRecord
 from jgroups_py.spark.drill_origin import LEAST, RATIO, percentile
 
 Seconds = Mapping[tuple[str, str], Mapping[int, Any]]
@@ -19,7 +19,7 @@ CURVE_TO: Final = 0.995
 """The distribution is drawn up to this part of the deliveries: what is slower would hide the rest."""
 
 
-def draw(file: Path, seconds: Seconds, courses: Sequence[Course]) -> None:
+def draw(file: Path, seconds: Seconds, courses: Sequence[RunRecord]) -> None:
     """Beside each other: the median and the 99th percentile over time, with the faults of the first drill;
     the distribution; deliveries a second."""
     pairs = sorted(seconds)

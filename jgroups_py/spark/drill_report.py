@@ -19,7 +19,7 @@ from jgroups_py.drill.file import loader, plan
 from jgroups_py.drill.file.model import Expectation
 from jgroups_py.drill.judge.rules import Who, held, largest
 from jgroups_py.errors import ConfigError
-from jgroups_py.spark.drill_course import SMALL, Course, Event, course_of
+from jgroups_py.spark.drill_course import SMALL, RecordedEvent, RunRecord, course_of
 from jgroups_py.spark.drill_origin import BINS, FOUND, judging, percentile
 from jgroups_py.spark.drill_picture import draw
 
@@ -113,7 +113,7 @@ def _event() -> Any:
     return f.regexp_extract("value", r'"event":"([a-z_]+)"', 1)
 
 
-def _courses(lines: Any, planned: Any) -> tuple[dict[str, Course], int]:
+def _courses(lines: Any, planned: Any) -> tuple[dict[str, RunRecord], int]:
     """By run; and how many records there are. ConfigError: a line that is no record."""
     counted = lines.groupBy("run").agg(
         f.count("*").alias("lines"),
@@ -139,17 +139,17 @@ def _courses(lines: Any, planned: Any) -> tuple[dict[str, Course], int]:
     return courses, sum(lines - bad for lines, bad in lines_of.values())
 
 
-def _parsed(order: int, text: str) -> Event:
+def _parsed(order: int, text: str) -> RecordedEvent:
     record = json.loads(text)
     detail = record["detail"] or {}
     site, name = record["site"], record["member"]
     member = None
     if site is not None and name is not None:
         member = Who(site, name, int(detail.get("incarnation", 1)))
-    return Event(order, float(record["t"]), site, member, record["event"], detail)
+    return RecordedEvent(order, float(record["t"]), site, member, record["event"], detail)
 
 
-def _found(lines: Any, courses: Mapping[str, Course]) -> Any:
+def _found(lines: Any, courses: Mapping[str, RunRecord]) -> Any:
     """``FOUND`` of all origins."""
     record = f.from_json("value", LINE, {"mode": "FAILFAST"})
     rows = (
@@ -176,7 +176,7 @@ def _found(lines: Any, courses: Mapping[str, Course]) -> Any:
 
 
 def _runs(
-    found: Any, courses: Mapping[str, Course], expect: Sequence[Expectation]
+    found: Any, courses: Mapping[str, RunRecord], expect: Sequence[Expectation]
 ) -> list[dict[str, Any]]:
     counted: dict[str, dict[tuple[str, str], float]] = {run: {} for run in courses}
     for row in (
@@ -209,7 +209,7 @@ def _runs(
 
 def _run(
     run: str,
-    course: Course,
+    course: RunRecord,
     counted: Mapping[tuple[str, str], float],
     taken: Mapping[int, float],
     named: Sequence[Any],

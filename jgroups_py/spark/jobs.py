@@ -39,7 +39,7 @@ Cluster = Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class SnapshotOnDisk:
     """A snapshot on disk: its rows, and the place in the change log that it is the state of."""
 
     rows: int
@@ -133,7 +133,7 @@ def snapshot(
     path: str = "/",
     schema: str | None = None,
     format: str = "parquet",
-) -> Taken:
+) -> SnapshotOnDisk:
     """One moment of a cache, written to a folder that must not be there, with its place in the log
     (``OFFSET_FILE``), from where changes can be followed. If the member that keeps it goes, it is taken
     again at another. Of a cache with buddies: each member's part of one moment, each node once."""
@@ -141,7 +141,7 @@ def snapshot(
     if Path(target).exists():
         raise ConfigError(f"{target} is there already: a snapshot is written to a new folder")
 
-    def attempt(number: int) -> Taken:
+    def attempt(number: int) -> SnapshotOnDisk:
         kept = opened(options, (path,))
         try:
             reader = spark.read.format("jgroups").options(**cluster, snapshot=str(kept))
@@ -150,7 +150,7 @@ def snapshot(
             frame.write.format(format).mode(mode).save(target)
         finally:
             close_all(kept.pictures, options.token)
-        return Taken(kept.rows, kept.offset)
+        return SnapshotOnDisk(kept.rows, kept.offset)
 
     taken = again_elsewhere(options, attempt)
     Path(target, OFFSET_FILE).write_text(offset_to(taken.offset) + "\n", encoding="utf-8")

@@ -10,7 +10,7 @@ from jgroups_py.errors import ConfigError
 from jgroups_py.export.client import Frame
 
 
-class Decoder(Protocol):
+class ColumnDecoder(Protocol):
     """Frames to record batches of one schema. Made in a worker."""
 
     def __call__(self, frame: Frame) -> Any: ...

@@ -13,7 +13,7 @@ import msgspec
 from jgroups_py.errors import ConfigError
 from jgroups_py.export import ExportClient, Offset, connect, connect_at, read_token
 from jgroups_py.export.client import Address, parse_members
-from jgroups_py.export.parts import Picture
+from jgroups_py.export.parts import KeptPicture
 
 KNOWN = (
     "members",
@@ -39,7 +39,7 @@ PARTITIONS_MAX = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class SparkOptions:
     """``members``: export ports, tried in this order; of a cache with buddies those of all members. ``rows``: "state" or
     "changes". ``snapshot``: one that was opened before, for several queries; in parts, where each member has one."""
 
@@ -56,7 +56,7 @@ class Options:
     query: str | None = None
     replace: bool = False
     skip_equal: bool = False
-    snapshot: tuple[Picture, ...] = ()
+    snapshot: tuple[KeptPicture, ...] = ()
 
     def connect(self, first: Address | None = None) -> ExportClient:
         """To ``first``, if it is one of ours and there; else to any member."""
@@ -71,7 +71,7 @@ class Options:
         )
 
 
-def options_of(given: Mapping[str, str]) -> Options:
+def options_of(given: Mapping[str, str]) -> SparkOptions:
     """ConfigError for what is missing, unknown, or makes no sense."""
     values = {n.lower(): value for n, value in given.items() if n.lower() not in OF_SPARK}
     for name in values:
@@ -86,7 +86,7 @@ def options_of(given: Mapping[str, str]) -> Options:
     rows = values.get("rows", "state")
     if rows not in ("state", "changes"):
         raise ConfigError(f'option rows is "state" or "changes", got "{rows}"')
-    return Options(
+    return SparkOptions(
         members=tuple(parse_members(values["members"])),
         token=values["token"] if "token" in values else read_token(values["tokenfile"]),
         map=values.get("map"),
@@ -125,12 +125,12 @@ def _starting(text: str) -> Offset | Literal["earliest", "latest"]:
     return offset_from(text)
 
 
-def _picture(text: str) -> Picture:
+def _picture(text: str) -> KeptPicture:
     place, _, rest = text.partition("/")
     id, _, rows = rest.partition("/")
     if not id or not rows.isdecimal():
         raise ConfigError(f'option snapshot is written "host:port/id/rows", got "{text}"')
-    return Picture(parse_members(place)[0], id, int(rows))
+    return KeptPicture(parse_members(place)[0], id, int(rows))
 
 
 def _number(values: Mapping[str, str], name: str, most: int) -> int | None:

@@ -9,7 +9,7 @@ from typing import Any, Final, Literal, Self
 
 from jgroups_py.errors import JGroupsError
 from jgroups_py.export import ExportClient
-from jgroups_py.spark.options import Options
+from jgroups_py.spark.options import SparkOptions
 
 EVERY: Final = 0.25
 """Seconds between two looks."""
@@ -18,11 +18,11 @@ Show = Callable[[What, int, int], None]
 """What, how many are done, of how many."""
 
 
-class Watch(threading.Thread):
+class ProgressWatch(threading.Thread):
     """For as long as a ``with`` block lasts. ``options``: of the cluster that is written, if one is."""
 
     def __init__(
-        self, spark: Any, show: Show, options: Options | None = None, every: float = EVERY
+        self, spark: Any, show: Show, options: SparkOptions | None = None, every: float = EVERY
     ) -> None:
         super().__init__(daemon=True, name="jgroups-py-spark-watch")
         self._tracker = spark.sparkContext.statusTracker()

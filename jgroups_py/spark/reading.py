@@ -30,9 +30,9 @@ from jgroups_py.export import ExportClient, Offset
 from jgroups_py.export.client import Address
 from jgroups_py.export.errors import NoMember
 from jgroups_py.export.following import OwnersFollowed, bounded
-from jgroups_py.export.parts import Picture, open_parts
+from jgroups_py.export.parts import KeptPicture, open_parts
 from jgroups_py.spark.kinds import Kind, kind_of
-from jgroups_py.spark.options import Options
+from jgroups_py.spark.options import SparkOptions
 
 ROWS_EACH = 50_000
 """Rows of a partition, where the option ``partitions`` says nothing."""
@@ -62,7 +62,7 @@ class Range(InputPartition):
     stop: Offset
 
 
-def resolved(options: Options, client: ExportClient) -> tuple[str, Kind]:
+def resolved(options: SparkOptions, client: ExportClient) -> tuple[str, Kind]:
     """The map's name and kind, as the member says. ExportError: no such map, or its values are written
     by a codec that readers do not have."""
     said = client.describe(options.map, options.kind)
@@ -82,7 +82,7 @@ def slices(count: int, parts: int) -> Iterator[tuple[int, int]]:
 class Opened:
     """A snapshot: one picture, or one of each member's part; and its place in the change log."""
 
-    pictures: tuple[Picture, ...]
+    pictures: tuple[KeptPicture, ...]
     offset: Offset
 
     @property
@@ -94,18 +94,18 @@ class Opened:
         return ",".join(map(str, self.pictures))
 
 
-def opened(options: Options, under: Sequence[str]) -> Opened:
+def opened(options: SparkOptions, under: Sequence[str]) -> Opened:
     """Opens a snapshot at any member; at all of them, if each has a part (``open_parts``)."""
     with options.connect() as client:
         name, _ = resolved(options, client)
         if not client.describe(name).parts:
             said = client.open_snapshot(name, under)
-            return Opened((Picture(client.address, said.id, said.rows),), said.offset)
+            return Opened((KeptPicture(client.address, said.id, said.rows),), said.offset)
     parts = open_parts(options.members, options.token, name, under)
     return Opened(parts.pictures, parts.offset)
 
 
-def spread(pictures: Sequence[Picture], wanted: int | None) -> list[Slice]:
+def spread(pictures: Sequence[KeptPicture], wanted: int | None) -> list[Slice]:
     """So many slices, each of one picture; of each picture that has rows at least one."""
     total = sum(picture.rows for picture in pictures)
     parts = wanted or min(-(-total // ROWS_EACH), PARTITIONS_UNASKED)
@@ -119,7 +119,7 @@ def spread(pictures: Sequence[Picture], wanted: int | None) -> list[Slice]:
 class StateReader(DataSourceReader):
     """One snapshot for each query, kept by one member; of a cache with buddies by all of them, each its part."""
 
-    def __init__(self, options: Options, schema: Any) -> None:
+    def __init__(self, options: SparkOptions, schema: Any) -> None:
         self._options = options
         self._schema = schema
         self._under: tuple[str, ...] = (options.path,)
@@ -181,7 +181,7 @@ def _above(prefix: str) -> str:
 
 
 def ranges(
-    client: ExportClient, options: Options, name: str, start: Offset, stop: Offset
+    client: ExportClient, options: SparkOptions, name: str, start: Offset, stop: Offset
 ) -> list[InputPartition]:
     """The changes between two places, in parts that follow each other."""
     if start.at >= stop.at and start.log == stop.log:
@@ -199,7 +199,7 @@ def ranges(
     return [*found, Range(client.address, name, at, stop)]
 
 
-def read_range(options: Options, schema: Any, partition: InputPartition) -> Iterator[Any]:
+def read_range(options: SparkOptions, schema: Any, partition: InputPartition) -> Iterator[Any]:
     """Record batches of changes, of any member that has them."""
     assert isinstance(partition, Range)
     decode = kind_of(options.kind).changes_decoder(schema)
@@ -208,11 +208,11 @@ def read_range(options: Options, schema: Any, partition: InputPartition) -> Iter
             yield decode(frame)
 
 
-class Course:
+class FollowedLog:
     """The change log that options name, for as long as a ``with`` block lasts: of one member that has the ``places``; with
     buddies, of all members."""
 
-    def __init__(self, options: Options, *places: Offset) -> None:
+    def __init__(self, options: SparkOptions, *places: Offset) -> None:
         self._options = options
         self._stack = ExitStack()
         self._client: ExportClient | None = None
@@ -288,7 +288,7 @@ class Course:
 class ChangesReader(DataSourceReader):
     """Changes from ``startingoffset`` to now, as a batch."""
 
-    def __init__(self, options: Options, schema: Any) -> None:
+    def __init__(self, options: SparkOptions, schema: Any) -> None:
         self._options = options
         self._schema = schema
         kind_of(options.kind).changes_decoder(schema)
@@ -296,7 +296,7 @@ class ChangesReader(DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         options = self._options
         places = [options.starting] if isinstance(options.starting, Offset) else []
-        with Course(options, *places) as course:
+        with FollowedLog(options, *places) as course:
             begin = places[0] if places else course.begin()
             return course.ranges(begin, course.after(begin))
 
@@ -308,7 +308,7 @@ class ChangesStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Changes as a stream. Offsets are places in the change log, each origin's number by name; what was
     asked for once is the same when it is asked for again, at any member."""
 
-    def __init__(self, options: Options, schema: Any) -> None:
+    def __init__(self, options: SparkOptions, schema: Any) -> None:
         self._options = options
         self._schema = schema
         self._target: dict[str, Any] | None = None
@@ -318,7 +318,7 @@ class ChangesStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def initialOffset(self) -> dict[str, Any]:
         options = self._options
         places = [options.starting] if isinstance(options.starting, Offset) else []
-        with Course(options, *places) as course:
+        with FollowedLog(options, *places) as course:
             if places:
                 return _dict(places[0])
             return _dict(course.begin() if options.starting == "earliest" else course.end())
@@ -330,7 +330,7 @@ class ChangesStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
         after = _offset(start)
-        with Course(self._options, after) as course:
+        with FollowedLog(self._options, after) as course:
             end = course.after(after, most)
             self._miss(course.unreached)
         if self._target is not None:
@@ -353,11 +353,11 @@ class ChangesStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 )
 
     def prepareForTriggerAvailableNow(self) -> None:
-        with Course(self._options) as course:
+        with FollowedLog(self._options) as course:
             self._target = _dict(course.end())
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        with Course(self._options, _offset(start), _offset(end)) as course:
+        with FollowedLog(self._options, _offset(start), _offset(end)) as course:
             return course.ranges(_offset(start), _offset(end))
 
     def read(self, partition: InputPartition) -> Iterator[Any]:

@@ -10,7 +10,7 @@ from typing import Final, TypeVar
 from jgroups_py.export import ExportClient, NoMember
 from jgroups_py.export.client import Address
 from jgroups_py.spark.errors import is_lost_member, problem_of
-from jgroups_py.spark.options import Options
+from jgroups_py.spark.options import SparkOptions
 
 A = TypeVar("A")
 ATTEMPTS: Final = 3
@@ -23,7 +23,7 @@ SETTLE_EVERY: Final = 0.25
 _log = logging.getLogger("jgroups_py.spark")
 
 
-def again_elsewhere(options: Options, job: Callable[[int], A], attempts: int = ATTEMPTS) -> A:
+def again_elsewhere(options: SparkOptions, job: Callable[[int], A], attempts: int = ATTEMPTS) -> A:
     """``job`` is given the number of the attempt, from 0.
 
     Raises:
@@ -41,7 +41,7 @@ def again_elsewhere(options: Options, job: Callable[[int], A], attempts: int = A
     raise AssertionError("unreachable")
 
 
-def _present(options: Options) -> dict[Address, str]:
+def _present(options: SparkOptions) -> dict[Address, str]:
     """Names of the members that can be reached. WrongToken: one refuses us."""
     found: dict[Address, str] = {}
     for address in options.members:
@@ -53,7 +53,7 @@ def _present(options: Options) -> dict[Address, str]:
     return found
 
 
-def _settled(options: Options, before: dict[Address, str]) -> None:
+def _settled(options: SparkOptions, before: dict[Address, str]) -> None:
     """Returns when those who are left have a view without those who went."""
     end = time.monotonic() + SETTLE_SECONDS
     while time.monotonic() < end:

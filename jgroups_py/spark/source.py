@@ -15,7 +15,7 @@ from pyspark.sql.datasource import (
 import jgroups_py.spark.tree  # noqa: F401 - registers its kind
 from jgroups_py.errors import ConfigError
 from jgroups_py.spark.kinds import kind_of
-from jgroups_py.spark.options import Options, options_of
+from jgroups_py.spark.options import SparkOptions, options_of
 from jgroups_py.spark.reading import ChangesReader, ChangesStream, FilteredStateReader, StateReader
 from jgroups_py.spark.writing import BatchWriter, StreamWriter
 
@@ -28,7 +28,7 @@ class JGroupsDataSource(DataSource):
         return "jgroups"
 
     @property
-    def _checked(self) -> Options:
+    def _checked(self) -> SparkOptions:
         return options_of(dict(self.options))
 
     def schema(self) -> str:
@@ -54,7 +54,7 @@ class JGroupsDataSource(DataSource):
     def streamWriter(self, schema: Any, overwrite: bool) -> DataSourceStreamWriter:
         return StreamWriter(self._appending(overwrite), schema)
 
-    def _appending(self, overwrite: bool) -> Options:
+    def _appending(self, overwrite: bool) -> SparkOptions:
         if overwrite:
             raise ConfigError(
                 'format("jgroups") puts rows: use mode("append"); a row with removed = true removes'

@@ -22,14 +22,14 @@ from jgroups_py.errors import ConfigError
 from jgroups_py.export.client import Address
 from jgroups_py.export.columns import WRITES, pack
 from jgroups_py.export.errors import ExportError
-from jgroups_py.export.messages import Committed, Marker, Stage
+from jgroups_py.export.messages import Committed, Marker, StageRows
 from jgroups_py.spark.kinds import kind_of
-from jgroups_py.spark.options import Options
+from jgroups_py.spark.options import SparkOptions
 from jgroups_py.spark.reading import resolved
 
 
 @dataclass(frozen=True)
-class Part(WriterCommitMessage):
+class StagedPart(WriterCommitMessage):
     """What one attempt of one task has staged, for which job at which member: Spark may make the writer
     that commits anew."""
 
@@ -43,7 +43,7 @@ class Part(WriterCommitMessage):
 class Writing:
     """What both writers do. Made where the query is planned: a token that is wrong is told there."""
 
-    def __init__(self, options: Options, schema: Any) -> None:
+    def __init__(self, options: SparkOptions, schema: Any) -> None:
         with options.connect() as client:
             self._map, kind = resolved(options, client)
             self._options = replace(options, members=(client.address,))
@@ -53,7 +53,7 @@ class Writing:
         self._schema = schema
         self._job = uuid.uuid4().hex
 
-    def stage(self, batches: Iterator[Any]) -> Part:
+    def stage(self, batches: Iterator[Any]) -> StagedPart:
         """In a task."""
         context = TaskContext.get()
         assert context is not None
@@ -62,16 +62,16 @@ class Writing:
         with self._options.connect() as client:
             for batch in batches:
                 for rows, sizes, body in encode(batch):
-                    frame = Stage(self._map, self._job, task, attempt, rows, sizes, False)
+                    frame = StageRows(self._map, self._job, task, attempt, rows, sizes, False)
                     client.stage(frame, body)
             sizes, body = pack(WRITES, [[], [], []])
-            last = Stage(self._map, self._job, task, attempt, 0, sizes, True)
+            last = StageRows(self._map, self._job, task, attempt, 0, sizes, True)
             staged = client.stage(last, body)
-            return Part(client.address, self._job, task, attempt, staged)
+            return StagedPart(client.address, self._job, task, attempt, staged)
 
     def finish(self, messages: list[Any], marker: Marker | None) -> None:
         """In the driver's worker: now it becomes true."""
-        staged = [message for message in messages if isinstance(message, Part)]
+        staged = [message for message in messages if isinstance(message, StagedPart)]
         places = {(part.member, part.job) for part in staged} or {(self._member, self._job)}
         ((member, job),) = places  # of one writer, whose tasks stage at one member
         parts = [(part.task, part.attempt) for part in staged]
@@ -90,7 +90,7 @@ class Writing:
 
     def drop(self, messages: list[Any]) -> None:
         """Nothing of it counts; the member forgets what is not known here by itself."""
-        jobs = {(m.member, m.job) for m in messages if isinstance(m, Part)}
+        jobs = {(m.member, m.job) for m in messages if isinstance(m, StagedPart)}
         for member, job in jobs | {(self._member, self._job)}:
             try:
                 with replace(self._options, members=(member,)).connect() as client:
@@ -102,7 +102,7 @@ class Writing:
 class BatchWriter(DataSourceArrowWriter):
     """Puts, throttled by the cache; written once, or the job fails."""
 
-    def __init__(self, options: Options, schema: Any) -> None:
+    def __init__(self, options: SparkOptions, schema: Any) -> None:
         self._writing = Writing(options, schema)
 
     def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
@@ -118,7 +118,7 @@ class BatchWriter(DataSourceArrowWriter):
 class StreamWriter(DataSourceStreamArrowWriter):
     """Each batch once: its number is written with it, under the name of the query."""
 
-    def __init__(self, options: Options, schema: Any) -> None:
+    def __init__(self, options: SparkOptions, schema: Any) -> None:
         if not options.query:
             raise ConfigError(
                 "option query is missing: a name for this query, the same after a restart, under which "

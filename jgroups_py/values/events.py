@@ -132,7 +132,7 @@ class FindPhysical(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class Unreachable(Event):
+class NobodyListens(Event):
     """Something was sent to ``physical``, and nobody listens there. Kept by discovery."""
 
     physical: IpAddress
@@ -487,7 +487,7 @@ class LacksCredit(Query):
 
 
 @dataclass(frozen=True, slots=True)
-class Attribute(Query):
+class SharedAttribute(Query):
     """-> Any: what a protocol of the user's wants to tell others under ``name``."""
 
     name: str

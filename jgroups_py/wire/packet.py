@@ -406,7 +406,7 @@ def _decode_list(r: Reader, data: bytes, flags: int, fast: bool) -> Packet:
     src = r.known_addr("the sender of a packet")
     cluster = r.astr() or ""
     left = r.count(r.i32(), MIN_MESSAGE, "messages")
-    runs: list[_Run] = []
+    runs: list[_MessageRun] = []
     marks: list[int] = []
     r.marks = marks
     while left:
@@ -418,7 +418,7 @@ def _decode_list(r: Reader, data: bytes, flags: int, fast: bool) -> Packet:
             run = runs[-1]
             run.payloads.append(message.payload)
         else:
-            run = _Run(message, [message.payload])
+            run = _MessageRun(message, [message.payload])
             runs.append(run)
         if fast and left and message.type == MessageType.BYTES and message.payload is not None:
             left -= _follow(r, data, start, message, run.payloads, left)
@@ -428,7 +428,7 @@ def _decode_list(r: Reader, data: bytes, flags: int, fast: bool) -> Packet:
 
 
 @dataclass(slots=True)
-class _Run:
+class _MessageRun:
     """Messages that follow each other: the first one, and the payloads of all."""
 
     first: WireMessage

@@ -40,9 +40,9 @@ from jgroups_py.values.events import (
     GetPhysical,
     IsCoordinator,
     MembersFound,
+    NobodyListens,
     PhysicalAddress,
     TransportReady,
-    Unreachable,
     VersionHeard,
     ViewChange,
 )
@@ -57,7 +57,7 @@ FLAGS = int(Flag.OOB | Flag.DONT_BUNDLE)
 
 
 @dataclass(slots=True)
-class _Search:
+class _DiscoverySearch:
     """One FindMembers that is under way."""
 
     request: FindMembers
@@ -116,7 +116,7 @@ class Discovery(Protocol):
     def start(self) -> None:
         self.physical: IpAddress | None = None
         self.view: View | None = None
-        self._searches: dict[str, _Search] = {}
+        self._searches: dict[str, _DiscoverySearch] = {}
         self._timer: Timer = self.timer(self._on_search)
         self.requests_sent = 0
         self.requests_received = 0
@@ -152,7 +152,7 @@ class Discovery(Protocol):
                     self.ask(None, initial=search.request.initial)
                 if not self._is_there(above=True):
                     return
-            case Unreachable() if not self._is_there(above=True):
+            case NobodyListens() if not self._is_there(above=True):
                 return
             case MembersFound(requester) if requester.startswith(f"{self.name}/"):
                 self._found_below(requester.partition("/")[2], event)
@@ -179,7 +179,7 @@ class Discovery(Protocol):
         ask_at = [self.now + timeout * run / runs for run in range(1, runs)]
         if not ask_at:
             ask_at = [self.now + timeout / 2]
-        search = _Search(request, self.now + timeout, ask_at)
+        search = _DiscoverySearch(request, self.now + timeout, ask_at)
         self._searches[request.requester] = search
         if self._is_there(above=False):
             name = f"{self.name}/{request.requester}"
@@ -205,7 +205,7 @@ class Discovery(Protocol):
             search.complete = True
             self._end_if_complete(search)
 
-    def _end_if_complete(self, search: _Search) -> None:
+    def _end_if_complete(self, search: _DiscoverySearch) -> None:
         if search.complete and search.below is not None:
             self._end(search)
 
@@ -230,7 +230,7 @@ class Discovery(Protocol):
         else:
             self._end_if_complete(search)
 
-    def _add(self, search: _Search, member: FoundMember) -> None:
+    def _add(self, search: _DiscoverySearch, member: FoundMember) -> None:
         known = search.found.get(member.address)
         if known is None and len(search.found) >= self.config.max_found:
             self.dropped_found += 1
@@ -239,12 +239,12 @@ class Discovery(Protocol):
         if known is None or member.is_coordinator or not known.is_coordinator:
             search.found[member.address] = member
 
-    def _has_coordinator(self, search: _Search) -> bool:
+    def _has_coordinator(self, search: _DiscoverySearch) -> bool:
         if not (search.request.stop_at_coordinator and self.config.break_on_coord_rsp):
             return False
         return any(member.is_coordinator for member in search.found.values())
 
-    def _end(self, search: _Search) -> None:
+    def _end(self, search: _DiscoverySearch) -> None:
         if self._searches.get(search.request.requester) is not search:
             return
         del self._searches[search.request.requester]

@@ -24,7 +24,7 @@ from jgroups_py.stack.protocol import Protocol
 from jgroups_py.values.address import Address, IpAddress
 
 
-class Result(Enum):
+class SearchResult(Enum):
     """How a search ended."""
 
     FOUND = auto()
@@ -44,7 +44,7 @@ class Search:
         member: Address,
         timeout: float,
         ask: Callable[[Connection, Address], None],
-        done: Callable[[Search, Result], None],
+        done: Callable[[Search, SearchResult], None],
     ) -> None:
         self.member = member
         self.connection: Connection | None = None
@@ -89,7 +89,7 @@ class Search:
                 self._ask(connection)
                 return
             self._index += 1
-        self._end(Result.LOST)
+        self._end(SearchResult.LOST)
 
     def _ask(self, connection: Connection) -> None:
         self.connection = connection
@@ -105,7 +105,7 @@ class Search:
         self.refused = self.refused and refused
         self._try()
 
-    def _end(self, result: Result) -> None:
+    def _end(self, result: SearchResult) -> None:
         self._timer.cancel()
         self._done(self, result)
 
@@ -115,7 +115,7 @@ class Search:
         """CONNECT_RSP on a connection."""
         if connection is self.connection:
             if same_cluster and who == self.member:
-                self._end(Result.FOUND)
+                self._end(SearchResult.FOUND)
             else:
                 self._next(refused=who is not None)
 
@@ -137,7 +137,7 @@ class Search:
         self._timer.cancel()
         if connection.graceful or self._known:
             self.graceful = connection.graceful
-            self._end(Result.AGAIN)
+            self._end(SearchResult.AGAIN)
         elif not self._again:
             self._again = True
             self._try()

@@ -46,7 +46,7 @@ from typing import ClassVar, Final
 
 from jgroups_py.config.settings import Seconds
 from jgroups_py.errors import RemoteProtocolError
-from jgroups_py.protocols.failure.fd_search import Result, Search
+from jgroups_py.protocols.failure.fd_search import Search, SearchResult
 from jgroups_py.protocols.transport.connections import Connection, Connections, Limits, State
 from jgroups_py.stack.machine import Timer
 from jgroups_py.stack.ports import Bind, BindFailed, Bound, Handle, In
@@ -55,10 +55,10 @@ from jgroups_py.stack.services import DETECTION, DISCOVERY, VERIFICATION
 from jgroups_py.values.address import UUID, Address, IpAddress, is_numeric_host
 from jgroups_py.values.batch import Batch
 from jgroups_py.values.events import (
-    Attribute,
     Event,
     Failed,
     GetPhysical,
+    SharedAttribute,
     Silent,
     Suspect,
     TransportReady,
@@ -235,7 +235,7 @@ class FD_SOCK2(Protocol):
         self.pass_event_up(self._ready)
 
     def _version(self) -> int:
-        version = self.ask_down(Attribute("wire_version"))
+        version = self.ask_down(SharedAttribute("wire_version"))
         return version if isinstance(version, int) else DEFAULT_VERSION
 
     # --- the ring
@@ -359,16 +359,16 @@ class FD_SOCK2(Protocol):
         frame = encode_frame(encode_fd_frame(self.local_address, header))
         self._connections.write(connection, [frame])
 
-    def _on_result(self, search: Search, result: Result) -> None:
+    def _on_result(self, search: Search, result: SearchResult) -> None:
         member = search.member
         del self._searches[member]
         watched = member == self._watched
-        if result is Result.AGAIN and not search.graceful and self._look_for(member):
+        if result is SearchResult.AGAIN and not search.graceful and self._look_for(member):
             return
         told, dropped = member in self._told, member in self._dropped
         self._told.pop(member, None)
         self._dropped.pop(member, None)
-        if result is Result.LOST:
+        if result is SearchResult.LOST:
             refused = search.refused and self.config.prove_death and member not in self._doubted
             proved = refused and (told or member in self._met)
             if watched or (dropped and proved):
@@ -377,7 +377,7 @@ class FD_SOCK2(Protocol):
                 self.deaths_checked += 1
                 self.trace("gone as told", member=self.name_of(member))
                 self.pass_event_up(Suspect((member,), True))
-        elif watched and result is Result.FOUND:
+        elif watched and result is SearchResult.FOUND:
             self._watching = search.connection
             self.trace("watch", member=self.name_of(member))
         elif watched:

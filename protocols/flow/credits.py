@@ -41,7 +41,6 @@ from jgroups_py.stack.protocol import Protocol
 from jgroups_py.values.address import Address
 from jgroups_py.values.batch import Batch, Credit
 from jgroups_py.values.events import (
-    Attribute,
     Consumed,
     Event,
     FlowBlocked,
@@ -49,6 +48,7 @@ from jgroups_py.values.events import (
     HeldSenders,
     LacksCredit,
     Query,
+    SharedAttribute,
     ViewChange,
 )
 from jgroups_py.values.message import Flag, MessageType, Transient
@@ -497,7 +497,7 @@ class FlowControl(Protocol):
 
     def answer(self, query: Query) -> Any:
         match query:
-            case Attribute("max_credits", self.name):
+            case SharedAttribute("max_credits", self.name):
                 return self._max
             case LacksCredit(dest):
                 lane = self._lanes.get(dest)

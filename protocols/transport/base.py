@@ -38,7 +38,6 @@ from jgroups_py.values.address import Address, IpAddress, is_numeric_host
 from jgroups_py.values.batch import Batch
 from jgroups_py.values.events import (
     Around,
-    Attribute,
     Connect,
     Event,
     Failed,
@@ -47,6 +46,7 @@ from jgroups_py.values.events import (
     HasMulticast,
     PhysicalAddress,
     Query,
+    SharedAttribute,
     Surroundings,
     TransportReady,
     VersionHeard,
@@ -285,7 +285,7 @@ class TP(Protocol):
                 return self.has_multicast
             case Surroundings():
                 return Around(self.groups(), tuple(self._strangers))
-            case Attribute("wire_version"):
+            case SharedAttribute("wire_version"):
                 return self.version
         return None
 

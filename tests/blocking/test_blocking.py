@@ -616,14 +616,14 @@ def test_a_message_that_was_taken_for_an_interrupted_reader_is_not_lost(open_sim
     with open_sim() as channel:
         view = channel.receive(timeout=5)
 
-        class Call(call.Call):
+        class Call(call.ThreadCall):
             def wait(self, timeout: float | None) -> Any:
                 super().wait(timeout)
                 raise Interrupt
 
         channel.send_many([b"1", b"2"])
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("jgroups_py.blocking.channel.Call", Call)
+            patch.setattr("jgroups_py.blocking.channel.ThreadCall", Call)
             with pytest.raises(Interrupt):
                 channel.receive_many(timeout=5)
         assert isinstance(view, View)

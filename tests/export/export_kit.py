@@ -13,8 +13,8 @@ from jgroups_py.cache.node import Node, node_bytes, node_from_bytes
 from jgroups_py.export import ExportClient, ExportLimits, ExportPort, Offset, open_export
 from jgroups_py.export.columns import CHANGES, STATE, WRITES, pack, unpack
 from jgroups_py.export.log import ChangeLog
-from jgroups_py.export.messages import Committed, Stage
-from jgroups_py.export.source import Write
+from jgroups_py.export.messages import Committed, StageRows
+from jgroups_py.export.source import RowWrite
 
 TOKEN = "a token for the tests"
 Tree = dict[str, dict[str, bytes]]
@@ -81,11 +81,11 @@ def tree_of(cache: TreeCache) -> Tree:
 
 
 def stage(
-    client: ExportClient, job: str, task: int, attempt: int, writes: Iterable[Write]
+    client: ExportClient, job: str, task: int, attempt: int, writes: Iterable[RowWrite]
 ) -> tuple[int, int]:
     rows = list(writes)
     sizes, body = pack(WRITES, [list(column) for column in zip(*rows, strict=True)] or [[], [], []])
-    count = client.stage(Stage("cache", job, task, attempt, len(rows), sizes, True), body)
+    count = client.stage(StageRows("cache", job, task, attempt, len(rows), sizes, True), body)
     assert count == len(rows)
     return task, attempt
 
@@ -96,5 +96,5 @@ def commit(client: ExportClient, job: str, parts: Any, **options: Any) -> Commit
     return last
 
 
-def write(number: int, value: bytes = b"\x01") -> Write:
-    return Write(f"/n/{number}", False, node_bytes(Node({"v": value})))
+def write(number: int, value: bytes = b"\x01") -> RowWrite:
+    return RowWrite(f"/n/{number}", False, node_bytes(Node({"v": value})))

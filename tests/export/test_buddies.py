@@ -13,7 +13,7 @@ from faulty_store import FaultyStore
 from jgroups_py.cache import TreeCache
 from jgroups_py.export import ExportError, Marker, Offset, open_export
 from jgroups_py.export.messages import Committed
-from jgroups_py.export.source import Write
+from jgroups_py.export.source import RowWrite
 
 pytestmark = pytest.mark.sockets
 
@@ -32,7 +32,7 @@ async def test_rows_are_written_wherever_their_nodes_are(auto: bool) -> None:
         await a.put_node("/n/7", {"w": "A's"})
         await c.put_node("/n/8", {"w": "C's"})
         async with open_export(b, token=TOKEN) as port, client_of(port) as client:
-            rows = [write(number) for number in range(1200)] + [Write("/n/8", True, b"")]
+            rows = [write(number) for number in range(1200)] + [RowWrite("/n/8", True, b"")]
             parts = [await in_thread(stage, client, "j", 0, 0, rows)]
             assert (await in_thread(commit, client, "j", parts)).rows == 1201
         assert await b.get_node("/n/7") == {"v": 1, "w": "A's"}
@@ -101,7 +101,7 @@ async def test_a_commit_that_is_begun_again_leaves_out_only_what_this_member_own
             await b.put(f"/n/{number}", "v", 2)
         await g.protected()
         async with open_export(a, token=TOKEN) as port, client_of(port) as client:
-            rows = [write(0), Write("/n/1", True, b""), write(2), Write("/n/3", True, b"")]
+            rows = [write(0), RowWrite("/n/1", True, b""), write(2), RowWrite("/n/3", True, b"")]
             parts = [await in_thread(stage, client, "j", 0, 0, rows)]
             await in_thread(lambda: commit(client, "j", parts, skip_equal=True))
         found = [await b.get(f"/n/{number}", "v", gravitation=True) for number in range(3)]

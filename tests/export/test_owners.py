@@ -28,9 +28,9 @@ from jgroups_py.export import (
 )
 from jgroups_py.export.errors import Moving, NoMember, Trimmed
 from jgroups_py.export.following import OwnersFollowed, merged
-from jgroups_py.export.messages import LogPlace, Logs, Part, place_of
+from jgroups_py.export.messages import LogPlace, Logs, PartOpened, place_of
 from jgroups_py.export.owners import OwnerLog, OwnerLogs, text_of
-from jgroups_py.export.parts import Parts, close_all, open_parts
+from jgroups_py.export.parts import SnapshotParts, close_all, open_parts
 from jgroups_py.values.address import Address
 
 pytestmark = pytest.mark.sockets
@@ -289,7 +289,7 @@ class Table:
         return {path: node for path, (_, node) in self.rows.items() if node is not None}
 
 
-def read(parts: Parts) -> Tree:
+def read(parts: SnapshotParts) -> Tree:
     tree: Tree = {}
     for picture in parts.pictures:
         with ExportClient(picture.member, TOKEN) as client:
@@ -495,9 +495,9 @@ def test_a_part_counts_when_all_buddies_have_what_is_in_it() -> None:
     class Fake:
         said = 0
 
-        def part(self, map: str) -> Part:
+        def part(self, map: str) -> PartOpened:
             self.said += 1
-            return Part("1|aa", "aa", {"aa": "A"}, 0, "", told=2 + self.said)
+            return PartOpened("1|aa", "aa", {"aa": "A"}, 0, "", told=2 + self.said)
 
     slept: list[float] = []
     parts._wait_until_told(cast(ExportClient, Fake()), "cache", 5, slept.append)
@@ -519,7 +519,7 @@ def test_of_an_owner_that_is_gone_no_more_is_read_than_was_adopted(
                 raise NoMember("1: refused")
 
         def logs(self, map: str) -> Logs:
-            return Logs(Part("2|bb", "bb", {"bb": "B", "aa": "A"}, 0, ""), {"aa": place})
+            return Logs(PartOpened("2|bb", "bb", {"bb": "B", "aa": "A"}, 0, ""), {"aa": place})
 
         def find_offset(self, map: str, after: Offset, max_changes: int | None) -> Any:
             raise AssertionError("there is nothing to ask for")
@@ -557,7 +557,7 @@ def test_what_one_member_has_trimmed_is_read_at_another_that_has_less(
             have = {1: 9, 2: 7}[self.address]
             place = LogPlace(floor=floors[self.address], have=have, end=have)
             member = f"{self.address}{self.address}"
-            return Logs(Part(f"1|{member}", member, {}, 0, ""), {"aa": place})
+            return Logs(PartOpened(f"1|{member}", member, {}, 0, ""), {"aa": place})
 
         def __enter__(self) -> Self:
             return self

@@ -26,8 +26,8 @@ from jgroups_py.export import (
 )
 from jgroups_py.export.client import Address
 from jgroups_py.export.errors import Moving, NoMember, UnknownSnapshot
-from jgroups_py.export.messages import Part
-from jgroups_py.export.parts import Parts, Picture, close_all, open_parts
+from jgroups_py.export.messages import PartOpened
+from jgroups_py.export.parts import KeptPicture, SnapshotParts, close_all, open_parts
 from jgroups_py.export.tree import TreeSource
 
 pytestmark = pytest.mark.sockets
@@ -52,13 +52,13 @@ async def joined(g: Group, names: str) -> list[TreeCache]:
     return found
 
 
-async def opened(members: Sequence[Address], *under: str, **more: Any) -> Parts:
+async def opened(members: Sequence[Address], *under: str, **more: Any) -> SnapshotParts:
     call = lambda: open_parts(members, TOKEN, "cache", under or ("/",), **more)  # noqa: E731
-    found: Parts = await in_thread(call)
+    found: SnapshotParts = await in_thread(call)
     return found
 
 
-def rows_of(pictures: Sequence[Picture]) -> list[tuple[str, dict[str, bytes]]]:
+def rows_of(pictures: Sequence[KeptPicture]) -> list[tuple[str, dict[str, bytes]]]:
     rows: list[tuple[str, dict[str, bytes]]] = []
     for picture in pictures:
         with ExportClient(picture.member, TOKEN) as client:
@@ -72,7 +72,7 @@ def snapshots(ports: Sequence[ExportPort]) -> int:
     return sum(len(port._snapshots) for port in ports)
 
 
-def without_told(part: Part | None) -> Part | None:
+def without_told(part: PartOpened | None) -> PartOpened | None:
     return part and msgspec.structs.replace(part, told=0)
 
 

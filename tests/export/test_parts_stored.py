@@ -43,7 +43,7 @@ from jgroups_py.errors import CacheError, StoreError
 from jgroups_py.export import ExportError, ExportLimits
 from jgroups_py.export.client import Address
 from jgroups_py.export.parts import close_all
-from jgroups_py.export.source import Frozen, Write
+from jgroups_py.export.source import Frozen, RowWrite
 from jgroups_py.export.tree import TreeSource
 
 pytestmark = pytest.mark.sockets
@@ -336,7 +336,7 @@ async def test_bulk_writes_reach_what_has_left_its_owners_memory(tmp_path: Path)
             await caches[number % 2].put(f"/n/{number}", "w", number)
         assert passive(a) == passive(b) == 15 - ROOM
         async with ports_of(caches) as ports, client_of(ports[1]) as client:
-            rows = [write(number) for number in range(10, 40)] + [Write("/n/0", True, b"")]
+            rows = [write(number) for number in range(10, 40)] + [RowWrite("/n/0", True, b"")]
             staged = [await in_thread(stage, client, "j", 0, 0, rows)]
             assert (await in_thread(commit, client, "j", staged)).rows == 31
             want = {f"/n/{n}": a.encode_all({"w": n}) for n in range(1, 30)}

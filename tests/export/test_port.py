@@ -45,8 +45,8 @@ from jgroups_py.export import (
 from jgroups_py.export.client import parse_members
 from jgroups_py.export.columns import WRITES, pack
 from jgroups_py.export.errors import Busy, Diverged, UnknownJob, UnknownSnapshot
-from jgroups_py.export.messages import Committed, Stage
-from jgroups_py.export.source import Write
+from jgroups_py.export.messages import Committed, StageRows
+from jgroups_py.export.source import RowWrite
 
 pytestmark = pytest.mark.sockets
 
@@ -303,7 +303,7 @@ async def test_what_is_there_already_is_not_written_again(replace: bool) -> None
         await cache.put_node("/n/2", {"v": 1})
         begin = (await in_thread(client.find_offset, "cache")).offset
         rows = [write(number) for number in (1, 2, 3)]  # the value is 1
-        rows.append(Write("/n/2/gone", True, b""))
+        rows.append(RowWrite("/n/2/gone", True, b""))
 
         def load() -> Committed:
             parts = [stage(client, f"j{replace}", 0, 0, rows)]
@@ -352,11 +352,11 @@ async def test_what_cannot_be_written_says_so_and_may_be_tried_again(memory: int
             job = f"j{number}"
             if memory:
                 with pytest.raises(ExportError, match=match):
-                    await in_thread(stage, client, job, 0, 0, [Write(key, False, data)])
+                    await in_thread(stage, client, job, 0, 0, [RowWrite(key, False, data)])
                 with pytest.raises(UnknownJob):
                     await in_thread(commit, client, job, [(0, 0)])
                 continue
-            parts = [await in_thread(stage, client, job, 0, 0, [Write(key, False, data)])]
+            parts = [await in_thread(stage, client, job, 0, 0, [RowWrite(key, False, data)])]
             for _ in range(2):
                 with pytest.raises(ExportError, match=match):
                     await in_thread(commit, client, job, parts)
@@ -370,7 +370,7 @@ async def test_an_attempt_that_lacks_a_frame_is_never_complete() -> None:
     async with exported() as (cache, port), client_of(port) as client:
         for key, last in (("no path", False), ("/n/1", True)):
             sizes, body = pack(WRITES, [[key], [False], [node_bytes(Node({}))]])
-            frame = Stage("cache", "j", 0, 0, 1, sizes, last)
+            frame = StageRows("cache", "j", 0, 0, 1, sizes, last)
             if last:
                 with pytest.raises(ExportError, match="begins with /"):
                     await in_thread(client.stage, frame, body)
@@ -389,7 +389,7 @@ async def test_what_is_too_much_for_memory_waits_in_a_file() -> None:
         first, second = ([row] for row in big)
         for rows, last in ((first, False), (second, False), ([write(1)], False), (small, True)):
             sizes, body = pack(WRITES, [list(column) for column in zip(*rows, strict=True)])
-            frame = Stage("cache", "j", 0, 0, len(rows), sizes, last)
+            frame = StageRows("cache", "j", 0, 0, len(rows), sizes, last)
             count = await in_thread(client.stage, frame, body)
         assert count == 4
         (staged,) = port._staging["cache"]._jobs["j"].staged.values()
@@ -404,7 +404,7 @@ async def test_removals_replacement_and_staging_limits() -> None:
     async with exported(stage_bytes=2000, jobs_max=2) as (cache, port), client_of(port) as client:
         await cache.put_node("/n/1", {"w": 1, "v": 2})
         await cache.put_node("/n/2", {"w": 1})
-        rows = [write(1), Write("/n/2", True, b"")]
+        rows = [write(1), RowWrite("/n/2", True, b"")]
         parts = [await in_thread(stage, client, "j", 0, 0, rows)]
         await in_thread(commit, client, "j", parts)
         assert tree_of(cache) == {"/n/1": {"w": b"\x01", "v": b"\x01"}}

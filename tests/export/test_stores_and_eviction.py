@@ -30,7 +30,7 @@ from jgroups_py.cache import TreeCache, open_tree_cache
 from jgroups_py.cache.node import node_bytes
 from jgroups_py.errors import StoreError
 from jgroups_py.export import ExportClient, ExportError, ExportLimits, ExportPort, open_export
-from jgroups_py.export.source import Write
+from jgroups_py.export.source import RowWrite
 
 pytestmark = pytest.mark.sockets
 
@@ -152,7 +152,7 @@ async def test_bulk_writes_reach_the_store_and_keep_its_attributes(tmp_path: Pat
     async with stored(tmp_path) as (cache, _, client):
         for number in range(100):
             await cache.put(f"/n/{number}", "w", number)
-        rows = [write(number) for number in range(50, 150)] + [Write("/n/0", True, b"")]
+        rows = [write(number) for number in range(50, 150)] + [RowWrite("/n/0", True, b"")]
         parts = [await in_thread(stage, client, "j", 0, 0, rows)]
         await in_thread(commit, client, "j", parts)
         begin = (await in_thread(client.find_offset, "cache")).offset

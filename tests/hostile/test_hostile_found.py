@@ -18,7 +18,7 @@ from jgroups_py.protocols.relay import wire as relay_wire
 from jgroups_py.testing.explorer.bytes.cluster import Cluster, held
 from jgroups_py.testing.sim import World
 from jgroups_py.values.address import UUID, Address, IpAddress
-from jgroups_py.values.events import Attribute
+from jgroups_py.values.events import SharedAttribute
 from jgroups_py.values.message import MessageType
 from jgroups_py.values.payloads import MergeId, PingData, ViewDigest
 from jgroups_py.values.view import DeltaView, Digest, View, ViewId
@@ -127,7 +127,7 @@ def test_members_that_start_with_different_versions_do_not_swap_them_for_ever() 
     world.run_for(5)
     assert packets[0] < 1000
     assert world.run_until(lambda: world.views_agree(members), limit=120)
-    assert len({m.stack.ask(Attribute("wire_version")) for m in members}) == 1
+    assert len({m.stack.ask(SharedAttribute("wire_version")) for m in members}) == 1
 
 
 def test_strangers_cannot_fill_memory_with_unicasts_beyond_a_gap() -> None:

@@ -108,13 +108,16 @@ async def test_a_task_elsewhere_that_waits_for_members_is_told_of_the_end(
         except ChannelClosed as error:
             ended.append(error)
 
-    async with trio.open_nursery() as nursery:
+    async def fail(nursery: trio.Nursery) -> None:
         file = str(stack(tmp_path, "up"))
-        with trio.fail_after(60), pytest.raises(ProtocolFailed):  # noqa: PT012
-            async with open_channel(file, cluster="own", transport=MemoryNetwork()) as b:
-                nursery.start_soon(wait, b)
-                await b.send(POISON)
-                await trio.sleep_forever()
+        async with open_channel(file, cluster="own", transport=MemoryNetwork()) as b:
+            nursery.start_soon(wait, b)
+            await b.send(POISON)
+            await trio.sleep_forever()
+
+    async with trio.open_nursery() as nursery:
+        with trio.fail_after(60), pytest.raises(ProtocolFailed):
+            await fail(nursery)
         with trio.fail_after(5):
             while not ended:  # noqa: ASYNC110
                 await trio.sleep(0.1)

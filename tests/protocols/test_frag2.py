@@ -14,7 +14,7 @@ from jgroups_py.protocols.frag2 import FRAG2
 from jgroups_py.testing import FakeStack, make_address
 from jgroups_py.values.address import UUID, Address
 from jgroups_py.values.batch import Batch, Credit
-from jgroups_py.values.events import Attribute, Consumed, Query, ViewChange
+from jgroups_py.values.events import Consumed, Query, SharedAttribute, ViewChange
 from jgroups_py.values.message import Flag, MessageType
 from jgroups_py.values.payloads import Streamable
 from jgroups_py.values.view import View, ViewId
@@ -212,7 +212,7 @@ def test_who_asks_is_told_which_ordered_multicasts_are_incomplete() -> None:
     stack.up(fragment(2, 0, 2, b"ab"))
     stack.up(fragment(3, 0, 2, b"ab", C, flags=0))
     stack.up(fragment(3, 1, 2, b"ab", C, flags=0))
-    asked = stack.protocol.answer(Attribute("incomplete_multicasts"))
+    asked = stack.protocol.answer(SharedAttribute("incomplete_multicasts"))
     assert asked == frozenset({(B, 1)})
 
 
@@ -268,7 +268,7 @@ def test_credits_beyond_a_limit_are_given_back_so_that_the_rest_can_come() -> No
 
 def test_that_limit_follows_the_credits_there_are() -> None:
     answers: dict[type[Query], Any] = {
-        Attribute: lambda query: 80 if query.argument == "MFC" else None
+        SharedAttribute: lambda query: 80 if query.argument == "MFC" else None
     }
     stack = FakeStack(FRAG2(frag_size=10), address=A, answers=answers)
     for index in range(3):

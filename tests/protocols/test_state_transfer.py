@@ -13,13 +13,13 @@ from jgroups_py.testing import FakeStack, make_address
 from jgroups_py.values.address import UUID
 from jgroups_py.values.batch import Batch, Credit
 from jgroups_py.values.events import (
-    Attribute,
     Connect,
     Consumed,
     Covered,
     GetDigest,
     GetState,
     SetDigest,
+    SharedAttribute,
     StateAwaited,
     StateFailed,
     StateReady,
@@ -95,7 +95,7 @@ def test_the_digest_is_that_of_the_moment_between_two_handlers() -> None:
 def test_the_state_contains_what_had_come_in_part_when_its_receiver_joined(completed: bool) -> None:
     """D joins in the middle of a large multicast of B: it never gets the beginning."""
     fake = stack(B, C, A, catch_up_timeout=2.0)
-    fake.answers[Attribute] = frozenset({(B, 1)})
+    fake.answers[SharedAttribute] = frozenset({(B, 1)})
     old = View(ViewId(B, 3), (B, C, A))
     fake.event_up(ViewChange(View(ViewId(B, 4), (B, C, A, D)), old))
     fake.take_up_events()
@@ -103,13 +103,13 @@ def test_the_state_contains_what_had_come_in_part_when_its_receiver_joined(compl
     fake.advance(1.0)
     assert fake.take_up_events(StateRequested) == [] == sent(fake)
     if completed:
-        fake.answers[Attribute] = frozenset({(B, 2)})  # begun since: D has all of it
+        fake.answers[SharedAttribute] = frozenset({(B, 2)})  # begun since: D has all of it
         fake.up(multicast(B, 7, b"large"))
         assert [e.requester for e in fake.take_up_events(StateRequested)] == [D]
     else:
         fake.advance(2.0)
         assert [(to, h.type) for to, h in sent(fake)] == [(D, StateType.STATE_EX)]
-    fake.answers[Attribute] = frozenset({(B, 3)})
+    fake.answers[SharedAttribute] = frozenset({(B, 3)})
     fake.up(message(C, StateType.STATE_REQ))
     assert [e.requester for e in fake.take_up_events(StateRequested)] == [C], "it was there before"
 

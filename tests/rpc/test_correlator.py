@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, multiple, rule
 
 from jgroups_py import UUID
-from jgroups_py.rpc.correlator import GROUP_IDS, Correlator, Kind, Pending
+from jgroups_py.rpc.correlator import GROUP_IDS, Correlator, OutcomeKind, Pending
 from jgroups_py.rpc.limits import RpcCounters, RpcLimits
 
 A, B, C = (UUID.make(random.Random(n)) for n in range(3))
@@ -22,11 +22,13 @@ def correlator(**limits: Any) -> tuple[Correlator, RpcCounters]:
     return Correlator(RpcLimits(**limits), counters), counters
 
 
-def answer(c: Correlator, src: UUID, first: int, *payloads: bytes, kind: Kind = Kind.VALUE) -> None:
+def answer(
+    c: Correlator, src: UUID, first: int, *payloads: bytes, kind: OutcomeKind = OutcomeKind.VALUE
+) -> None:
     c.replied(src, kind, first, payloads, 0, sum(map(len, payloads)))
 
 
-def taken(c: Correlator, pending: Pending) -> list[tuple[UUID, Kind, Any]]:
+def taken(c: Correlator, pending: Pending) -> list[tuple[UUID, OutcomeKind, Any]]:
     found = []
     while (outcome := c.take(pending)) is not None:
         found.append((outcome.member, outcome.kind, outcome.payload))
@@ -45,7 +47,9 @@ def test_a_run_of_replies_finds_its_calls_and_wakes_who_waits() -> None:
     woken: list[int] = []
     calls[1].wake = lambda: woken.append(1)
     answer(c, A, 1, b"x", b"y", b"z")
-    assert [taken(c, call) for call in calls] == [[(A, Kind.VALUE, p)] for p in (b"x", b"y", b"z")]
+    assert [taken(c, call) for call in calls] == [
+        [(A, OutcomeKind.VALUE, p)] for p in (b"x", b"y", b"z")
+    ]
     assert woken == [1] and all(call.done for call in calls)
     assert (c.pending, c.held, counters.late) == (0, 0, 0)
 
@@ -64,14 +68,14 @@ def test_a_second_reply_is_late() -> None:
     for call in (one, many):
         answer(c, A, call.id, b"1")
         answer(c, A, call.id, b"2")
-    assert taken(c, one) == taken(c, many) == [(A, Kind.VALUE, b"1")]
+    assert taken(c, one) == taken(c, many) == [(A, OutcomeKind.VALUE, b"1")]
     assert counters.late == 2 and c.pending == 1
 
 
 def test_replies_to_several_are_copied_out_of_their_packet() -> None:
     c, _ = correlator()
     many = c.call_many([A])
-    c.replied(A, Kind.VALUE, many.id, [memoryview(bytearray(b"abc"))], 0, 3)
+    c.replied(A, OutcomeKind.VALUE, many.id, [memoryview(bytearray(b"abc"))], 0, 3)
     assert type(taken(c, many)[0][2]) is bytes
 
 
@@ -80,13 +84,13 @@ def test_who_leaves_the_view_is_suspected_once_and_an_answer_before_counts() -> 
     one, other, many = c.call_one(A), c.call_one(B), c.call_many([A, B, C])
     answer(c, A, many.id, b"in time")
     c.view_changed([B, C])
-    assert taken(c, one) == [(A, Kind.SUSPECTED, None)]
-    assert taken(c, many) == [(A, Kind.VALUE, b"in time")]
+    assert taken(c, one) == [(A, OutcomeKind.SUSPECTED, None)]
+    assert taken(c, many) == [(A, OutcomeKind.VALUE, b"in time")]
     assert list(many.waiting) == [B, C] and not other.outcomes
     answer(c, A, one.id, b"late")
     assert counters.late == 1
     c.view_changed([B])
-    assert taken(c, many) == [(C, Kind.SUSPECTED, None)]
+    assert taken(c, many) == [(C, OutcomeKind.SUSPECTED, None)]
     c.check()
 
 
@@ -137,7 +141,7 @@ def test_replies_beyond_replies_max_are_lost_and_counted() -> None:
     answer(c, B, many.id, bytes(8))
     answer(c, C, many.id, bytes(2))
     kinds = [kind for _, kind, _ in taken(c, many)]
-    assert kinds == [Kind.VALUE, Kind.LOST, Kind.VALUE]
+    assert kinds == [OutcomeKind.VALUE, OutcomeKind.LOST, OutcomeKind.VALUE]
     assert counters.lost == 1 and c.held == 0
 
 
@@ -145,7 +149,7 @@ def test_one_reply_larger_than_replies_max_still_arrives() -> None:
     c, _ = correlator(replies_max=10)
     one = c.call_one(A)
     answer(c, A, one.id, bytes(1000))
-    assert taken(c, one)[0][1] is Kind.VALUE
+    assert taken(c, one)[0][1] is OutcomeKind.VALUE
 
 
 def test_the_end_loses_what_is_under_way() -> None:
@@ -153,8 +157,8 @@ def test_the_end_loses_what_is_under_way() -> None:
     one, many = c.call_one(A), c.call_many([A, B])
     answer(c, B, many.id, b"x")
     c.end()
-    assert taken(c, one) == [(A, Kind.LOST, None)]
-    assert taken(c, many) == [(B, Kind.VALUE, b"x"), (A, Kind.LOST, None)]
+    assert taken(c, one) == [(A, OutcomeKind.LOST, None)]
+    assert taken(c, many) == [(B, OutcomeKind.VALUE, b"x"), (A, OutcomeKind.LOST, None)]
     c.check()
 
 

@@ -17,7 +17,7 @@ from jgroups_py.rpc.java import Arg, JavaForm, JavaObject
 from jgroups_py.rpc.limits import RpcCounters
 from jgroups_py.rpc.methods import methods_of
 from jgroups_py.rpc.ours import Msgpack, OurForm
-from jgroups_py.rpc.serving import Invocation, Server
+from jgroups_py.rpc.serving import ServedCall, Server
 from jgroups_py.stack.log_limit import LogLimit
 from jgroups_py.values.batch import Batch
 from jgroups_py.values.message import Flag, MessageType
@@ -258,7 +258,7 @@ def test_a_caller_is_answered_in_the_form_it_knows() -> None:
             header = CorrelatorHeader(CorrelatorType.REQ, 5)
             batch = Batch(A, (encoded.payload,), {200: header}, caller, type=encoded.type)
             (one,) = server.read(batch)
-            reply = server.run(one) if isinstance(one, Invocation) else one
+            reply = server.run(one) if isinstance(one, ServedCall) else one
             assert reply is not None
             assert (reply.dest, reply.encoded.type) == (caller, expected)
             assert reply.header.request_id == 5

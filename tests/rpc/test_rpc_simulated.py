@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from jgroups_py import UUID, View
-from jgroups_py.rpc.correlator import Correlator, Kind, Pending
+from jgroups_py.rpc.correlator import Correlator, OutcomeKind, Pending
 from jgroups_py.rpc.form import Form
 from jgroups_py.rpc.java import JavaForm
 from jgroups_py.rpc.limits import RpcCounters, RpcLimits
@@ -26,7 +26,7 @@ from jgroups_py.values.batch import Batch
 from jgroups_py.values.message import Flag, MessageType
 from jgroups_py.wire.headers import CorrelatorHeader, CorrelatorType
 
-KINDS = {CorrelatorType.RSP: Kind.VALUE, CorrelatorType.EXC_RSP: Kind.ERROR}
+KINDS = {CorrelatorType.RSP: OutcomeKind.VALUE, CorrelatorType.EXC_RSP: OutcomeKind.ERROR}
 
 
 @dataclass
@@ -121,14 +121,14 @@ def test_every_call_has_an_outcome_for_every_member(seed: int) -> None:
             while (outcome := peer.correlator.take(pending)) is not None:
                 outcomes.append(outcome)
                 ran = next(p for p in peers if p.member.address == outcome.member).ran
-                if outcome.kind is Kind.VALUE:
+                if outcome.kind is OutcomeKind.VALUE:
                     assert peer.form.read_value(outcome.payload) == -number
-                elif outcome.kind is Kind.ERROR:
+                elif outcome.kind is OutcomeKind.ERROR:
                     assert number % 5 == 0
                 else:
-                    assert outcome.kind is Kind.SUSPECTED
+                    assert outcome.kind is OutcomeKind.SUSPECTED
                     assert outcome.member == victim.member.address
-                assert ran.count(number) == 1 or outcome.kind is Kind.SUSPECTED
+                assert ran.count(number) == 1 or outcome.kind is OutcomeKind.SUSPECTED
             assert sorted(o.member for o in outcomes) == sorted(members)
     for peer in peers:
         assert len(peer.ran) == len(set(peer.ran))

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from jgroups_py.tools.commands.detect_run import Plan, summary
+from jgroups_py.tools.commands.detect_run import DetectPlan, summary
 
 RUN = [sys.executable, "-m", "jgroups_py.tools", "detect"]
 
@@ -55,6 +55,6 @@ def test_wrong_usage_is_one_line_and_exit_2(options: list[str]) -> None:
 
 
 def test_the_summary_orders_the_times() -> None:
-    found = summary(Plan("x.xml", 3, 4, "c"), [0.4, 0.1, 0.2, 0.3], 2)
+    found = summary(DetectPlan("x.xml", 3, 4, "c"), [0.4, 0.1, 0.2, 0.3], 2)
     assert (found["min_s"], found["median_s"], found["max_s"]) == (0.1, 0.25, 0.4)
     assert found["p90_s"] == 0.4 and found["times_s"] == [0.4, 0.1, 0.2, 0.3]

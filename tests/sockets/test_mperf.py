@@ -15,7 +15,14 @@ import pytest
 
 from jgroups_py.config.settings import load_stack
 from jgroups_py.tools.commands.mperf_ports import private_attributes
-from jgroups_py.tools.commands.mperf_run import HEAD, SEQNO_BITS, Check, Plan, has_fault, summary
+from jgroups_py.tools.commands.mperf_run import (
+    HEAD,
+    SEQNO_BITS,
+    Check,
+    MperfPlan,
+    has_fault,
+    summary,
+)
 
 KEYS = [
     "stack",
@@ -150,7 +157,7 @@ def test_lost_messages_are_a_fault() -> None:
     ]
     for one, lost in zip(done, (0, 1), strict=True):
         one.update(duplicates=0, out_of_order=0, lost=lost)
-    result = summary(Plan("s", 2, 1, 1000, 3.0, "c"), done)
+    result = summary(MperfPlan("s", 2, 1, 1000, 3.0, "c"), done)
     assert result["lost"] == 1
     assert has_fault(result)
     assert [one["delivered_per_s"] for one in result["per_member"]] == [2, 4]

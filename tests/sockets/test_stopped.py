@@ -13,7 +13,7 @@ import pytest
 import trio
 
 from jgroups_py.config.settings import load_stack
-from jgroups_py.tools.commands.detect_run import Group, Plan
+from jgroups_py.tools.commands.detect_run import DetectPlan, Group
 from jgroups_py.tools.commands.mperf_ports import private_attributes
 
 needs_signals = pytest.mark.skipif(
@@ -25,7 +25,7 @@ needs_signals = pytest.mark.skipif(
 async def group_of_three(stack: str, **settings: str) -> AsyncIterator[Group]:
     attributes = private_attributes(load_stack(stack), 4)
     attributes.update({key.replace("__", "."): value for key, value in settings.items()})
-    plan = Plan(stack, 3, 0, f"stopped-{os.getpid()}", attributes)
+    plan = DetectPlan(stack, 3, 0, f"stopped-{os.getpid()}", attributes)
     async with trio.open_nursery() as nursery:
         group = Group(plan, nursery)
         try:

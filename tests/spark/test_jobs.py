@@ -253,7 +253,7 @@ def test_how_far_a_job_is(
 ) -> None:
     from jgroups_py.spark.jobs import load
     from jgroups_py.spark.options import options_of
-    from jgroups_py.spark.progress import Watch
+    from jgroups_py.spark.progress import ProgressWatch
 
     member = Member("A", MemoryNetwork())
     with member.stack:
@@ -265,7 +265,7 @@ def test_how_far_a_job_is(
         def show(what: str, done: int, of: int) -> None:
             shown.append((what, done, of))
 
-        with Watch(spark, show, options_of(cluster), every=0.01):
+        with ProgressWatch(spark, show, options_of(cluster), every=0.01):
             assert load(spark, cluster, data, "/n/{id}") == 20_000
         assert {what for what, _, _ in shown} == {"tasks", "rows written"}
         assert all(0 <= done <= of for _, done, of in shown)
@@ -278,7 +278,7 @@ def test_how_far_a_job_is(
         from jgroups_py.tools.cli import run
 
         # Where the job is done before the first look there is nothing to show.
-        monkeypatch.setattr("jgroups_py.spark.progress.Watch", partial(Watch, every=0.01))
+        monkeypatch.setattr("jgroups_py.spark.progress.Watch", partial(ProgressWatch, every=0.01))
         assert run([*words, "--token-file", token_file]) == 0
         out, err = capsys.readouterr()
         assert json.loads(out.strip().splitlines()[-1]) == {"rows": 20_000}

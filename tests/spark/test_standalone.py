@@ -19,7 +19,7 @@ pytest.importorskip("pyspark")
 
 from jgroups_py.export import connect
 from jgroups_py.export.client import parse_members
-from jgroups_py.spark.demo import CHANGES, Member, Traffic
+from jgroups_py.spark.demo import CHANGES, DemoMember, DemoTraffic
 from jgroups_py.spark.jobs import follow, load, offset_of, reconcile, snapshot
 from jgroups_py.spark.standalone import Standalone
 
@@ -49,22 +49,22 @@ USER = "path string, visits bigint"
 
 
 @pytest.fixture
-def site(tmp_path: Path) -> Iterator[Callable[[int], list[Member]]]:
+def site(tmp_path: Path) -> Iterator[Callable[[int], list[DemoMember]]]:
     """Makes a cluster of so many members in processes of their own."""
     with ExitStack() as stack:
 
-        def made(count: int) -> list[Member]:
+        def made(count: int) -> list[DemoMember]:
             name = f"standalone-{tmp_path.name}-{time.monotonic_ns()}"
             members = []
             for letter in "ABCD"[:count]:
-                members.append(Member(letter, name, tmp_path))
+                members.append(DemoMember(letter, name, tmp_path))
                 stack.callback(members[-1].stop)
             return members
 
         yield made
 
 
-def cluster_of(members: list[Member], folder: Path, **more: str) -> dict[str, str]:
+def cluster_of(members: list[DemoMember], folder: Path, **more: str) -> dict[str, str]:
     places = ",".join(member.place for member in members)
     return {"members": places, "tokenfile": str(folder / "token"), **more}
 
@@ -137,7 +137,7 @@ def kill_python_workers(standalone: Standalone) -> bool:
     return bool(killed)
 
 
-def fail_tasks(standalone: Standalone, watched: Watched, needed: Member | None = None) -> None:
+def fail_tasks(standalone: Standalone, watched: Watched, needed: DemoMember | None = None) -> None:
     """Kills Python workers until a task failed: of one that has nothing to do Spark makes another.
 
     While ``needed`` is stopped tasks that want it do not end, so there is one to fail.
@@ -191,7 +191,7 @@ def test_the_package_reaches_executors_as_a_file(shipped: Any) -> None:
 
 
 def test_load_while_workers_executors_and_two_members_are_killed(
-    shipped: Any, standalone: Standalone, site: Callable[[int], list[Member]], tmp_path: Path
+    shipped: Any, standalone: Standalone, site: Callable[[int], list[DemoMember]], tmp_path: Path
 ) -> None:
     """The member that stages is killed while rows are staged, the next while they are written."""
     source = str(tmp_path / "users.parquet")
@@ -205,7 +205,7 @@ def test_load_while_workers_executors_and_two_members_are_killed(
     token = Path(cluster["tokenfile"]).read_text().strip()
     watched = Watched(shipped)
 
-    def rows_at(member: Member) -> int:
+    def rows_at(member: DemoMember) -> int:
         with connect(parse_members(member.place), token) as client:
             return client.describe().rows
 
@@ -229,7 +229,7 @@ def test_load_while_workers_executors_and_two_members_are_killed(
 
 
 def test_snapshot_and_follow_while_everything_is_killed(
-    shipped: Any, standalone: Standalone, site: Callable[[int], list[Member]], tmp_path: Path
+    shipped: Any, standalone: Standalone, site: Callable[[int], list[DemoMember]], tmp_path: Path
 ) -> None:
     """Under traffic. The snapshot is the state at its place; the table has each change once."""
     a, b, c = members = site(3)
@@ -238,7 +238,7 @@ def test_snapshot_and_follow_while_everything_is_killed(
     shipped.range(0, ROWS // 2, 1, 2).selectExpr("id", "-1 as visits").write.parquet(source)
     load(shipped, cluster, source, "/users/{id}")
     token = Path(cluster["tokenfile"]).read_text().strip()
-    traffic = Traffic(f"{c.place}", token)
+    traffic = DemoTraffic(f"{c.place}", token)
     traffic.start()
     picture, table = str(tmp_path / "picture"), str(tmp_path / "changes")
     watched = Watched(shipped)
@@ -311,7 +311,7 @@ def played(tree: dict[str, Any], rows: list[Any]) -> dict[str, Any]:
 def test_reconcile_and_commands_on_a_cluster(
     shipped: Any,
     standalone: Standalone,
-    site: Callable[[int], list[Member]],
+    site: Callable[[int], list[DemoMember]],
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:

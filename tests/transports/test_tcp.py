@@ -31,10 +31,10 @@ from jgroups_py.values.events import (
     Failed,
     GetPhysical,
     HasMulticast,
+    NobodyListens,
     PhysicalAddress,
     Suspect,
     TransportReady,
-    Unreachable,
     VersionHeard,
     ViewChange,
 )
@@ -292,11 +292,11 @@ def test_a_refused_connection_is_told_and_tried_again_later() -> None:
     stack.down(message(HIGHER, b"one"))
     (connect,) = stack.take_outgoing()
     stack.handle(ConnectFailed(connect.handle, True, "refused"))
-    assert stack.take_up_events() == [Unreachable(HIGHER)]
+    assert stack.take_up_events() == [NobodyListens(HIGHER)]
     assert tcp.statistics()["dropped_unreachable"] == 1
     stack.down(message(HIGHER, b"two"))
     assert stack.take_outgoing() == []
-    assert stack.take_up_events() == [Unreachable(HIGHER)]
+    assert stack.take_up_events() == [NobodyListens(HIGHER)]
     stack.advance(0.11)
     stack.down(message(HIGHER, b"three"))
     assert isinstance(stack.take_outgoing()[0], Connect)

@@ -17,7 +17,7 @@ import sys
 from typing import Any
 
 from jgroups_py.tools.bench import cache_peers, cache_perf
-from jgroups_py.tools.bench.cache_perf import Plan
+from jgroups_py.tools.bench.cache_perf import CachePerfPlan
 
 OURS = "jgroups_py"
 PEER_SECONDS = 300.0
@@ -61,7 +61,7 @@ def text(result: dict[str, Any]) -> str:
     return "\n".join(rows)
 
 
-def _peer(name: str, plan: Plan) -> list[dict[str, Any]]:
+def _peer(name: str, plan: CachePerfPlan) -> list[dict[str, Any]]:
     command = [
         sys.executable,
         "-m",
@@ -96,7 +96,7 @@ def main() -> int:
     arguments = parser.parse_args()
     if arguments.seconds <= 0 or arguments.runs < 1:
         parser.error("--seconds and --runs are more than 0")
-    plan = Plan(arguments.sizes, arguments.callers, arguments.seconds, arguments.stack)
+    plan = CachePerfPlan(arguments.sizes, arguments.callers, arguments.seconds, arguments.stack)
     peers = [] if arguments.no_peers else list(cache_peers.PEERS)
     left_out = {peer: why for peer in peers if (why := cache_peers.missing(peer)) is not None}
     runs: dict[str, list[list[dict[str, Any]]]] = {

@@ -87,7 +87,7 @@ class Memory:
 
 
 @dataclass
-class Cluster:
+class CountedCluster:
     """Caches on one network, in the order of their joining."""
 
     buddies: int
@@ -147,7 +147,7 @@ class Cluster:
 
 
 @asynccontextmanager
-async def cluster(members: int, buddies: int) -> AsyncIterator[Cluster]:
+async def cluster(members: int, buddies: int) -> AsyncIterator[CountedCluster]:
     """A settled cluster for as long as the block lasts."""
     config = CacheSettings(
         cache_mode="REPL_SYNC",
@@ -160,7 +160,7 @@ async def cluster(members: int, buddies: int) -> AsyncIterator[Cluster]:
         ),
     )
     network = CountingNetwork()
-    found = Cluster(buddies, network)
+    found = CountedCluster(buddies, network)
 
     async def run(name: str, *, task_status: trio.TaskStatus[None]) -> None:
         async with open_tree_cache(config, name=name, transport=network) as cache:
@@ -176,7 +176,9 @@ async def cluster(members: int, buddies: int) -> AsyncIterator[Cluster]:
         nursery.cancel_scope.cancel()
 
 
-async def operations(found: Cluster, count: int, size: int, kinds: int = 4) -> dict[str, Cost]:
+async def operations(
+    found: CountedCluster, count: int, size: int, kinds: int = 4
+) -> dict[str, Cost]:
     """What each kind of operation costs. The members in the middle do them, not the coordinator.
     ``kinds``: so many of them."""
     at = len(found.caches) // 2
@@ -206,7 +208,7 @@ async def operations(found: Cluster, count: int, size: int, kinds: int = 4) -> d
     return {name: await found.cost(count, chosen[name]) for name in [*chosen][:kinds]}
 
 
-async def memory(found: Cluster, keys: int, seed: int = 1) -> Memory:
+async def memory(found: CountedCluster, keys: int, seed: int = 1) -> Memory:
     """After ``keys`` nodes were put at each member, of 50 to 150 bytes, drawn. First of all measured:
     nothing else is there then."""
     chance = random.Random(seed)
@@ -231,7 +233,7 @@ class Sticky:
     bytes: float
 
 
-async def stickiness(found: Cluster, load: Load, requests: int, seed: int = 1) -> Sticky:
+async def stickiness(found: CountedCluster, load: Load, requests: int, seed: int = 1) -> Sticky:
     """A workload of all members in turn, after every key was put where it is at home."""
     names = [f"M{number}" for number in range(len(found.caches))]
     value = bytes(load.value_size)
@@ -264,5 +266,5 @@ async def stickiness(found: Cluster, load: Load, requests: int, seed: int = 1) -
     )
 
 
-def _gravitations(found: Cluster) -> int:
+def _gravitations(found: CountedCluster) -> int:
     return sum(c.buddies.machine.statistics.get("gravitations", 0) for c in found.caches)

@@ -24,7 +24,7 @@ from contextlib import contextmanager
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from jgroups_py.tools.bench.cache_perf import KEYS, Plan, figures
+from jgroups_py.tools.bench.cache_perf import KEYS, CachePerfPlan, figures
 from jgroups_py.tools.commands.mperf_ports import free_block
 
 HOST = "127.0.0.1"
@@ -45,7 +45,7 @@ def missing(peer: str) -> str | None:
 
 
 def _figures(
-    plan: Plan,
+    plan: CachePerfPlan,
     put: Callable[[int, str, bytes], None],
     get: Callable[[int, str], bytes],
 ) -> list[dict[str, Any]]:
@@ -74,7 +74,7 @@ def _window(
     kind: str,
     size: int,
     callers: int,
-    plan: Plan,
+    plan: CachePerfPlan,
     keys: list[str],
     call: Callable[[int, str], None],
 ) -> dict[str, Any]:
@@ -134,7 +134,7 @@ def _servers() -> Iterator[int]:
                 process.wait()
 
 
-def redis_figures(plan: Plan) -> list[dict[str, Any]]:
+def redis_figures(plan: CachePerfPlan) -> list[dict[str, Any]]:
     """Redis with one replica."""
     redis = importlib.import_module("redis")
     with _servers() as port:
@@ -185,7 +185,7 @@ def _pysyncobj_node(ports: list[int], number: int) -> tuple[Any, Any]:
     return pysyncobj.SyncObj(addresses[number], others, settings, consumers=[values]), values
 
 
-def pysyncobj_node(ports: list[int], number: int, plan: Plan) -> None:
+def pysyncobj_node(ports: list[int], number: int, plan: CachePerfPlan) -> None:
     """One of three processes; the leader measures, prints and all end with standard input."""
     node, values = _pysyncobj_node(ports, number)
     _until(node.isReady, "no leader")
@@ -203,7 +203,7 @@ def pysyncobj_node(ports: list[int], number: int, plan: Plan) -> None:
     os._exit(0)
 
 
-def pysyncobj_figures(plan: Plan) -> list[dict[str, Any]]:
+def pysyncobj_figures(plan: CachePerfPlan) -> list[dict[str, Any]]:
     """PySyncObj, three members."""
     first = free_block(3)
     ports = [first, first + 1, first + 2]
@@ -240,7 +240,7 @@ def pysyncobj_figures(plan: Plan) -> list[dict[str, Any]]:
             node.wait()
 
 
-def _json(plan: Plan) -> str:
+def _json(plan: CachePerfPlan) -> str:
     return json.dumps(
         {"sizes": plan.sizes, "callers": plan.callers, "seconds": plan.seconds, "stack": ""}
     )
@@ -248,7 +248,7 @@ def _json(plan: Plan) -> str:
 
 def main() -> None:
     """See the module's docstring."""
-    peer, plan = sys.argv[1], Plan(**json.loads(sys.argv[2]))
+    peer, plan = sys.argv[1], CachePerfPlan(**json.loads(sys.argv[2]))
     if peer == "node":
         ports, number = json.loads(sys.argv[3])
         pysyncobj_node(ports, number, plan)

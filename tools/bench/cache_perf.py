@@ -33,7 +33,7 @@ START_SECONDS = 30.0
 
 
 @dataclass(frozen=True)
-class Plan:
+class CachePerfPlan:
     """What is measured: puts and gets of each size with each number of callers, ``seconds`` each."""
 
     sizes: tuple[int, ...] = (100, 1000)
@@ -65,7 +65,7 @@ def figures(
 # --- a member
 
 
-async def _member(plan: Plan, number: int) -> None:
+async def _member(plan: CachePerfPlan, number: int) -> None:
     settings = CacheSettings(
         cache_mode="REPL_SYNC",
         stack=plan.stack,
@@ -90,7 +90,7 @@ async def _member(plan: Plan, number: int) -> None:
         await trio.sleep_forever()
 
 
-async def _measure(cache: TreeCache, plan: Plan) -> None:
+async def _measure(cache: TreeCache, plan: CachePerfPlan) -> None:
     for size in plan.sizes:
         value = os.urandom(size)
         paths = [f"/{size}/{n}" for n in range(KEYS)]
@@ -119,7 +119,7 @@ async def _window(
     kind: str,
     size: int,
     callers: int,
-    plan: Plan,
+    plan: CachePerfPlan,
     paths: list[str],
     call: Callable[[str], Awaitable[None]],
 ) -> dict[str, Any]:
@@ -166,7 +166,7 @@ def member_main(text: str) -> None:
     arguments = json.loads(text)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent hears it and tells us
     try:
-        trio.run(_member, Plan(**arguments["plan"]), arguments["number"])
+        trio.run(_member, CachePerfPlan(**arguments["plan"]), arguments["number"])
     except JGroupsError as error:
         print(error, file=sys.stderr)
         sys.exit(2)
@@ -175,17 +175,17 @@ def member_main(text: str) -> None:
 # --- the parent
 
 
-def measure(plan: Plan) -> list[dict[str, Any]]:
+def measure(plan: CachePerfPlan) -> list[dict[str, Any]]:
     """The figures of one run. Raises ``ChildError`` when a member did not start or died."""
     with TemporaryDirectory(prefix="bench-cache-") as folder:
         stack = load_stack(plan.stack)
         file = Path(folder, "stack.xml")
         file.write_text(to_xml(with_attributes(stack, private_attributes(stack, len(NAMES)))))
-        private = Plan(plan.sizes, plan.callers, plan.seconds, str(file))
+        private = CachePerfPlan(plan.sizes, plan.callers, plan.seconds, str(file))
         return trio.run(_with_children, private)
 
 
-async def _with_children(plan: Plan) -> list[dict[str, Any]]:
+async def _with_children(plan: CachePerfPlan) -> list[dict[str, Any]]:
     children: list[Child] = []
     measured: list[dict[str, Any]] = []
     async with trio.open_nursery() as nursery:

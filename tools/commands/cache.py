@@ -15,7 +15,7 @@ from jgroups_py.errors import CacheError
 from jgroups_py.tools.commands.cache_options import cache_options, open_cache
 from jgroups_py.tools.commands.cache_shell import (
     HELP,
-    Result,
+    ShellResult,
     checked,
     execute,
     json_of,
@@ -165,7 +165,7 @@ def _json_lines(json_out: str | None) -> Iterator[TextIO | None]:
         yield out
 
 
-def _show(result: Result, out: TextIO | None) -> int:
+def _show(result: ShellResult, out: TextIO | None) -> int:
     if out is not None:
         print(json_of(result.value), file=out, flush=True)
     if out is sys.stdout:

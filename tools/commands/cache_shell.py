@@ -38,7 +38,7 @@ class Unknown(CacheRefused):
 
 
 @dataclass(frozen=True)
-class Result:
+class ShellResult:
     """``value`` is JSON; ``found``: what was asked for is there."""
 
     value: dict[str, Any]
@@ -54,7 +54,7 @@ def words_of(line: str) -> list[str]:
         raise Unknown(f"{error}: {line.strip()}") from None
 
 
-def checked(words: list[str]) -> tuple[Callable[..., Awaitable[Result]], list[str]]:
+def checked(words: list[str]) -> tuple[Callable[..., Awaitable[ShellResult]], list[str]]:
     """The function of a command, and its arguments.
 
     Raises:
@@ -71,7 +71,7 @@ def checked(words: list[str]) -> tuple[Callable[..., Awaitable[Result]], list[st
     return function, arguments
 
 
-async def execute(cache: TreeCache, words: list[str]) -> Result:
+async def execute(cache: TreeCache, words: list[str]) -> ShellResult:
     """One command.
 
     Raises:
@@ -82,48 +82,48 @@ async def execute(cache: TreeCache, words: list[str]) -> Result:
     return await function(cache, *arguments)
 
 
-async def _get(cache: TreeCache, path: str, key: str | None = None) -> Result:
+async def _get(cache: TreeCache, path: str, key: str | None = None) -> ShellResult:
     if key is None:
         node = await cache.get_node(path)
         if node is None:
-            return Result({"path": path, "attributes": None}, [], False)
-        return Result({"path": path, "attributes": node}, _attributes(node))
+            return ShellResult({"path": path, "attributes": None}, [], False)
+        return ShellResult({"path": path, "attributes": node}, _attributes(node))
     value = await cache.get(path, key, _MISSING)
     if value is _MISSING:
-        return Result({"path": path, "key": key, "found": False}, [], False)
-    return Result({"path": path, "key": key, "found": True, "value": value}, [text_of(value)])
+        return ShellResult({"path": path, "key": key, "found": False}, [], False)
+    return ShellResult({"path": path, "key": key, "found": True, "value": value}, [text_of(value)])
 
 
-async def _put(cache: TreeCache, path: str, key: str, text: str) -> Result:
+async def _put(cache: TreeCache, path: str, key: str, text: str) -> ShellResult:
     try:
         value = json.loads(text)
     except ValueError:
         value = text
     await cache.put(path, key, value)
-    return Result({"path": path, "key": key, "value": value}, [])
+    return ShellResult({"path": path, "key": key, "value": value}, [])
 
 
-async def _rm(cache: TreeCache, path: str, key: str | None = None) -> Result:
+async def _rm(cache: TreeCache, path: str, key: str | None = None) -> ShellResult:
     if key is None:
         there = await cache.remove_node(path)
     else:
         there = await cache.remove(path, key)
-    return Result({"path": path, "key": key, "removed": int(there)}, [], there)
+    return ShellResult({"path": path, "key": key, "removed": int(there)}, [], there)
 
 
-async def _rm_tree(cache: TreeCache, path: str) -> Result:
+async def _rm_tree(cache: TreeCache, path: str) -> ShellResult:
     count = await cache.remove_tree(path)
     lines = [f"{count} node{'s' * (count != 1)}"]
-    return Result({"path": path, "key": None, "removed": count}, lines, bool(count))
+    return ShellResult({"path": path, "key": None, "removed": count}, lines, bool(count))
 
 
-async def _ls(cache: TreeCache, path: str = "/") -> Result:
+async def _ls(cache: TreeCache, path: str = "/") -> ShellResult:
     names = await cache.children(path)
     found = bool(names) or not as_fqn(path) or await cache.exists(path)
-    return Result({"path": path, "children": list(names)}, list(names), found)
+    return ShellResult({"path": path, "children": list(names)}, list(names), found)
 
 
-async def _tree(cache: TreeCache, path: str = "/") -> Result:
+async def _tree(cache: TreeCache, path: str = "/") -> ShellResult:
     nodes: dict[str, Any] = {}
     waiting = [as_fqn(path)]
     while waiting and len(nodes) < TREE_MAX:
@@ -137,14 +137,14 @@ async def _tree(cache: TreeCache, path: str = "/") -> Result:
     if waiting:
         lines.append(f"... the first {TREE_MAX} only")
     value = {"path": path, "nodes": nodes, "complete": not waiting}
-    return Result(value, lines, bool(nodes) or not as_fqn(path))
+    return ShellResult(value, lines, bool(nodes) or not as_fqn(path))
 
 
 def _is_backup(path: Fqn, name: str) -> bool:
     return not path and (name,) == tuple(BACKUP_ROOT)
 
 
-async def _owners(cache: TreeCache, path: str = "/") -> Result:
+async def _owners(cache: TreeCache, path: str = "/") -> ShellResult:
     found = await cache.owners(path)
     shown = [(str(at), having) for at, having in list(found.items())[:TREE_MAX]]
     lines = [
@@ -157,15 +157,15 @@ async def _owners(cache: TreeCache, path: str = "/") -> Result:
         {"path": at, "owner": having.owner, "backups": list(having.backups)} for at, having in shown
     ]
     value = {"path": path, "owners": owners, "complete": len(found) <= TREE_MAX}
-    return Result(value, lines, bool(found) or not as_fqn(path))
+    return ShellResult(value, lines, bool(found) or not as_fqn(path))
 
 
-async def _members(cache: TreeCache) -> Result:
+async def _members(cache: TreeCache) -> ShellResult:
     members = list(cache.members)
-    return Result({"members": members}, members)
+    return ShellResult({"members": members}, members)
 
 
-async def _buddies(cache: TreeCache) -> Result:
+async def _buddies(cache: TreeCache) -> ShellResult:
     manager = cache.buddies
     group = manager.group
     buddies = [cache.name_of(member) for member in group.buddies]
@@ -179,16 +179,16 @@ async def _buddies(cache: TreeCache) -> Result:
     state = "protected" if manager.protected else "not protected now"
     if missing:
         state += f"; {missing} fewer than numBuddies: there are no more members"
-    return Result(value, [f"{group.name}: {', '.join(buddies) or 'no buddy'}; {state}"])
+    return ShellResult(value, [f"{group.name}: {', '.join(buddies) or 'no buddy'}; {state}"])
 
 
-async def _groups(cache: TreeCache) -> Result:
+async def _groups(cache: TreeCache) -> ShellResult:
     nodes = {name: len(backup) for name, backup in cache.buddies.backups().items()}
     lines = [f"{name}: {count} nodes" for name, count in nodes.items()]
-    return Result({"groups": nodes}, lines)
+    return ShellResult({"groups": nodes}, lines)
 
 
-async def _discarded(cache: TreeCache) -> Result:
+async def _discarded(cache: TreeCache) -> ShellResult:
     dropped = cache.discarded
     values = [
         {"path": str(d.path), "member": d.member, "attributes": d.attributes} for d in dropped
@@ -197,10 +197,10 @@ async def _discarded(cache: TreeCache) -> Result:
         "  ".join([str(d.path), f"of {d.member}", *_attributes(dict(d.attributes or {}))])
         for d in dropped
     ]
-    return Result({"discarded": values}, lines)
+    return ShellResult({"discarded": values}, lines)
 
 
-async def _stats(cache: TreeCache) -> Result:
+async def _stats(cache: TreeCache) -> ShellResult:
     now = cache.statistics()
     value = {
         "nodes": now.nodes,
@@ -208,12 +208,12 @@ async def _stats(cache: TreeCache) -> Result:
         "missed_by_listeners": now.missed_by_listeners,
         **now.counters,
     }
-    return Result(value, [f"{name} {count}" for name, count in value.items()])
+    return ShellResult(value, [f"{name} {count}" for name, count in value.items()])
 
 
 _MISSING = object()
 
-COMMANDS: dict[str, tuple[Callable[..., Awaitable[Result]], int, int, str]] = {
+COMMANDS: dict[str, tuple[Callable[..., Awaitable[ShellResult]], int, int, str]] = {
     "get": (_get, 1, 2, "get PATH [KEY]"),
     "put": (_put, 3, 3, "put PATH KEY VALUE"),
     "rm": (_rm, 1, 2, "rm PATH [KEY], rm -r PATH"),

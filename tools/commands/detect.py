@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from jgroups_py.channel.open import configure
-from jgroups_py.tools.commands.detect_run import Plan, measure
+from jgroups_py.tools.commands.detect_run import DetectPlan, measure
 from jgroups_py.tools.commands.mperf_ports import private_attributes
 from jgroups_py.tools.options import JsonCommand, Time, examples, json_option
 from jgroups_py.tools.outputs import show
@@ -47,7 +47,7 @@ def detect(
     """
     config, host = configure(stack, bind_addr, pairs(settings), pairs(properties))
     attributes = {**private_attributes(config, members + 1, host), **pairs(settings)}
-    plan = Plan(
+    plan = DetectPlan(
         stack,
         members,
         kills,

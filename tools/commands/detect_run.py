@@ -28,7 +28,7 @@ SETTLE = 0.5  # seconds between the complete view and the kill: neighbours conne
 
 
 @dataclass(frozen=True)
-class Plan:
+class DetectPlan:
     """What is measured. Times are seconds; a longer one than ``limit`` ends the measurement."""
 
     stack: str
@@ -49,7 +49,7 @@ def _say(**what: Any) -> None:
     print(json.dumps(what), flush=True)
 
 
-async def _member(plan: Plan, name: str) -> None:
+async def _member(plan: DetectPlan, name: str) -> None:
     async with (
         open_channel(
             plan.stack,
@@ -85,7 +85,7 @@ async def _member(plan: Plan, name: str) -> None:
 class Group:
     """Members in processes of their own, and the newest view of each."""
 
-    def __init__(self, plan: Plan, nursery: trio.Nursery) -> None:
+    def __init__(self, plan: DetectPlan, nursery: trio.Nursery) -> None:
         self.plan = plan
         self.children: dict[str, Child] = {}
         self.views: dict[str, dict[str, Any]] = {}
@@ -168,7 +168,7 @@ class Group:
         await end_all(children, 8.0)
 
 
-async def measure(plan: Plan, progress: Callable[[str], None]) -> dict[str, Any]:
+async def measure(plan: DetectPlan, progress: Callable[[str], None]) -> dict[str, Any]:
     """Kills members; what comes out is ``{"times": [...], ...}`` in seconds, and who was killed."""
     times: list[float] = []
     coordinators = 0
@@ -195,7 +195,7 @@ async def measure(plan: Plan, progress: Callable[[str], None]) -> dict[str, Any]
     return summary(plan, times, coordinators)
 
 
-def summary(plan: Plan, times: list[float], coordinators: int) -> dict[str, Any]:
+def summary(plan: DetectPlan, times: list[float], coordinators: int) -> dict[str, Any]:
     """Figures of a measurement. Seconds."""
     ordered = sorted(times)
     return {
@@ -213,4 +213,4 @@ def summary(plan: Plan, times: list[float], coordinators: int) -> dict[str, Any]
 
 if __name__ == "__main__":
     given, own_name = json.loads(sys.argv[1])
-    trio.run(_member, Plan(**given), own_name)
+    trio.run(_member, DetectPlan(**given), own_name)

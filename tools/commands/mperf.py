@@ -10,7 +10,7 @@ import click
 
 from jgroups_py.channel.open import configure
 from jgroups_py.tools.commands.mperf_ports import private_attributes
-from jgroups_py.tools.commands.mperf_run import SIZE_MIN, Plan, has_fault, measure
+from jgroups_py.tools.commands.mperf_run import SIZE_MIN, MperfPlan, has_fault, measure
 from jgroups_py.tools.options import JsonCommand, Time, examples, json_option
 from jgroups_py.tools.outputs import show
 from jgroups_py.tools.progress import status_line
@@ -72,7 +72,7 @@ def _plan(
     settings: tuple[str, ...],
     properties: tuple[str, ...],
     bind_addr: str | None,
-) -> Plan:
+) -> MperfPlan:
     if senders > members:
         raise click.BadParameter(f"{senders} senders, but {members} members")
     try:
@@ -85,7 +85,7 @@ def _plan(
         )
     config, host = configure(stack, bind_addr, pairs(settings), pairs(properties))
     attributes = {**private_attributes(config, members, host), **pairs(settings)}
-    return Plan(
+    return MperfPlan(
         stack,
         members,
         senders,

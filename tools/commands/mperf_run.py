@@ -47,7 +47,7 @@ log = logging.getLogger("jgroups_py.mperf")
 
 
 @dataclass(frozen=True)
-class Plan:
+class MperfPlan:
     """What is measured. Times are seconds, ``size`` bytes of payload."""
 
     stack: str
@@ -109,10 +109,10 @@ class Check:
         self.total += 1
 
 
-class Member:
+class MeasuredMember:
     """One process of the measurement."""
 
-    def __init__(self, plan: Plan, number: int) -> None:
+    def __init__(self, plan: MperfPlan, number: int) -> None:
         self.plan = plan
         self.number = number
         self.check = Check(plan.senders)
@@ -246,7 +246,7 @@ def member_main(text: str) -> None:
     """Entry point of a member's process; ``text`` is JSON."""
     arguments = json.loads(text)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent hears it and tells us
-    member = Member(Plan(**arguments["plan"]), arguments["number"])
+    member = MeasuredMember(MperfPlan(**arguments["plan"]), arguments["number"])
     try:
         trio.run(member.run)
     except JGroupsError as error:
@@ -262,7 +262,7 @@ def member_main(text: str) -> None:
 # --- the parent
 
 
-async def measure(plan: Plan, progress: Callable[[str], None]) -> dict[str, Any]:
+async def measure(plan: MperfPlan, progress: Callable[[str], None]) -> dict[str, Any]:
     """Runs the measurement; the result is the object ``mperf --json`` prints.
 
     Raises:
@@ -291,7 +291,7 @@ async def measure(plan: Plan, progress: Callable[[str], None]) -> dict[str, Any]
 
 
 async def _conduct(
-    plan: Plan, members: list[Child], progress: Callable[[str], None]
+    plan: MperfPlan, members: list[Child], progress: Callable[[str], None]
 ) -> list[dict[str, Any]]:
     start = time.monotonic() + START_DELAY
     for member in members:
@@ -311,7 +311,7 @@ async def _conduct(
     return done
 
 
-async def _show_progress(plan: Plan, start: float, progress: Callable[[str], None]) -> None:
+async def _show_progress(plan: MperfPlan, start: float, progress: Callable[[str], None]) -> None:
     await trio.sleep(max(0.0, start - time.monotonic()))
     progress(f"warming up for {plan.warm_up:g} s")
     for window in range(WINDOWS):
@@ -321,14 +321,14 @@ async def _show_progress(plan: Plan, start: float, progress: Callable[[str], Non
     await trio.sleep_forever()
 
 
-async def _start(plan: Plan, number: int) -> Child:
+async def _start(plan: MperfPlan, number: int) -> Child:
     argument = {"plan": asdict(plan), "number": number}
     return Child(
         await start_process("jgroups_py.tools.commands.mperf_run", argument), f"M{number + 1}"
     )
 
 
-def summary(plan: Plan, done: list[dict[str, Any]]) -> dict[str, Any]:
+def summary(plan: MperfPlan, done: list[dict[str, Any]]) -> dict[str, Any]:
     """What all members said, added up. Rates: the median of the windows."""
     per_member = [
         {"name": one["name"], "delivered_per_s": round(statistics.median(one["rates"]))}

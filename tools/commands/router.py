@@ -35,9 +35,10 @@ def router(
     max_groups: int,
     max_members: int,
 ) -> int:
-    """Run a gossip router, until interrupted: TCPGOSSIP, of Python and of Java, finds members there.
+    """Run a gossip router until interrupted.
 
-    Whoever reaches the port may register and ask. It forwards no messages, as TUNNEL would need.
+    Members with TCPGOSSIP, of Python and of Java, find each other there. Every process that reaches the port may
+    register and ask. The router forwards no messages, as TUNNEL would need.
     """
     machine = GossipRouter(
         bind_addr=bind_addr,

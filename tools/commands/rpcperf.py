@@ -10,7 +10,7 @@ import click
 
 from jgroups_py.channel.open import configure
 from jgroups_py.tools.commands.mperf_ports import private_attributes
-from jgroups_py.tools.commands.rpcperf_run import NAMES, Plan, measure, median_of
+from jgroups_py.tools.commands.rpcperf_run import NAMES, RpcperfPlan, measure, median_of
 from jgroups_py.tools.options import JsonCommand, Time, examples, json_option
 from jgroups_py.tools.outputs import show
 from jgroups_py.tools.progress import status_line
@@ -66,7 +66,7 @@ def rpcperf(
     async def command() -> int:
         for run in range(repeat):
             config, host = configure(stack, bind_addr, pairs(settings), pairs(properties))
-            plan = Plan(
+            plan = RpcperfPlan(
                 stack,
                 chosen,
                 length,

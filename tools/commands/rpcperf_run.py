@@ -32,7 +32,7 @@ NAMES = ("caller", "called")
 
 
 @dataclass(frozen=True)
-class Plan:
+class RpcperfPlan:
     """What is measured. ``seconds`` for each number of callers, ``size`` bytes there and back."""
 
     stack: str
@@ -65,7 +65,7 @@ class Echo:
 # --- a member
 
 
-async def _member(plan: Plan, number: int) -> None:
+async def _member(plan: RpcperfPlan, number: int) -> None:
     async with (
         trio.open_nursery() as listening,
         open_channel(
@@ -95,7 +95,7 @@ async def _member(plan: Plan, number: int) -> None:
         await trio.sleep_forever()
 
 
-async def _measure(rpc: Rpc, dest: Address, plan: Plan, callers: int) -> dict[str, Any]:
+async def _measure(rpc: Rpc, dest: Address, plan: RpcperfPlan, callers: int) -> dict[str, Any]:
     """The figures for one number of callers."""
     clock = time.perf_counter
     method = "echo_async" if plan.slow else "echo"
@@ -159,7 +159,7 @@ def member_main(text: str) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent hears it and tells us
     arguments["plan"]["callers"] = tuple(arguments["plan"]["callers"])
     try:
-        trio.run(_member, Plan(**arguments["plan"]), arguments["number"])
+        trio.run(_member, RpcperfPlan(**arguments["plan"]), arguments["number"])
     except JGroupsError as error:
         print(error, file=sys.stderr)
         sys.exit(2)
@@ -173,7 +173,7 @@ def member_main(text: str) -> None:
 # --- the parent
 
 
-async def measure(plan: Plan, progress: Callable[[str], None]) -> dict[str, Any]:
+async def measure(plan: RpcperfPlan, progress: Callable[[str], None]) -> dict[str, Any]:
     """Runs the measurement; the result is the object ``rpcperf --json`` prints.
 
     Raises:

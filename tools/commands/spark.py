@@ -287,7 +287,7 @@ def _shown(session: Any, written: Mapping[str, str] | None = None) -> Iterator[N
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     from jgroups_py.spark.options import options_of
-    from jgroups_py.spark.progress import Watch, What
+    from jgroups_py.spark.progress import ProgressWatch, What
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     console = Console(stderr=True, force_terminal=True)
@@ -297,7 +297,7 @@ def _shown(session: Any, written: Mapping[str, str] | None = None) -> Iterator[N
         def show(what: What, done: int, of: int) -> None:
             bar.update(task, description=what, completed=done, total=of)
 
-        with Watch(session, show, options_of(written) if written else None):
+        with ProgressWatch(session, show, options_of(written) if written else None):
             yield
 
 
