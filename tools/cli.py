@@ -34,6 +34,7 @@ COMMANDS: Final = {
     "encode": "jgroups_py.tools.commands.wire:encode",
     "export": "jgroups_py.tools.commands.export:export",
     "fuzz": "jgroups_py.tools.dev.fuzz:fuzz_command",
+    "health": "jgroups_py.tools.commands.health:health",
     "longlife": "jgroups_py.tools.dev.longlife:longlife",
     "memory": "jgroups_py.tools.dev.memory:memory",
     "mperf": "jgroups_py.tools.commands.mperf:mperf",
