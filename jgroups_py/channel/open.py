@@ -16,6 +16,7 @@ from jgroups_py.channel.alone import AloneWatch
 from jgroups_py.channel.blame import blamed
 from jgroups_py.channel.channel import Channel
 from jgroups_py.channel.given import check_function, check_names, check_text, check_texts
+from jgroups_py.channel.health import HealthFile, health_file_of
 from jgroups_py.channel.reader_watch import ReaderWatch
 from jgroups_py.channel.values import ChannelLimits
 from jgroups_py.config.settings import StackConfig, build, load_stack, with_attributes
@@ -53,6 +54,7 @@ async def open_channel(
     join_timeout: float = 60.0,
     slow_reader_timeout: float | None = None,
     trace: Trace | None = None,
+    health_file: str | Path | None = None,
     tap: Callable[[Channel], Tap] | None = None,
 ) -> AsyncIterator[Channel]:
     """Open a member of ``cluster`` for as long as the block lasts.
@@ -80,6 +82,8 @@ async def open_channel(
             wait, and the limit is ``limits.hold_senders_max``.
         trace: a function that is called with each event in the stack. It must not wait. An error that it raises is
             counted and logged.
+        health_file: a file that ``jgroups-py health`` reads, kept fresh while the member runs. The default is
+            JGROUPS_HEALTH_FILE, else none.
         tap: a function that makes the argument of ``Channel.attach`` before the channel joins. Blocks on top that must
             see every view need it.
 
@@ -100,6 +104,8 @@ async def open_channel(
     check_texts("properties", properties)
     check_function("state", state, "an async generator function")
     check_function("trace", trace, "a function")
+    if not isinstance(health_file, str | Path | None):
+        raise TypeError(f"health_file is a str or a Path, got {type(health_file).__name__}")
     limits = limits or ChannelLimits()
     config, host = configure(stack, bind_addr, attributes, properties)
     protocols = [cls(settings) for cls, settings in build(config)]
@@ -119,12 +125,18 @@ async def open_channel(
         machine.trace = channel.guarded_trace(trace)
     if tap is not None:
         channel.attach(tap(channel))
+    health: HealthFile | None = None
     try:
         async with trio.open_nursery() as nursery:
             try:
                 with trio.CancelScope(shield=True):  # starts at once, or is not started
                     await nursery.start(_run_to_the_end, channel, driver)
                 await channel._join(cluster, get_state, join_timeout)
+                file = health_file_of(health_file, cluster)
+                if file is not None:
+                    health = HealthFile(channel, file)
+                    health.write()
+                    nursery.start_soon(health.run)
                 nursery.start_soon(AloneWatch(channel).run)
                 nursery.start_soon(ReaderWatch(channel, slow_reader_timeout).run)
                 yield channel
@@ -139,6 +151,8 @@ async def open_channel(
     except BaseExceptionGroup as group:
         reraise(group)
     finally:
+        if health is not None:
+            health.remove()  # nobody writes it any more
         channel._close()
 
 
