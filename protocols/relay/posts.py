@@ -48,11 +48,11 @@ class Posts:
         peer = self.links.get(site)
         session = None if peer is None else self.relay.bridge.sessions.get(peer)
         if session is None:
-            self.relay.posts_dropped += 1
+            self.relay.counters.posts_dropped += 1
             return False
         if session.blocked or session.posts:
             if session.post_bytes + len(payload) > self.relay.config.post_bytes:
-                self.relay.posts_dropped += 1
+                self.relay.counters.posts_dropped += 1
                 return False
             session.posts.append(payload)
             session.post_bytes += len(payload)
@@ -95,7 +95,7 @@ class Posts:
     def received(self, session: Session, batch: Batch) -> None:
         for payload in batch.payloads:
             if self.listener is None or not session.site or payload is None:
-                self.relay.strangers += 1
+                self.relay.counters.strangers += 1
             else:
                 self.listener.site_post(session.site, bytes(payload))
 

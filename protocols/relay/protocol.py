@@ -23,8 +23,8 @@ Limits:  members without RELAY see its control multicasts as messages of their o
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from jgroups_py.errors import LocalProtocolError
@@ -37,34 +37,44 @@ from jgroups_py.protocols.relay.home.keep import Keeping
 from jgroups_py.protocols.relay.home.spill import SpillFile
 from jgroups_py.protocols.relay.home.stability import Stability
 from jgroups_py.protocols.relay.home.trim import Home
+from jgroups_py.protocols.relay.out import Out
 from jgroups_py.protocols.relay.posts import Posts
-from jgroups_py.protocols.relay.remote.forget import Forgetting
 from jgroups_py.protocols.relay.remote.incoming import Incoming
 from jgroups_py.protocols.relay.site.control import Control
 from jgroups_py.protocols.relay.site.joining import Joining
 from jgroups_py.protocols.relay.site.leaving import Leaving
-from jgroups_py.protocols.relay.site.reporting import Reporting
-from jgroups_py.protocols.relay.site.reports import Reports
+from jgroups_py.protocols.relay.site.reports import Reporting, Reports
 from jgroups_py.protocols.relay.site.roles import Roles
-from jgroups_py.protocols.relay.state import Epoch, Numbers, RelayState
-from jgroups_py.protocols.relay.status import OutOfSync, RelayStatus
+from jgroups_py.protocols.relay.state import ALL, Epoch, Numbers, RelayState
+from jgroups_py.protocols.relay.status import OutOfSync, RelayNumbers, RelayStatus
 from jgroups_py.protocols.relay.wire import (
-    CONTROL_FLAGS,
-    CONTROL_HEADER,
     DONT_LOOPBACK,
     ID,
+    MULTICASTS,
     OOB,
-    PAYLOAD_FLAGS,
     SEQNO_MAX,
     SOURCE_ID,
     UNNUMBERED,
+    Begun,
+    Block,
+    CollectAnswer,
+    CollectAsk,
+    Cut,
+    Fetch,
+    Fetched,
+    Forget,
+    Gap,
     Kind,
     Known,
+    Lack,
     Need,
+    PromoteAsk,
     Record,
+    Report,
+    Snapshot,
     StateMark,
+    Trim,
     ViewKey,
-    encode,
 )
 from jgroups_py.stack.protocol import Protocol
 from jgroups_py.stack.services import MULTICAST, UNICAST, VIEWS
@@ -84,7 +94,7 @@ from jgroups_py.values.events import (
     StateRequested,
     ViewChange,
 )
-from jgroups_py.values.view import View
+from jgroups_py.values.view import MergeView, View
 from jgroups_py.wire.headers import FragHeader, RelayHeader
 
 
@@ -115,10 +125,11 @@ class RELAY(Protocol):
             SpillFile(config.spill_dir, config.max_spill) if spill else None,
             _length,
         )
+        self.out = Out(self, self.on_record, self._on_tick, self._on_retry)
+        self.counters = self.out.counters
+        self.roles = Roles(self.out.me, config.buffering_members)
+        self.control = Control(self.out, config.site)
         self.posts = Posts(self)
-        self.control = Control(self)
-        self.roles = Roles(self)
-        self.forgetting = Forgetting(self)
         self.bridge = Bridge(self)
         self.home = Home(self)
         self.holding = Holding(self)
@@ -126,53 +137,22 @@ class RELAY(Protocol):
         self.direction = Direction(self)
         self.leaving = Leaving(self)
         self.reports = Reports()
-        self.reporting = Reporting(self)
+        self.reporting = Reporting(config.ack_every)
         self.keeping = Keeping(self)
         self.stability = Stability(self)
         self.incoming = Incoming(self)
         self.out_of_sync = OutOfSync()
-        self.view: View | None = None
-        self.view_key: ViewKey = (b"", 0)
-        self.line: tuple[Address, ...] = ()
-        """Members of ours, oldest first: relay, standbys, others."""
         self.announced: Epoch = self.state.epoch
         """The newest epoch this member, as relay, has told its site."""
-        self.serials: dict[Address, int] = {}
-        """By relay: the last of its records delivered here."""
         self._me = bytes(self.local_address)
         self._next = 1
         self._quiet: deque[tuple[int, int]] = deque()
         """Own runs that the application does not want back."""
-        self._serial = 0
         self.sources: dict[bytes, SiteUUID] = {}
-        self._ticks = self.timer(self._on_tick)
-        self._retry = self.timer(self._on_retry)
-        self.relayed = 0
-        self.replayed = 0
-        self.delivered_relayed = 0
-        self.duplicates_dropped = 0
-        self.beyond = 0
-        self.fenced = 0
-        self.gaps = 0
-        self.gaps_put_off = 0
-        self.cut_off = 0
-        """Views with which, as relay, it stopped acknowledging: most of its site may be elsewhere."""
-        self.skipped = 0
-        self.ahead = 0
-        self.overflowed = 0
-        self.spilled = 0
-        self.takeovers = 0
-        self.strangers = 0
-        self.malformed = 0
-        self.unicasts_dropped = 0
-        self.returned = 0
-        self.queue_full = 0
-        self.posts_dropped = 0
-        """Posts for which there was no link, or no room."""
         self.direction.say()
 
     def stop(self) -> None:
-        for timer in (self._ticks, self._retry, self.leaving.timer, self.home.lost_timer):
+        for timer in (self.out.ticks, self.out.retry, self.leaving.timer, self.home.lost_timer):
             timer.cancel()
         self.buffer.close()
 
@@ -183,12 +163,24 @@ class RELAY(Protocol):
         return self.machine.trace is not None
 
     @property
+    def view(self) -> View | None:
+        return self.roles.view
+
+    @property
+    def view_key(self) -> ViewKey:
+        return self.roles.key
+
+    @property
+    def line(self) -> tuple[Address, ...]:
+        return self.roles.line
+
+    @property
     def is_relay(self) -> bool:
-        return bool(self.line) and self.line[0] == self.local_address and not self.leaving.done
+        return self.roles.is_relay
 
     @property
     def is_holder(self) -> bool:
-        return self.local_address in self.line[: self.config.buffering_members]
+        return self.roles.is_holder
 
     @property
     def is_relaying(self) -> bool:
@@ -196,7 +188,7 @@ class RELAY(Protocol):
         return self.state.relays(self.announced)
 
     def is_member(self, origin: bytes) -> bool:
-        return self.view is not None and origin in self.view.members
+        return self.roles.is_member(origin)
 
     def known(self, origin: bytes) -> int:
         """The highest number of a home origin that a survivor is known to have delivered."""
@@ -288,7 +280,7 @@ class RELAY(Protocol):
         if self.state.sites.pop(site, 0) is None:
             self.log.warning("site %s is given up; it will be out of sync", site)
             self.home.trim_all = True
-            self.wake()
+            self.out.wake()
 
     def reconciled(self, site: str) -> None:
         """The state of ``site`` was brought in line by other means."""
@@ -334,7 +326,7 @@ class RELAY(Protocol):
                 )
             )
         else:
-            self.unicasts_dropped += len(batch)
+            self.counters.unicasts_dropped += len(batch)
             self.trace("unicast_dropped", to=str(dest), count=len(batch))
 
     def event_down(self, event: Event) -> None:
@@ -355,7 +347,7 @@ class RELAY(Protocol):
             self.pass_up(batch)
             return
         if type(header) is not FragHeader or batch.src is None:
-            self.refuse(batch.src, "a header that is not RELAY's")
+            self.out.refuse(batch.src, "a header that is not RELAY's")
             self.consume(batch)
             return
         kind = header.index
@@ -364,18 +356,18 @@ class RELAY(Protocol):
         elif kind == Kind.RELAYED and batch.dest is None:
             self.incoming.up(batch, header)
         elif kind == Kind.CONTROL:
-            self.control.up(batch)
+            self._up_control(batch)
         elif kind == Kind.COPY and batch.dest is not None:
             self._up_copy(batch, header)
         else:
-            self.refuse(batch.src, f"a message of kind {kind}")
+            self.out.refuse(batch.src, f"a message of kind {kind}")
             self.consume(batch)
 
     def _up_data(self, batch: Batch, header: FragHeader) -> None:
         first = header.id
         last = first + len(batch) - 1
         if not self._take(batch, first, last):
-            self.refuse(batch.src, "a multicast without a number")
+            self.out.refuse(batch.src, "a multicast without a number")
             self.consume(batch)
         elif self._quiet and batch.src == self.local_address:
             self._up_wanted(batch, first, last)
@@ -406,7 +398,7 @@ class RELAY(Protocol):
         if header.index == Kind.DATA:
             self._take(batch, header.id, header.id + len(batch) - 1)
         elif header.index == Kind.CONTROL and isinstance(batch.src, UUID) and batch.src.is_ours:
-            self.control.covered(batch)
+            self._covered_records(batch)
 
     def _up_wanted(self, batch: Batch, first: int, last: int) -> None:
         """An own run, without what the application does not want back."""
@@ -436,7 +428,7 @@ class RELAY(Protocol):
             or self.holding.round is None
             or self.holding.round.fetching != batch.src
         ):
-            self.strangers += 1
+            self.counters.strangers += 1
         # Who has not heard that the site relays no more offers copies still.
         elif self.is_relaying and not self.state.is_forgotten(bytes(sender)):
             self.keeping.keep(bytes(sender), first, batch)
@@ -447,7 +439,7 @@ class RELAY(Protocol):
     def event_up(self, event: Event) -> None:
         match event:
             case ViewChange():
-                self.roles.on_view(event)
+                self._on_view(event)
             case Stable(digest=digest):
                 for member in digest:
                     self.stability.on_stable(bytes(member), digest.delivered(member))
@@ -461,7 +453,7 @@ class RELAY(Protocol):
                 self.machine.soon(self.bridge.drain)
             case StateRequested(requester=requester):
                 if isinstance(requester, UUID) and requester.is_ours:
-                    self.tell(requester, StateMark(self.known_here()))
+                    self.out.tell(requester, StateMark(self.known_here()))
                 self.pass_event_up(event)
             case StateReceived(provider=provider):
                 self.joining.on_state(provider)
@@ -476,6 +468,235 @@ class RELAY(Protocol):
             case _:
                 self.pass_event_up(event)
 
+    # --- views
+
+    def _on_view(self, event: ViewChange) -> None:
+        view, roles, joining = event.view, self.roles, self.joining
+        old, old_line = roles.view, roles.line
+        was_relay, was_holder = roles.is_relay, roles.is_holder
+        merged = isinstance(view, MergeView)
+        roles.install(view)
+        if old is None and roles.line[0] != roles.me and not merged:
+            joining.joined_with = roles.key
+        elif old is None:
+            joining.begin_anywhere()
+        self.home.note_lost(old_line, event.ended)
+        self._leave_behind(view)
+        joined = [m for m in roles.others if m not in old_line]
+        if not joining.joined_with:
+            joining.remember_view(joined)
+            if joined and roles.is_relay and not merged and old is not None:
+                self.home.trim_all = True
+                joining.tell_joiners(joined)
+        elif roles.is_relay:
+            joining.begin_anywhere()
+        joining.see_again()
+        self._change_roles(was_relay, was_holder, merged)
+        was_blocked = self.keeping.view_changed()
+        self.trace("view", relay=self.name_of(roles.line[0]), size=len(roles.line))
+        self.pass_event_up(event)
+        if was_blocked:
+            self.pass_event_up(FlowOpened(self.name, None))
+        self._settle()
+
+    def _leave_behind(self, view: View) -> None:
+        """What the departed leave behind. Copies above what survivors delivered go (the Cut)."""
+        present = view.members
+        if not self.joining.joined_with:
+            self.holding.cut()
+        for member in [m for m in self.holding.floors if m not in present]:
+            del self.holding.floors[member]
+        self.control.keep(view)
+        self.home.note_departed()
+        self.reports.keep(self.roles.line)
+        for key in [k for k in self.joining.early if k[0] not in present]:
+            del self.joining.early[key]
+
+    def _change_roles(self, was_relay: bool, was_holder: bool, merged: bool) -> None:
+        roles, holding = self.roles, self.holding
+        self.reporting.view_changed()
+        self.home.view_changed()
+        if was_relay and not roles.is_relay:
+            self.bridge.close()
+            self.bridge.forwarded = {}
+            self.announced = self.state.epoch
+            self.home.step_down()
+            self.leaving.abandon()
+        if roles.is_relay and not was_relay:
+            self.counters.takeovers += 1
+            self.announced = max(self.announced, self.state.epoch)
+            self.trace("takeover", phase="collect")
+        if not roles.is_holder:
+            holding.complete = False
+            holding.round = None
+        elif (
+            merged
+            or not was_holder
+            or holding.round is not None  # it asks members that may have gone
+            or (roles.is_relay and not was_relay)
+        ):
+            holding.complete = False
+            holding.merged = holding.merged or merged
+            self.home.forget_all = self.home.forget_all or (merged and roles.is_relay)
+            holding.new_round()
+
+    def _settle(self) -> None:
+        self.joining.early_records()
+        if self.holding.round is not None:
+            self.holding.ask_round()
+        if self.joining.joined_with:
+            self.out.ask_again()
+        elif self.joining.queue:
+            self.joining.release()
+        # What only the departed did not have may go out now.
+        self.bridge.pump_all()
+        self.report()
+        self.out.wake()
+
+    # --- records of members of this site
+
+    def _up_control(self, batch: Batch) -> None:
+        if batch.dest is None and self.joining.waits:
+            self.joining.enqueue(batch)
+            return
+        self.consume(batch)
+        assert batch.src is not None
+        for record in self.control.records(batch):
+            self.on_record(batch.src, record)
+
+    def _covered_records(self, batch: Batch) -> None:
+        """Multicasts that a state stands for. Its digests say what these records say, except who of this site is
+        forgotten, whether to wait, and who has begun."""
+        for record in self.control.decoded(batch):
+            match record:
+                case Forget():
+                    self._on_forget(record)
+                case Block():
+                    self.keeping.on_block(record.on)
+                case Begun(members=members):
+                    self.joining.on_begun(members)
+
+    def on_record(self, src: Address, record: Any) -> None:
+        """A record of a member of this site, also of this member itself."""
+        if isinstance(record, MULTICASTS):
+            serial: int = record.serial
+            self.control.delivered(src, serial)
+            self.report_soon()
+        match record:
+            case Trim():
+                self._on_trim(src, record)
+            case Gap():
+                self.incoming.on_gap(record)
+            case Forget():
+                self._on_forget(record)
+            case Cut():
+                self.direction.on_cut(record)
+            case Block():
+                self.keeping.on_block(record.on)
+            case Begun(members=members):
+                self.joining.on_begun(members)
+            case Report():
+                if src in self.roles.line or record.view[1] > self.roles.key[1]:
+                    self.reports.take(src, record)
+                    self.out.wake()
+            case CollectAsk():
+                self.holding.on_ask(src, record)
+            case CollectAnswer():
+                self.holding.on_answer(src, record)
+            case Fetch():
+                self.holding.on_fetch(src, record)
+            case Fetched():
+                self.holding.on_fetched(src, record)
+            case Snapshot():
+                self.joining.on_snapshot(record)
+            case Need():
+                self.joining.on_need(src, record)
+            case StateMark():
+                self.joining.on_mark(src, record.known)
+            case Lack():
+                self.home.on_lack(src, record)
+            case PromoteAsk():
+                if self.is_relay and self.config.first_primary != ALL:
+                    self.direction.promote()
+
+    def _on_trim(self, src: Address, trim: Trim) -> None:
+        roles, state = self.roles, self.state
+        if roles.line and src == roles.line[0] and not roles.is_relay:
+            state.replace_sites(trim.sites)
+        for origin, number in trim.trimmed.items():
+            if state.is_forgotten(origin):
+                continue
+            state.trim_to(origin, number)
+            count = self.buffer.trim(origin, number)
+            if self.watched:
+                self.trace("trim", origin=self.shown(origin), seqno=number, count=count)
+
+    # --- whom to forget
+
+    def _on_forget(self, record: Forget) -> None:
+        if record.site:
+            self._forget_remote(record.site, record.origins)
+        else:
+            # Who was left out by the others of our view is told, too, that they forget it.
+            self.forget([o for o in record.origins if not self.is_member(o)])
+
+    def _forget_remote(self, site: str, origins: Sequence[bytes]) -> None:
+        self.state.forget_remote(site, origins, self.now)
+        self.reports.forget(site, origins)
+        for session in self.bridge.sessions.values():
+            session.forget_remote(site, origins)
+        self.reporting.forget(site, origins)
+        self.incoming.forget(site, origins)
+        for origin in origins:
+            for session in self.bridge.sessions.values():
+                session.forget(origin)
+
+    def forget(self, origins: Sequence[bytes]) -> None:
+        """Departed members of this site: nothing is left of them, but that they are forgotten."""
+        self.state.forget(origins, self.now)
+        self.drop(origins)
+
+    def drop(self, origins: Sequence[bytes]) -> None:
+        """Also what there is of members of which nothing was delivered."""
+        tables: tuple[dict[bytes, Any], ...] = (
+            self.home.gone_at,
+            self.home.trim_serials,
+            self.sources,
+            self.stability.numbers,
+            self.stability.marks,
+        )
+        for origin in origins:
+            self.buffer.cut(origin, 0)
+            for numbers in tables:
+                numbers.pop(origin, None)
+            for floor in self.holding.floors.values():
+                floor.pop(origin, None)
+
+    # --- reports to the relay
+
+    def report_soon(self) -> None:
+        self.reporting.due = True
+        self.out.wake()
+
+    def progress(self, count: int) -> None:
+        """``count`` messages of other sites were delivered."""
+        if self.reporting.progress(count) and not self.is_relay:
+            self.report()
+        else:
+            self.report_soon()
+
+    def report(self) -> None:
+        """Tells the relay what changed since the last report in this view."""
+        roles = self.roles
+        self.reporting.reset()
+        if roles.view is None or self.joining.waits or roles.is_relay:
+            return
+        serial = self.control.serial_of(roles.line[0])
+        complete = self.holding.complete
+        report = self.reporting.report(roles.key, serial, complete, self.state.site_digest)
+        if report is not None:
+            self.tell_relay(report)
+
     # --- joiners and state
 
     def learn(self, known: Known, *, digest: bool, replace: bool = False) -> None:
@@ -488,18 +709,13 @@ class RELAY(Protocol):
 
     def known_here(self) -> Known:
         relay = self.line[0] if self.line else self.local_address
-        return self.state.known(self.serials.get(relay, 0), self.now)
+        return self.state.known(self.control.serial_of(relay), self.now)
 
     # --- reports, trims, forgetting: what is done at intervals
 
-    def wake(self) -> None:
-        """Something is to be done at the next tick."""
-        if not self._ticks.armed:
-            self._ticks.start(self.config.ack_interval)
-
     def _on_tick(self) -> None:
         if self.reporting.due:
-            self.reporting.send()
+            self.report()
         if self.config.max_age or self.config.overflow == "block":
             self.keeping.bound()
         again = bool(len(self.buffer)) | self.joining.forget_early()
@@ -512,11 +728,11 @@ class RELAY(Protocol):
         if self.leaving.flush is not None:
             self.leaving.go_on()
         if again:
-            self.wake()
+            self.out.wake()
 
     def note_gap(self, site: str, origin: str, first: int, last: int, how: str) -> None:
         """These numbers are missing at one end of a site pair for good."""
-        self.gaps += 1
+        self.counters.gaps += 1
         self.out_of_sync.add(site, origin, first, last)
         self.log.warning("out of sync with %s: %s %d..%d are lost", site, origin, first, last)
         self.trace("gap", origin=origin, seqno=first, count=last + 1 - first, site=site, how=how)
@@ -525,11 +741,7 @@ class RELAY(Protocol):
 
     def bridge_failed(self) -> None:
         """The bridge stack has ended; it is opened again after a while."""
-        self.arm_retry()
-
-    def arm_retry(self) -> None:
-        if not self._retry.armed:
-            self._retry.start(self.config.retry_interval)
+        self.out.ask_again()
 
     def _on_retry(self) -> None:
         again = False
@@ -543,60 +755,20 @@ class RELAY(Protocol):
                 self.bridge.open()
             again |= self.bridge.ask_silent_ones()
         if again:
-            self.arm_retry()
+            self.out.ask_again()
 
     # --- telling
 
     def tell_relay(self, record: Record) -> None:
         if self.line:
-            self.tell(self.line[0], record)
-
-    def tell(self, dest: Address, record: Record) -> None:
-        if dest == self.local_address:
-            self.machine.soon(lambda: self.control.on_record(dest, record))
-            return
-        self.pass_down(
-            Batch(
-                dest,
-                (encode(record),),
-                {ID: CONTROL_HEADER},
-                self.local_address,
-                CONTROL_FLAGS,
-            )
-        )
-
-    def multicast(self, make: Callable[[int], Record]) -> int:
-        """Multicasts a record with the next serial number, which is returned."""
-        serial = self._serial = self._serial + 1
-        payload = encode(make(serial))
-        self.pass_down(
-            Batch(None, (payload,), {ID: CONTROL_HEADER}, self.local_address, CONTROL_FLAGS)
-        )
-        return serial
-
-    def multicast_run(self, batch: Batch, first: int, source: RelayHeader) -> None:
-        """Multicasts a run of another site here."""
-        headers = {ID: FragHeader(first, Kind.RELAYED, self.announced[0]), SOURCE_ID: source}
-        self.pass_down(
-            Batch(
-                None,
-                batch.payloads,
-                headers,
-                self.local_address,
-                batch.flags & PAYLOAD_FLAGS,
-                0,
-                batch.type,
-            )
-        )
-
-    def refuse(self, src: Address | None, problem: object) -> None:
-        """Something that cannot be: counted, traced, dropped."""
-        self.malformed += 1
-        self.trace("malformed", src=str(src), problem=str(problem))
+            self.out.tell(self.line[0], record)
 
     def learn_site(self, site: str) -> None:
         if self.state.learn_site(site):
             self.home.trim_all = True
+
+    def statistics(self) -> dict[str, int | float]:
+        return asdict(self.counters)
 
     def memory_limits(self, members: int) -> dict[str, int]:
         """The buffer, if this member may come to hold one: every sender does."""
@@ -617,6 +789,24 @@ class RELAY(Protocol):
         for site, numbers in self.bridge.forwarded.items():
             assert site != self.config.site, "own messages came back"
             assert all(n >= 0 for n in numbers.values())
+
+
+def numbers_of(relay: RELAY) -> RelayNumbers:
+    """For those who look at RELAY from outside: tests and the simulator's oracle."""
+    state, bridge = relay.state, relay.bridge
+    return RelayNumbers(
+        not relay.joining.waits,
+        relay.holding.complete,
+        relay.is_relaying,
+        state.delivered,
+        state.trimmed,
+        state.base,
+        state.site_digest,
+        state.left,
+        bridge.forwarded,
+        [s.cursor for s in bridge.sessions.values()] if bridge.sessions else (),
+        relay.buffer,
+    )
 
 
 def _length(type: int, payload: Any) -> int:

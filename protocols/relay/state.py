@@ -128,6 +128,15 @@ class RelayState:
             self.advance(site, origin, number)
         return True
 
+    def trim_to(self, origin: bytes, number: int) -> None:
+        """All other sites have acknowledged ``origin`` up to ``number``."""
+        if number > self.trimmed.get(origin, 0):
+            self.trimmed[origin] = number
+
+    def replace_sites(self, sites: Iterable[str]) -> None:
+        """The sites that count, as the relay says."""
+        self.sites = {name: None for name in sites if name != self.site}
+
     def learn_site(self, site: str) -> bool:
         """True: it is new."""
         if site == self.site or site in self.sites:

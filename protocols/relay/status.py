@@ -1,14 +1,12 @@
-"""What RELAY says of itself to its owner."""
+"""What RELAY shows of itself: status, tables, counters, lost ranges."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-if TYPE_CHECKING:
-    from jgroups_py.protocols.relay.home.buffer import Buffer
-    from jgroups_py.protocols.relay.protocol import RELAY
+from jgroups_py.protocols.relay.home.buffer import Buffer
 
 _RANGES_MAX = 1000
 """Ranges remembered per site; more than that are joined to one per origin."""
@@ -71,22 +69,32 @@ class RelayNumbers(NamedTuple):
     buffer: Buffer
 
 
-def numbers_of(relay: RELAY) -> RelayNumbers:
-    """For those who look at RELAY from outside: tests and the simulator's oracle."""
-    state, bridge = relay.state, relay.bridge
-    return RelayNumbers(
-        not relay.joining.waits,
-        relay.holding.complete,
-        relay.is_relaying,
-        state.delivered,
-        state.trimmed,
-        state.base,
-        state.site_digest,
-        state.left,
-        bridge.forwarded,
-        [s.cursor for s in bridge.sessions.values()] if bridge.sessions else (),
-        relay.buffer,
-    )
+@dataclass(slots=True)
+class Counters:
+    """What RELAY counts. The names are those of its statistics."""
+
+    relayed: int = 0
+    replayed: int = 0
+    delivered_relayed: int = 0
+    duplicates_dropped: int = 0
+    beyond: int = 0
+    fenced: int = 0
+    gaps: int = 0
+    gaps_put_off: int = 0
+    cut_off: int = 0
+    """Views with which, as relay, it stopped acknowledging: most of its site may be elsewhere."""
+    skipped: int = 0
+    ahead: int = 0
+    overflowed: int = 0
+    spilled: int = 0
+    takeovers: int = 0
+    strangers: int = 0
+    malformed: int = 0
+    unicasts_dropped: int = 0
+    returned: int = 0
+    queue_full: int = 0
+    posts_dropped: int = 0
+    """Posts for which there was no link, or no room."""
 
 
 class OutOfSync:

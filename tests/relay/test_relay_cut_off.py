@@ -29,13 +29,13 @@ def test_what_the_rest_of_a_site_lacks_stays_with_the_other_site_while_its_relay
     net.send("O", 2)
     net.settle(60)  # longer than gap_wait
     assert got(net, "Y", "Z", "T") == [[1, 2], [], []]
-    assert (kept(net), net.members["Y"].relay.cut_off) == (2, 1)
+    assert (kept(net), net.members["Y"].relay.counters.cut_off) == (2, 1)
     net.merge("SFO")
     net.release()
     net.settle()
-    assert net.members["Y"].relay.cut_off == 1
+    assert net.members["Y"].relay.counters.cut_off == 1
     assert got(net, "Y", "Z", "T") == [[1, 2]] * 3
-    assert not any(net.members[name].relay.skipped for name in "YZT")
+    assert not any(net.members[name].relay.counters.skipped for name in "YZT")
     net.at_rest()
 
 

@@ -165,7 +165,7 @@ def test_a_relay_survives_whatever_its_peers_send() -> None:
             stack.protocols[0].pass_up(batch)
         relay.machine.leave()
         relay.relay.buffer.check()
-    assert relay.relay.malformed > 100
+    assert relay.relay.counters.malformed > 100
     assert len(relay.relay.joining.early) < 10
 
 
@@ -189,10 +189,10 @@ def test_a_run_of_no_site_is_refused_from_a_peer_that_has_not_said_its_site() ->
     session.site = ""
     source = RelayHeader(RelayType.DATA, original_sender=SiteUUID(ORIGIN, "", "T"))
     headers: dict[int, Header] = {ID: FragHeader(1, wire.Kind.RELAYED, 0), SOURCE_ID: source}
-    before = relay.relay.malformed
+    before = relay.relay.counters.malformed
     relay.machine.enter(net.now)
     stack.protocols[0].pass_up(Batch(relay.id, [b"x"], headers, session.peer))
     relay.machine.leave()
     net.settle(2)
-    assert relay.relay.malformed == before + 1
+    assert relay.relay.counters.malformed == before + 1
     assert all(m.batches == [] for m in net.everybody)

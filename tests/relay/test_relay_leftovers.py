@@ -125,7 +125,7 @@ def test_a_report_that_comes_after_its_member_has_gone() -> None:
     net.settle(40)
     relay, gone = net.members["R"].relay, net.members["O"]
     late = Report(relay.view_key, 1, False, {})
-    relay.control.on_record(gone.id, late)
+    relay.on_record(gone.id, late)
     assert naming(net, gone) == []
 
 

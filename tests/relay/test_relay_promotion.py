@@ -30,7 +30,7 @@ def test_an_old_primary_that_returns_is_fenced_and_lists_its_tail() -> None:
     assert site == "SFO"
     assert [(t.origin, t.first, t.last) for t in tail] == [("C", 3, 5)]
     assert got(net, "C", "W") == [[1, 2]], "the tail is not relayed"
-    assert old.gaps == len(told(net.members["E"], "gap")) == 1
+    assert old.counters.gaps == len(told(net.members["E"], "gap")) == 1
     assert got(net, "U", "A") == [[1, 2]]
     net.send("C")
     net.settle(2)
@@ -49,7 +49,7 @@ def test_what_is_under_way_from_the_old_primary_is_counted_and_told() -> None:
     net.deliver()
     net.release()
     net.settle(5)
-    assert net.members["T"].relay.fenced == 3
+    assert net.members["T"].relay.counters.fenced == 3
     assert got(net, "C", "W") == [[]]
     ((_, (tail,)),) = net.members["E"].relay.status().out_of_sync.items()
     assert (tail.origin, tail.first, tail.last) == ("C", 1, 3)
@@ -117,7 +117,7 @@ def test_who_leaves_with_nothing_sent_since_the_promotion_is_forgotten() -> None
         table[origin] = 3
     relay.machine.enter()
     relay.home.note_departed()
-    relay.wake()
+    relay.out.wake()
     relay.machine.leave()
     net.send("S")
     net.settle(60)

@@ -182,7 +182,7 @@ def test_r9_a_reply_to_a_remote_sender_is_dropped_and_counted() -> None:
     net.settle(2)
     member = net.members["T"]
     member.stack.send(Batch(member.batches[-1].src, [b"thanks"], {}))
-    assert member.relay.unicasts_dropped == 1
+    assert member.relay.counters.unicasts_dropped == 1
     home = SiteUUID(bytes(net.members["S"].id), "SFO", "S")
     member.stack.send(Batch(home, [b"T#1"], {}))
     net.settle(2)
@@ -196,9 +196,9 @@ def test_r10_relayed_messages_are_not_relayed_again() -> None:
     net.send("E", 3)
     net.settle(5)
     assert got(net, "E", *"EDTSXY") == [[1, 2, 3]] * 6
-    assert net.members["T"].relay.relayed == 0
-    assert net.members["X"].relay.relayed == 0
-    assert sum(m.relay.returned for m in net.everybody) == 0
+    assert net.members["T"].relay.counters.relayed == 0
+    assert net.members["X"].relay.counters.relayed == 0
+    assert sum(m.relay.counters.returned for m in net.everybody) == 0
 
 
 @pytest.mark.seed("R13")
@@ -220,7 +220,7 @@ def test_r13_numbers_above_the_answer_are_replayed_and_the_rest_is_dropped() -> 
     assert got(net, "C", "W") == [[1, 2, 3, 4, 5, 6, 7, 8]]
     replays = [(t["seqno"], t["count"]) for t in told(net.members["D"], "replay")]
     assert min(first for first, _ in replays) >= 4, "what was answered is not replayed"
-    assert new.replayed + new.relayed <= 5
+    assert new.counters.replayed + new.counters.relayed <= 5
     net.at_rest()
 
 
@@ -274,7 +274,7 @@ def test_r16_the_first_limit_that_is_hit_drops_the_oldest_and_says_so(
     net.settle(5)
     relay = net.members["E"].relay
     assert len(relay.buffer) == kept
-    assert relay.overflowed == 5 - kept
+    assert relay.counters.overflowed == 5 - kept
     drops = told(net.members["E"], "overflow")
     assert {d["limit"] for d in drops} == set(limit)
     assert sum(d["count"] for d in drops) == 5 - kept
@@ -356,13 +356,13 @@ def test_r16_a_spilled_tail_is_replayed_from_the_file(tmp_path: Path) -> None:
     net.settle(1)
     status = net.members["E"].relay.status()
     assert (status.buffered_messages, status.spilled_messages) == (20, 16)
-    assert net.members["E"].relay.spilled == len(told(net.members["E"], "overflow")) > 0
+    assert net.members["E"].relay.counters.spilled == len(told(net.members["E"], "overflow")) > 0
     net.crash("E")
     net.settle(1)
     net.heal_wan("SFO")
     net.settle()
     assert got(net, "C", "W") == [list(range(1, 21))]
-    assert net.members["D"].relay.overflowed == 0
+    assert net.members["D"].relay.counters.overflowed == 0
     net.at_rest()
     net.close()
 
@@ -505,7 +505,7 @@ def test_what_waits_for_local_credit_is_not_overtaken_and_given_back_once() -> N
     relay.bottom.pass_event_up(FlowOpened("MFC", None))
     net.step("bridge", "T", "E")  # before the inbox is emptied
     relay.machine.leave()
-    assert relay.relay.beyond == 0
+    assert relay.relay.counters.beyond == 0
     assert len(given_back) == len({id(batch) for batch in given_back}) == 2
     net.settle()
     assert got(net, "C", "W") == [[1, 2]]
@@ -523,7 +523,7 @@ def test_what_was_forwarded_already_is_not_multicast_again() -> None:
     net.step("bridge", "T", "E")
     net.step("bridge", "T", "E")
     assert [len(batch) for batch in relay.log[before:]] == [2]
-    assert relay.relay.duplicates_dropped == 2
+    assert relay.relay.counters.duplicates_dropped == 2
 
 
 def test_with_relay_when_stable_nothing_leaves_that_a_member_of_the_site_lacks() -> None:
@@ -738,7 +738,7 @@ def test_of_a_run_that_reaches_back_only_what_is_new_is_delivered() -> None:
     run = [f"C#{n}".encode() for n in (3, 4, 5)]
     member.bottom.pass_up(Batch(None, run, headers, relay))
     assert member.got["C"] == [1, 2, 3, 4, 5]
-    assert member.relay.duplicates_dropped == 1
+    assert member.relay.counters.duplicates_dropped == 1
     net.settle()
     net.at_rest()
 

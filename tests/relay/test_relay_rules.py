@@ -292,7 +292,9 @@ def test_nothing_is_sent_before_the_other_relay_has_answered() -> None:
     net.deliver()
     net.members["R"].relay.bridge.pump_all()  # as with a view, or when flow control lets go
     session = session_of(net.members["R"])
-    assert not session.ready and session.cursor == {} and net.members["R"].relay.relayed == 0
+    assert (
+        not session.ready and session.cursor == {} and net.members["R"].relay.counters.relayed == 0
+    )
     net.release()
     net.settle()
     assert got(net, "O", "Y", "T") == [[1], [1]]
@@ -310,7 +312,7 @@ def test_a_relay_multicasts_nothing_beyond_a_gap() -> None:
     relay = net.members["Y"]
     before = len(relay.log)
     net.step("bridge", "Y", "R")
-    assert (len(relay.log), relay.relay.beyond) == (before, 1)
+    assert (len(relay.log), relay.relay.counters.beyond) == (before, 1)
     net.release()
     net.settle()
     assert got(net, "O", "Y", "T") == [[1, 2], [1, 2]]
@@ -378,7 +380,7 @@ def test_who_is_behind_and_does_not_notice_gets_it_after_a_while() -> None:
     member = set_back(net, "T", 1)
     net.release()
     member.relay.reporting.view_changed()
-    member.relay.reporting.soon()
+    member.relay.report_soon()
     net.settle(10)
     assert got(net, "O", "T") == [[1, 2, 3]]
 
@@ -395,7 +397,7 @@ def test_what_was_asked_back_and_has_come_by_other_ways_holds_nothing_up() -> No
     assert (session.cursor[origin], session.acked[origin]) == (1, 1) and origin in session.stalled
     for name in "YZT":
         net.members[name].relay.reporting.view_changed()
-        net.members[name].relay.reporting.soon()
+        net.members[name].relay.report_soon()
     net.settle(2)
     assert (session.cursor[origin], session.acked[origin]) == (3, 3) and not session.stalled
     net.send("O")
@@ -467,7 +469,7 @@ def test_a_gap_is_put_off_while_a_former_relay_may_have_the_number() -> None:
     session = unsole(member)
     before = len(member.log)
     member.relay.bridge._on_gap(session, BridgeGap({id_of(net, "O"): 3}, False))
-    assert (len(member.log), member.relay.gaps_put_off) == (before, 1)
+    assert (len(member.log), member.relay.counters.gaps_put_off) == (before, 1)
     assert list(session.owes_have) == [id_of(net, "O")]
 
 
@@ -582,7 +584,7 @@ def test_who_is_in_the_view_is_not_forgotten_whatever_others_say_that_left_it_ou
     net.send("O")
     net.deliver("mc")
     origin = id_of(net, "O")
-    net.members["R"].relay.multicast(lambda serial: Forget(serial, "", [origin]))
+    net.members["R"].relay.out.multicast(lambda serial: Forget(serial, "", [origin]))
     net.deliver("mc")
     for name in "RSMO":
         assert net.members[name].relay.buffer.next_above(origin, 0) == 1
@@ -683,7 +685,7 @@ def forgotten_too_soon(**config: Any) -> Net:
     net.send("O", 2)
     net.deliver()
     origin = id_of(net, "O")
-    net.members["Y"].relay.multicast(lambda serial: Forget(serial, "NYC", [origin]))
+    net.members["Y"].relay.out.multicast(lambda serial: Forget(serial, "NYC", [origin]))
     net.deliver("mc")
     assert not any(m.relay.state.has("NYC", origin) for m in net.alive("SFO"))
     return net
@@ -728,7 +730,7 @@ def test_where_a_joiner_begins_is_not_kept_by_who_has_joined_elsewhere() -> None
     """A relay counted S as joined with a view that S never had, and died (all 2913)."""
     net = started()
     relay = net.members["S"].relay
-    relay.control.on_record(relay.line[0], Snapshot((id_of(net, "O"), 99), relay.known_here()))
+    relay.on_record(relay.line[0], Snapshot((id_of(net, "O"), 99), relay.known_here()))
     assert relay.joining.early == {}
 
 
@@ -736,7 +738,7 @@ def test_what_belongs_to_a_view_that_does_not_come_is_forgotten() -> None:
     """O asked S in a view that never came to S, and died (all 4865)."""
     net = started(gap_wait=4.0)
     member = net.members["S"]
-    member.relay.control.on_record(net.members["O"].id, CollectAsk((id_of(net, "O"), 99)))
+    member.relay.on_record(net.members["O"].id, CollectAsk((id_of(net, "O"), 99)))
     net.settle(1)
     assert len(member.relay.joining.early) == 1
     net.settle(5)

@@ -132,7 +132,7 @@ def test_t6_a_relay_multicasts_what_it_has_and_others_lack() -> None:
     net.settle()
     assert got(net, "O", "Z", "T") == [[1], [1]]
     assert net.members["Z"].relay.is_relay
-    assert net.members["Z"].relay.duplicates_dropped
+    assert net.members["Z"].relay.counters.duplicates_dropped
     net.at_rest()
 
 
@@ -255,7 +255,7 @@ def test_t11_what_arrives_between_flush_and_view_is_relayed_by_the_successor() -
     net.leave("R")
     net.settle()
     assert got(net, "O", "Y", "Z", "T") == [[1, 2, 3, 4, 5]] * 3
-    assert net.members["S"].relay.replayed == 1
+    assert net.members["S"].relay.counters.replayed == 1
     net.at_rest()
 
 
@@ -299,7 +299,7 @@ def test_t13_a_late_trim_and_a_take_over_replay_nothing(reach: int, collecting: 
     net.release()
     net.settle()
     assert got(net, "O", "Y", "Z", "T") == [[1]] * 3
-    assert not net.members["S"].relay.replayed
+    assert not net.members["S"].relay.counters.replayed
     assert not sent_gaps(net)
     net.at_rest()
 
@@ -391,8 +391,8 @@ def test_t16_the_other_site_splits_and_merges(both: bool) -> None:
     net.send("O")
     net.settle()
     assert got(net, "O", "Y", "Z", "T") == [[1, 2, 3, 4]] * 2 + [[1, 2, 3, 4] if both else [1, 4]]
-    assert bool(net.members["T"].relay.skipped) != both
-    assert not net.members["Y"].relay.skipped
+    assert bool(net.members["T"].relay.counters.skipped) != both
+    assert not net.members["Y"].relay.counters.skipped
     net.at_rest(gaps=not both)
 
 
@@ -403,7 +403,7 @@ def test_t17_a_gap_is_raised_although_no_higher_number_follows(dead: bool) -> No
     net.hold("bridge", dst="Y")
     net.send("O", 3)
     net.deliver("mc")
-    assert net.members["R"].relay.overflowed == 1
+    assert net.members["R"].relay.counters.overflowed == 1
     net.crash(*("RO" if dead else "R"), reach={"S": 9, "M": 9, "O": 0})
     net.release()
     net.settle(8)

@@ -40,7 +40,7 @@ def test_a_state_that_is_older_than_what_was_delivered_sets_the_digests_back() -
     mark = StateMark(replace(member.relay.known_here(), site_digest=older))
     member.machine.enter()
     member.stack.event_down(GetState(None, 1.0))
-    member.relay.control.on_record(net.members["T"].id, mark)
+    member.relay.on_record(net.members["T"].id, mark)
     member.bottom.pass_event_up(StateReceived(net.members["T"].id, b"everything up to C#1"))
     member.machine.leave()
     assert member.relay.state.has("NYC", origin) == 1
@@ -56,11 +56,11 @@ def test_what_the_relay_says_while_a_state_is_awaited_counts_from_the_state_on()
     member.machine.enter()
     member.stack.event_down(GetState(None, 1.0))
     member.relay.up(Batch(None, (gap,), {ID: CONTROL_HEADER}, relay, CONTROL_FLAGS))
-    member.relay.control.on_record(relay, mark)
+    member.relay.on_record(relay, mark)
     member.bottom.pass_event_up(StateReceived(relay, b"everything up to C#3"))
     member.machine.leave()
     assert member.relay.state.has("NYC", origin) == 5
-    assert member.relay.skipped == 2
+    assert member.relay.counters.skipped == 2
 
 
 def test_a_joiner_with_state_begins_where_the_state_ends() -> None:
@@ -173,7 +173,7 @@ def test_what_waits_for_a_state_is_bounded_and_comes_again() -> None:
     for _ in range(3):
         net.send("C", 2)
     net.settle(2)
-    queued, full = joiner.relay.joining.queued, joiner.relay.queue_full
+    queued, full = joiner.relay.joining.queued, joiner.relay.counters.queue_full
     assert queued <= 3 <= full, "what is dropped is asked for, and dropped again"
     joiner.machine.enter()
     joiner.bottom.pass_event_up(StateFailed(None, "nobody has one", 0))

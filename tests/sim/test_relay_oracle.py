@@ -242,9 +242,9 @@ def test_what_is_given_up_needlessly_breaks_the_guarantee() -> None:
         setattr(table, name, True)
         assert list(oracle.given_up()) == [], name
         setattr(table, name, False)
-    home.members[0].relay.overflowed = 1
+    home.members[0].relay.counters.overflowed = 1
     assert list(oracle.given_up()) == []
-    home.members[0].relay.overflowed = 0
+    home.members[0].relay.counters.overflowed = 0
     home.members[0].member.crash()
     assert list(oracle.given_up()) == [], "a partition and a crash count as two"
 

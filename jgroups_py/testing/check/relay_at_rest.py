@@ -32,7 +32,7 @@ def given_up(
             home = origin.site
             excused = 0 if origin in home.living() else home.excused.get(raw, 0)
             for first, last in spans:
-                full = home.overflowed or any(w.relay.overflowed for w in home.members)
+                full = home.overflowed or any(w.relay.counters.overflowed for w in home.members)
                 fallen = len(home.living()) < len(home.members)
                 if not full and not (home.disturbed and fallen) and last > excused:
                     yield watched.name, origin.name, first, last

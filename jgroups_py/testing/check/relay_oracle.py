@@ -27,8 +27,8 @@ from array import array
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from jgroups_py.protocols.relay.protocol import RELAY
-from jgroups_py.protocols.relay.status import RelayNumbers, numbers_of
+from jgroups_py.protocols.relay.protocol import RELAY, numbers_of
+from jgroups_py.protocols.relay.status import RelayNumbers
 from jgroups_py.protocols.relay.wire import DONT_LOOPBACK, ID, OOB, UNNUMBERED
 from jgroups_py.testing.check import relay_at_rest
 from jgroups_py.testing.check.relay_tables import (
@@ -153,7 +153,7 @@ class RelayOracle:
             return
         numbers = numbers_of(watched.relay)
         site = watched.site
-        if watched.relay.gaps != watched.gaps:
+        if watched.relay.counters.gaps != watched.gaps:
             self._note_gaps(watched)
         if watched.relay.state.base is not watched.base:
             watched.base = watched.relay.state.base
@@ -325,7 +325,7 @@ class RelayOracle:
 
     def _note_gaps(self, watched: Watched) -> None:
         """Reads what the member says to be missing."""
-        watched.gaps = watched.relay.gaps
+        watched.gaps = watched.relay.counters.gaps
         shown = {f"{raw.hex()[:8]}:{o.watched.site.name}": raw for raw, o in self._origins.items()}
         for ranges in watched.relay.out_of_sync.ranges().values():
             for lost in ranges:
@@ -544,7 +544,7 @@ class RelayOracle:
 
     def _check_site(self, site: Site) -> None:
         living = [w for w in site.living() if w.begun]
-        if any(w.relay.overflowed for w in living):
+        if any(w.relay.counters.overflowed for w in living):
             site.overflowed = True
         if not living or site.overflowed or not all(w.relay.is_relaying for w in living):
             return

@@ -52,7 +52,7 @@ class Direction:
         if not relay.line:
             raise LocalProtocolError("not connected")
         if not relay.is_relay:
-            relay.tell(relay.line[0], PromoteAsk())
+            relay.out.tell(relay.line[0], PromoteAsk())
             return
         if relay.is_relaying:
             return
@@ -108,7 +108,7 @@ class Direction:
             relay.state.base = dict(base)
             for origin, number in base.items():
                 relay.state.trimmed[origin] = max(number, relay.state.trimmed.get(origin, 0))
-        relay.multicast(lambda serial: Cut(serial, epoch, numbers))
+        relay.out.multicast(lambda serial: Cut(serial, epoch, numbers))
 
     def repeat(self, known: Iterable[Known]) -> None:
         """After a merge: somebody whose half has not heard of the epoch, and does not collect."""
@@ -119,7 +119,7 @@ class Direction:
         numbers: Numbers = {}
         if relay.state.relays(epoch):  # who is not named would be forgotten there
             numbers = {**dict.fromkeys(relay.state.delivered, 0), **relay.state.base}
-        relay.multicast(lambda serial: Cut(serial, epoch, numbers))
+        relay.out.multicast(lambda serial: Cut(serial, epoch, numbers))
 
     def on_cut(self, cut: Cut) -> None:
         relay = self.relay
@@ -142,13 +142,11 @@ class Direction:
                 relay.holding.complete = relay.is_relay and relay.holding.complete
                 relay.holding.new_round()
                 relay.holding.ask_round()
-        relay.reporting.soon()
+        relay.report_soon()
 
     def forget_departed(self, cut: Cut) -> None:
         """While a site does not relay, each member forgets who has left on its own. Whom the relay has
         forgotten is not in its base: nobody else may take them for senders that are to be relayed."""
         relay = self.relay
         delivered = relay.state.delivered
-        relay.forgetting.forget(
-            [o for o in delivered if o not in cut.base and not relay.is_member(o)]
-        )
+        relay.forget([o for o in delivered if o not in cut.base and not relay.is_member(o)])

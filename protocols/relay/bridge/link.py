@@ -212,7 +212,7 @@ class Bridge:
                 self.ask(session)
         self._ask_back_owed()
         self._forget_owed()
-        self.relay.wake()
+        self.relay.out.wake()
 
     def sites(self) -> list[str]:
         """Sites with a relay on the bridge, as far as they have said so, ours first."""
@@ -328,7 +328,7 @@ class Bridge:
             self._take(session, StillKnown(ask.known))
         self._ask_back_owed()
         self._forget_owed()
-        relay.wake()
+        relay.out.wake()
 
     def _on_have(self, session: Session, have: Have) -> None:
         relay = self.relay
@@ -347,7 +347,7 @@ class Bridge:
         for origin, number in numbers.items():
             ahead = number - relay.known(origin)
             if ahead > 0 and not relay.is_member(origin):
-                relay.ahead += ahead
+                relay.counters.ahead += ahead
         if not relay.joining.blind:
             # Origins we did not name when we asked are forgotten there, and never come again.
             known = dict.fromkeys(relay.known_origins())
@@ -356,7 +356,7 @@ class Bridge:
         relay.posts.reached(session)
         relay.trace("session", to=session.site or str(session.peer), replay=session.replaying)
         self.pump(session)
-        relay.wake()
+        relay.out.wake()
 
     # --- to the other sites
 
@@ -397,7 +397,7 @@ class Bridge:
         if found is None:
             if origin not in session.stalled:
                 session.stalled[origin] = relay.now
-                relay.wake()
+                relay.out.wake()
             return False
         session.stalled.pop(origin, None)
         run, payloads = found
@@ -412,13 +412,13 @@ class Bridge:
         replay_to = session.replay_to.get(origin, 0)
         replayed = min(count, max(0, replay_to + 1 - first))
         if replayed:
-            relay.replayed += replayed
+            relay.counters.replayed += replayed
             if first + count > replay_to:
                 del session.replay_to[origin]
             if relay.watched:
                 self._trace_sent("replay", session, origin, first, replayed)
         if count > replayed:
-            relay.relayed += count - replayed
+            relay.counters.relayed += count - replayed
             if relay.watched:
                 self._trace_sent("relay", session, origin, first + replayed, count - replayed)
 
@@ -512,7 +512,7 @@ class Bridge:
         session = None if batch.src is None else self.sessions.get(batch.src)
         header = batch.headers.get(ID)
         if session is None or type(header) is not FragHeader:
-            self.relay.strangers += 1
+            self.relay.counters.strangers += 1
             self._consumed(batch)
             return
         if header.index == Kind.RELAYED:
@@ -526,7 +526,7 @@ class Bridge:
             try:
                 record = decode_bridged(payload)
             except RemoteProtocolError as error:
-                self.relay.refuse(batch.src, error)
+                self.relay.out.refuse(batch.src, error)
                 continue
             match record:
                 case Ask():
@@ -537,7 +537,7 @@ class Bridge:
                     known = dict.fromkeys(self.relay.known_origins())
                     session.acknowledged({o: n for o, n in numbers.items() if o in known})
                     self.pump(session)
-                    self.relay.wake()
+                    self.relay.out.wake()
                 case Leaving():
                     session.leaving = True
                     self.relay.trace("going_down", site=session.site)
@@ -587,11 +587,11 @@ class Bridge:
             or site == relay.config.site
             or not 0 < first <= last <= SEQNO_MAX
         ):
-            relay.refuse(batch.src, "a run without number or source")
+            relay.out.refuse(batch.src, "a run without number or source")
             self._consumed(batch)
             return
         if not relay.state.accepts(header.count, site, relay.announced):
-            relay.fenced += len(batch)
+            relay.counters.fenced += len(batch)
             self._consumed(batch)
             self._tell(session, Have(0, relay.config.site, relay.announced, {}))
             return
@@ -599,33 +599,34 @@ class Bridge:
         forwarded = self.forwarded.setdefault(site, {})
         have = forwarded.get(origin, 0)
         if last <= have:
-            relay.incoming.drop_duplicates(sender, first, len(batch))
+            relay.out.dropped_duplicates(sender, first, len(batch))
         elif first > have + 1:
-            relay.beyond += len(batch)
+            relay.counters.beyond += len(batch)
             self._ask_back(session, origin)
         else:
             if first <= have:
-                relay.incoming.drop_duplicates(sender, first, have + 1 - first)
+                relay.out.dropped_duplicates(sender, first, have + 1 - first)
             forwarded[origin] = last
             session.asked_back.pop(origin, None)
-            relay.multicast_run(batch.slice(have + 1 - first, len(batch)), have + 1, source)
+            run = batch.slice(have + 1 - first, len(batch))
+            relay.out.multicast_run(run, have + 1, relay.announced[0], source)
         self._consumed(batch)
 
     def _on_gap(self, session: Session, gap: BridgeGap) -> None:
         relay = self.relay
         site = session.site
         if not site or site == relay.config.site:
-            relay.refuse(session.peer, "a gap of no other site")
+            relay.out.refuse(session.peer, "a gap of no other site")
             return
         if not self.is_sole(site):
             session.owes_have.update(dict.fromkeys(gap.numbers))
-            relay.gaps_put_off += 1
+            relay.counters.gaps_put_off += 1
             return
         forwarded = self.forwarded.setdefault(site, {})
         numbers = {o: n for o, n in gap.numbers.items() if n > forwarded.get(o, 0)}
         if numbers:
             forwarded.update(numbers)
-            relay.multicast(lambda serial: Gap(serial, site, numbers, gap.start))
+            relay.out.multicast(lambda serial: Gap(serial, site, numbers, gap.start))
 
     def _on_still_known(self, session: Session, known: StillKnown) -> None:
         site = session.site
@@ -657,7 +658,7 @@ class Bridge:
             forwarded = self.forwarded.get(site, {})
             for origin in gone:
                 forwarded.pop(origin, None)
-            self.relay.multicast(lambda serial: Forget(serial, site, gone))
+            self.relay.out.multicast(lambda serial: Forget(serial, site, gone))
 
     def check(self) -> None:
         for session in self.sessions.values():

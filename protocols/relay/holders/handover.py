@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from jgroups_py.protocols.relay.holders.collect import Collect
 from jgroups_py.protocols.relay.state import Numbers, minimum
 from jgroups_py.protocols.relay.wire import (
-    CONTROL_FLAGS,
-    ID,
-    SOURCE_ID,
     CollectAnswer,
     CollectAsk,
     Fetch,
     Fetched,
-    Kind,
     Ranges,
 )
-from jgroups_py.values.address import UUID, Address
-from jgroups_py.values.batch import Batch
-from jgroups_py.wire.headers import FragHeader, RelayHeader, RelayType
+from jgroups_py.values.address import Address
 
 if TYPE_CHECKING:
     from jgroups_py.protocols.relay.protocol import RELAY
@@ -58,7 +52,7 @@ class Holding:
         if self.round is None or not self.round.silent:
             return False
         for member in self.round.silent:
-            self.relay.tell(member, CollectAsk(self.round.view))
+            self.relay.out.tell(member, CollectAsk(self.round.view))
         return True
 
     def new_round(self) -> None:
@@ -75,7 +69,7 @@ class Holding:
         self.complete = False
         self.new_round()
         relay.home.second_look = relaying  # its sessions go on
-        relay.reporting.send()
+        relay.report()
         self.ask_round()
 
     def ask_round(self) -> None:
@@ -83,7 +77,7 @@ class Holding:
         if self.round is None or relay.joining.joined_with:
             return
         self.ask_silent_ones()
-        relay.arm_retry()
+        relay.out.ask_again()
         self.go_on()
 
     def on_ask(self, src: Address, ask: CollectAsk) -> None:
@@ -94,7 +88,7 @@ class Holding:
             relay.joining.keep_early(src, ask)
             return
         ranges = {origin: relay.buffer.ranges(origin) for origin in relay.buffer.origins()}
-        relay.tell(src, CollectAnswer(relay.view_key, relay.known_here(), ranges))
+        relay.out.tell(src, CollectAnswer(relay.view_key, relay.known_here(), ranges))
 
     def on_answer(self, src: Address, answer: CollectAnswer) -> None:
         if self.round is not None and answer.view == self.round.view:
@@ -115,21 +109,12 @@ class Holding:
                         at = relay.buffer.next_above(origin, at)
                         continue
                     run, payloads = found
-                    self.send_copy(src, origin, at, payloads, run.flags, run.type)
+                    relay.out.send_copy(src, origin, at, payloads, run.flags, run.type)
                     room -= max(1, run.size * len(payloads) // run.count)
                     at += len(payloads)
                 if at is not None and at <= last:
                     rest.setdefault(origin, []).append((at, last))
-        relay.tell(src, Fetched(fetch.view, rest))
-
-    def send_copy(
-        self, dest: Address, origin: bytes, first: int, payloads: Any, flags: int, type: int
-    ) -> None:
-        source = RelayHeader(RelayType.DATA, original_sender=UUID(origin))
-        headers = {ID: FragHeader(first, Kind.COPY, 0), SOURCE_ID: source}
-        self.relay.pass_down(
-            Batch(dest, payloads, headers, self.relay.local_address, flags | CONTROL_FLAGS, 0, type)
-        )
+        relay.out.tell(src, Fetched(fetch.view, rest))
 
     def on_fetched(self, src: Address, fetched: Fetched) -> None:
         if self.round is not None and fetched.view == self.round.view:
@@ -144,7 +129,7 @@ class Holding:
         relay.keeping.trim()
         fetch = collect.next_fetch(relay.buffer, relay.state.trimmed)
         if fetch is not None:
-            relay.tell(fetch[0], Fetch(collect.view, fetch[1]))
+            relay.out.tell(fetch[0], Fetch(collect.view, fetch[1]))
         elif collect.complete:
             self.collected(collect)
 
@@ -177,5 +162,5 @@ class Holding:
                 relay.trace("takeover", phase="join")
                 relay.bridge.open()
         else:
-            relay.reporting.send()
-        relay.wake()
+            relay.report()
+        relay.out.wake()

@@ -48,25 +48,25 @@ class Keeping:
                 bytes=buffer.bytes,
             )
         self.bound()
-        relay.wake()
+        relay.out.wake()
 
     def bound(self) -> None:
         """What is over the limits goes where ``overflow`` says."""
         relay = self.relay
         spilled, dropped = relay.buffer.overflow(relay.now)
         if spilled is not None:
-            relay.spilled += 1
+            relay.counters.spilled += 1
             relay.trace("overflow", policy="spill", spilled=relay.buffer.spilled)
         for origin, first, last, limit in dropped:
             count = last + 1 - first
-            if not relay.overflowed:
+            if not relay.counters.overflowed:
                 relay.log.warning(
                     "the relay buffer is full (%s): %s messages of %s are dropped",
                     limit,
                     count,
                     relay.shown(origin),
                 )
-            relay.overflowed += count
+            relay.counters.overflowed += count
             relay.trace(
                 "overflow",
                 policy="drop_oldest",
@@ -90,10 +90,10 @@ class Keeping:
         old = aged and oldest is not None and relay.now - oldest > config.max_age
         if not self._blocking and (buffer.fill >= high or old):
             self._blocking = True
-            relay.multicast(lambda serial: Block(serial, True))
+            relay.out.multicast(lambda serial: Block(serial, True))
         elif self._blocking and buffer.fill < high * 0.8 and not old:
             self._blocking = False
-            relay.multicast(lambda serial: Block(serial, False))
+            relay.out.multicast(lambda serial: Block(serial, False))
 
     def on_block(self, on: bool) -> None:
         relay = self.relay

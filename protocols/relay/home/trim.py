@@ -62,7 +62,7 @@ class Home:
             del self.lost_at[member]
         self.forget_lost()
         if relay.is_relay and self.may_be_cut_off:
-            relay.cut_off += 1
+            relay.counters.cut_off += 1
             relay.trace("cut_off", missing=[relay.name_of(m) for m in self.lost_at])
 
     def forget_lost(self) -> None:
@@ -77,7 +77,7 @@ class Home:
             self.lost_timer.cancel()
         if relay.is_relay and cut_off and not self.may_be_cut_off and missing > len(self.lost_at):
             relay.log.warning("acknowledging again what %d missing members may lack", missing)
-        relay.wake()
+        relay.out.wake()
 
     @property
     def may_be_cut_off(self) -> bool:
@@ -122,7 +122,7 @@ class Home:
         if relay.joining.fresh and self.begun_said != relay.view_key:
             self.begun_said = relay.view_key
             members = [bytes(m) for m in relay.line]
-            relay.multicast(lambda serial: Begun(serial, members))
+            relay.out.multicast(lambda serial: Begun(serial, members))
 
     def look_for_stuck(self, lowest: SiteNumbers) -> bool:
         """A member that stays behind what was multicast here, without having noticed, gets it
@@ -164,7 +164,7 @@ class Home:
         if not news and not self.trim_all:
             return
         self.trim_all = False
-        serial = relay.multicast(lambda serial: Trim(serial, news, sites))
+        serial = relay.out.multicast(lambda serial: Trim(serial, news, sites))
         for origin in news:
             self.trim_serials[origin] = serial
         relay.keeping.check_block()
@@ -172,7 +172,7 @@ class Home:
     def is_stable(self, serial: int, others: list[Address]) -> bool:
         """Have all members delivered our multicast ``serial``?"""
         relay = self.relay
-        if relay.serials.get(relay.local_address, 0) < serial:
+        if relay.control.serial_of(relay.local_address) < serial:
             return False
         lowest = relay.reports.serial(relay.view_key, others)
         return lowest is None or lowest >= serial
@@ -197,7 +197,7 @@ class Home:
         if due:
             for origin in due:
                 del self.gone_at[origin]
-            serial = relay.multicast(lambda serial: Forget(serial, "", due))
+            serial = relay.out.multicast(lambda serial: Forget(serial, "", due))
             for origin in due:
                 self.forgetting[origin] = serial
 
@@ -216,7 +216,7 @@ class Home:
             self.forget_all = False
             gone = relay.state.forgotten()
             if gone:
-                serial = relay.multicast(lambda serial: Forget(serial, "", gone))
+                serial = relay.out.multicast(lambda serial: Forget(serial, "", gone))
                 # Sessions of before the merge, and the other sites, may know them from here.
                 self.forgetting.update(dict.fromkeys(gone, serial))
 
@@ -227,7 +227,7 @@ class Home:
         due = [o for o in silent if relay.now >= self.gone_at[o] + relay.config.gap_wait]
         for origin in due:
             relay.state.is_over(origin)
-        relay.forgetting.drop(due)
+        relay.drop(due)
         if due:
             # Other sites may have heard of it from a relay of another half of ours.
             self.end_forgetting(due)
@@ -261,7 +261,7 @@ class Home:
         """Departed members of a site that does not relay: nobody else knows them."""
         if self.gone_at:
             gone = list(self.gone_at)
-            self.relay.forgetting.forget(gone)
+            self.relay.forget(gone)
             self.end_forgetting(gone)
 
     def give_up_missing(self) -> bool:

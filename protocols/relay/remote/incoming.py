@@ -33,15 +33,15 @@ class Incoming:
             or not sender.site
             or not 0 < first <= last <= SEQNO_MAX
         ):
-            relay.refuse(batch.src, "a relayed run without number or source")
+            relay.out.refuse(batch.src, "a relayed run without number or source")
             relay.consume(batch)
         elif sender.site == relay.config.site:
-            relay.returned += len(batch)
+            relay.counters.returned += len(batch)
             relay.consume(batch)
         elif relay.joining.waits:
             relay.joining.enqueue(batch)
         elif not relay.state.accepts(header.count, sender.site):
-            relay.fenced += len(batch)
+            relay.counters.fenced += len(batch)
             relay.consume(batch)
         else:
             self._deliver(batch, sender, sender.site, first, last)
@@ -51,27 +51,27 @@ class Incoming:
         have = relay.state.has(site, origin)
         if not have and relay.state.comes_back(site, origin):
             have = relay.state.has(site, origin)
-            relay.reporting.soon()
+            relay.report_soon()
         if last <= have:
-            self.drop_duplicates(sender, first, len(batch))
+            relay.out.dropped_duplicates(sender, first, len(batch))
             relay.consume(batch)
             return
         if first > have + 1:
-            relay.beyond += len(batch)
+            relay.counters.beyond += len(batch)
             relay.consume(batch)
             if self._lacking.get((site, origin)) != have:
                 self._lacking[site, origin] = have
                 relay.tell_relay(Lack(site, {origin: have}))
-                relay.arm_retry()
+                relay.out.ask_again()
             return
         if first <= have:
-            self.drop_duplicates(sender, first, have + 1 - first)
+            relay.out.dropped_duplicates(sender, first, have + 1 - first)
             batch = batch.slice(have + 1 - first, len(batch))
         relay.state.advance(site, origin, last)
         if self._lacking:
             self._lacking.pop((site, origin), None)
-        relay.delivered_relayed += len(batch)
-        relay.reporting.progress(len(batch))
+        relay.counters.delivered_relayed += len(batch)
+        relay.progress(len(batch))
         if relay.watched:
             relay.trace(
                 "deliver_relayed", origin=str(sender), seqno=last + 1 - len(batch), count=len(batch)
@@ -89,12 +89,6 @@ class Incoming:
             )
         )
 
-    def drop_duplicates(self, sender: SiteUUID, first: int, count: int) -> None:
-        relay = self.relay
-        relay.duplicates_dropped += count
-        if relay.watched:
-            relay.trace("dup_dropped", origin=str(sender), seqno=first, count=count)
-
     def on_gap(self, gap: Gap) -> None:
         """These numbers will not come."""
         relay = self.relay
@@ -106,10 +100,10 @@ class Incoming:
             relay.state.advance(gap.site, origin, upto)
             self._lacking.pop((gap.site, origin), None)
             if not gap.start:
-                relay.skipped += upto - have
+                relay.counters.skipped += upto - have
                 shown = f"{origin.hex()[:8]}:{gap.site}"
                 relay.note_gap(gap.site, shown, have + 1, upto, "skipped")
-        relay.reporting.soon()
+        relay.report_soon()
 
     def ask_again(self) -> bool:
         """True: something is still missing."""

@@ -80,7 +80,7 @@ class Joining:
     def tell_joiners(self, joined: list[Address]) -> None:
         key = self.relay.view_key
         for member in joined:
-            self.relay.tell(member, Snapshot(key, self.snapshots[key].known))
+            self.relay.out.tell(member, Snapshot(key, self.snapshots[key].known))
 
     def begin_anywhere(self) -> None:
         """Nobody is left who could tell where to begin, or this member is the first."""
@@ -117,7 +117,7 @@ class Joining:
     def enqueue(self, batch: Batch) -> None:
         relay = self.relay
         if self.queued + len(batch) > relay.config.join_queue:
-            relay.queue_full += len(batch)
+            relay.counters.queue_full += len(batch)
             relay.consume(batch)
         else:
             self.queue.append(batch)
@@ -146,7 +146,9 @@ class Joining:
             self.keep_early(src, need)
             return
         found = self.snapshots.get(need.view)
-        relay.tell(src, Snapshot(need.view, relay.known_here() if found is None else found.known))
+        relay.out.tell(
+            src, Snapshot(need.view, relay.known_here() if found is None else found.known)
+        )
 
     def on_state(self, provider: Address | None) -> None:
         """The state of ``provider`` came, or (None) none."""
@@ -194,10 +196,9 @@ class Joining:
         """Up to its serial the relay's records are contained in ``known``; it may name who has gone."""
         relay = self.relay
         if relay.line:
-            first = relay.line[0]
-            relay.serials[first] = max(relay.serials.get(first, 0), known.serial)
+            relay.control.contained(relay.line[0], known.serial)
         relay.home.note_departed()
-        relay.wake()
+        relay.out.wake()
 
     def release(self) -> None:
         """What was queued is handled now."""
@@ -209,8 +210,8 @@ class Joining:
         for batch in queue:
             relay.up(batch)
         self.early_records()
-        relay.reporting.send()
-        relay.wake()
+        relay.report()
+        relay.out.wake()
 
     def keep_early(self, src: Address, record: Record) -> None:
         """A record of a view that this member has not installed yet."""
@@ -218,9 +219,9 @@ class Joining:
         if len(self.early) < EARLY_MAX or (src, type(record)) in self.early:
             self.early[src, type(record)] = (src, record)
             self.early_until = relay.now + relay.config.gap_wait
-            relay.wake()
+            relay.out.wake()
         else:
-            relay.strangers += 1
+            relay.counters.strangers += 1
 
     def forget_early(self) -> bool:
         """A view that has not come by now is not one of ours; who needs an answer asks again. True:
@@ -232,4 +233,4 @@ class Joining:
     def early_records(self) -> None:
         early, self.early = self.early, {}
         for src, record in early.values():
-            self.relay.control.on_record(src, record)
+            self.relay.on_record(src, record)

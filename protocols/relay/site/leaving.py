@@ -48,7 +48,7 @@ class Leaving:
         if all(trimmed.get(o, 0) >= n for o, n in self.flush.items() if n):
             self.finish()
         else:
-            self.relay.wake()
+            self.relay.out.wake()
 
     def on_timeout(self) -> None:
         if self.flush is not None:
@@ -83,6 +83,7 @@ class Leaving:
             return
         self.flush = None
         self.done = True
+        self.relay.roles.leave()
         self.timer.start(self.relay.config.leave_timeout)
         self.relay.bridge.close(then=self._go)
 

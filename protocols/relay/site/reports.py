@@ -1,12 +1,62 @@
-"""What the members of a site report to their relay: the lowest of it is what all have."""
+"""Reports of members to their relay: how far each has what comes from other sites. The minimum is what all have."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-from jgroups_py.protocols.relay.state import SiteNumbers
+from jgroups_py.protocols.relay.state import Numbers, SiteNumbers
 from jgroups_py.protocols.relay.wire import Report, ViewKey
 from jgroups_py.values.address import Address
+
+
+class Reporting:
+    """What this member has told its relay in this view. It tells what changed since the last time: at the next
+    tick, or after ``every`` messages."""
+
+    def __init__(self, every: int) -> None:
+        self.due = False
+        self._every = every
+        self._told: dict[str, Numbers] = {}
+        """By site, in this view."""
+        self._told_state: tuple[int, bool] | None = None
+        self._untold = 0
+
+    def view_changed(self) -> None:
+        """Everything is told again."""
+        self._told = {}
+        self._told_state = None
+
+    def progress(self, count: int) -> bool:
+        """``count`` messages of other sites were delivered. True: a report is due at once."""
+        self._untold += count
+        return self._untold >= self._every
+
+    def reset(self) -> None:
+        """What is to be told is told now, or need not be told."""
+        self.due = False
+        self._untold = 0
+
+    def report(
+        self, view: ViewKey, serial: int, complete: bool, site_digest: SiteNumbers
+    ) -> Report | None:
+        """What changed; None: nothing."""
+        digest: dict[str, Numbers] = {}
+        for site, numbers in site_digest.items():
+            told = self._told.setdefault(site, {})
+            news = {o: n for o, n in numbers.items() if told.get(o) != n}
+            if news:
+                digest[site] = news
+                told.update(news)
+        state = (serial, complete)
+        if not digest and state == self._told_state:
+            return None
+        self._told_state = state
+        return Report(view, serial, complete, digest)
+
+    def forget(self, site: str, origins: Iterable[bytes]) -> None:
+        told = self._told.get(site, {})
+        for origin in origins:
+            told.pop(origin, None)
 
 
 class _Member:

@@ -1,0 +1,133 @@
+"""What the parts of RELAY ask of the stack: records to members, traces, the log, to be woken.
+
+A part gets ``Out`` and the parts below it, never RELAY itself. Nothing is asked of ``Out`` that another part owns.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from jgroups_py.protocols.relay.status import Counters
+from jgroups_py.protocols.relay.wire import (
+    CONTROL_FLAGS,
+    CONTROL_HEADER,
+    ID,
+    PAYLOAD_FLAGS,
+    SOURCE_ID,
+    Kind,
+    Record,
+    encode,
+)
+from jgroups_py.stack.protocol import Protocol, Timer
+from jgroups_py.values.address import UUID, Address, SiteUUID
+from jgroups_py.values.batch import Batch
+from jgroups_py.values.header import Header
+from jgroups_py.wire.headers import FragHeader, RelayHeader, RelayType
+
+
+class Out:
+    """``protocol``: whose stack it is. ``receive`` takes a record that this member tells itself; ``on_tick``
+    runs after ``ack_interval``, ``on_retry`` after ``retry_interval``, when a part has asked for it."""
+
+    def __init__(
+        self,
+        protocol: Protocol,
+        receive: Callable[[Address, Record], None],
+        on_tick: Callable[[], None],
+        on_retry: Callable[[], None],
+    ) -> None:
+        self.me: UUID = protocol.local_address
+        self.log: logging.LoggerAdapter[logging.Logger] = protocol.log
+        self.counters = Counters()
+        self.ticks = protocol.timer(on_tick)
+        self.retry = protocol.timer(on_retry)
+        self._protocol = protocol
+        self._receive = receive
+        self._serial = 0
+
+    @property
+    def now(self) -> float:
+        return self._protocol.machine.now
+
+    @property
+    def watched(self) -> bool:
+        """Does anybody read traces?"""
+        return self._protocol.machine.trace is not None
+
+    def trace(self, what: str, **details: Any) -> None:
+        self._protocol.trace(what, **details)
+
+    def name_of(self, member: Address | None) -> str:
+        return self._protocol.name_of(member)
+
+    def shown(self, origin: bytes) -> str:
+        return self._protocol.name_of(UUID(origin))
+
+    def soon(self, call: Callable[[], None]) -> None:
+        """``call`` runs when the handlers that run now have returned."""
+        self._protocol.machine.soon(call)
+
+    def timer(self, callback: Callable[[], None], name: str) -> Timer:
+        return self._protocol.timer(callback, name)
+
+    def wake(self) -> None:
+        """Something is to be done at the next tick."""
+        if not self.ticks.armed:
+            self.ticks.start(self._protocol.config.ack_interval)
+
+    def ask_again(self) -> None:
+        """An unanswered question is to be repeated."""
+        if not self.retry.armed:
+            self.retry.start(self._protocol.config.retry_interval)
+
+    # --- to members of this site
+
+    def tell(self, dest: Address, record: Record) -> None:
+        """A record to one member, also to this one."""
+        if dest == self.me:
+            self._protocol.machine.soon(lambda: self._receive(dest, record))
+            return
+        self._pass(dest, (encode(record),), {ID: CONTROL_HEADER}, CONTROL_FLAGS, 0)
+
+    def multicast(self, make: Callable[[int], Record]) -> int:
+        """A record with the next serial number to all members. Returns the number."""
+        serial = self._serial = self._serial + 1
+        self._pass(None, (encode(make(serial)),), {ID: CONTROL_HEADER}, CONTROL_FLAGS, 0)
+        return serial
+
+    def multicast_run(self, batch: Batch, first: int, epoch: int, source: RelayHeader) -> None:
+        """A run of another site to all members."""
+        headers = {ID: FragHeader(first, Kind.RELAYED, epoch), SOURCE_ID: source}
+        self._pass(None, batch.payloads, headers, batch.flags & PAYLOAD_FLAGS, batch.type)
+
+    def send_copy(
+        self, dest: Address, origin: bytes, first: int, payloads: Any, flags: int, type: int
+    ) -> None:
+        """A run of a buffer to a member that collects."""
+        source = RelayHeader(RelayType.DATA, original_sender=UUID(origin))
+        headers = {ID: FragHeader(first, Kind.COPY, 0), SOURCE_ID: source}
+        self._pass(dest, payloads, headers, flags | CONTROL_FLAGS, type)
+
+    def _pass(
+        self,
+        dest: Address | None,
+        payloads: Any,
+        headers: dict[int, Header],
+        flags: int,
+        type: int,
+    ) -> None:
+        self._protocol.pass_down(Batch(dest, payloads, headers, self.me, flags, 0, type))
+
+    # --- what is noticed
+
+    def refuse(self, src: Address | None, problem: object) -> None:
+        """Something that cannot be: it is counted, traced and dropped."""
+        self.counters.malformed += 1
+        self.trace("malformed", src=str(src), problem=str(problem))
+
+    def dropped_duplicates(self, sender: SiteUUID, first: int, count: int) -> None:
+        self.counters.duplicates_dropped += count
+        if self.watched:
+            self.trace("dup_dropped", origin=str(sender), seqno=first, count=count)
