@@ -464,7 +464,7 @@ class RELAY(Protocol):
         if self.reporting.progress(count) and not self.roles.is_relay:
             self.report()
         else:
-            self.report_soon()
+            self.out.wake()
         if self.out.watched:
             self.trace("deliver_relayed", origin=str(sender), seqno=fresh, count=count)
         self.pass_up(

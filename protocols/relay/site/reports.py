@@ -28,6 +28,7 @@ class Reporting:
 
     def progress(self, count: int) -> bool:
         """``count`` messages of other sites were delivered. True: there are enough for a report at once."""
+        self.due = True
         self._untold += count
         return self._untold >= self._every
 
