@@ -13,7 +13,7 @@ Who says what:
     MembersFound        up    discovery -> who asked
     PhysicalAddress     down  discovery, MERGE3 -> transport   where a member can be reached
     FindPhysical        up    transport -> discovery           where is this member?
-    Unreachable         up    transport -> discovery           nobody listens at an address
+    NobodyListens       up    transport -> discovery           nobody listens at an address
     VersionHeard        up    transport -> discovery           the group speaks another version
     SetDigest           down  GMS, STATE_TRANSFER -> NAKACK2   first seqnos after a join, or a state
     MergeDigest         down  GMS -> NAKACK2                   seqnos after a merge

@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from jgroups_py.protocols.relay.status import Counters
+from jgroups_py.protocols.relay.status import Counters, OutOfSync
 from jgroups_py.protocols.relay.wire import (
     CONTROL_FLAGS,
     CONTROL_HEADER,
@@ -40,7 +40,9 @@ class Out:
     ) -> None:
         self.me: UUID = protocol.local_address
         self.log: logging.LoggerAdapter[logging.Logger] = protocol.log
+        self.name = protocol.name
         self.counters = Counters()
+        self.out_of_sync = OutOfSync()
         self.ticks = protocol.timer(on_tick)
         self.retry = protocol.timer(on_retry)
         self._protocol = protocol
@@ -55,6 +57,10 @@ class Out:
     def watched(self) -> bool:
         """Does anybody read traces?"""
         return self._protocol.machine.trace is not None
+
+    @property
+    def stack_name(self) -> str:
+        return self._protocol.stack.name
 
     def trace(self, what: str, **details: Any) -> None:
         self._protocol.trace(what, **details)
@@ -74,7 +80,7 @@ class Out:
 
     def wake(self) -> None:
         """Something is to be done at the next tick."""
-        if not self.ticks.armed:
+        if self.ticks.deadline is None:
             self.ticks.start(self._protocol.config.ack_interval)
 
     def ask_again(self) -> None:
@@ -131,3 +137,11 @@ class Out:
         self.counters.duplicates_dropped += count
         if self.watched:
             self.trace("dup_dropped", origin=str(sender), seqno=first, count=count)
+
+    def lost(self, site: str, origin: str, first: int, last: int, how: str) -> None:
+        """These numbers are missing at one end of a site pair for good."""
+        self.counters.gaps += 1
+        self.out_of_sync.add(site, origin, first, last)
+        self.log.warning("out of sync with %s: %s %d..%d are lost", site, origin, first, last)
+        count = last + 1 - first
+        self.trace("gap", origin=origin, seqno=first, count=count, site=site, how=how)

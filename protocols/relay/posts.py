@@ -1,28 +1,26 @@
-"""What a block on top of the channel sends from relay to relay: posts. RELAY does not read them.
+"""Posts: what a block on top of the channel sends from relay to relay. RELAY does not read them.
 
-They go over the bridge in order and as long as it has a link to the site; what a broken link loses is lost,
-and the block must send it again. A post is addressed to a role, the relay of a site, never to a member.
+They go over the bridge in order, as long as it has a link to the site. The block sends again what a broken link loses. A
+post is addressed to a role, the relay of a site, never to a member.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 from typing import Protocol as Interface
 
-from jgroups_py.protocols.relay.wire import CONTROL_FLAGS, ID, Kind
+from jgroups_py.protocols.relay.bridge.session import Session, Sessions
+from jgroups_py.protocols.relay.status import Counters
+from jgroups_py.protocols.relay.wire import Kind
 from jgroups_py.values.address import Address
 from jgroups_py.values.batch import Batch
 from jgroups_py.wire.headers import FragHeader
-
-if TYPE_CHECKING:
-    from jgroups_py.protocols.relay.bridge.session import Session
-    from jgroups_py.protocols.relay.protocol import RELAY
 
 POST_HEADER = FragHeader(0, Kind.POST, 0)
 
 
 class PostListener(Interface):
-    """Called while the stack hands things up: it must not wait."""
+    """It is called while the stack hands things up: it must not wait."""
 
     def site_link(self, site: str, up: bool) -> None:
         """The relay of a site can be reached from here, over a link on which nothing is under way yet;
@@ -36,43 +34,46 @@ class PostListener(Interface):
 
 
 class Posts:
-    """``links``: the peer that posts to a site go to."""
+    """``links``: the peer that posts to a site go to. ``transmit`` sends a post over the bridge. ``limit``: bytes that
+    may wait for one site."""
 
-    def __init__(self, relay: RELAY) -> None:
-        self.relay = relay
+    def __init__(
+        self,
+        counters: Counters,
+        sessions: Sessions,
+        transmit: Callable[[Session, bytes], None],
+        limit: int,
+    ) -> None:
         self.listener: PostListener | None = None
         self.links: dict[str, Address] = {}
+        self._counters = counters
+        self._sessions = sessions
+        self._transmit = transmit
+        self._limit = limit
 
     def send(self, site: str, payload: bytes) -> bool:
         """False: it is not sent."""
         peer = self.links.get(site)
-        session = None if peer is None else self.relay.bridge.sessions.get(peer)
+        session = None if peer is None else self._sessions.get(peer)
         if session is None:
-            self.relay.counters.posts_dropped += 1
+            self._counters.posts_dropped += 1
             return False
         if session.blocked or session.posts:
-            if session.post_bytes + len(payload) > self.relay.config.post_bytes:
-                self.relay.counters.posts_dropped += 1
+            if session.post_bytes + len(payload) > self._limit:
+                self._counters.posts_dropped += 1
                 return False
             session.posts.append(payload)
             session.post_bytes += len(payload)
             return True
-        self._send(session, payload)
+        self._transmit(session, payload)
         return True
-
-    def _send(self, session: Session, payload: bytes) -> None:
-        link = self.relay.bridge.link
-        assert link is not None
-        link.stack.send(
-            Batch.of(session.peer, ID, POST_HEADER, payload=payload, flags=CONTROL_FLAGS)
-        )
 
     def opened(self, session: Session) -> None:
         """Flow control of the bridge lets something through."""
         while session.posts and not session.blocked:
             payload = session.posts.popleft()
             session.post_bytes -= len(payload)
-            self._send(session, payload)
+            self._transmit(session, payload)
 
     def reached(self, session: Session) -> None:
         """The peer has answered: a link begins."""
@@ -81,13 +82,14 @@ class Posts:
             self.listener.site_link(session.site, True)
 
     def gone(self, session: Session) -> None:
+        """The link to the peer has ended. Another relay of its site takes its place."""
         site = session.site
         if self.links.get(site) != session.peer:
             return
         del self.links[site]
         if self.listener is not None:
             self.listener.site_link(site, False)
-        others = self.relay.bridge.sessions.values()
+        others = self._sessions.values()
         other = next((s for s in others if s.site == site and s.ready and s is not session), None)
         if other is not None:
             self.reached(other)
@@ -95,7 +97,7 @@ class Posts:
     def received(self, session: Session, batch: Batch) -> None:
         for payload in batch.payloads:
             if self.listener is None or not session.site or payload is None:
-                self.relay.counters.strangers += 1
+                self._counters.strangers += 1
             else:
                 self.listener.site_post(session.site, bytes(payload))
 

@@ -1,18 +1,21 @@
 """RELAY: multicasts of one site reach every other site, also when relays crash. Nothing is lost.
 
-Place: top of the local stack. Owns the stack of the global cluster ("bridge"; relay_bridge.py), which is
+Place: top of the local stack. Owns the stack of the global cluster ("bridge"; bridge/link.py), which is
 connected only while this member is relay: the first member of ours in the view.
 
     multicast from above        number it, keep a copy, pass it down
     DATA from below             holders keep it, the relay sends it to the other sites; pass it up
     RELAYED from below          the next one of its origin: pass it up, the sender prints as C:NYC
-    view                        who is relay, who holds; COLLECT where that is new (relay_collect.py)
+    view                        who is relay, who holds; COLLECT where that is new (holders/collect.py)
     Snapshot, StateMark         where a joiner begins
     reports                     what all members have: acknowledged to home, trimmed there
     Gap, Forget, Cut, Block     from the relay, in the stream of what it relays
     Disconnect of the relay     flush, tell the other sites, leave
 
 A unicast to a member of another site is dropped and counted; unicasts are never relayed.
+
+This module orders the parts. It takes what comes, asks one part, and hands the answer to the next. Each part owns its
+data and knows nothing of RELAY (design/relay.md, "Parts").
 
 Source:  seed 001 (JGRP-747); RELAY.md, which has the reasons for every rule here.
 Differs: members are numbered by their origin, not by relay and standby; acknowledgements come from
@@ -25,28 +28,30 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
 
 from jgroups_py.errors import LocalProtocolError
 from jgroups_py.protocols.relay.bridge.direction import Direction
 from jgroups_py.protocols.relay.bridge.link import Bridge
 from jgroups_py.protocols.relay.config import RelayConfig
-from jgroups_py.protocols.relay.holders.handover import Holding
+from jgroups_py.protocols.relay.holders.collect import Collect, Holding
 from jgroups_py.protocols.relay.home.buffer import Buffer
+from jgroups_py.protocols.relay.home.departures import Departures
 from jgroups_py.protocols.relay.home.keep import Keeping
+from jgroups_py.protocols.relay.home.origins import Origins
 from jgroups_py.protocols.relay.home.spill import SpillFile
 from jgroups_py.protocols.relay.home.stability import Stability
-from jgroups_py.protocols.relay.home.trim import Home
+from jgroups_py.protocols.relay.home.trim import Trimming
 from jgroups_py.protocols.relay.out import Out
-from jgroups_py.protocols.relay.posts import Posts
 from jgroups_py.protocols.relay.remote.incoming import Incoming
 from jgroups_py.protocols.relay.site.control import Control
 from jgroups_py.protocols.relay.site.joining import Joining
 from jgroups_py.protocols.relay.site.leaving import Leaving
 from jgroups_py.protocols.relay.site.reports import Reporting, Reports
 from jgroups_py.protocols.relay.site.roles import Roles
-from jgroups_py.protocols.relay.state import ALL, Epoch, Numbers, RelayState
-from jgroups_py.protocols.relay.status import OutOfSync, RelayNumbers, RelayStatus
+from jgroups_py.protocols.relay.state import ALL, RelayState, minimum
+from jgroups_py.protocols.relay.status import RelayNumbers, RelayStatus
 from jgroups_py.protocols.relay.wire import (
     DONT_LOOPBACK,
     ID,
@@ -74,7 +79,6 @@ from jgroups_py.protocols.relay.wire import (
     Snapshot,
     StateMark,
     Trim,
-    ViewKey,
 )
 from jgroups_py.stack.protocol import Protocol
 from jgroups_py.stack.services import MULTICAST, UNICAST, VIEWS
@@ -87,6 +91,7 @@ from jgroups_py.values.events import (
     Event,
     FlowBlocked,
     FlowOpened,
+    GetDigest,
     GetState,
     Stable,
     StateFailed,
@@ -106,7 +111,7 @@ class RELAY(Protocol):
 
     @dataclass(frozen=True, kw_only=True)
     class Config(RelayConfig):
-        """See relay_config.py."""
+        """See config.py."""
 
     config: Config
 
@@ -114,64 +119,76 @@ class RELAY(Protocol):
 
     def start(self) -> None:
         config = self.config
-        block = config.overflow == "block"
         spill = config.overflow == "spill"
-        max_age = 0.0 if block else config.max_age
+        max_age = 0.0 if config.overflow == "block" else config.max_age
+        file = SpillFile(config.spill_dir, config.max_spill) if spill else None
+        self.out = out = Out(self, self.on_record, self._on_tick, self._on_retry)
+        self.counters = out.counters
+        self.out_of_sync = out.out_of_sync
         self.state = RelayState(config.site, config.first_primary, config.sites, max_age)
-        self.buffer = Buffer(
-            config.max_messages,
-            config.max_bytes,
-            max_age,
-            SpillFile(config.spill_dir, config.max_spill) if spill else None,
-            _length,
-        )
-        self.out = Out(self, self.on_record, self._on_tick, self._on_retry)
-        self.counters = self.out.counters
-        self.roles = Roles(self.out.me, config.buffering_members)
-        self.control = Control(self.out, config.site)
-        self.posts = Posts(self)
-        self.bridge = Bridge(self)
-        self.home = Home(self)
-        self.holding = Holding(self)
-        self.joining = Joining(self)
-        self.direction = Direction(self)
-        self.leaving = Leaving(self)
+        self.buffer = Buffer(config.max_messages, config.max_bytes, max_age, file, _length)
+        self.roles = roles = Roles(out.me, config.buffering_members)
+        self.control = Control(out, config.site)
         self.reports = Reports()
         self.reporting = Reporting(config.ack_every)
-        self.keeping = Keeping(self)
-        self.stability = Stability(self)
-        self.incoming = Incoming(self)
-        self.out_of_sync = OutOfSync()
-        self.announced: Epoch = self.state.epoch
-        """The newest epoch this member, as relay, has told its site."""
+        self.holding = Holding(out, roles, self.state, self.buffer)
+        self.stability = Stability(config.max_messages)
+        self.keeping = Keeping(config, out, roles, self.state, self.buffer)
+        self.departures = Departures(out, roles, config.cut_off_wait)
+        self.trimming = Trimming()
+        self.origins = Origins(
+            roles,
+            self.state,
+            self.holding,
+            self.buffer,
+            self.departures,
+            self.trimming,
+            self.stability if config.relay_when == "stable" else None,
+            lambda member: self.stack.names.get(member),
+        )
+        self.incoming = Incoming(self.state)
+        self.joining = Joining(out, roles, config.join_queue)
+        self.direction = Direction(config, out, roles, self.state, self.origins)
+        self.bridge = Bridge(
+            config,
+            out,
+            roles,
+            self.state,
+            self.buffer,
+            self.origins,
+            self.direction,
+            self.trimming,
+            self.joining,
+            self.open_stack,
+        )
+        self.posts = self.bridge.posts
+        self.leaving = Leaving(
+            out,
+            roles,
+            self.state,
+            self.origins,
+            self.direction,
+            self.bridge,
+            config.leave_timeout,
+            lambda: self.pass_event_down(Disconnect()),
+        )
         self._me = bytes(self.local_address)
         self._next = 1
         self._quiet: deque[tuple[int, int]] = deque()
         """Own runs that the application does not want back."""
-        self.sources: dict[bytes, SiteUUID] = {}
         self.direction.say()
 
     def stop(self) -> None:
-        for timer in (self.out.ticks, self.out.retry, self.leaving.timer, self.home.lost_timer):
+        out = self.out
+        for timer in (out.ticks, out.retry, self.leaving.timer, self.departures.lost_timer):
             timer.cancel()
         self.buffer.close()
 
-    # --- asked by the bridge and by owners
-
-    @property
-    def watched(self) -> bool:
-        return self.machine.trace is not None
-
-    @property
-    def view(self) -> View | None:
-        return self.roles.view
-
-    @property
-    def view_key(self) -> ViewKey:
-        return self.roles.key
+    # --- asked by owners
 
     @property
     def line(self) -> tuple[Address, ...]:
+        """Members of ours, oldest first: relay, standbys, others."""
         return self.roles.line
 
     @property
@@ -185,87 +202,38 @@ class RELAY(Protocol):
     @property
     def is_relaying(self) -> bool:
         """Is this site one that relays to others now?"""
-        return self.state.relays(self.announced)
-
-    def is_member(self, origin: bytes) -> bool:
-        return self.roles.is_member(origin)
-
-    def known(self, origin: bytes) -> int:
-        """The highest number of a home origin that a survivor is known to have delivered."""
-        return self.holding.known(origin)
-
-    def sendable(self, origin: bytes) -> int:
-        """Up to here other sites may have it now."""
-        known = self.known(origin)
-        if self.config.relay_when == "stable" and self.is_member(origin):
-            if known == self.state.delivered.get(origin, 0):
-                return min(known, self.stability.numbers.get(origin, 0))
-            # Delivered on the other side of a partition: it will never be stable here.
-        return known
-
-    def sendable_origins(self) -> list[bytes]:
-        return list(self.origins())
-
-    def sent_so_far(self) -> Numbers:
-        """What a new session counts as replay: everything that was delivered before it."""
-        return {origin: self.known(origin) for origin in self.origins()}
-
-    def origins(self) -> dict[bytes, None]:
-        origins = dict.fromkeys(self.state.delivered)
-        origins.update(dict.fromkeys(self.state.trimmed))
-        for numbers in self.holding.floors.values():
-            origins.update(dict.fromkeys(numbers))
-        return {o: None for o in origins if not self.state.is_forgotten(o)}
-
-    def known_origins(self) -> list[bytes]:
-        """What other sites must not forget: members, and whom anything is remembered of."""
-        origins = self.origins()
-        for member in self.line:
-            origins[bytes(member)] = None
-        origins.update(dict.fromkeys(self.buffer.origins()))
-        origins.update(dict.fromkeys(self.home.forgetting))
-        # Whom we lost may be alive beyond a partition, with another relay.
-        origins.update(dict.fromkeys(self.home.gone_at))
-        return list(origins)
-
-    def source(self, origin: bytes) -> SiteUUID:
-        """The sender other sites see."""
-        source = self.sources.get(origin)
-        if source is None:
-            name = self.stack.names.get(UUID(origin))
-            source = SiteUUID(origin, self.config.site, name)
-            if name is not None:
-                self.sources[origin] = source
-        return source
-
-    def shown(self, origin: bytes) -> str:
-        return self.name_of(UUID(origin))
+        return self.direction.is_relaying
 
     def status(self) -> RelayStatus:
         """Role, holders, buffer, epoch, what is out of sync."""
-        holders = self.line[: self.config.buffering_members]
-        others = [m for m in holders if m != self.local_address]
-        complete = self.reports.complete(self.view_key, others) if self.is_relay else 0
-        role = "relay" if self.is_relay else "standby" if self.is_holder else "member"
+        roles, holding, bridge, buffer = self.roles, self.holding, self.bridge, self.buffer
+        complete = self.reports.complete(roles.key, roles.other_holders) if roles.is_relay else 0
         return RelayStatus(
             site=self.config.site,
-            role=role,
-            relay=self.name_of(self.line[0]) if self.line else None,
+            role="relay" if roles.is_relay else "standby" if roles.is_holder else "member",
+            relay=self.name_of(roles.line[0]) if roles.line else None,
             relaying=self.is_relaying,
             epoch=self.state.epoch,
-            holders_complete=complete + (1 if self.holding.complete and self.is_holder else 0),
-            holders=min(self.config.buffering_members, max(1, len(self.line))),
-            complete=self.holding.complete,
-            bridge=tuple(self.bridge.sites()) if self.bridge.view is not None else (),
-            sessions={s.site: s.ready for s in self.bridge.sessions.values() if s.site},
+            holders_complete=complete + (1 if holding.complete and roles.is_holder else 0),
+            holders=min(self.config.buffering_members, max(1, len(roles.line))),
+            complete=holding.complete,
+            bridge=tuple(bridge.sites()) if bridge.view is not None else (),
+            sessions={s.site: s.ready for s in bridge.sessions.values() if s.site},
             sites=tuple(self.state.sites),
-            buffered_messages=self.buffer.messages,
-            buffered_bytes=self.buffer.bytes,
-            spilled_messages=self.buffer.spilled,
-            buffer_fill=self.buffer.fill,
+            buffered_messages=buffer.messages,
+            buffered_bytes=buffer.bytes,
+            spilled_messages=buffer.spilled,
+            buffer_fill=buffer.fill,
             blocked=self.keeping.blocked,
             out_of_sync=self.out_of_sync.ranges(),
         )
+
+    def statistics(self) -> dict[str, int | float]:
+        return asdict(self.counters)
+
+    def memory_limits(self, members: int) -> dict[str, int]:
+        """The buffer, if this member may come to hold one: every sender does."""
+        return {"max_bytes": self.config.max_bytes}
 
     def promote(self) -> None:
         """This site becomes primary. Any member may be told; its relay does it.
@@ -273,13 +241,18 @@ class RELAY(Protocol):
         Raises:
             LocalProtocolError: all sites relay anyway, or there is no view yet.
         """
-        self.direction.promote()
+        self.direction.may_promote()
+        if not self.roles.is_relay:
+            self._tell_relay(PromoteAsk())
+        elif not self.is_relaying:
+            self.direction.promote()
+            self.bridge.tell_epoch()
 
     def give_up(self, site: str) -> None:
         """``site`` no longer holds messages back; what it then lacks is listed as out of sync."""
-        if self.state.sites.pop(site, 0) is None:
+        if self.state.give_up(site):
             self.log.warning("site %s is given up; it will be out of sync", site)
-            self.home.trim_all = True
+            self.trimming.repeat()
             self.out.wake()
 
     def reconciled(self, site: str) -> None:
@@ -304,7 +277,7 @@ class RELAY(Protocol):
         numbered.transient = batch.transient & ~DONT_LOOPBACK
         if batch.transient & DONT_LOOPBACK:
             self._quiet.append((first, last))
-        if self.is_relaying:
+        if self.direction.is_relaying:
             self.keeping.keep(self._me, first, batch)
         self.pass_down(numbered)
 
@@ -347,28 +320,31 @@ class RELAY(Protocol):
             self.pass_up(batch)
             return
         if type(header) is not FragHeader or batch.src is None:
-            self.out.refuse(batch.src, "a header that is not RELAY's")
-            self.consume(batch)
+            self._refuse(batch, "a header that is not RELAY's")
             return
         kind = header.index
         if kind == Kind.DATA and batch.dest is None:
             self._up_data(batch, header)
         elif kind == Kind.RELAYED and batch.dest is None:
-            self.incoming.up(batch, header)
+            self._up_relayed(batch, header)
         elif kind == Kind.CONTROL:
             self._up_control(batch)
         elif kind == Kind.COPY and batch.dest is not None:
             self._up_copy(batch, header)
         else:
-            self.out.refuse(batch.src, f"a message of kind {kind}")
-            self.consume(batch)
+            self._refuse(batch, f"a message of kind {kind}")
+
+    def _refuse(self, batch: Batch, problem: str) -> None:
+        self.out.refuse(batch.src, problem)
+        self.consume(batch)
+
+    # --- home runs
 
     def _up_data(self, batch: Batch, header: FragHeader) -> None:
         first = header.id
         last = first + len(batch) - 1
         if not self._take(batch, first, last):
-            self.out.refuse(batch.src, "a multicast without a number")
-            self.consume(batch)
+            self._refuse(batch, "a multicast without a number")
         elif self._quiet and batch.src == self.local_address:
             self._up_wanted(batch, first, last)
         else:
@@ -381,24 +357,20 @@ class RELAY(Protocol):
         if not 0 < first <= last <= SEQNO_MAX or len(origin) != 16:
             return False
         self.state.note_delivered(origin, first, last, not batch.flags & OOB)
-        if self.is_relaying:
-            if self.is_holder:
+        if self.direction.is_relaying:
+            if self.roles.is_holder:
                 self.keeping.keep(origin, first, batch)
             if self.config.relay_when == "stable":
-                self.stability.mark(batch.src, origin, last)
-            elif self.is_relay:
+                self._mark(batch.src, origin, last)
+            elif self.roles.is_relay:
                 self.bridge.pump_origin(origin)
         return True
 
-    def _covered(self, batch: Batch) -> None:
-        """The state stands for this run; the other sites may need it from here."""
-        header = batch.headers.get(ID)
-        if type(header) is not FragHeader or batch.src is None:
-            return
-        if header.index == Kind.DATA:
-            self._take(batch, header.id, header.id + len(batch) - 1)
-        elif header.index == Kind.CONTROL and isinstance(batch.src, UUID) and batch.src.is_ours:
-            self._covered_records(batch)
+    def _mark(self, member: Address, origin: bytes, number: int) -> None:
+        """``number`` is stable when what NAKACK2 has delivered of ``member`` by now is."""
+        digest = self.ask_down(GetDigest((member,)))
+        if digest is not None:
+            self.stability.mark(origin, digest.delivered(member), number)
 
     def _up_wanted(self, batch: Batch, first: int, last: int) -> None:
         """An own run, without what the application does not want back."""
@@ -425,14 +397,95 @@ class RELAY(Protocol):
             not isinstance(sender, UUID)
             or first < 1
             or first + len(batch) - 1 > SEQNO_MAX
-            or self.holding.round is None
-            or self.holding.round.fetching != batch.src
+            or batch.src is None
+            or not self.holding.takes_copies_of(batch.src)
         ):
             self.counters.strangers += 1
-        # Who has not heard that the site relays no more offers copies still.
+        # A member that has not heard that the site relays no more offers copies still.
         elif self.is_relaying and not self.state.is_forgotten(bytes(sender)):
             self.keeping.keep(bytes(sender), first, batch)
         self.consume(batch)
+
+    def _covered(self, batch: Batch) -> None:
+        """The state stands for this run; the other sites may need it from here."""
+        header = batch.headers.get(ID)
+        if type(header) is not FragHeader or batch.src is None:
+            return
+        if header.index == Kind.DATA:
+            self._take(batch, header.id, header.id + len(batch) - 1)
+        elif header.index == Kind.CONTROL and isinstance(batch.src, UUID) and batch.src.is_ours:
+            self._covered_records(batch)
+
+    # --- runs of other sites
+
+    def _up_relayed(self, batch: Batch, header: FragHeader) -> None:
+        source = batch.header(SOURCE_ID, RelayHeader)
+        sender = None if source is None else source.original_sender
+        first = header.id
+        last = first + len(batch) - 1
+        if (
+            not isinstance(sender, SiteUUID)
+            or not sender.site
+            or not 0 < first <= last <= SEQNO_MAX
+        ):
+            self._refuse(batch, "a relayed run without number or source")
+        elif sender.site == self.config.site:
+            self.counters.returned += len(batch)
+            self.consume(batch)
+        elif self.joining.waits:
+            self._enqueue(batch)
+        elif not self.state.accepts(header.count, sender.site):
+            self.counters.fenced += len(batch)
+            self.consume(batch)
+        else:
+            self._deliver(batch, sender, sender.site, first, last)
+
+    def _deliver(self, batch: Batch, sender: SiteUUID, site: str, first: int, last: int) -> None:
+        incoming, origin = self.incoming, bytes(sender)
+        fresh = incoming.take(site, origin, first, last)
+        if incoming.came_back:
+            self.report_soon()
+        if fresh is None:
+            self.counters.beyond += len(batch)
+            self.consume(batch)
+            lack = incoming.lack(site, origin)
+            if lack is not None:
+                self._tell_relay(lack)
+                self.out.ask_again()
+            return
+        if fresh > first:
+            self.out.dropped_duplicates(sender, first, fresh - first)
+            if fresh > last:
+                self.consume(batch)
+                return
+            batch = batch.slice(fresh - first, len(batch))
+        count = len(batch)
+        self.counters.delivered_relayed += count
+        if self.reporting.progress(count) and not self.roles.is_relay:
+            self.report()
+        else:
+            self.out.wake()
+        if self.out.watched:
+            self.trace("deliver_relayed", origin=str(sender), seqno=fresh, count=count)
+        self.pass_up(
+            Batch(
+                None,
+                batch.payloads,
+                {},
+                sender,
+                batch.flags,
+                batch.transient,
+                batch.type,
+                batch.credits,
+            )
+        )
+
+    def _on_gap(self, gap: Gap) -> None:
+        """These numbers will not come."""
+        for origin, first, last in self.incoming.skip(gap):
+            self.counters.skipped += last + 1 - first
+            self.out.lost(gap.site, f"{origin.hex()[:8]}:{gap.site}", first, last, "skipped")
+        self.report_soon()
 
     # --- events from below
 
@@ -442,13 +495,16 @@ class RELAY(Protocol):
                 self._on_view(event)
             case Stable(digest=digest):
                 for member in digest:
-                    self.stability.on_stable(bytes(member), digest.delivered(member))
+                    origin = bytes(member)
+                    moved = self.stability.on_stable(origin, digest.delivered(member))
+                    if moved and self.roles.is_relay:
+                        self.bridge.pump_origin(origin)
                 self.pass_event_up(event)
             case FlowBlocked(source=source, dest=None):
-                self.bridge.local_blocked[source] = None
+                self.bridge.block(source)
                 self.pass_event_up(event)
             case FlowOpened(source=source, dest=None):
-                self.bridge.local_blocked.pop(source, None)
+                self.bridge.unblock(source)
                 self.pass_event_up(event)
                 self.machine.soon(self.bridge.drain)
             case StateRequested(requester=requester):
@@ -456,15 +512,15 @@ class RELAY(Protocol):
                     self.out.tell(requester, StateMark(self.known_here()))
                 self.pass_event_up(event)
             case StateReceived(provider=provider):
-                self.joining.on_state(provider)
+                self._on_state(provider)
                 self.pass_event_up(event)
-                self.joining.release()
+                self._release()
             case Covered(batch=batch):
                 self._covered(batch)
             case StateFailed():
-                self.joining.on_state(None)
+                self._on_state(None)
                 self.pass_event_up(event)
-                self.joining.release()
+                self._release()
             case _:
                 self.pass_event_up(event)
 
@@ -477,20 +533,20 @@ class RELAY(Protocol):
         merged = isinstance(view, MergeView)
         roles.install(view)
         if old is None and roles.line[0] != roles.me and not merged:
-            joining.joined_with = roles.key
+            joining.join(roles.key)
         elif old is None:
             joining.begin_anywhere()
-        self.home.note_lost(old_line, event.ended)
+        self.departures.note_lost(old_line, event.ended)
         self._leave_behind(view)
         joined = [m for m in roles.others if m not in old_line]
         if not joining.joined_with:
-            joining.remember_view(joined)
+            joining.remember_view(joined, self.known_here)
             if joined and roles.is_relay and not merged and old is not None:
-                self.home.trim_all = True
-                joining.tell_joiners(joined)
+                self.trimming.repeat()
+                self._tell_joiners(joined)
         elif roles.is_relay:
             joining.begin_anywhere()
-        joining.see_again()
+        joining.see_again(self.config.gap_wait)
         self._change_roles(was_relay, was_holder, merged)
         was_blocked = self.keeping.view_changed()
         self.trace("view", relay=self.name_of(roles.line[0]), size=len(roles.line))
@@ -501,63 +557,68 @@ class RELAY(Protocol):
 
     def _leave_behind(self, view: View) -> None:
         """What the departed leave behind. Copies above what survivors delivered go (the Cut)."""
-        present = view.members
         if not self.joining.joined_with:
-            self.holding.cut()
-        for member in [m for m in self.holding.floors if m not in present]:
-            del self.holding.floors[member]
+            self._cut()
+        self.holding.keep(view)
         self.control.keep(view)
-        self.home.note_departed()
+        self._note_departed()
         self.reports.keep(self.roles.line)
-        for key in [k for k in self.joining.early if k[0] not in present]:
-            del self.joining.early[key]
+        self.joining.keep(view)
 
     def _change_roles(self, was_relay: bool, was_holder: bool, merged: bool) -> None:
         roles, holding = self.roles, self.holding
         self.reporting.view_changed()
-        self.home.view_changed()
+        self.bridge.forwarded.view_changed()
         if was_relay and not roles.is_relay:
             self.bridge.close()
-            self.bridge.forwarded = {}
-            self.announced = self.state.epoch
-            self.home.step_down()
+            self.bridge.forwarded.step_down()
+            self.direction.step_down()
+            self.trimming.step_down()
             self.leaving.abandon()
         if roles.is_relay and not was_relay:
             self.counters.takeovers += 1
-            self.announced = max(self.announced, self.state.epoch)
+            self.direction.follow()
             self.trace("takeover", phase="collect")
         if not roles.is_holder:
-            holding.complete = False
-            holding.round = None
+            holding.stand_down()
         elif (
             merged
             or not was_holder
             or holding.round is not None  # it asks members that may have gone
             or (roles.is_relay and not was_relay)
         ):
-            holding.complete = False
-            holding.merged = holding.merged or merged
-            self.home.forget_all = self.home.forget_all or (merged and roles.is_relay)
-            holding.new_round()
+            if merged and roles.is_relay:
+                self.trimming.merged()
+            holding.begin_anew(merged)
 
     def _settle(self) -> None:
-        self.joining.early_records()
-        if self.holding.round is not None:
-            self.holding.ask_round()
+        self._early_records()
+        self._ask_round()
         if self.joining.joined_with:
             self.out.ask_again()
         elif self.joining.queue:
-            self.joining.release()
+            self._release()
         # What only the departed did not have may go out now.
         self.bridge.pump_all()
         self.report()
         self.out.wake()
 
+    def _cut(self) -> None:
+        """Copies of the departed above what survivors delivered go."""
+        for origin in self.buffer.origins():
+            if not self.roles.is_member(origin):
+                self.keeping.cut(origin, self.origins.known(origin))
+
+    def _note_departed(self) -> None:
+        self.departures.note_departed(self.origins.origins())
+        for member in self.roles.line:
+            self.state.is_back(bytes(member))
+
     # --- records of members of this site
 
     def _up_control(self, batch: Batch) -> None:
         if batch.dest is None and self.joining.waits:
-            self.joining.enqueue(batch)
+            self._enqueue(batch)
             return
         self.consume(batch)
         assert batch.src is not None
@@ -572,7 +633,7 @@ class RELAY(Protocol):
                 case Forget():
                     self._on_forget(record)
                 case Block():
-                    self.keeping.on_block(record.on)
+                    self._on_block(record)
                 case Begun(members=members):
                     self.joining.on_begun(members)
 
@@ -586,13 +647,13 @@ class RELAY(Protocol):
             case Trim():
                 self._on_trim(src, record)
             case Gap():
-                self.incoming.on_gap(record)
+                self._on_gap(record)
             case Forget():
                 self._on_forget(record)
             case Cut():
-                self.direction.on_cut(record)
+                self._on_cut(record)
             case Block():
-                self.keeping.on_block(record.on)
+                self._on_block(record)
             case Begun(members=members):
                 self.joining.on_begun(members)
             case Report():
@@ -600,24 +661,29 @@ class RELAY(Protocol):
                     self.reports.take(src, record)
                     self.out.wake()
             case CollectAsk():
-                self.holding.on_ask(src, record)
+                self._on_collect_ask(src, record)
             case CollectAnswer():
-                self.holding.on_answer(src, record)
+                if self.holding.answered(src, record):
+                    self._learn(record.known, digest=False)
+                    self._collect()
             case Fetch():
-                self.holding.on_fetch(src, record)
+                self.holding.send_copies(src, record, self.config.fetch_bytes)
             case Fetched():
-                self.holding.on_fetched(src, record)
+                if self.holding.fetched(src, record):
+                    self._collect()
             case Snapshot():
-                self.joining.on_snapshot(record)
+                self._on_snapshot(record)
             case Need():
-                self.joining.on_need(src, record)
+                self._on_need(src, record)
             case StateMark():
-                self.joining.on_mark(src, record.known)
+                if self.joining.mark(src, record.known):
+                    self._begin_with_state(record.known)
+                    self._release()
             case Lack():
-                self.home.on_lack(src, record)
+                self._on_lack(src, record)
             case PromoteAsk():
-                if self.is_relay and self.config.first_primary != ALL:
-                    self.direction.promote()
+                if self.roles.is_relay and self.config.first_primary != ALL:
+                    self.promote()
 
     def _on_trim(self, src: Address, trim: Trim) -> None:
         roles, state = self.roles, self.state
@@ -627,63 +693,229 @@ class RELAY(Protocol):
             if state.is_forgotten(origin):
                 continue
             state.trim_to(origin, number)
-            count = self.buffer.trim(origin, number)
-            if self.watched:
-                self.trace("trim", origin=self.shown(origin), seqno=number, count=count)
+            count = self.keeping.trim_to(origin, number)
+            if self.out.watched:
+                self.trace("trim", origin=self.out.shown(origin), seqno=number, count=count)
 
-    # --- whom to forget
+    def _on_block(self, block: Block) -> None:
+        event = self.keeping.on_block(block.on)
+        if event is not None:
+            self.pass_event_up(event)
 
-    def _on_forget(self, record: Forget) -> None:
-        if record.site:
-            self._forget_remote(record.site, record.origins)
+    def _on_lack(self, src: Address, lack: Lack) -> None:
+        if self.roles.is_relay:
+            for origin, number in lack.numbers.items():
+                self.reports.lower(src, lack.site, origin, number)
+            self.bridge.go_back(lack.site, lack.numbers)
+
+    def _on_cut(self, cut: Cut) -> None:
+        """An epoch begins here."""
+        state, holding = self.state, self.holding
+        if cut.epoch <= state.epoch:
+            return
+        relayed = state.relays()
+        state.begin_epoch(cut.epoch, cut.base)
+        self.posts.epoch(*cut.epoch)
+        self.direction.follow()
+        relays = state.relays()
+        if relays:
+            self._forget_departed_before(cut)
+        if relayed and not relays:
+            self.keeping.clear()
+            state.stop_relaying()
+            self._end_forgetting(list(self.trimming.forgetting))
+        elif relays:
+            self.keeping.trim()
+            if not relayed and self.roles.is_holder:
+                holding.new_round(complete=self.roles.is_relay and holding.complete)
+                self._ask_round()
+        self.report_soon()
+
+    def _forget_departed_before(self, cut: Cut) -> None:
+        """While a site does not relay, each member forgets who has left on its own. Origins that the relay has
+        forgotten are not in its base: nobody else may take them for senders that are to be relayed."""
+        gone = [o for o in self.state.delivered if o not in cut.base]
+        self._forget([o for o in gone if not self.roles.is_member(o)])
+
+    # --- COLLECT
+
+    def _ask_round(self) -> None:
+        if self.holding.round is None or self.joining.joined_with:
+            return
+        self.holding.ask_silent_ones()
+        self.out.ask_again()
+        self._collect()
+
+    def _collect_again(self) -> None:
+        """What a state contains has not come by here, so nothing of it was kept."""
+        roles, holding = self.roles, self.holding
+        if not roles.is_holder:
+            return
+        # The sessions of a relay go on.
+        holding.new_round(second_look=roles.is_relay and holding.complete)
+        self.report()
+        self._ask_round()
+
+    def _on_collect_ask(self, src: Address, ask: CollectAsk) -> None:
+        key, buffer = self.roles.key, self.buffer
+        if ask.view[1] < key[1]:
+            return
+        if ask.view != key or self.joining.waits:
+            self._keep_early(src, ask)
+            return
+        ranges = {origin: buffer.ranges(origin) for origin in buffer.origins()}
+        self.out.tell(src, CollectAnswer(key, self.known_here(), ranges))
+
+    def _collect(self) -> None:
+        if self.holding.round is None or self.joining.joined_with:
+            return
+        self.keeping.trim()
+        collect = self.holding.fetch_next()
+        if collect is not None:
+            self._collected(collect)
+
+    def _collected(self, collect: Collect) -> None:
+        """This member is a complete holder. A relay takes over, or goes on."""
+        roles, bridge = self.roles, self.bridge
+        self.holding.collected(collect)
+        self._note_departed()
+        self._cut()
+        self.keeping.trim()
+        self.trace("collected", messages=self.buffer.messages, relay=roles.is_relay)
+        if self.holding.looked():
+            bridge.pump_all()
+        elif roles.is_relay:
+            bridge.forwarded.restart(minimum([self.state.site_digest, *collect.site_digests]))
+            self.direction.follow()
+            self.direction.repeat(collect.answers.values())
+            self.trimming.repeat()
+            self._forget_again()
+            if bridge.is_open:
+                bridge.restart()
+            elif not self.leaving.done:
+                self.trace("takeover", phase="join")
+                bridge.open()
         else:
-            # Who was left out by the others of our view is told, too, that they forget it.
-            self.forget([o for o in record.origins if not self.is_member(o)])
+            self.report()
+        self.out.wake()
 
-    def _forget_remote(self, site: str, origins: Sequence[bytes]) -> None:
-        self.state.forget_remote(site, origins, self.now)
-        self.reports.forget(site, origins)
-        for session in self.bridge.sessions.values():
-            session.forget_remote(site, origins)
-        self.reporting.forget(site, origins)
-        self.incoming.forget(site, origins)
-        for origin in origins:
-            for session in self.bridge.sessions.values():
-                session.forget(origin)
+    # --- where this member, and others, begin
 
-    def forget(self, origins: Sequence[bytes]) -> None:
-        """Departed members of this site: nothing is left of them, but that they are forgotten."""
-        self.state.forget(origins, self.now)
-        self.drop(origins)
+    def known_here(self) -> Known:
+        """What this member knows, as it travels."""
+        roles = self.roles
+        relay = roles.line[0] if roles.line else roles.me
+        return self.state.known(self.control.serial_of(relay), self.now)
 
-    def drop(self, origins: Sequence[bytes]) -> None:
-        """Also what there is of members of which nothing was delivered."""
-        tables: tuple[dict[bytes, Any], ...] = (
-            self.home.gone_at,
-            self.home.trim_serials,
-            self.sources,
-            self.stability.numbers,
-            self.stability.marks,
-        )
-        for origin in origins:
-            self.buffer.cut(origin, 0)
-            for numbers in tables:
-                numbers.pop(origin, None)
-            for floor in self.holding.floors.values():
-                floor.pop(origin, None)
+    def _learn(self, known: Known, *, digest: bool, replace: bool = False) -> None:
+        self.state.learn(known, self.now, digest=digest, replace=replace)
+        if self.direction.follow() and not self.is_relaying:
+            self.keeping.clear()
+        self.keeping.trim()
+
+    def _on_snapshot(self, snapshot: Snapshot) -> None:
+        """A member that did not join with that view needs none, nor one that counted as joined in vain."""
+        if self.roles.view is None:
+            self._keep_early(self.roles.me, snapshot)
+        elif self.joining.joined_with == snapshot.view:
+            self._begin_with(snapshot.known)
+
+    def _tell_joiners(self, joined: Sequence[Address]) -> None:
+        known = self.joining.snapshot(self.roles.key)
+        assert known is not None
+        for member in joined:
+            self.out.tell(member, Snapshot(self.roles.key, known))
+
+    def _on_need(self, src: Address, need: Need) -> None:
+        if need.view[1] > self.roles.key[1] or self.joining.joined_with:
+            self._keep_early(src, need)
+            return
+        found = self.joining.snapshot(need.view)
+        self.out.tell(src, Snapshot(need.view, self.known_here() if found is None else found))
+
+    def _begin_with(self, known: Known) -> None:
+        self.joining.begin()
+        self._learn(known, digest=True)
+        self._learn_rest(known)
+        self._release()
+        self._ask_round()
+
+    def _on_state(self, provider: Address | None) -> None:
+        """The state of ``provider`` came, or (None) none."""
+        joining = self.joining
+        if provider is not None:
+            # After what was held back: answers to a round that is under way are older.
+            self.machine.soon(self._collect_again)
+        mark = joining.mark_of(provider)
+        if mark is not None:
+            self._begin_with_state(mark)
+        elif isinstance(provider, UUID) and provider.is_ours:
+            joining.await_mark(provider)
+            self.machine.soon(self._begin_without_mark)
+        else:
+            joining.end_state()
+
+    def _begin_without_mark(self) -> None:
+        """All that STATE_TRANSFER held back has come."""
+        joining = self.joining
+        if joining.marked_by is not None:
+            self.trace("state without digests", provider=self.name_of(joining.marked_by))
+            joining.end_state()
+            self._release()
+
+    def _begin_with_state(self, mark: Known) -> None:
+        """What the state contains does not come again, what it lacks does."""
+        state = self.state
+        self.joining.end_state()
+        before = {s: dict(n) for s, n in state.site_digest.items()}
+        self.joining.begin()
+        self._learn(mark, digest=True, replace=True)
+        self._learn_rest(mark)
+        for site, numbers in before.items():
+            less = {o: state.has(site, o) for o, n in numbers.items()}
+            less = {o: n for o, n in less.items() if n < numbers[o]}
+            if less:
+                self._tell_relay(Lack(site, less))
+        self._ask_round()
+
+    def _learn_rest(self, known: Known) -> None:
+        """Up to its serial the relay's records are contained in ``known``; it may name who has gone."""
+        if self.roles.line:
+            self.control.contained(self.roles.line[0], known.serial)
+        self._note_departed()
+        self.out.wake()
+
+    def _enqueue(self, batch: Batch) -> None:
+        if not self.joining.enqueue(batch):
+            self.counters.queue_full += len(batch)
+            self.consume(batch)
+
+    def _release(self) -> None:
+        """What was queued is handled now."""
+        if self.joining.waits:
+            return
+        for batch in self.joining.take_queue():
+            self.up(batch)
+        self._early_records()
+        self.report()
+        self.out.wake()
+
+    def _keep_early(self, src: Address, record: Record) -> None:
+        """A record of a view that this member has not installed yet."""
+        if self.joining.keep_early(src, record, self.config.gap_wait):
+            self.out.wake()
+        else:
+            self.counters.strangers += 1
+
+    def _early_records(self) -> None:
+        for src, record in self.joining.take_early():
+            self.on_record(src, record)
 
     # --- reports to the relay
 
     def report_soon(self) -> None:
-        self.reporting.due = True
+        self.reporting.soon()
         self.out.wake()
-
-    def progress(self, count: int) -> None:
-        """``count`` messages of other sites were delivered."""
-        if self.reporting.progress(count) and not self.is_relay:
-            self.report()
-        else:
-            self.report_soon()
 
     def report(self) -> None:
         """Tells the relay what changed since the last report in this view."""
@@ -695,23 +927,13 @@ class RELAY(Protocol):
         complete = self.holding.complete
         report = self.reporting.report(roles.key, serial, complete, self.state.site_digest)
         if report is not None:
-            self.tell_relay(report)
+            self._tell_relay(report)
 
-    # --- joiners and state
+    def _tell_relay(self, record: Record) -> None:
+        if self.roles.line:
+            self.out.tell(self.roles.line[0], record)
 
-    def learn(self, known: Known, *, digest: bool, replace: bool = False) -> None:
-        self.state.learn(known, self.now, digest=digest, replace=replace)
-        if self.state.epoch > self.announced:
-            self.announced = self.state.epoch
-            if not self.is_relaying:
-                self.buffer.clear()
-        self.keeping.trim()
-
-    def known_here(self) -> Known:
-        relay = self.line[0] if self.line else self.local_address
-        return self.state.known(self.control.serial_of(relay), self.now)
-
-    # --- reports, trims, forgetting: what is done at intervals
+    # --- at intervals: acknowledge, trim, forget, give up
 
     def _on_tick(self) -> None:
         if self.reporting.due:
@@ -719,60 +941,201 @@ class RELAY(Protocol):
         if self.config.max_age or self.config.overflow == "block":
             self.keeping.bound()
         again = bool(len(self.buffer)) | self.joining.forget_early()
-        if self.is_relay and self.holding.complete:
-            again |= self.home.tick()
+        if self.roles.is_relay and self.holding.complete:
+            again |= self._tend()
         elif not self.is_relaying:
-            self.home.forget_without_asking()
+            self._forget_without_asking()
         else:
-            again |= self.home.forget_silent()
+            again |= self._forget_silent()
         if self.leaving.flush is not None:
             self.leaving.go_on()
         if again:
             self.out.wake()
 
-    def note_gap(self, site: str, origin: str, first: int, last: int, how: str) -> None:
-        """These numbers are missing at one end of a site pair for good."""
-        self.counters.gaps += 1
-        self.out_of_sync.add(site, origin, first, last)
-        self.log.warning("out of sync with %s: %s %d..%d are lost", site, origin, first, last)
-        self.trace("gap", origin=origin, seqno=first, count=last + 1 - first, site=site, how=how)
+    def _tend(self) -> bool:
+        """The relay's part. True: there is more to wait for."""
+        roles, state = self.roles, self.state
+        waiting = False
+        digests = self.reports.digests(roles.key, roles.others)
+        if digests is not None and not self.joining.waits:
+            lowest = minimum([state.site_digest, *digests])
+            self.bridge.acknowledge(lowest, tell=not self.departures.may_be_cut_off)
+            self._say_begun()
+            waiting = self.bridge.look_for_stuck(lowest)
+        self._trim()
+        self._forget_departed()
+        waiting |= bool(self.trimming.forgetting) or bool(self.departures.gone_at)
+        waiting |= self._give_up_missing()
+        if len(state.delivered) > self.config.max_origins:
+            self.log.warning("%d origins are known", len(state.delivered))
+        return waiting
+
+    def _say_begun(self) -> None:
+        """All members have reported in this view, so all know where they begin."""
+        if self.joining.all_have_begun():
+            members = [bytes(m) for m in self.roles.line]
+            self.out.multicast(lambda serial: Begun(serial, members))
+
+    def _trim(self) -> None:
+        """Tells the site what all other sites have acknowledged."""
+        trimming, trimmed = self.trimming, self.state.trimmed
+        sites = list(self.state.sites)
+        news: dict[bytes, int] = {}
+        if sites and self.is_relaying:
+            acknowledged = partial(self.bridge.sessions.acknowledged, sites)
+            news = trimming.due(self.origins.origins(), trimmed, acknowledged)
+            for origin in [o for o, number in news.items() if number > trimmed.get(o, 0)]:
+                self.state.trim_to(origin, news[origin])
+                self.keeping.trim_to(origin, news[origin])
+        if not news and not trimming.trim_all:
+            return
+        serial = self.out.multicast(lambda serial: Trim(serial, news, sites))
+        trimming.told(news, serial)
+        self.keeping.check_block()
+
+    def _is_stable(self, serial: int) -> bool:
+        """Have all members delivered our multicast ``serial``?"""
+        roles = self.roles
+        if self.control.serial_of(roles.me) < serial:
+            return False
+        lowest = self.reports.serial(roles.key, roles.others)
+        return lowest is None or lowest >= serial
+
+    def _give_up_missing(self) -> bool:
+        """GAPs for what no buffer has. True while something is missing."""
+        holding, bridge, wait = self.holding, self.bridge, self.config.gap_wait
+        since = bridge.sessions.stalled_since()
+        if since is None:
+            return False
+        if holding.round is not None or self.now < self.departures.shrunk_at + wait:
+            return True
+        if not bridge.is_sole(self.config.site):
+            return True
+        if self.now >= since + wait:
+            if holding.looked_at < since and self.buffer.fill < 0.5:
+                holding.new_round(complete=holding.complete, second_look=True)
+                self._ask_round()
+            else:
+                bridge.send_gaps(wait)
+        return True
+
+    # --- whom to forget
+
+    def _forget_departed(self) -> None:
+        """Departed origins, in three steps: see RELAY.md, "Joiners, restarts, forgetting"."""
+        roles, trimming, departures = self.roles, self.trimming, self.departures
+        told = trimming.forgotten_by_all(self._is_stable)
+        if told:
+            self._end_forgetting(told)
+            self.bridge.tell_known()
+        self._forget_silent()
+        if not self.is_relaying:
+            self._forget_without_asking()
+            return
+        holders = roles.other_holders
+        if self.reports.complete(roles.key, holders) < len(holders) or not self.state.sites:
+            return
+        due = [o for o in departures.gone_at if self._may_forget(o)]
+        if due:
+            for origin in due:
+                departures.forget(origin)
+            serial = self.out.multicast(lambda serial: Forget(serial, "", due))
+            trimming.forgets(due, serial)
+
+    def _may_forget(self, origin: bytes) -> bool:
+        state, trimming = self.state, self.trimming
+        waits = not self.departures.gone_for(origin, self.config.gap_wait)
+        if waits or origin in trimming.forgetting:
+            return False
+        if state.is_forgotten(origin):
+            return True  # by others, who had no time to tell us so: no site acknowledges it again
+        acked = self.bridge.sessions.acknowledged(list(state.sites), origin)
+        # What is from before the site was primary is never relayed.
+        acked = max(acked, state.base.get(origin, 0))
+        kept = max(self.origins.known(origin), self.buffer.last(origin))
+        return trimming.may_forget(origin, acked, kept, self._is_stable)
+
+    def _forget_again(self) -> None:
+        """Members that come back by a merge have missed what was forgotten meanwhile."""
+        gone = self.state.forgotten()
+        if self.trimming.take_merge() and gone:
+            serial = self.out.multicast(lambda serial: Forget(serial, "", gone))
+            # Sessions of before the merge, and the other sites, may know them from here.
+            self.trimming.forgets(gone, serial)
+
+    def _forget_silent(self) -> bool:
+        """Departed members of which nothing is remembered, after a while. True: some are left."""
+        silent = [o for o in self.departures.gone_at if self.origins.was_silent(o)]
+        due = [o for o in silent if self.departures.gone_for(o, self.config.gap_wait)]
+        for origin in due:
+            self.state.is_over(origin)
+        self._drop(due)
+        if due:
+            # Other sites may have heard of it from a relay of another half of ours.
+            self._end_forgetting(due)
+            self.bridge.tell_known()
+        return len(due) < len(silent)
+
+    def _forget_without_asking(self) -> None:
+        """Departed members of a site that does not relay: nobody else knows them."""
+        gone = list(self.departures.gone_at)
+        if gone:
+            self._forget(gone)
+            self._end_forgetting(gone)
+
+    def _end_forgetting(self, origins: Sequence[bytes]) -> None:
+        """All at home have forgotten them: so do sessions with other sites."""
+        self.trimming.end(origins)
+        self.bridge.sessions.forget(origins)
+
+    def _on_forget(self, record: Forget) -> None:
+        if record.site:
+            self._forget_remote(record.site, record.origins)
+        else:
+            # A member that was left out by the others of our view is told, too, that they forget it.
+            self._forget([o for o in record.origins if not self.roles.is_member(o)])
+
+    def _forget_remote(self, site: str, origins: Sequence[bytes]) -> None:
+        """Departed members of another site, which has forgotten them."""
+        self.state.forget_remote(site, origins, self.now)
+        self.reports.forget(site, origins)
+        self.bridge.sessions.forget_remote(site, origins)
+        self.reporting.forget(site, origins)
+        self.incoming.forget(site, origins)
+
+    def _forget(self, origins: Sequence[bytes]) -> None:
+        """Departed members of this site: nothing is left of them, but that they are forgotten."""
+        self.state.forget(origins, self.now)
+        self._drop(origins)
+
+    def _drop(self, origins: Sequence[bytes]) -> None:
+        """Also what there is of members of which nothing was delivered."""
+        for origin in origins:
+            self.keeping.cut(origin, 0)
+            self.departures.forget(origin)
+            self.trimming.forget(origin)
+            self.origins.forget(origin)
+            self.stability.forget(origin)
+            self.holding.forget(origin)
 
     # --- asking again
 
-    def bridge_failed(self) -> None:
-        """The bridge stack has ended; it is opened again after a while."""
-        self.out.ask_again()
-
     def _on_retry(self) -> None:
+        joining, bridge = self.joining, self.bridge
         again = False
-        if self.joining.joined_with and not self.leaving.done:
-            self.tell_relay(Need(self.joining.joined_with))
+        if joining.joined_with and not self.leaving.done:
+            self._tell_relay(Need(joining.joined_with))
             again = True
         again |= self.holding.ask_silent_ones()
-        again |= self.incoming.ask_again()
-        if self.is_relay and self.holding.complete:
-            if not self.bridge.is_open:
-                self.bridge.open()
-            again |= self.bridge.ask_silent_ones()
+        for lack in self.incoming.lacks():
+            self._tell_relay(lack)
+            again = True
+        if self.roles.is_relay and self.holding.complete:
+            if not bridge.is_open:
+                bridge.open()
+            again |= bridge.ask_silent_ones()
         if again:
             self.out.ask_again()
-
-    # --- telling
-
-    def tell_relay(self, record: Record) -> None:
-        if self.line:
-            self.out.tell(self.line[0], record)
-
-    def learn_site(self, site: str) -> None:
-        if self.state.learn_site(site):
-            self.home.trim_all = True
-
-    def statistics(self) -> dict[str, int | float]:
-        return asdict(self.counters)
-
-    def memory_limits(self, members: int) -> dict[str, int]:
-        """The buffer, if this member may come to hold one: every sender does."""
-        return {"max_bytes": self.config.max_bytes}
 
     # --- invariants
 
@@ -785,8 +1148,8 @@ class RELAY(Protocol):
             first = next(self.buffer.runs(origin)).first
             assert first > self.state.trimmed.get(origin, 0), "kept although acknowledged"
         if self.bridge.is_open:
-            assert self.is_relay, "on the bridge without being relay"
-        for site, numbers in self.bridge.forwarded.items():
+            assert self.roles.is_relay, "on the bridge without being relay"
+        for site, numbers in self.bridge.forwarded.sites.items():
             assert site != self.config.site, "own messages came back"
             assert all(n >= 0 for n in numbers.values())
 
@@ -803,7 +1166,7 @@ def numbers_of(relay: RELAY) -> RelayNumbers:
         state.base,
         state.site_digest,
         state.left,
-        bridge.forwarded,
+        bridge.forwarded.sites,
         [s.cursor for s in bridge.sessions.values()] if bridge.sessions else (),
         relay.buffer,
     )

@@ -1,4 +1,4 @@
-"""What every member of a site keeps for RELAY: digests, sites, epoch. See RELAY.
+"""The tables that every member of a site keeps for RELAY: digests, sites, epoch.
 
 A digest ("numbers") maps an origin, by its 16 bytes, to the highest number without a gap below it; a
 missing entry means 0.
@@ -19,13 +19,12 @@ T = TypeVar("T")
 ALL: Final = "all"
 """As primary: every site relays."""
 FORGOTTEN_MAX: Final = 1000
-"""Departed origins remembered as forgotten, of each site, so that a late answer does not bring them
-back."""
+"""Forgotten origins remembered of each site, so that a late answer does not bring them back."""
 FORGOTTEN_AGES: Final = 2.0
-"""For how long, in ``max_age`` of RELAY: nobody's buffer holds anything of them by then."""
+"""They are remembered for this many ``max_age`` of RELAY. By then no buffer holds anything of them."""
 FORGOTTEN_LEAST: Final = 300.0
-"""But no less than these seconds: a part of their site that was cut off may still give up what it
-lacks of them."""
+"""They are remembered for at least these seconds. A part of their site that was cut off may still give up numbers
+of them."""
 
 
 def raise_to(numbers: Numbers, other: Mapping[bytes, int]) -> None:
@@ -48,8 +47,18 @@ def minimum(many: Iterable[SiteNumbers]) -> SiteNumbers:
     return lowest
 
 
+def fresh_from(have: int, first: int, last: int) -> int | None:
+    """The first number of ``first .. last`` that is new where everything up to ``have`` is here: ``last + 1`` if there
+    is none. None: a number below ``first`` is missing."""
+    if last <= have:
+        return last + 1
+    if first > have + 1:
+        return None
+    return have + 1
+
+
 def _youngest(table: dict[bytes, T], oldest: float, age_of: Callable[[T], float]) -> dict[bytes, T]:
-    """What is younger than that, at most FORGOTTEN_MAX; the order is that of forgetting."""
+    """The entries younger than ``oldest``, at most FORGOTTEN_MAX, in the order of forgetting."""
     kept = [(origin, entry) for origin, entry in table.items() if age_of(entry) > oldest]
     return dict(kept[-FORGOTTEN_MAX:])
 
@@ -60,22 +69,22 @@ class RelayState:
     def __init__(self, site: str, primary: str, sites: Iterable[str], max_age: float = 0.0) -> None:
         self.site = site
         self._remember = max(FORGOTTEN_AGES * max_age, FORGOTTEN_LEAST) if max_age else 0.0
-        """Seconds; 0: without limit."""
+        """Seconds for which forgotten origins are remembered; 0: without limit."""
         self.sites: dict[str, None] = {name: None for name in sites if name != site}
         """Other sites that count for the trim."""
         self.delivered: Numbers = {}
-        """Of home origins."""
+        """Digest of home origins: what was delivered here."""
         self.trimmed: Numbers = {}
-        """Of home origins: what every other site has acknowledged."""
+        """Digest of home origins: what every other site has acknowledged."""
         self.site_digest: SiteNumbers = {}
-        """Of remote origins, by site."""
+        """Digests of remote origins, by site: what was delivered here."""
         self.epoch: Epoch = (0, primary)
         self.base: Numbers = {}
-        """Home numbers from before this site was primary; not relayed."""
+        """Home numbers from before this site was primary. They are not relayed."""
         self._beyond: dict[bytes, list[tuple[int, int]]] = {}
         """Out-of-band messages delivered beyond a gap."""
         self._forgotten: dict[bytes, float] = {}
-        """And when."""
+        """Home origins that are forgotten, and when that was."""
         self.left: dict[str, dict[bytes, tuple[int, float]]] = {}
         """Remote origins that are forgotten: their number, and when. Their site may have spoken for
         one half of itself only."""
@@ -90,7 +99,7 @@ class RelayState:
         return current[1] == ALL or (number, site) >= current
 
     def note_delivered(self, origin: bytes, first: int, last: int, in_order: bool) -> None:
-        """A home run was delivered here. Below one in order nothing is missing that will come."""
+        """A home run was delivered here. Nothing that is missing below a run ``in_order`` will come."""
         have = self.delivered.get(origin, 0)
         if not in_order and first > have + 1:
             spans = self._beyond.setdefault(origin, [])
@@ -107,11 +116,11 @@ class RelayState:
         self.delivered[origin] = have
 
     def is_over(self, origin: bytes) -> None:
-        """It has gone: what is missing below its out-of-band messages will not come."""
+        """``origin`` has gone: numbers missing below its out-of-band messages will not come."""
         self._beyond.pop(origin, None)
 
     def advance(self, site: str, origin: bytes, number: int) -> None:
-        """The site digest now is this."""
+        """``origin`` of ``site`` was delivered here up to ``number``."""
         self.site_digest.setdefault(site, {})[origin] = number
 
     def has(self, site: str, origin: bytes) -> int:
@@ -119,7 +128,7 @@ class RelayState:
         return numbers.get(origin, 0) if numbers else 0
 
     def comes_back(self, site: str, origin: bytes) -> bool:
-        """Something of this origin comes: is it known again that it was forgotten?"""
+        """Something of this origin comes. True: the origin had been forgotten and is known again."""
         left = self.left.get(site)
         if not left or origin not in left:
             return False
@@ -137,8 +146,12 @@ class RelayState:
         """The sites that count, as the relay says."""
         self.sites = {name: None for name in sites if name != self.site}
 
+    def give_up(self, site: str) -> bool:
+        """``site`` no longer counts. False: it did not count before."""
+        return self.sites.pop(site, 0) is None
+
     def learn_site(self, site: str) -> bool:
-        """True: it is new."""
+        """True: the site is new."""
         if site == self.site or site in self.sites:
             return False
         self.sites[site] = None
@@ -151,7 +164,7 @@ class RelayState:
         return list(self._forgotten)
 
     def forget(self, origins: Iterable[bytes], now: float) -> None:
-        """Departed home origins: no trace of them stays but that they are forgotten."""
+        """Drops departed home origins. Only the fact that they are forgotten stays."""
         for origin in origins:
             self.delivered.pop(origin, None)
             self.trimmed.pop(origin, None)
@@ -167,7 +180,7 @@ class RelayState:
         self.left = {site: table for site, table in left.items() if table}
 
     def is_back(self, origin: bytes) -> None:
-        """A member is in the view: it was not dead, only beyond a partition."""
+        """``origin`` is in the view: it was not dead, only beyond a partition."""
         self._forgotten.pop(origin, None)
 
     def forget_remote(self, site: str, origins: Iterable[bytes], now: float) -> None:
@@ -183,6 +196,15 @@ class RelayState:
         self.epoch = epoch
         self.base = dict(base)
         raise_to(self.trimmed, base)
+
+    def begin_relaying(self, base: Mapping[bytes, int]) -> None:
+        """This site is to be primary: what is up to ``base`` is not relayed."""
+        self.base = dict(base)
+        raise_to(self.trimmed, base)
+
+    def stop_relaying(self) -> None:
+        """Another site is primary: nothing is waited for any more."""
+        self.trimmed = {}
 
     # --- as it travels
 
@@ -204,8 +226,8 @@ class RelayState:
         )
 
     def learn(self, known: Known, now: float, *, digest: bool, replace: bool = False) -> None:
-        """Takes over what another member knows; ``digest``: its digests become ours too, and with
-        ``replace`` also where ours are higher."""
+        """Takes over what another member knows. With ``digest`` its digests become ours too, with ``replace`` also
+        where ours are higher."""
         for site in known.sites:
             self.learn_site(site)
         for origin, age in known.forgotten.items():
@@ -235,5 +257,5 @@ class RelayState:
         self._bound_forgotten(now)
 
     def remembered(self, numbers: Mapping[bytes, int]) -> Numbers:
-        """Without the forgotten ones."""
+        """``numbers`` without forgotten origins."""
         return {o: n for o, n in numbers.items() if o not in self._forgotten}

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from jgroups_py.protocols.relay.home.buffer import Buffer
 
 _RANGES_MAX = 1000
-"""Ranges remembered per site; more than that are joined to one per origin."""
+"""Ranges remembered for each site. More than that are joined to one for each origin."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class RelayStatus:
 
 
 class RelayNumbers(NamedTuple):
-    """RELAY's tables as they are at this moment: to be looked at, not kept and not written.
+    """RELAY's tables at this moment. They are to be looked at, not kept and not written.
 
     Origins are named by the 16 bytes of their address; numbers are RELAY.md's.
     """
@@ -65,13 +65,13 @@ class RelayNumbers(NamedTuple):
     """Forgotten origins of other sites: their number, and when."""
     forwarded: Mapping[str, Mapping[bytes, int]]
     cursors: Sequence[Mapping[bytes, int]]
-    """What was sent to each relay of another site."""
+    """Digests: what was sent to each relay of another site."""
     buffer: Buffer
 
 
 @dataclass(slots=True)
 class Counters:
-    """What RELAY counts. The names are those of its statistics."""
+    """RELAY's counters. Their names are those of its statistics."""
 
     relayed: int = 0
     replayed: int = 0
@@ -98,7 +98,7 @@ class Counters:
 
 
 class OutOfSync:
-    """Ranges by site; shown until the sites were reconciled."""
+    """Lost ranges by site. They are shown until the sites were reconciled."""
 
     def __init__(self) -> None:
         self._sites: dict[str, list[Lost]] = {}

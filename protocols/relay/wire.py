@@ -1,4 +1,4 @@
-"""What RELAY puts on messages and into its control records.
+"""RELAY on the wire: the headers of its messages, and its control records.
 
     FragHeader(id=seqno, index=kind, count=epoch) under ``ID``     on everything of RELAY
     RelayHeader(DATA, original_sender) under ``SOURCE_ID``          on RELAYED and COPY
@@ -10,7 +10,7 @@ a run: a run of multicasts stays one batch everywhere.
     RELAYED   a run of another site's member: over the bridge, and multicast by the relay at its site
     COPY      a run out of a buffer, to a member that collects
     CONTROL   the payload is one record of this module
-    POST      over the bridge: for the block on top of the other relay's channel (relay_posts.py)
+    POST      over the bridge: for the block on top of the other relay's channel (posts.py)
 
 Records are msgpack arrays (tag, fields ...), decoded into typed structs only; numbers and lengths are
 checked. Digests ("numbers") map the 16 bytes of an origin to a number; views are (creator, id).

@@ -68,20 +68,29 @@ def kept(machine: Machine) -> dict[str, int]:
         for protocol in stack.protocols:
             if type(protocol).__module__.startswith("jgroups_py.protocols."):
                 name = protocol.name
-                entries[name] = entries.get(name, 0) + _entries_in(protocol, PARTS_DEEP)
+                entries[name] = entries.get(name, 0) + _entries_in(protocol, PARTS_DEEP, {})
     return entries
 
 
-def _entries_in(thing: object, deep: int) -> int:
+def _entries_in(thing: object, deep: int, seen: dict[int, object]) -> int:
+    """``seen``: parts and tables that are counted already. Parts know each other, and each counts once."""
     count = 0
+    seen[id(thing)] = thing
     for value in list(getattr(thing, "__dict__", {}).values()):
+        if id(value) in seen:
+            continue
         if isinstance(value, dict | list | set | deque):
+            seen[id(value)] = value
             count += len(value)
             if isinstance(value, dict) and deep:
-                count += sum(_entries_in(inner, 0) for inner in value.values())
-        elif deep and type(value).__module__.startswith(OURS) and not isinstance(value, Protocol):
-            count += _entries_in(value, deep - 1)
+                count += sum(_entries_in(inner, 0, seen) for inner in value.values())
+        elif deep and _is_part(value):
+            count += _entries_in(value, deep - 1, seen)
     return count
+
+
+def _is_part(value: object) -> bool:
+    return type(value).__module__.startswith(OURS) and not isinstance(value, Protocol)
 
 
 def check(name: str, accounts: dict[str, Account]) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from jgroups_py.buddy import decide
+from jgroups_py.buddy import change, decide
 from jgroups_py.buddy import machine as orders
 from jgroups_py.buddy.backups import Backups
 from jgroups_py.buddy.buddies import Buddies
@@ -65,7 +65,7 @@ _install = Handover.install
 _on_taken = Handover.on_taken
 _adopted = Verdict.adopted
 _on_settle = BuddyMachine._on_settle
-_inventory = orders.inventory
+_inventory = change.inventory
 _guardians = decide._guardians
 _unconfirmed = decide._unconfirmed
 _accept = BuddyMachine._accept

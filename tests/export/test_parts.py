@@ -400,10 +400,10 @@ async def test_what_never_holds_still_is_an_error_that_says_why(
             assert pauses == sorted(pauses) and pauses[-1] == parts.PAUSE_MAX
             assert snapshots(ports) == 0
 
-            b.buddies.machine.settled = False
+            b.buddies.machine.membership.settled = False
             with pytest.raises(Moving, match="B: its view is not settled"):
                 await opened(addresses(ports), sleep=pauses.append)
-            b.buddies.machine.settled = True
+            b.buddies.machine.membership.settled = True
 
 
 async def test_members_of_two_groups_are_no_cache() -> None:

@@ -8,7 +8,6 @@ from msgspec.structs import replace
 
 from jgroups_py.protocols.relay.bridge.session import Session
 from jgroups_py.protocols.relay.holders.collect import Collect
-from jgroups_py.protocols.relay.home.buffer import Buffer
 from jgroups_py.protocols.relay.protocol import RELAY
 from jgroups_py.protocols.relay.site.reports import Reports
 from jgroups_py.protocols.relay.wire import Known, ViewKey
@@ -22,8 +21,9 @@ class NoCollect(RELAY):
         super().start()
         holding = self.holding
 
-        def new_round() -> None:
-            holding.round = Collect(self.view_key, [])
+        def new_round(*, complete: bool = False, second_look: bool = False) -> None:
+            type(holding).new_round(holding, complete=complete, second_look=second_look)
+            holding.round = Collect(self.roles.key, [])
 
         holding.new_round = new_round  # type: ignore[method-assign]
 
@@ -47,15 +47,13 @@ class ForwardedFromOwn(RELAY):
 
     def start(self) -> None:
         super().start()
-        holding = self.holding
+        forwarded = self.bridge.forwarded
 
-        def collected(collect: Collect) -> None:
-            type(holding).collected(holding, collect)
-            if self.is_relay:
-                self.bridge.forwarded = {s: dict(n) for s, n in self.state.site_digest.items()}
+        def restart(lowest: Any) -> None:
+            forwarded.sites = {s: dict(n) for s, n in self.state.site_digest.items()}
 
-        holding.collected = collected  # type: ignore[method-assign]
-        self.home.look_for_stuck = lambda lowest: False  # type: ignore[method-assign]
+        forwarded.restart = restart  # type: ignore[method-assign]
+        self.bridge.look_for_stuck = lambda lowest: False  # type: ignore[method-assign]
 
 
 class NotOnlyNext(RELAY):
@@ -65,13 +63,12 @@ class NotOnlyNext(RELAY):
         super().start()
         incoming = self.incoming
 
-        def deliver(batch: Batch, sender: Any, site: str, first: int, last: int) -> None:
-            have = self.state.has(site, bytes(sender))
-            if first > have + 1:
-                self.state.advance(site, bytes(sender), first - 1)
-            type(incoming)._deliver(incoming, batch, sender, site, first, last)
+        def take(site: str, origin: bytes, first: int, last: int) -> int | None:
+            if first > self.state.has(site, origin) + 1:
+                self.state.advance(site, origin, first - 1)
+            return type(incoming).take(incoming, site, origin, first, last)
 
-        incoming._deliver = deliver  # type: ignore[method-assign]
+        incoming.take = take  # type: ignore[method-assign]
 
 
 class TrimToldOnce(RELAY):
@@ -93,14 +90,8 @@ class TrimToldOnce(RELAY):
 class JoinersBeginAnywhere(RELAY):
     """A joiner is not told where it begins."""
 
-    def start(self) -> None:
-        super().start()
-        joining = self.joining
-
-        def begin_with(known: Known) -> None:
-            type(joining).begin_with(joining, replace(known, site_digest={}))
-
-        joining.begin_with = begin_with  # type: ignore[method-assign]
+    def _begin_with(self, known: Known) -> None:
+        super()._begin_with(replace(known, site_digest={}))
 
 
 class NoCut(RELAY):
@@ -108,15 +99,17 @@ class NoCut(RELAY):
 
     def start(self) -> None:
         super().start()
-        self.buffer = _Uncut(self.buffer.max_messages, self.buffer.max_bytes, 0.0)
+        buffer, origins = self.buffer, self.origins
+        buffer.max_age = 0.0
 
-    def known(self, origin: bytes) -> int:
-        return max(super().known(origin), self.buffer.last(origin))
+        def cut(origin: bytes, above: int) -> int:
+            return 0 if above > 0 else type(buffer).cut(buffer, origin, above)
 
+        def known(origin: bytes) -> int:
+            return max(type(origins).known(origins, origin), buffer.last(origin))
 
-class _Uncut(Buffer):
-    def cut(self, origin: bytes, above: int) -> int:
-        return 0 if above > 0 else super().cut(origin, above)
+        buffer.cut = cut  # type: ignore[method-assign]
+        origins.known = known  # type: ignore[method-assign]
 
 
 class AnyReportCounts(RELAY):
@@ -135,10 +128,8 @@ class _AnyReports(Reports):
 class ForgetAtOnce(RELAY):
     """Departed origins are forgotten without waiting for anything."""
 
-    def start(self) -> None:
-        super().start()
-        home = self.home
-        home.may_forget = lambda o, at, others: o not in home.forgetting  # type: ignore
+    def _may_forget(self, origin: bytes) -> bool:
+        return origin not in self.trimming.forgetting
 
 
 class SendsBeforeAsking(RELAY):
@@ -161,7 +152,7 @@ class LowerNumbers(RELAY):
 
     def start(self) -> None:
         super().start()
-        self.home.looked_at = 1e9  # and does not look for it elsewhere
+        self.holding.looked_at = 1e9  # and does not look for it elsewhere
         bridge = self.bridge
 
         def on_have(session: Session, have: Any) -> None:

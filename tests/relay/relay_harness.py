@@ -753,7 +753,7 @@ class Net:
         relay = member.relay
         tables = [relay.state.trimmed, relay.state.delivered]
         tables += list(relay.state.site_digest.values())
-        tables += list(relay.bridge.forwarded.values())
+        tables += list(relay.bridge.forwarded.sites.values())
         tables += [s.cursor for s in relay.bridge.sessions.values()]
         for table in tables:
             for origin, number in table.items():

@@ -109,4 +109,4 @@ def test_what_is_remembered_of_the_missing_is_forgotten_with_the_time() -> None:
     net.advance(50)
     net.crash("Z")
     net.settle(3)
-    assert list(net.members["Y"].relay.home.lost_at) == [net.members["Z"].id]
+    assert list(net.members["Y"].relay.departures.lost_at) == [net.members["Z"].id]

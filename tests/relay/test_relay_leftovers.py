@@ -38,7 +38,7 @@ def test_who_never_sent_is_forgotten_also_by_those_who_are_not_relay() -> None:
     net = started()
     net.crash("O")
     net.deliver()
-    assert [m.name for m in net.alive("NYC") if m.relay.home.gone_at] == list("RSM")
+    assert [m.name for m in net.alive("NYC") if m.relay.departures.gone_at] == list("RSM")
     net.settle(40)
     assert naming(net, net.members["O"]) == []
 
@@ -52,7 +52,7 @@ def test_who_was_forgotten_while_the_other_site_could_not_hear_of_it() -> None:
     net.crash("O")
     net.hold("mc", dst="S", src="R")
     net.settle(30)
-    assert bytes(origin.id) in net.members["R"].relay.home.forgetting
+    assert bytes(origin.id) in net.members["R"].relay.trimming.forgetting
     net.cut_wan("SFO")
     net.release()
     net.settle(2)
@@ -124,7 +124,7 @@ def test_a_report_that_comes_after_its_member_has_gone() -> None:
     net.crash("O")
     net.settle(40)
     relay, gone = net.members["R"].relay, net.members["O"]
-    late = Report(relay.view_key, 1, False, {})
+    late = Report(relay.roles.key, 1, False, {})
     relay.on_record(gone.id, late)
     assert naming(net, gone) == []
 
@@ -139,7 +139,7 @@ def test_who_was_forgotten_by_others_that_had_no_time_to_tell() -> None:
     net.settle(40)
     assert late.state.is_forgotten(bytes(gone.id))
     late.state.delivered[bytes(gone.id)] = 2
-    late.home.gone_at[bytes(gone.id)] = net.now
+    late.departures.gone_at[bytes(gone.id)] = net.now
     net.crash("R", "S")
     net.settle(60)
     assert late.is_relay

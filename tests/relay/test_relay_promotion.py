@@ -76,7 +76,7 @@ def test_an_older_epoch_does_not_come_back() -> None:
     net.members["T"].relay.promote()
     net.settle(2)
     member = net.members["A"].relay
-    member.direction.on_cut(Cut(99, (0, "NYC"), {}))
+    member.on_record(member.line[0], Cut(99, (0, "NYC"), {}))
     assert member.state.epoch == (1, "SFO")
 
 
@@ -93,7 +93,7 @@ def test_who_had_gone_before_the_promotion_is_nobody_to_relay() -> None:
     member.state.delivered[origin] = 3
     net.members["T"].relay.promote()
     net.settle(2)
-    assert origin not in member.origins()
+    assert origin not in member.origins.origins()
     for name in "TSV":
         net.crash(name)
         net.settle(3)
@@ -116,7 +116,7 @@ def test_who_leaves_with_nothing_sent_since_the_promotion_is_forgotten() -> None
     for table in (relay.state.base, relay.state.delivered, relay.state.trimmed):
         table[origin] = 3
     relay.machine.enter()
-    relay.home.note_departed()
+    relay._note_departed()
     relay.out.wake()
     relay.machine.leave()
     net.send("S")

@@ -733,7 +733,9 @@ def test_of_a_run_that_reaches_back_only_what_is_new_is_delivered() -> None:
     net.send("C", 2)
     headers = {
         ID: FragHeader(3, Kind.RELAYED, home.relay.state.epoch[0]),
-        SOURCE_ID: RelayHeader(RelayType.DATA, original_sender=home.relay.source(bytes(origin))),
+        SOURCE_ID: RelayHeader(
+            RelayType.DATA, original_sender=home.relay.origins.source(bytes(origin))
+        ),
     }
     run = [f"C#{n}".encode() for n in (3, 4, 5)]
     member.bottom.pass_up(Batch(None, run, headers, relay))

@@ -391,7 +391,7 @@ def test_what_was_asked_back_and_has_come_by_other_ways_holds_nothing_up() -> No
     net.send("O", 3)
     net.settle(30)
     origin, relay = id_of(net, "O"), net.members["Y"].relay
-    relay.home.on_lack(net.members["T"].id, Lack("NYC", {origin: 1}))
+    relay._on_lack(net.members["T"].id, Lack("NYC", {origin: 1}))
     net.deliver()
     session = session_of(net.members["R"])
     assert (session.cursor[origin], session.acked[origin]) == (1, 1) and origin in session.stalled
@@ -412,7 +412,7 @@ def test_after_a_merge_everybody_lives_in_the_same_epoch() -> None:
     net.members["Y"].relay.promote()
     net.settle(2)
     behind = net.members["T"].relay
-    behind.state.epoch = behind.announced = (0, "NYC")
+    behind.state.epoch = behind.direction.announced = (0, "NYC")
     net.merge("SFO")
     net.settle(10)
     assert {m.relay.state.epoch for m in net.alive()} == {(1, "SFO")}
@@ -429,7 +429,7 @@ def test_copies_of_who_has_not_heard_that_its_site_relays_no_more_are_nobodys() 
     net.members["Y"].relay.promote()
     net.settle(2)
     behind = net.members["O"].relay
-    behind.state.epoch = behind.announced = (0, "NYC")
+    behind.state.epoch = behind.direction.announced = (0, "NYC")
     net.send("O", 3)
     assert behind.buffer.messages == 3
     net.merge("NYC")
@@ -457,9 +457,9 @@ def test_a_number_is_given_up_when_nobody_can_have_it(
     relay.bridge.is_sole = lambda site: sole  # type: ignore[method-assign]
     late, early = id_of(net, "M"), id_of(net, "O")
     session.stalled = {early: relay.now - 20.0, late: relay.now - 14.0}
-    relay.home.looked_at = relay.now
-    relay.home.shrunk_at = relay.now - shrunk
-    assert relay.home.give_up_missing()
+    relay.holding.looked_at = relay.now
+    relay.departures.shrunk_at = relay.now - shrunk
+    assert relay._give_up_missing()
     assert gaps == ([early] if told else []), "each number waits for itself"
 
 
@@ -495,7 +495,7 @@ def test_what_all_relays_of_a_site_have_acknowledged_counts() -> None:
     bridge, origin = net.members["R"].relay.bridge, id_of(net, "O")
     first, second = bridge.sessions.values()
     first.acked, second.acked = {origin: 5}, {origin: 3}
-    assert bridge.acknowledged(["SFO"], origin) == 3
+    assert bridge.sessions.acknowledged(["SFO"], origin) == 3
 
 
 def test_who_is_no_longer_relay_remembers_nothing_of_what_it_multicast() -> None:
@@ -506,10 +506,10 @@ def test_who_is_no_longer_relay_remembers_nothing_of_what_it_multicast() -> None
     net.send("O", 2)
     net.settle(20)
     bridge = net.members["Z"].relay.bridge
-    assert bridge.forwarded["NYC"]
+    assert bridge.forwarded.of("NYC")
     net.merge("SFO")
     net.settle(10)
-    assert not net.members["Z"].relay.is_relay and not bridge.forwarded
+    assert not net.members["Z"].relay.is_relay and not bridge.forwarded.sites
     net.at_rest()
 
 
@@ -537,7 +537,7 @@ def test_what_one_of_two_relays_had_forgotten_is_forgotten_when_it_is_the_only_o
     net.crash("O")
     net.settle(40)
     origin = id_of(net, "O")
-    assert origin not in net.members["R"].relay.known_origins()
+    assert origin not in net.members["R"].relay.origins.still_known()
     assert session.perhaps_gone == {origin: 1}
     assert origin in net.members["T"].relay.state.site_digest["NYC"]
     del member.relay.bridge.is_sole
@@ -569,7 +569,7 @@ def test_other_sites_are_told_when_all_at_home_have_forgotten() -> None:
     net.hold("mc", dst="S", src="R")
     net.settle(20)
     origin = id_of(net, "O")
-    assert origin in net.members["R"].relay.home.forgetting, "S has not"
+    assert origin in net.members["R"].relay.trimming.forgetting, "S has not"
     assert origin in net.members["Y"].relay.state.site_digest["NYC"]
     net.release()
     net.settle()
@@ -619,7 +619,9 @@ def test_who_said_nothing_here_is_forgotten_also_where_another_site_heard_of_it(
     net.crash("O")
     session.acked[origin] = 2
     net.settle(40)
-    assert origin not in session.acked and origin not in net.members["R"].relay.known_origins()
+    assert (
+        origin not in session.acked and origin not in net.members["R"].relay.origins.still_known()
+    )
 
 
 def test_who_departs_with_an_out_of_band_message_beyond_a_gap_leaves_nothing() -> None:
@@ -636,10 +638,10 @@ def test_who_departs_before_anything_of_it_was_delivered_leaves_nothing() -> Non
     """Its messages were held here, relayed, and cut when it was gone (all 1277)."""
     net = started()
     origin, relay = id_of(net, "O"), net.members["R"].relay
-    assert relay.source(origin) is relay.sources[origin]
+    assert relay.origins.source(origin) is relay.origins.source(origin)
     net.crash("O")
     net.settle(60)
-    assert relay.sources == {}
+    assert relay.origins._sources == {}
 
 
 def test_who_is_being_forgotten_when_its_site_stops_relaying_is_forgotten_altogether() -> None:
@@ -650,11 +652,11 @@ def test_who_is_being_forgotten_when_its_site_stops_relaying_is_forgotten_altoge
     session = session_of(net.members["R"])
     assert origin in session.cursor
     net.crash("O")
-    while origin not in relay.home.forgetting:
+    while origin not in relay.trimming.forgetting:
         net.settle(0.01)
     net.members["Y"].relay.promote()
     net.settle(20)
-    assert not relay.is_relaying and relay.home.forgetting == {}
+    assert not relay.is_relaying and relay.trimming.forgetting == {}
     assert origin not in session.cursor and origin not in session.acked
 
 
@@ -664,8 +666,8 @@ def test_who_was_just_lost_is_still_known_to_other_sites() -> None:
     net.partition("NYC", "RSM", "O")
     net.deliver("view")
     relay = net.members["R"].relay
-    assert id_of(net, "O") not in relay.origins()
-    assert id_of(net, "O") in relay.known_origins()
+    assert id_of(net, "O") not in relay.origins.origins()
+    assert id_of(net, "O") in relay.origins.still_known()
 
 
 def test_what_was_forgotten_does_not_come_back_with_what_another_member_knows() -> None:

@@ -310,11 +310,11 @@ def test_a_relay_keeps_no_number_of_who_is_forgotten() -> None:
     net.settle(2)
     origin = bytes(net.members["O"].id)
     relay = net.members["R"].relay
-    assert origin in relay.home.trim_serials
+    assert origin in relay.trimming.trim_serials
     net.crash("O")
     net.settle(40)
     assert relay.state.is_forgotten(origin)
-    assert origin not in relay.home.trim_serials
+    assert origin not in relay.trimming.trim_serials
 
 
 def test_t13_an_acknowledgement_after_forget_brings_nothing_back() -> None:
@@ -490,7 +490,7 @@ def test_t20_rolling_crashes_inside_the_take_over(k: int, dead: bool) -> None:
 
 def test_t21_questions_of_an_older_view_are_not_answered() -> None:
     net = started()
-    old = net.members["M"].relay.view_key
+    old = net.members["M"].relay.roles.key
     net.crash("O")
     net.deliver("view", "uc")
     ask = Batch(
@@ -558,7 +558,7 @@ def test_a_second_look_begins_again_when_a_member_goes() -> None:
     assert holding.complete
     net.hold("uc", src="D")
     holding.new_round()
-    net.members["E"].relay.home.second_look = True
+    net.members["E"].relay.holding.second_look = True
     net.crash("D")
     net.release()
     net.settle(30)

@@ -212,10 +212,10 @@ def test_who_was_forgotten_while_a_state_was_awaited_is_forgotten() -> None:
     net.hold("mc", dst="B")
     net.settle(20)
     assert net.members["E"].relay.state.is_forgotten(gone)
-    assert gone in member.state.delivered and gone in member.home.gone_at
+    assert gone in member.state.delivered and gone in member.departures.gone_at
     given_a_state(net, "B", "D")
     net.settle(5)
-    assert gone not in member.state.delivered and gone not in member.home.gone_at
+    assert gone not in member.state.delivered and gone not in member.departures.gone_at
     net.at_rest()
 
 
@@ -268,7 +268,7 @@ def test_a_member_that_has_no_relay_is_never_the_relay() -> None:
             view = View(ViewId(order[0], number), order)
             net._step_in(
                 member,
-                lambda m=member, v=view: m.bottom.pass_event_up(ViewChange(v, m.relay.view)),  # type: ignore[misc]
+                lambda m=member, v=view: m.bottom.pass_event_up(ViewChange(v, m.relay.roles.view)),  # type: ignore[misc]
             )
         assert first.relay.is_relay and not second.relay.is_relay
         assert first.relay.line == second.relay.line == (first.id, second.id)

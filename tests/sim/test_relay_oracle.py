@@ -180,11 +180,11 @@ def test_i3_a_holder_throws_its_buffer_away(run: Any, monkeypatch: pytest.Monkey
 
 def test_i4_survivors_that_do_not_agree(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     def deaf(relay: Any, batch: Any, pass_up: Any) -> None:
-        if batch.src != relay.view.members[0] or isinstance(batch.src, SiteUUID):
+        if batch.src != relay.roles.view.members[0] or isinstance(batch.src, SiteUUID):
             pass_up(batch)
 
     def deaf_from_now(relay: Any, batch: Any, pass_up: Any) -> None:
-        (deaf if relay.now > 3 and len(relay.view) == 4 else _hand)(relay, batch, pass_up)
+        (deaf if relay.now > 3 and len(relay.roles.view) == 4 else _hand)(relay, batch, pass_up)
 
     handing_up(monkeypatch, "C", deaf_from_now)
     assert re.match(r"I4, NYC\.\w: installs \d+ with \d+ of NYC.E, NYC\.\w had \d+", broken(run))

@@ -4,26 +4,39 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
 
 from jgroups_py.errors import LocalProtocolError
 from jgroups_py.protocols.relay.bridge.session import Session
-from jgroups_py.protocols.relay.state import ALL, Epoch, Numbers
-from jgroups_py.protocols.relay.wire import Cut, Known, PromoteAsk
-
-if TYPE_CHECKING:
-    from jgroups_py.protocols.relay.protocol import RELAY
+from jgroups_py.protocols.relay.config import RelayConfig
+from jgroups_py.protocols.relay.home.origins import Origins
+from jgroups_py.protocols.relay.out import Out
+from jgroups_py.protocols.relay.site.roles import Roles
+from jgroups_py.protocols.relay.state import ALL, Epoch, Numbers, RelayState
+from jgroups_py.protocols.relay.wire import Cut, Known
 
 
 class Direction:
-    """The state is in RelayState (``epoch``, ``base``) and in RELAY (``announced``)."""
+    """The epoch that holds at this member is in ``state``. A relay may be ahead of it by what it has announced."""
 
-    def __init__(self, relay: RELAY) -> None:
-        self.relay = relay
+    def __init__(
+        self, config: RelayConfig, out: Out, roles: Roles, state: RelayState, origins: Origins
+    ) -> None:
+        self.announced: Epoch = state.epoch
+        """The newest epoch this member, as relay, has told its site."""
+        self._config = config
+        self._out = out
+        self._roles = roles
+        self._state = state
+        self._origins = origins
+
+    @property
+    def is_relaying(self) -> bool:
+        """Does this site relay to others now?"""
+        return self._state.relays(self.announced)
 
     def say(self) -> None:
         """One line at the start: which site is primary, and whether this one relays."""
-        config, log = self.relay.config, self.relay.log
+        config, log = self._config, self._out.log
         primary = config.first_primary
         if primary == ALL:
             log.info("primary: all; this site, %s, relays to the others", config.site)
@@ -40,113 +53,83 @@ class Direction:
                 config.site,
             )
 
-    def promote(self) -> None:
-        """This site becomes primary. Any member may be told; its relay does it.
-
-        Raises:
-            LocalProtocolError: all sites relay anyway, or there is no view yet.
+    def may_promote(self) -> None:
+        """Raises:
+        LocalProtocolError: all sites relay anyway, or there is no view yet.
         """
-        relay = self.relay
-        if relay.config.first_primary == ALL:
+        if self._config.first_primary == ALL:
             raise LocalProtocolError("every site relays: there is nothing to promote")
-        if not relay.line:
+        if not self._roles.line:
             raise LocalProtocolError("not connected")
-        if not relay.is_relay:
-            relay.out.tell(relay.line[0], PromoteAsk())
-            return
-        if relay.is_relaying:
-            return
-        base = dict(relay.state.delivered)
-        self.begin((relay.announced[0] + 1, relay.config.site), base)
-        relay.bridge.tell_epoch()
 
-    def hear(self, session: Session, epoch: Epoch) -> None:
-        """A relay of another site lives in ``epoch``; a higher one than ours holds here too."""
-        relay = self.relay
-        if epoch <= relay.announced or not relay.is_relay or relay.config.first_primary == ALL:
-            return
-        was = relay.announced
-        if relay.state.relays(was):
-            for origin in relay.origins():
-                first = max(relay.state.trimmed.get(origin, 0), session.acked.get(origin, 0)) + 1
-                last = relay.known(origin)
+    def promote(self) -> None:
+        """This site becomes primary. What was delivered before is not relayed."""
+        base = dict(self._state.delivered)
+        self.begin((self.announced[0] + 1, self._config.site), base)
+
+    def follow(self) -> bool:
+        """The epoch of ``state`` is new. False: it was announced before."""
+        if self._state.epoch <= self.announced:
+            return False
+        self.announced = self._state.epoch
+        return True
+
+    def step_down(self) -> None:
+        """Another member is relay now: what this one announced need not have come."""
+        self.announced = self._state.epoch
+
+    def hear(self, session: Session, epoch: Epoch) -> bool:
+        """A relay of another site lives in ``epoch``. True: it is higher than ours and holds here too."""
+        out, state, was = self._out, self._state, self.announced
+        if epoch <= was or not self._roles.is_relay or self._config.first_primary == ALL:
+            return False
+        if state.relays(was):
+            for origin in self._origins.origins():
+                first = max(state.trimmed.get(origin, 0), session.acked.get(origin, 0)) + 1
+                last = self._origins.known(origin)
                 if first <= last:
-                    relay.log.warning(
+                    out.log.warning(
                         "%s is primary since epoch %d; not known to have %s %d..%d",
                         epoch[1],
                         epoch[0],
-                        relay.shown(origin),
+                        out.shown(origin),
                         first,
                         last,
                     )
-                    relay.note_gap(epoch[1], relay.shown(origin), first, last, "fenced")
+                    out.lost(epoch[1], out.shown(origin), first, last, "fenced")
         else:
             self.compare(epoch[1], was[1], session)
         self.begin(epoch, {})
-        relay.bridge.tell_epoch()
+        return True
 
     def compare(self, new: str, old: str, session: Session) -> None:
         """What the old primary sent must be the same here and at the new one."""
-        relay = self.relay
-        ours = relay.state.site_digest.get(old, {})
+        ours = self._state.site_digest.get(old, {})
         theirs = session.have.get(old, {})
-        if session.site != new or old == relay.config.site:
+        if session.site != new or old == self._config.site:
             return
         for origin in {**ours, **theirs}:
             low, high = sorted((ours.get(origin, 0), theirs.get(origin, 0)))
             if low < high:
-                relay.note_gap(new, f"{origin.hex()[:8]}:{old}", low + 1, high, "differs")
+                self._out.lost(new, f"{origin.hex()[:8]}:{old}", low + 1, high, "differs")
 
     def begin(self, epoch: Epoch, base: Mapping[bytes, int]) -> None:
-        """Announces it; it holds for each member from this place in the relay's stream on."""
-        relay = self.relay
-        relay.announced = epoch
+        """Announces ``epoch``. It holds for each member from this place in the relay's stream on."""
+        out, state = self._out, self._state
+        self.announced = epoch
         numbers = dict(base)
-        relay.trace("promote", epoch=epoch[0], primary=epoch[1])
-        relay.log.info("epoch %d: primary is %s", *epoch)
-        if relay.state.relays(epoch):
-            relay.state.base = dict(base)
-            for origin, number in base.items():
-                relay.state.trimmed[origin] = max(number, relay.state.trimmed.get(origin, 0))
-        relay.out.multicast(lambda serial: Cut(serial, epoch, numbers))
+        out.trace("promote", epoch=epoch[0], primary=epoch[1])
+        out.log.info("epoch %d: primary is %s", *epoch)
+        if state.relays(epoch):
+            state.begin_relaying(base)
+        out.multicast(lambda serial: Cut(serial, epoch, numbers))
 
     def repeat(self, known: Iterable[Known]) -> None:
-        """After a merge: somebody whose half has not heard of the epoch, and does not collect."""
-        relay = self.relay
-        epoch = relay.announced
+        """After a merge: a member whose half has not heard of the epoch, and that does not collect, hears of it."""
+        state, epoch = self._state, self.announced
         if all(one.epoch >= epoch for one in known):
             return
         numbers: Numbers = {}
-        if relay.state.relays(epoch):  # who is not named would be forgotten there
-            numbers = {**dict.fromkeys(relay.state.delivered, 0), **relay.state.base}
-        relay.out.multicast(lambda serial: Cut(serial, epoch, numbers))
-
-    def on_cut(self, cut: Cut) -> None:
-        relay = self.relay
-        if cut.epoch <= relay.state.epoch:
-            return
-        relayed = relay.state.relays()
-        relay.state.begin_epoch(cut.epoch, cut.base)
-        relay.posts.epoch(*cut.epoch)
-        relay.announced = max(relay.announced, cut.epoch)
-        relays = relay.state.relays()
-        if relays:
-            self.forget_departed(cut)
-        if relayed and not relays:
-            relay.buffer.clear()
-            relay.state.trimmed = {}
-            relay.home.end_forgetting(list(relay.home.forgetting))
-        elif relays:
-            relay.keeping.trim()
-            if not relayed and relay.is_holder:
-                relay.holding.complete = relay.is_relay and relay.holding.complete
-                relay.holding.new_round()
-                relay.holding.ask_round()
-        relay.report_soon()
-
-    def forget_departed(self, cut: Cut) -> None:
-        """While a site does not relay, each member forgets who has left on its own. Whom the relay has
-        forgotten is not in its base: nobody else may take them for senders that are to be relayed."""
-        relay = self.relay
-        delivered = relay.state.delivered
-        relay.forget([o for o in delivered if o not in cut.base and not relay.is_member(o)])
+        if state.relays(epoch):  # origins that are not named would be forgotten there
+            numbers = {**dict.fromkeys(state.delivered, 0), **state.base}
+        self._out.multicast(lambda serial: Cut(serial, epoch, numbers))

@@ -1,26 +1,35 @@
-"""RELAY's other half on a relay: the stack of the global cluster, and what goes over it.
+"""The conversation with the relays of other sites: the stack of the global cluster, and what goes over it.
 
     connected        only while this member is relay of its site and has collected
-    a member there   a session: ask, answer, replay, follow (relay_session.py)
+    a member there   a session: ask, answer, replay, follow (session.py)
     to the peer      only ever the next number of an origin, out of the buffer
     from the peer    only ``forwarded + 1`` is multicast here; below: dropped; above: "I have forwarded"
 
-What comes from members that are not in the bridge view is dropped: what a former relay sent and nobody
-has read is in the buffers of its successor.
+What comes from members that are not in the bridge view is dropped: what a former relay sent and nobody has read is in
+the buffers of its successor.
 
-While the local group can take no more (flow control), what came waits in the session's inbox, and its
-credits with it: the other site's buffer takes the load.
+While the local group can take no more (flow control), what came waits in the session's inbox, and its credits with it:
+the other site's buffer takes the load.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from jgroups_py.errors import RemoteProtocolError
-from jgroups_py.protocols.relay.bridge.session import Session
-from jgroups_py.protocols.relay.config import pairs
-from jgroups_py.protocols.relay.state import Numbers, SiteNumbers, raise_to
+from jgroups_py.protocols.relay.bridge.direction import Direction
+from jgroups_py.protocols.relay.bridge.session import Session, Sessions
+from jgroups_py.protocols.relay.config import RelayConfig, pairs
+from jgroups_py.protocols.relay.home.buffer import Buffer
+from jgroups_py.protocols.relay.home.origins import Origins
+from jgroups_py.protocols.relay.home.trim import Trimming
+from jgroups_py.protocols.relay.out import Out
+from jgroups_py.protocols.relay.posts import POST_HEADER, Posts
+from jgroups_py.protocols.relay.remote.forwarded import Forwarded
+from jgroups_py.protocols.relay.site.joining import Joining
+from jgroups_py.protocols.relay.site.roles import Roles
+from jgroups_py.protocols.relay.state import Numbers, RelayState, SiteNumbers
 from jgroups_py.protocols.relay.wire import (
     CONTROL_FLAGS,
     CONTROL_HEADER,
@@ -55,19 +64,16 @@ from jgroups_py.values.events import (
 from jgroups_py.values.view import MergeView, View
 from jgroups_py.wire.headers import FragHeader, RelayHeader, RelayType
 
-if TYPE_CHECKING:
-    from jgroups_py.protocols.relay.protocol import RELAY
-
 
 class _Link:
-    """One bridge stack's owner. A closed one says nothing any more."""
+    """The owner of one bridge stack. Nothing of a stack that closes is heard any more."""
 
     def __init__(self, bridge: Bridge) -> None:
         self.bridge = bridge
         self.stack: StackSide
         self.closing = False
         self.then: Callable[[], None] | None = None
-        """What waits for the end of a link that closes."""
+        """Called when a link that closes has come to its end."""
 
     def deliver(self, batch: Batch) -> None:
         if self.bridge.link is self and not self.closing:
@@ -84,19 +90,49 @@ class _Link:
 
 
 class Bridge:
-    """See the module's docstring."""
+    """Orders the sessions, ``forwarded`` and the posts. ``open_stack`` opens a child stack under a name."""
 
-    def __init__(self, relay: RELAY) -> None:
-        self.relay = relay
+    def __init__(
+        self,
+        config: RelayConfig,
+        out: Out,
+        roles: Roles,
+        state: RelayState,
+        buffer: Buffer,
+        origins: Origins,
+        direction: Direction,
+        trimming: Trimming,
+        joining: Joining,
+        open_stack: Callable[..., StackSide],
+    ) -> None:
         self.link: _Link | None = None
         self.view: View | None = None
-        self.sessions: dict[Address, Session] = {}
-        self.forwarded: SiteNumbers = {}
-        """By site and origin: what was multicast here."""
+        self.sessions = Sessions()
+        self.forwarded = Forwarded()
+        self.posts = Posts(out.counters, self.sessions, self._send_post, config.post_bytes)
         self.local_blocked: dict[str, None] = {}
-        """Who says that nothing may be multicast here."""
+        """Protocols that say that nothing may be multicast here."""
+        self._config = config
+        self._out = out
+        self._roles = roles
+        self._state = state
+        self._buffer = buffer
+        self._origins = origins
+        self._direction = direction
+        self._trimming = trimming
+        self._joining = joining
+        self._open_stack = open_stack
         self._token = 0
         self._draining = False
+
+    # --- flow control at home
+
+    def block(self, source: str) -> None:
+        """Protocol ``source`` says that nothing may be multicast here."""
+        self.local_blocked[source] = None
+
+    def unblock(self, source: str) -> None:
+        self.local_blocked.pop(source, None)
 
     # --- the stack
 
@@ -111,13 +147,13 @@ class Bridge:
     def open(self) -> None:
         if self.link is not None:
             return
-        config = self.relay.config
+        config = self._config
         link = _Link(self)
-        link.stack = self.relay.open_stack(
+        link.stack = self._open_stack(
             config.bridge,
             config.bridge_cluster,
             link,
-            name=f"_{self.relay.stack.name}",
+            name=f"_{self._out.stack_name}",
             attributes=pairs(config.bridge_attributes, "bridge_attributes"),
             properties=pairs(config.bridge_properties, "bridge_properties"),
         )
@@ -125,7 +161,7 @@ class Bridge:
         link.stack.connect(config.bridge_cluster)
 
     def close(self, then: Callable[[], None] | None = None) -> None:
-        """Says good-bye and leaves; the stack is closed when that is done, and ``then`` called."""
+        """Says good-bye and leaves. When that is done, the stack is closed and ``then`` called."""
         link = self.link
         if link is None:
             if then is not None:
@@ -141,23 +177,24 @@ class Bridge:
 
     def ended(self, link: _Link, event: Event) -> None:
         """A bridge stack has come to its end, wanted or not."""
-        self.relay.machine.soon(link.stack.close)
+        self._out.soon(link.stack.close)
         then, link.then = link.then, None
         if then is not None:
-            self.relay.machine.soon(then)
+            self._out.soon(then)
         if self.link is link:
             problem = getattr(event, "problem", "it was disconnected")
-            self.relay.log.warning("the bridge is down: %s", problem)
+            self._out.log.warning("the bridge is down: %s", problem)
             self._forget_all()
             self.link = None
-            self.relay.bridge_failed()
+            self._out.ask_again()  # it is opened again after a while
 
     def _forget_all(self) -> None:
-        sessions, self.sessions = self.sessions, {}
+        sessions = list(self.sessions.values())
+        self.sessions.clear()
         self.view = None
-        for session in sessions.values():
+        for session in sessions:
             self._drop_inbox(session)
-            self.relay.posts.gone(session)
+            self.posts.gone(session)
 
     def _drop_inbox(self, session: Session) -> None:
         while session.inbox:
@@ -184,7 +221,7 @@ class Bridge:
                 for session in self._of(dest):
                     session.blocked = False
                     self.pump(session)
-                    self.relay.posts.opened(session)
+                    self.posts.opened(session)
 
     def _of(self, dest: Address | None) -> list[Session]:
         if dest is None:
@@ -198,9 +235,9 @@ class Bridge:
         restart = isinstance(view, MergeView)
         self.view = view
         for peer in [p for p in self.sessions if p not in view]:
-            self.relay.posts.gone(self.sessions[peer])
+            self.posts.gone(self.sessions[peer])
             self._drop_inbox(self.sessions.pop(peer))
-        self.relay.trace("bridge_view", size=len(view), sites=self.sites())
+        self._out.trace("bridge_view", size=len(view), sites=self.sites())
         for peer in view.members:
             if peer == me:
                 continue
@@ -212,21 +249,21 @@ class Bridge:
                 self.ask(session)
         self._ask_back_owed()
         self._forget_owed()
-        self.relay.out.wake()
+        self._out.wake()
 
     def sites(self) -> list[str]:
         """Sites with a relay on the bridge, as far as they have said so, ours first."""
-        return [self.relay.config.site, *[s.site for s in self.sessions.values() if s.site]]
+        return [self._config.site, *[s.site for s in self.sessions.values() if s.site]]
 
     def is_sole(self, site: str) -> bool:
         """Is there one relay of ``site`` on the bridge for certain?"""
-        own = 1 if site == self.relay.config.site else 0
-        return own + sum(1 for s in self.sessions.values() if s.site in (site, "")) == 1
+        own = 1 if site == self._config.site else 0
+        return own + self.sessions.relays_of(site) == 1
 
     # --- kind 2: numbers
 
     def restart(self) -> None:
-        """Ask everybody again (after a COLLECT)."""
+        """Asks every relay again (after a COLLECT)."""
         for session in list(self.sessions.values()):
             self.ask(session)
 
@@ -235,74 +272,93 @@ class Bridge:
             self._token += 1
             session.begin(self._token)
         session.starts_anew()
-        relay = self.relay
         self._tell(
             session,
             Ask(
                 session.token,
-                relay.config.site,
-                relay.announced,
-                relay.known_origins(),
-                {site: dict(numbers) for site, numbers in self.forwarded.items()},
-                relay.joining.blind,
+                self._config.site,
+                self._direction.announced,
+                self._origins.still_known(),
+                {site: dict(numbers) for site, numbers in self.forwarded.sites.items()},
+                self._joining.blind,
             ),
         )
 
     def ask_silent_ones(self) -> bool:
-        """Asks those again that have not answered; True while there are any."""
+        """Asks the relays again that have not answered. True: there are some."""
         silent = [
             s
             for s in self.sessions.values()
-            if not s.ready and s.site != self.relay.config.site and not s.leaving
+            if not s.ready and s.site != self._config.site and not s.leaving
         ]
         for session in silent:
             self.ask(session, again=True)
         return bool(silent)
 
     def tell_epoch(self) -> None:
-        """Who is primary now, and what is here of each site."""
+        """Every relay learns who is primary now, and what is here of each site."""
         for session in self.sessions.values():
             self.ask(session, again=True)
 
     def tell_known(self) -> None:
-        if self.relay.joining.blind:
+        """Every relay learns which origins of this site are not forgotten."""
+        if self._joining.blind:
             return
         for session in self.sessions.values():
-            self._tell(session, StillKnown(self.relay.known_origins()))
+            self._tell(session, StillKnown(self._origins.still_known()))
 
     def ask_back(self, site: str, origin: bytes) -> None:
-        """We have less than was thought: every relay of ``site`` goes back."""
-        for session in self.sessions.values():
-            if session.site == site:
-                self._ask_back(session, origin)
+        """Less than was thought is here: every relay of ``site`` goes back."""
+        for session in self.sessions.of_site(site):
+            self._ask_back(session, origin)
+
+    def go_back(self, site: str, numbers: Mapping[bytes, int]) -> None:
+        """A member of this site has only ``numbers``."""
+        out, patience = self._out, self._config.retry_interval
+        for origin in self.forwarded.lack(site, numbers, out.now, patience):
+            self.ask_back(site, origin)
+
+    def look_for_stuck(self, lowest: SiteNumbers) -> bool:
+        """A member that stays behind what was multicast here gets it again. True: some are behind."""
+        patience = 3 * self._config.retry_interval
+        blocked = bool(self.local_blocked)
+        back, waiting = self.forwarded.behind(lowest, self._out.now, patience, blocked)
+        for site, origin in back:
+            self.ask_back(site, origin)
+        return waiting
 
     def _ask_back(self, session: Session, origin: bytes) -> None:
-        number = self.forwarded.get(session.site, {}).get(origin, 0)
+        number = self.forwarded.of(session.site).get(origin, 0)
         asked = session.asked_back.get(origin)
-        now = self.relay.now
+        now = self._out.now
         if asked is not None and asked[0] == number and now < asked[1]:
             return
-        session.asked_back[origin] = (number, now + self.relay.config.retry_interval)
+        session.asked_back[origin] = (number, now + self._config.retry_interval)
         session.told[origin] = min(number, session.told.get(origin, 0))
-        self._tell(session, Have(0, self.relay.config.site, self.relay.announced, {origin: number}))
+        self._tell_have(session, 0, {origin: number})
 
     def _ask_back_owed(self) -> None:
         for session in self.sessions.values():
             if session.owes_have and self.is_sole(session.site):
                 owed, session.owes_have = session.owes_have, {}
-                have = self.forwarded.get(session.site, {})
+                have = self.forwarded.of(session.site)
                 numbers = {**have, **{origin: have.get(origin, 0) for origin in owed}}
-                self._tell(session, Have(0, self.relay.config.site, self.relay.announced, numbers))
+                self._tell_have(session, 0, numbers)
+
+    def _tell_have(self, session: Session, token: int, numbers: Numbers) -> None:
+        """Tells the peer what was multicast here. ``token``: of its question; 0 where it has not asked."""
+        have = Have(token, self._config.site, self._direction.announced, numbers)
+        self._tell(session, have)
 
     def _meet(self, session: Session, site: str) -> None:
         """The peer has said which site it is relay of."""
         if session.site != site:
             session.site = site
-            self.relay.learn_site(site)
-            self.relay.trace("bridge_view", size=len(self.sessions) + 1, sites=self.sites())
+            if self._state.learn_site(site):
+                self._trimming.repeat()
+            self._out.trace("bridge_view", size=len(self.sessions) + 1, sites=self.sites())
 
     def _on_ask(self, session: Session, ask: Ask) -> None:
-        relay = self.relay
         self._meet(session, ask.site)
         session.have = ask.have
         session.blind = ask.blind
@@ -312,57 +368,59 @@ class Bridge:
         if anew:
             session.starts_anew()
             session.asked_back = {}
-        relay.direction.hear(session, ask.epoch)
-        if ask.site == relay.config.site:
+        if self._direction.hear(session, ask.epoch):
+            self.tell_epoch()
+        if ask.site == self._config.site:
             return
-        numbers = dict(self.forwarded.get(ask.site, {}))
-        self._tell(session, Have(ask.token, relay.config.site, relay.announced, numbers))
+        self._tell_have(session, ask.token, dict(self.forwarded.of(ask.site)))
         if not session.ready:
             self.ask(session, again=True)
         elif anew:
-            theirs = ask.have.get(relay.config.site, {})
+            theirs = ask.have.get(self._config.site, {})
             back = {origin: theirs.get(origin, 0) for origin in session.cursor}
-            if session.back_to(back, relay.sent_so_far()):
+            if session.back_to(back, self._origins.so_far()):
                 self.pump(session)
         if not ask.blind:
             self._take(session, StillKnown(ask.known))
         self._ask_back_owed()
         self._forget_owed()
-        relay.out.wake()
+        self._out.wake()
 
     def _on_have(self, session: Session, have: Have) -> None:
-        relay = self.relay
+        origins = self._origins
         self._meet(session, have.site)
-        relay.direction.hear(session, have.epoch)
-        if have.site == relay.config.site:
+        if self._direction.hear(session, have.epoch):
+            self.tell_epoch()
+        if have.site == self._config.site:
             return
-        upto = relay.sent_so_far()
+        upto = origins.so_far()
         if have.token == 0:
             if session.ready and session.back_to(have.numbers, upto):
                 self.pump(session)
             return
         if have.token != session.token or session.ready:
             return
-        numbers = relay.state.remembered(have.numbers)
+        numbers = self._state.remembered(have.numbers)
         for origin, number in numbers.items():
-            ahead = number - relay.known(origin)
-            if ahead > 0 and not relay.is_member(origin):
-                relay.counters.ahead += ahead
-        if not relay.joining.blind:
+            ahead = number - origins.known(origin)
+            if ahead > 0 and not self._roles.is_member(origin):
+                self._out.counters.ahead += ahead
+        if not self._joining.blind:
             # Origins we did not name when we asked are forgotten there, and never come again.
-            known = dict.fromkeys(relay.known_origins())
+            known = dict.fromkeys(origins.still_known())
             numbers = {o: n for o, n in numbers.items() if o in known}
         session.answered(numbers, upto)
-        relay.posts.reached(session)
-        relay.trace("session", to=session.site or str(session.peer), replay=session.replaying)
+        self.posts.reached(session)
+        to = session.site or str(session.peer)
+        self._out.trace("session", to=to, replay=session.replaying)
         self.pump(session)
-        relay.out.wake()
+        self._out.wake()
 
     # --- to the other sites
 
     def pump(self, session: Session) -> None:
-        """Sends what there is, a piece of each origin in turn."""
-        origins = self.relay.sendable_origins()
+        """Sends all that may be sent, a piece of each origin in turn."""
+        origins = list(self._origins.origins())
         while origins:
             origins = [o for o in origins if self._send_next(session, o)]
 
@@ -378,55 +436,46 @@ class Bridge:
                     pass
 
     def _send_next(self, session: Session, origin: bytes) -> bool:
-        """Sends one run; False: there is nothing (more) to send now."""
-        relay = self.relay
-        if not session.ready or session.blocked or not relay.is_relaying:
+        """Sends one run. False: there is nothing (more) to send now."""
+        state = self._state
+        if not session.ready or session.blocked or not self._direction.is_relaying:
             return False
         at = session.cursor.get(origin, 0)
-        base = relay.state.base.get(origin, 0)
+        base = state.base.get(origin, 0)
         if session.blind:
-            base = max(base, relay.state.trimmed.get(origin, 0))
+            base = max(base, state.trimmed.get(origin, 0))
         if at < base:
             session.cursor[origin] = base
             self._tell(session, BridgeGap({origin: base}, True))
             return not session.blocked
-        upto = relay.sendable(origin)
+        upto = self._origins.sendable(origin)
         if at >= upto:
             return False
-        found = relay.buffer.get(origin, at + 1, upto, relay.config.chunk_bytes)
+        found = self._buffer.get(origin, at + 1, upto, self._config.chunk_bytes)
         if found is None:
             if origin not in session.stalled:
-                session.stalled[origin] = relay.now
-                relay.out.wake()
+                session.stalled[origin] = self._out.now
+                self._out.wake()
             return False
         session.stalled.pop(origin, None)
         run, payloads = found
         count = len(payloads)
-        session.cursor[origin] = at + count
         self._count_sent(session, origin, at + 1, count)
         self._send_run(session, origin, at + 1, payloads, run.flags, run.type)
         return at + count < upto
 
     def _count_sent(self, session: Session, origin: bytes, first: int, count: int) -> None:
-        relay = self.relay
-        replay_to = session.replay_to.get(origin, 0)
-        replayed = min(count, max(0, replay_to + 1 - first))
-        if replayed:
-            relay.counters.replayed += replayed
-            if first + count > replay_to:
-                del session.replay_to[origin]
-            if relay.watched:
-                self._trace_sent("replay", session, origin, first, replayed)
-        if count > replayed:
-            relay.counters.relayed += count - replayed
-            if relay.watched:
-                self._trace_sent("relay", session, origin, first + replayed, count - replayed)
-
-    def _trace_sent(
-        self, what: str, session: Session, origin: bytes, first: int, count: int
-    ) -> None:
-        relay = self.relay
-        relay.trace(what, origin=relay.shown(origin), seqno=first, count=count, to=session.site)
+        out, counters = self._out, self._out.counters
+        replayed = session.sent(origin, first, count)
+        counters.replayed += replayed
+        counters.relayed += count - replayed
+        if out.watched:
+            shown, to = out.shown(origin), session.site
+            if replayed:
+                out.trace("replay", origin=shown, seqno=first, count=replayed, to=to)
+            if count > replayed:
+                first, count = first + replayed, count - replayed
+                out.trace("relay", origin=shown, seqno=first, count=count, to=to)
 
     def _send_run(
         self,
@@ -438,8 +487,8 @@ class Bridge:
         type: int,
     ) -> None:
         assert self.link is not None
-        source = RelayHeader(RelayType.DATA, original_sender=self.relay.source(origin))
-        header = FragHeader(first, Kind.RELAYED, self.relay.announced[0])
+        source = RelayHeader(RelayType.DATA, original_sender=self._origins.source(origin))
+        header = FragHeader(first, Kind.RELAYED, self._direction.announced[0])
         self.link.stack.send(
             Batch(
                 session.peer,
@@ -454,34 +503,31 @@ class Bridge:
 
     def send_gaps(self, wait: float) -> None:
         """Numbers that have been missing for so long will not come: the other site goes on."""
-        relay = self.relay
+        now = self._out.now
         for session in list(self.sessions.values()):
-            due = [o for o, since in session.stalled.items() if relay.now >= since + wait]
+            due = [o for o, since in session.stalled.items() if now >= since + wait]
             for origin in due:
                 self._send_gap(session, origin)
             if due:
                 self.pump(session)
 
     def _send_gap(self, session: Session, origin: bytes) -> None:
-        relay = self.relay
         del session.stalled[origin]
         at = session.cursor.get(origin, 0)
-        upto = relay.known(origin)
-        held = relay.buffer.next_above(origin, at)
+        upto = self._origins.known(origin)
+        held = self._buffer.next_above(origin, at)
         if held is not None:
             upto = min(upto, held - 1)
         if not session.ready or upto <= at:
             return
         session.cursor[origin] = upto
-        relay.note_gap(session.site, relay.shown(origin), at + 1, upto, "sent")
+        self._out.lost(session.site, self._out.shown(origin), at + 1, upto, "sent")
         self._tell(session, BridgeGap({origin: upto}, False))
 
-    def acknowledge(self, lowest: Mapping[str, Mapping[bytes, int]], *, tell: bool) -> None:
-        """All members here have ``lowest``: what was asked back of it, since somebody lacked it, has
-        come by other ways. ``tell``: the relays of those sites learn what is new of it."""
-        for site, all_have in lowest.items():
-            forwarded = self.forwarded.get(site, {})
-            raise_to(forwarded, {o: n for o, n in all_have.items() if o in forwarded})
+    def acknowledge(self, lowest: SiteNumbers, *, tell: bool) -> None:
+        """All members here have ``lowest``. What was asked back of it has come by other ways. ``tell``: the relays of
+        those sites learn what is new of it."""
+        self.forwarded.all_have(lowest)
         for session in self.sessions.values() if tell else ():
             numbers = lowest.get(session.site)
             if not numbers:
@@ -491,19 +537,16 @@ class Bridge:
                 session.told.update(news)
                 self._tell(session, Ack(news))
 
-    def acknowledged(self, sites: Sequence[str], origin: bytes) -> int:
-        """What all of ``sites`` have acknowledged; where one shows two relays, both."""
-        lowest: int | None = None
-        for site in sites:
-            acks = [s.acked.get(origin, 0) for s in self.sessions.values() if s.site == site]
-            number = min(acks, default=0)
-            lowest = number if lowest is None else min(lowest, number)
-        return lowest or 0
-
     def _tell(self, session: Session, record: Bridged) -> None:
         assert self.link is not None
         self.link.stack.send(
             Batch.of(session.peer, ID, CONTROL_HEADER, payload=encode(record), flags=CONTROL_FLAGS)
+        )
+
+    def _send_post(self, session: Session, payload: bytes) -> None:
+        assert self.link is not None
+        self.link.stack.send(
+            Batch.of(session.peer, ID, POST_HEADER, payload=payload, flags=CONTROL_FLAGS)
         )
 
     # --- from the other sites
@@ -512,7 +555,7 @@ class Bridge:
         session = None if batch.src is None else self.sessions.get(batch.src)
         header = batch.headers.get(ID)
         if session is None or type(header) is not FragHeader:
-            self.relay.counters.strangers += 1
+            self._out.counters.strangers += 1
             self._consumed(batch)
             return
         if header.index == Kind.RELAYED:
@@ -520,13 +563,13 @@ class Bridge:
             return
         self._consumed(batch)
         if header.index == Kind.POST:
-            self.relay.posts.received(session, batch)
+            self.posts.received(session, batch)
             return
         for payload in batch.payloads:
             try:
                 record = decode_bridged(payload)
             except RemoteProtocolError as error:
-                self.relay.out.refuse(batch.src, error)
+                self._out.refuse(batch.src, error)
                 continue
             match record:
                 case Ask():
@@ -534,18 +577,18 @@ class Bridge:
                 case Have():
                     self._on_have(session, record)
                 case Ack(numbers=numbers):
-                    known = dict.fromkeys(self.relay.known_origins())
+                    known = dict.fromkeys(self._origins.still_known())
                     session.acknowledged({o: n for o, n in numbers.items() if o in known})
                     self.pump(session)
-                    self.relay.out.wake()
+                    self._out.wake()
                 case Leaving():
                     session.leaving = True
-                    self.relay.trace("going_down", site=session.site)
+                    self._out.trace("going_down", site=session.site)
                 case _:
                     self._take(session, record)
 
     def _take(self, session: Session, item: Batch | BridgeGap | StillKnown) -> None:
-        """What belongs to the peer's stream: handled in its order, when the group can take it."""
+        """An item of the peer's stream is handled in its order, when the group can take it."""
         if self.local_blocked or session.inbox:
             session.inbox.append(item)
         else:
@@ -571,62 +614,56 @@ class Bridge:
                 self._on_run(session, item)
 
     def _on_run(self, session: Session, batch: Batch) -> None:
-        relay = self.relay
+        out, site = self._out, session.site
         header = batch.headers[ID]
         source = batch.header(SOURCE_ID, RelayHeader)
         sender = None if source is None else source.original_sender
         assert isinstance(header, FragHeader)
         first = header.id
         last = first + len(batch) - 1
-        site = session.site
         if (
             source is None
             or not isinstance(sender, SiteUUID)
             or not site
             or sender.site != site
-            or site == relay.config.site
+            or site == self._config.site
             or not 0 < first <= last <= SEQNO_MAX
         ):
-            relay.out.refuse(batch.src, "a run without number or source")
+            out.refuse(batch.src, "a run without number or source")
             self._consumed(batch)
             return
-        if not relay.state.accepts(header.count, site, relay.announced):
-            relay.counters.fenced += len(batch)
+        epoch = self._direction.announced
+        if not self._state.accepts(header.count, site, epoch):
+            out.counters.fenced += len(batch)
             self._consumed(batch)
-            self._tell(session, Have(0, relay.config.site, relay.announced, {}))
+            self._tell_have(session, 0, {})
             return
         origin = bytes(sender)
-        forwarded = self.forwarded.setdefault(site, {})
-        have = forwarded.get(origin, 0)
-        if last <= have:
-            relay.out.dropped_duplicates(sender, first, len(batch))
-        elif first > have + 1:
-            relay.counters.beyond += len(batch)
+        fresh = self.forwarded.take(site, origin, first, last)
+        if fresh is None:
+            out.counters.beyond += len(batch)
             self._ask_back(session, origin)
         else:
-            if first <= have:
-                relay.out.dropped_duplicates(sender, first, have + 1 - first)
-            forwarded[origin] = last
-            session.asked_back.pop(origin, None)
-            run = batch.slice(have + 1 - first, len(batch))
-            relay.out.multicast_run(run, have + 1, relay.announced[0], source)
+            if fresh > first:
+                out.dropped_duplicates(sender, first, fresh - first)
+            if fresh <= last:
+                session.asked_back.pop(origin, None)
+                run = batch.slice(fresh - first, len(batch))
+                out.multicast_run(run, fresh, epoch[0], source)
         self._consumed(batch)
 
     def _on_gap(self, session: Session, gap: BridgeGap) -> None:
-        relay = self.relay
         site = session.site
-        if not site or site == relay.config.site:
-            relay.out.refuse(session.peer, "a gap of no other site")
+        if not site or site == self._config.site:
+            self._out.refuse(session.peer, "a gap of no other site")
             return
         if not self.is_sole(site):
             session.owes_have.update(dict.fromkeys(gap.numbers))
-            relay.counters.gaps_put_off += 1
+            self._out.counters.gaps_put_off += 1
             return
-        forwarded = self.forwarded.setdefault(site, {})
-        numbers = {o: n for o, n in gap.numbers.items() if n > forwarded.get(o, 0)}
+        numbers = self.forwarded.skip(site, gap.numbers)
         if numbers:
-            forwarded.update(numbers)
-            relay.out.multicast(lambda serial: Gap(serial, site, numbers, gap.start))
+            self._out.multicast(lambda serial: Gap(serial, site, numbers, gap.start))
 
     def _on_still_known(self, session: Session, known: StillKnown) -> None:
         site = session.site
@@ -641,8 +678,8 @@ class Bridge:
             session.perhaps_gone = gone
 
     def _forget_owed(self) -> None:
-        """What one of two relays no longer knew may be forgotten now that it is the only one, unless
-        something came of it since."""
+        """A relay that was one of two is the only one now. Origins that it no longer knew are forgotten, unless
+        something came of them since."""
         for session in self.sessions.values():
             if session.perhaps_gone and self.is_sole(session.site):
                 gone, session.perhaps_gone = session.perhaps_gone, {}
@@ -650,15 +687,13 @@ class Bridge:
                 self._forget(session.site, [o for o, n in gone.items() if ours.get(o) == n])
 
     def _numbers_of(self, site: str) -> Numbers:
-        return {**self.relay.state.site_digest.get(site, {}), **self.forwarded.get(site, {})}
+        return {**self._state.site_digest.get(site, {}), **self.forwarded.of(site)}
 
     def _forget(self, site: str, gone: list[bytes]) -> None:
-        """Origins of another site, which it has forgotten."""
+        """Forgets origins of ``site``, which has forgotten them."""
         if gone:
-            forwarded = self.forwarded.get(site, {})
-            for origin in gone:
-                forwarded.pop(origin, None)
-            self.relay.out.multicast(lambda serial: Forget(serial, site, gone))
+            self.forwarded.forget(site, gone)
+            self._out.multicast(lambda serial: Forget(serial, site, gone))
 
     def check(self) -> None:
         for session in self.sessions.values():

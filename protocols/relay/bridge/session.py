@@ -1,4 +1,4 @@
-"""RELAY's session with one remote relay: what it has, what was sent to it, what it acknowledged.
+"""Sessions with the relays of other sites: what each has, what was sent to it, what it acknowledged.
 
 member on the bridge          ask; nothing is sent before the answer
 answer                        sets the cursor; what is above is replayed, then new ones follow
@@ -10,7 +10,7 @@ number missing in the buffer  stalled; after `gap_wait` a GAP moves the cursor o
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from jgroups_py.protocols.relay.state import Numbers, SiteNumbers
@@ -19,7 +19,7 @@ from jgroups_py.values.batch import Batch
 
 
 class Session:
-    """See the module's docstring. ``site`` is "" until the peer has said it."""
+    """One remote relay. ``site`` is "" until the peer has said it."""
 
     __slots__ = (
         "acked",
@@ -48,41 +48,41 @@ class Session:
         self.peer = peer
         self.site = ""
         self.token = 0
-        """Of the question that is open or was answered last; answers to others are old."""
+        """Number of the question that is open or was answered last. Answers to other questions are old."""
         self.peer_token = 0
-        """Of the question it asked last; the same again is a repetition."""
+        """Number of the question the peer asked last. The same again is a repetition."""
         self.ready = False
         self.blocked = False
-        """Flow control of the bridge: send nothing now."""
+        """Flow control of the bridge lets nothing through now."""
         self.blind = False
-        """It does not know where to begin: with what is not acknowledged."""
+        """The peer does not know where to begin. It begins with what is not acknowledged."""
         self.leaving = False
         self.owes_have: dict[bytes, None] = {}
-        """Origins of which a GAP was not acted on; ask it back when it is alone."""
+        """Origins of which a GAP was not acted on. They are asked back when the peer is alone."""
         self.perhaps_gone: Numbers = {}
-        """Origins it no longer knew while its site had two relays, and what was here of them."""
+        """Origins the peer no longer knew while its site had two relays, and the numbers here of them."""
         self.cursor: Numbers = {}
-        """Home numbers sent there."""
+        """Digest: home numbers sent to the peer."""
         self.replay_to: Numbers = {}
-        """Up to here sending counts as replay."""
+        """Digest: sending up to here counts as replay."""
         self.stalled: dict[bytes, float] = {}
         """Origins whose next number is in no buffer, and since when."""
         self.acked: Numbers = {}
-        """Home numbers that all members of its site have."""
+        """Digest: home numbers that all members of its site have."""
         self.have: SiteNumbers = {}
-        """What it said to have when it asked."""
+        """Digests the peer said to have when it asked."""
         self.told: Numbers = {}
-        """What of its origins was acknowledged to it in this session."""
+        """Digest of its origins: what was acknowledged to the peer in this session."""
         self.asked_back: dict[bytes, tuple[int, float]] = {}
-        """Asked to go back to this number, and when; not again before something happens."""
+        """By origin: the number the peer was asked to go back to, and until when it is not asked again."""
         self.inbox: deque[Batch | Any] = deque()
-        """What came while the local group could take no more."""
+        """Items that came while the local group could take no more."""
         self.posts: deque[bytes] = deque()
-        """Posts that wait for flow control; ``post_bytes`` in all."""
+        """Posts that wait for flow control, ``post_bytes`` in all."""
         self.post_bytes = 0
 
     def begin(self, token: int) -> None:
-        """A new question is under way; nothing is known until the answer."""
+        """A new question is under way. Nothing is known until the answer."""
         self.token = token
         self.ready = False
         self.cursor = {}
@@ -96,7 +96,7 @@ class Session:
         self.replay_to = {o: n for o, n in replay_to.items() if n > numbers.get(o, 0)}
 
     def back_to(self, numbers: Mapping[bytes, int], replay_to: Mapping[bytes, int]) -> bool:
-        """The peer has less than was sent; True if that is news."""
+        """The peer has less than was sent. True: that is news."""
         moved = False
         for origin, number in numbers.items():
             if number < self.acked.get(origin, 0):
@@ -110,7 +110,7 @@ class Session:
         return moved
 
     def acknowledged(self, numbers: Mapping[bytes, int]) -> None:
-        """All of its site have them: what it asked back for has come, or was given up, by other ways."""
+        """All members of its site have ``numbers``: what it asked back for has come, or was given up, by other ways."""
         for origin, number in numbers.items():
             if number > self.acked.get(origin, 0):
                 self.acked[origin] = number
@@ -126,9 +126,18 @@ class Session:
         return sum(n - self.cursor.get(o, 0) for o, n in self.replay_to.items())
 
     def starts_anew(self) -> None:
-        """Either end has asked: both acknowledge again, because either may have less now."""
+        """Either end has asked. Both acknowledge again, because either may have less now."""
         self.acked = {}
         self.told = {}
+
+    def sent(self, origin: bytes, first: int, count: int) -> int:
+        """A run was sent. Returns how many messages of it were replay."""
+        self.cursor[origin] = first + count - 1
+        replay_to = self.replay_to.get(origin, 0)
+        replayed = min(count, max(0, replay_to + 1 - first))
+        if replayed and first + count > replay_to:
+            del self.replay_to[origin]
+        return replayed
 
     def forget(self, origin: bytes) -> None:
         for numbers in (self.cursor, self.replay_to, self.acked, self.told):
@@ -139,9 +148,45 @@ class Session:
         self.asked_back.pop(origin, None)
 
     def forget_remote(self, site: str, origins: Iterable[bytes]) -> None:
-        """Departed origins of that site: everybody has had all of them."""
+        """Departed origins of ``site``: every member has had all of them."""
         have = self.have.get(site, {})
         for origin in origins:
             have.pop(origin, None)
             self.told.pop(origin, None)
             self.owes_have.pop(origin, None)
+
+
+class Sessions(dict[Address, Session]):
+    """By peer."""
+
+    def of_site(self, site: str) -> list[Session]:
+        return [s for s in self.values() if s.site == site]
+
+    def relays_of(self, site: str) -> int:
+        """How many peers are relay of ``site``, or may be."""
+        return sum(1 for s in self.values() if s.site in (site, ""))
+
+    def acknowledged(self, sites: Sequence[str], origin: bytes) -> int:
+        """The number that all of ``sites`` have acknowledged. Where a site shows two relays, both count."""
+        lowest: int | None = None
+        for site in sites:
+            acks = [s.acked.get(origin, 0) for s in self.values() if s.site == site]
+            number = min(acks, default=0)
+            lowest = number if lowest is None else min(lowest, number)
+        return lowest or 0
+
+    def stalled_since(self) -> float | None:
+        """The time since when a number is missing, the longest of all. None: no number is missing."""
+        return min((at for s in self.values() for at in s.stalled.values()), default=None)
+
+    def forget(self, origins: Iterable[bytes]) -> None:
+        """``origins`` are departed members of this site that all members here have forgotten."""
+        for origin in origins:
+            for session in self.values():
+                session.forget(origin)
+
+    def forget_remote(self, site: str, origins: Sequence[bytes]) -> None:
+        """``origins`` are departed members of ``site``, which has forgotten them."""
+        for session in self.values():
+            session.forget_remote(site, origins)
+        self.forget(origins)

@@ -1,5 +1,5 @@
-"""What the relay keeps of its own site until other sites have it: buffer, spill file, trimming.
+"""Home: copies of the own site's messages until other sites have them, trims, departures, origins.
 
-May import: relay.wire, relay.config, stack and what is below.
-Imported by: relay.protocol and its other parts.
+May import: relay.out, relay.state, relay.wire, relay.config, site.roles; origins also holders; stack and what is below.
+Imported by: relay.holders, relay.bridge, relay.site.leaving, relay.protocol.
 """

@@ -1,11 +1,11 @@
-"""RELAY's buffer: runs of home multicasts that other sites have not acknowledged. Bounded.
+"""A bounded buffer of home multicasts that other sites have not acknowledged.
 
 Entries are runs by origin and first number; a run is cut only where it must be. The first of the three
-limits that is hit applies: ``max_messages``, ``max_bytes``, ``max_age``. What then leaves is the oldest by
-arrival; with a spill file its payloads move there and the entry stays.
+limits that is hit applies: ``max_messages``, ``max_bytes``, ``max_age``. The oldest by arrival leaves then.
+With a spill file its payloads move there and the entry stays.
 
-Bytes count what is held: payloads plus ``OVERHEAD`` a message and ``RUN_OVERHEAD`` a run. Entries of what
-was spilled may need half of ``max_bytes`` beside that; when they do, nothing more is spilled.
+Bytes are payloads plus ``OVERHEAD`` a message and ``RUN_OVERHEAD`` a run. Entries of runs in the file may
+need half of ``max_bytes`` beside that. When they do, nothing more is spilled.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class _Origin:
 
     def __init__(self) -> None:
         self.looked: tuple[int, ...] = ()
-        """What ``look`` gave when the runs were last counted, and what came out."""
+        """The answer of ``look`` when the runs were last counted. ``sums`` is what came out."""
         self.sums = (0, 0, 0, 0)
         self.firsts: list[int] = []
         self.runs: list[Run] = []
@@ -133,7 +133,7 @@ class Buffer:
         self.max_age = max_age
         self.messages = 0
         self.bytes = 0
-        """In memory."""
+        """Bytes in memory."""
         self.spilled = 0
         """Messages in the spill file."""
         self.spilled_runs = 0
@@ -149,7 +149,7 @@ class Buffer:
         return self.messages
 
     def origins(self) -> list[bytes]:
-        """Those that have something here."""
+        """Origins that have something here."""
         return [origin for origin, held in self._origins.items() if held.head < len(held.runs)]
 
     def runs(self, origin: bytes) -> Iterator[Run]:
@@ -158,7 +158,7 @@ class Buffer:
             yield from held.runs[held.head :]
 
     def ranges(self, origin: bytes) -> list[tuple[int, int]]:
-        """What is here, neighbours joined."""
+        """The numbers that are here, neighbours joined."""
         out: list[tuple[int, int]] = []
         for run in self.runs(origin):
             if out and out[-1][1] + 1 == run.first:
@@ -208,7 +208,7 @@ class Buffer:
         return run, payloads
 
     def missing(self, origin: bytes, first: int, last: int) -> list[tuple[int, int]]:
-        """What of ``first .. last`` is not here."""
+        """The numbers of ``first .. last`` that are not here."""
         out: list[tuple[int, int]] = []
         held = self._origins.get(origin)
         if held is not None:
@@ -229,7 +229,7 @@ class Buffer:
         return max(self.messages / self.max_messages, self.bytes / self.max_bytes)
 
     def oldest(self) -> float | None:
-        """When the oldest entry in memory came."""
+        """The time when the oldest entry in memory came."""
         while self._arrived and self._arrived[0].gone:
             self._arrived.popleft()
         return self._arrived[0].at if self._arrived else None
@@ -245,7 +245,7 @@ class Buffer:
         type: int,
         at: float,
     ) -> int:
-        """Keeps what is not here yet; returns how many messages that were."""
+        """Keeps the messages that are not here yet. Returns how many that were."""
         held = self._origins.get(origin)
         if held is None:
             held = self._origins[origin] = _Origin()
@@ -272,7 +272,7 @@ class Buffer:
         self.bytes += run.size
 
     def trim(self, origin: bytes, upto: int) -> int:
-        """Forgets everything at or below ``upto``; returns how many messages that were."""
+        """Forgets everything at or below ``upto``. Returns how many messages that were."""
         held = self._origins.get(origin)
         if held is None:
             return 0
@@ -290,7 +290,7 @@ class Buffer:
         return before - self.messages
 
     def cut(self, origin: bytes, above: int) -> int:
-        """Forgets everything above ``above``; returns how many messages that were."""
+        """Forgets everything above ``above``. Returns how many messages that were."""
         held = self._origins.get(origin)
         if held is None:
             return 0
@@ -378,7 +378,7 @@ class Buffer:
         place = self._spill.write(run.payloads)
         if place is None:
             return False
-        self._origins[run.origin].looked = ()  # it may be in the middle
+        self._origins[run.origin].looked = ()  # the run may be in the middle
         run.place = place
         run.payloads = None
         self.spilled += run.count
@@ -397,7 +397,7 @@ class Buffer:
 
     def _drop_front(self, run: Run, count: int) -> None:
         held = self._origins[run.origin]
-        held.looked = ()  # it may be in the middle
+        held.looked = ()  # the run may be in the middle
         index = held.index(run.first)
         if count < run.count:
             self._cut_front(held, run, count, index)
@@ -416,7 +416,7 @@ class Buffer:
         self._keep_part(run, count, run.count)
 
     def _keep_part(self, run: Run, start: int, stop: int) -> None:
-        """The run now holds these of its payloads only; one in the file stays there."""
+        """The run keeps these of its payloads only. A run in the file stays there."""
         cut = run.count - (stop - start)
         run.count -= cut
         self.messages -= cut
@@ -462,7 +462,7 @@ class Buffer:
         return OVERHEAD + self._length(type, payload)
 
     def _kept(self, type: int, payloads: Sequence[Any]) -> tuple[Sequence[Any], int]:
-        """The payloads as they are kept, and the bytes that holds."""
+        """The payloads as they are kept, and the bytes they hold."""
         if type != MessageType.BYTES:
             return list(payloads), sum([self._size(type, p) for p in payloads])
         size = sum([len(p) for p in payloads if p is not None])
@@ -495,7 +495,7 @@ class Buffer:
 
 
 def _bases(payloads: Sequence[Any]) -> int:
-    """Bytes that are kept alive by views."""
+    """Bytes that views keep alive."""
     bases: dict[int, int] = {}
     for payload in payloads:
         if isinstance(payload, memoryview):

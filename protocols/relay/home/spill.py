@@ -1,7 +1,7 @@
-"""A file for what RELAY's buffer cannot hold in memory (``overflow="spill"``).
+"""A file for runs that the buffer cannot hold in memory (``overflow="spill"``).
 
-Runs are appended; the file is emptied when nothing in it is needed any more. It is a scratch file: it
-has no name after it was opened, and does not survive the process.
+Runs are appended. The file is emptied when no run in it is needed any more. It has no name after it was
+opened, and does not survive the process.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class SpillFile:
         return self._end
 
     def write(self, payloads: Sequence[Any]) -> tuple[int, int] | None:
-        """Where the run stands now: (offset, length). None: full, or the disk refused."""
+        """Returns the place of the run: (offset, length). None: the file is full, or the disk refused."""
         data = msgspec.msgpack.encode([None if p is None else bytes(p) for p in payloads])
         if self._end + len(data) > self._max_bytes:
             return None

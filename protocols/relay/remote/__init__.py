@@ -1,5 +1,5 @@
-"""What comes from other sites: in order, once, or a gap that is reported.
+"""Messages of other sites: multicast here once and in order, or a gap that is reported.
 
-May import: relay.wire, stack and what is below.
-Imported by: relay.protocol and its other parts.
+May import: relay.state, relay.wire, stack and what is below.
+Imported by: relay.bridge, relay.protocol.
 """

@@ -1,30 +1,30 @@
-"""Where a member begins: joiners, state transfer, and what waits until it is known."""
+"""Where a member begins: what joiners are told, what a state stands for, and what waits until that is known."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from jgroups_py.protocols.relay.wire import Known, Lack, Need, Record, Snapshot, ViewKey
+from jgroups_py.protocols.relay.out import Out
+from jgroups_py.protocols.relay.site.roles import Roles
+from jgroups_py.protocols.relay.wire import Known, Record, ViewKey
 from jgroups_py.values.address import UUID, Address
 from jgroups_py.values.batch import Batch
-
-if TYPE_CHECKING:
-    from jgroups_py.protocols.relay.protocol import RELAY
+from jgroups_py.values.view import View
 
 SNAPSHOTS_MAX: Final = 8
 """Views of which the digests are remembered for members that joined with them."""
 SNAPSHOT_SECONDS: Final = 300.0
-"""For so long, where somebody who joined is cut off: it may come back and ask still."""
+"""For so long. A joiner that is cut off may come back and ask still."""
 EARLY_MAX: Final = 1000
 """Records of views to come that are kept."""
 
 
 @dataclass(slots=True)
 class _Remembered:
-    """What joiners of one view begin with; ``waiting``: who may still ask for it."""
+    """What joiners of one view begin with. ``waiting``: members that may still ask for it."""
 
     known: Known
     at: float
@@ -32,10 +32,9 @@ class _Remembered:
 
 
 class Joining:
-    """RELAYED and the relay's records wait in ``queue`` while this member ``waits``."""
+    """While this member ``waits``, RELAYED and the relay's records stay in a queue of ``limit`` messages."""
 
-    def __init__(self, relay: RELAY) -> None:
-        self.relay = relay
+    def __init__(self, out: Out, roles: Roles, limit: int) -> None:
         self.joined_with: ViewKey | None = None
         """The view with which this member joined, until the digests for it have come."""
         self.blind = False
@@ -45,25 +44,49 @@ class Joining:
         self.state_marks: dict[Address, Known] = {}
         """By provider that was asked for the state: the digests of its moment."""
         self.marked_by: Address | None = None
-        """Whose state came, until its digests come too."""
+        """The provider of the state that came, until its digests come too."""
         self.queue: deque[Batch] = deque()
         self.queued = 0
         self.snapshots: dict[ViewKey, _Remembered] = {}
         self.fresh: dict[Address, None] = {}
         """Members that may not know yet where they begin."""
+        self.begun_said: ViewKey | None = None
+        """The view in which this member, as relay, said last that all have begun."""
         self.early: dict[tuple[Address, type], tuple[Address, Any]] = {}
         """Records that belong to views this member has not installed."""
         self.early_until = 0.0
+        self._out = out
+        self._roles = roles
+        self._limit = limit
 
-    def remember_view(self, joined: list[Address]) -> None:
-        """What joiners of this view begin with, and those before them that may have missed theirs."""
-        relay = self.relay
+    @property
+    def waits(self) -> bool:
+        """Is it not known yet where this member begins?"""
+        return self._roles.view is None or self.joined_with is not None or self.state_due
+
+    # --- for joiners
+
+    def remember_view(self, joined: list[Address], known_here: Callable[[], Known]) -> None:
+        """What is known here now is what joiners of this view begin with, and those before them that may have missed
+        theirs."""
         self.fresh.update(dict.fromkeys(joined))
-        self.fresh = {m: None for m in self.fresh if m in relay.line}
+        self.fresh = {m: None for m in self.fresh if m in self._roles.line}
         if self.fresh:
-            known = relay.known_here()
-            self.snapshots[relay.view_key] = _Remembered(known, relay.now, dict(self.fresh))
+            known = known_here()
+            self.snapshots[self._roles.key] = _Remembered(known, self._out.now, dict(self.fresh))
         self._forget_snapshots()
+
+    def snapshot(self, view: ViewKey) -> Known | None:
+        """What joiners of ``view`` begin with, if it is remembered."""
+        found = self.snapshots.get(view)
+        return None if found is None else found.known
+
+    def all_have_begun(self) -> bool:
+        """All members have reported in this view. True: the relay has to say so."""
+        if not self.fresh or self.begun_said == self._roles.key:
+            return False
+        self.begun_said = self._roles.key
+        return True
 
     def on_begun(self, members: Sequence[bytes]) -> None:
         for member in members:
@@ -73,164 +96,95 @@ class Joining:
         self._forget_snapshots()
 
     def _forget_snapshots(self) -> None:
-        oldest = self.relay.now - SNAPSHOT_SECONDS
+        oldest = self._out.now - SNAPSHOT_SECONDS
         kept = [(k, s) for k, s in self.snapshots.items() if s.waiting and s.at > oldest]
         self.snapshots = dict(kept[-SNAPSHOTS_MAX:])
 
-    def tell_joiners(self, joined: list[Address]) -> None:
-        key = self.relay.view_key
-        for member in joined:
-            self.relay.out.tell(member, Snapshot(key, self.snapshots[key].known))
+    # --- where this member begins
+
+    def join(self, view: ViewKey) -> None:
+        """This member joined with ``view`` and waits for the digests."""
+        self.joined_with = view
 
     def begin_anywhere(self) -> None:
         """Nobody is left who could tell where to begin, or this member is the first."""
         if self.joined_with is not None:
             self.blind = True
-            self.blind_since = self.relay.now
+            self.blind_since = self._out.now
         self.joined_with = None
         self.end_state()
 
-    def see_again(self) -> None:
-        """At a view: whoever is still beyond a partition has had the time to come back."""
-        if self.blind and self.relay.now >= self.blind_since + self.relay.config.gap_wait:
+    def see_again(self, wait: float) -> None:
+        """A view was installed. After ``wait``, members beyond a partition have had the time to come back."""
+        if self.blind and self._out.now >= self.blind_since + wait:
             self.blind = False
+
+    def begin(self) -> None:
+        """The digests have come."""
+        self.joined_with = None
+
+    # --- a state
 
     def expect_state(self) -> None:
         self.end_state()
         self.state_due = True
 
-    def on_mark(self, provider: Address, known: Known) -> None:
-        """The digests of the moment at which ``provider`` was asked for its state. STATE_TRANSFER
-        holds them back like everything else: they come right behind the state."""
+    def mark(self, provider: Address, known: Known) -> bool:
+        """The digests of the moment at which ``provider`` was asked for its state. STATE_TRANSFER holds them back like
+        everything else: they come right behind the state. True: this is what the member begins with."""
         if not self.state_due:
-            return
+            return False
         self.state_marks[provider] = known
-        if provider == self.marked_by:
-            self.begin_with_state(known)
-            self.release()
+        return provider == self.marked_by
 
-    @property
-    def waits(self) -> bool:
-        """Is it not known yet where this member begins?"""
-        return self.relay.view is None or self.joined_with is not None or self.state_due
+    def mark_of(self, provider: Address | None) -> Known | None:
+        return None if provider is None else self.state_marks.get(provider)
 
-    def enqueue(self, batch: Batch) -> None:
-        relay = self.relay
-        if self.queued + len(batch) > relay.config.join_queue:
-            relay.counters.queue_full += len(batch)
-            relay.consume(batch)
-        else:
-            self.queue.append(batch)
-            self.queued += len(batch)
-
-    def on_snapshot(self, snapshot: Snapshot) -> None:
-        """Nobody needs one that did not join with that view, or was counted as joined in vain."""
-        relay = self.relay
-        if relay.view is None:
-            self.keep_early(relay.local_address, snapshot)
-        elif self.joined_with == snapshot.view:
-            self.begin_with(snapshot.known)
-
-    def begin_with(self, known: Known) -> None:
-        relay = self.relay
-        self.joined_with = None
-        relay.learn(known, digest=True)
-        self.learn_rest(known)
-        self.release()
-        if relay.holding.round is not None:
-            relay.holding.ask_round()
-
-    def on_need(self, src: Address, need: Need) -> None:
-        relay = self.relay
-        if need.view[1] > relay.view_key[1] or self.joined_with:
-            self.keep_early(src, need)
-            return
-        found = self.snapshots.get(need.view)
-        relay.out.tell(
-            src, Snapshot(need.view, relay.known_here() if found is None else found.known)
-        )
-
-    def on_state(self, provider: Address | None) -> None:
-        """The state of ``provider`` came, or (None) none."""
-        if provider is not None:
-            # After what was held back: answers to a round that is under way are older.
-            self.relay.machine.soon(self.relay.holding.collect_again)
-        mark = None if provider is None else self.state_marks.get(provider)
-        if mark is not None:
-            self.begin_with_state(mark)
-        elif isinstance(provider, UUID) and provider.is_ours:
-            self.marked_by = provider
-            self.relay.machine.soon(self.no_mark)
-        else:
-            self.end_state()
-
-    def no_mark(self) -> None:
-        """All that STATE_TRANSFER held back has come."""
-        if self.marked_by is not None:
-            self.relay.trace("state without digests", provider=self.relay.name_of(self.marked_by))
-            self.end_state()
-            self.release()
+    def await_mark(self, provider: Address) -> None:
+        """The state of ``provider`` came before its digests."""
+        self.marked_by = provider
 
     def end_state(self) -> None:
         self.state_due = False
         self.state_marks = {}
         self.marked_by = None
 
-    def begin_with_state(self, mark: Known) -> None:
-        """What the state contains does not come again, what it lacks does."""
-        relay = self.relay
-        self.end_state()
-        before = {s: dict(n) for s, n in relay.state.site_digest.items()}
-        self.joined_with = None
-        relay.learn(mark, digest=True, replace=True)
-        self.learn_rest(mark)
-        for site, numbers in before.items():
-            less = {o: relay.state.has(site, o) for o, n in numbers.items()}
-            less = {o: n for o, n in less.items() if n < numbers[o]}
-            if less:
-                relay.tell_relay(Lack(site, less))
-        if relay.holding.round is not None:
-            relay.holding.ask_round()
+    # --- what waits
 
-    def learn_rest(self, known: Known) -> None:
-        """Up to its serial the relay's records are contained in ``known``; it may name who has gone."""
-        relay = self.relay
-        if relay.line:
-            relay.control.contained(relay.line[0], known.serial)
-        relay.home.note_departed()
-        relay.out.wake()
+    def enqueue(self, batch: Batch) -> bool:
+        """False: the queue is full."""
+        if self.queued + len(batch) > self._limit:
+            return False
+        self.queue.append(batch)
+        self.queued += len(batch)
+        return True
 
-    def release(self) -> None:
-        """What was queued is handled now."""
-        relay = self.relay
-        if self.waits:
-            return
+    def take_queue(self) -> deque[Batch]:
         queue, self.queue = self.queue, deque()
         self.queued = 0
-        for batch in queue:
-            relay.up(batch)
-        self.early_records()
-        relay.report()
-        relay.out.wake()
+        return queue
 
-    def keep_early(self, src: Address, record: Record) -> None:
-        """A record of a view that this member has not installed yet."""
-        relay = self.relay
+    def keep_early(self, src: Address, record: Record, wait: float) -> bool:
+        """Keeps a record of a view that this member has not installed yet, for ``wait`` seconds. False: there are
+        too many."""
         if len(self.early) < EARLY_MAX or (src, type(record)) in self.early:
             self.early[src, type(record)] = (src, record)
-            self.early_until = relay.now + relay.config.gap_wait
-            relay.out.wake()
-        else:
-            relay.counters.strangers += 1
+            self.early_until = self._out.now + wait
+            return True
+        return False
+
+    def take_early(self) -> list[tuple[Address, Any]]:
+        early, self.early = self.early, {}
+        return list(early.values())
 
     def forget_early(self) -> bool:
-        """A view that has not come by now is not one of ours; who needs an answer asks again. True:
+        """A view that has not come by now is not one of ours. A member that needs an answer asks again. True:
         some are still waited for."""
-        if self.relay.now >= self.early_until:
+        if self._out.now >= self.early_until:
             self.early.clear()
         return bool(self.early)
 
-    def early_records(self) -> None:
-        early, self.early = self.early, {}
-        for src, record in early.values():
-            self.relay.on_record(src, record)
+    def keep(self, view: View) -> None:
+        """Forgets the records of members that are not in ``view``."""
+        for key in [k for k in self.early if k[0] not in view.members]:
+            del self.early[key]

@@ -17,7 +17,7 @@ class Reporting:
         self.due = False
         self._every = every
         self._told: dict[str, Numbers] = {}
-        """By site, in this view."""
+        """By site: the digest that was told in this view."""
         self._told_state: tuple[int, bool] | None = None
         self._untold = 0
 
@@ -27,19 +27,24 @@ class Reporting:
         self._told_state = None
 
     def progress(self, count: int) -> bool:
-        """``count`` messages of other sites were delivered. True: a report is due at once."""
+        """``count`` messages of other sites were delivered. True: there are enough for a report at once."""
+        self.due = True
         self._untold += count
         return self._untold >= self._every
 
+    def soon(self) -> None:
+        """Something is to be told at the next tick."""
+        self.due = True
+
     def reset(self) -> None:
-        """What is to be told is told now, or need not be told."""
+        """Everything is told now, or need not be told."""
         self.due = False
         self._untold = 0
 
     def report(
         self, view: ViewKey, serial: int, complete: bool, site_digest: SiteNumbers
     ) -> Report | None:
-        """What changed; None: nothing."""
+        """A report of what changed. None: nothing changed."""
         digest: dict[str, Numbers] = {}
         for site, numbers in site_digest.items():
             told = self._told.setdefault(site, {})
@@ -76,7 +81,7 @@ class Reports:
         self._members: dict[Address, _Member] = {}
 
     def take(self, member: Address, report: Report) -> None:
-        """A report of an older view than the last one is ignored, of a newer one kept for then."""
+        """Keeps a report. One of an older view than the last is ignored; one of a newer view counts in that view."""
         known = self._members.get(member)
         if known is None or known.view != report.view:
             if known is not None and report.view[1] < known.view[1]:
@@ -88,7 +93,7 @@ class Reports:
             known.digest.setdefault(site, {}).update(numbers)
 
     def keep(self, members: Sequence[Address]) -> None:
-        """Forgets everybody else."""
+        """Forgets all but ``members``."""
         self._members = {m: r for m, r in self._members.items() if m in members}
 
     def lower(self, member: Address, site: str, origin: bytes, number: int) -> None:
@@ -104,7 +109,7 @@ class Reports:
                 numbers.pop(origin, None)
 
     def digests(self, view: ViewKey, members: Sequence[Address]) -> list[SiteNumbers] | None:
-        """What each of ``members`` has; None while one has not reported in ``view``."""
+        """The digests of ``members``. None: one of them has not reported in ``view``."""
         out = []
         for member in members:
             known = self._members.get(member)
@@ -114,7 +119,8 @@ class Reports:
         return out
 
     def serial(self, view: ViewKey, members: Sequence[Address]) -> int | None:
-        """The relay's multicast that all of ``members`` have; None: nothing can be said."""
+        """The newest record of the relay that all of ``members`` have; -1 while one has not reported in ``view``. None:
+        there are no ``members``."""
         lowest: int | None = None
         for member in members:
             known = self._members.get(member)

@@ -1,0 +1,83 @@
+"""Members of this site that are gone, and since when.
+
+Those who have left or are dead are only to be forgotten. Those who are missing may live beyond a partition: as long as
+they are as many as the members here, theirs may be the site.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from jgroups_py.protocols.relay.out import Out
+from jgroups_py.protocols.relay.site.roles import Roles
+from jgroups_py.values.address import Address
+
+
+class Departures:
+    """``wait``: seconds after which a missing member counts as gone for good (``cut_off_wait``)."""
+
+    def __init__(self, out: Out, roles: Roles, wait: float) -> None:
+        self.gone_at: dict[bytes, float] = {}
+        """Departed origins that are not forgotten yet."""
+        self.shrunk_at = -1e9
+        """When a view lacked a member last."""
+        self.lost_at: dict[Address, float] = {}
+        """Members that went from the view, nobody knows why, for ``wait``."""
+        self.lost_timer = out.timer(self.forget_lost, "_on_lost_long_ago")
+        self._out = out
+        self._roles = roles
+        self._wait = wait
+
+    def note_lost(self, old_line: Sequence[Address], ended: Sequence[Address]) -> None:
+        """A view was installed. ``old_line``: that of the view before. ``ended``: members that do not live."""
+        out, view = self._out, self._roles.view
+        assert view is not None
+        present = view.members
+        for member in old_line:
+            if member not in present:
+                self.shrunk_at = self.lost_at[member] = out.now
+                self.gone_at.setdefault(bytes(member), out.now)
+        for member in [m for m in self.lost_at if m in present or m in ended]:
+            del self.lost_at[member]
+        self.forget_lost()
+        if self._roles.is_relay and self.may_be_cut_off:
+            out.counters.cut_off += 1
+            out.trace("cut_off", missing=[out.name_of(m) for m in self.lost_at])
+
+    def forget_lost(self) -> None:
+        """Members that have been missing for ``wait`` will not come back."""
+        out = self._out
+        cut_off, missing = self.may_be_cut_off, len(self.lost_at)
+        self.lost_at = {m: at for m, at in self.lost_at.items() if at + self._wait > out.now}
+        if self.lost_at:
+            self.lost_timer.start_at(min(self.lost_at.values()) + self._wait)
+        else:
+            self.lost_timer.cancel()
+        fewer = missing > len(self.lost_at)
+        if self._roles.is_relay and cut_off and not self.may_be_cut_off and fewer:
+            out.log.warning("acknowledging again what %d missing members may lack", missing)
+        out.wake()
+
+    @property
+    def may_be_cut_off(self) -> bool:
+        """Are as many members missing as are here, or more? If they live, theirs is the site: what they lack
+        must stay at its home site until they are back."""
+        return len(self.lost_at) >= len(self._roles.line)
+
+    def note_departed(self, origins: Iterable[bytes]) -> None:
+        """``origins``: all that something is known of. Those that are no members have departed."""
+        view = self._roles.view
+        assert view is not None
+        present = view.members
+        for origin in origins:
+            if origin not in present:
+                self.gone_at.setdefault(origin, self._out.now)
+        for origin in [o for o in self.gone_at if o in present]:
+            del self.gone_at[origin]
+
+    def gone_for(self, origin: bytes, wait: float) -> bool:
+        """Has ``origin`` been gone for ``wait`` seconds?"""
+        return self._out.now >= self.gone_at[origin] + wait
+
+    def forget(self, origin: bytes) -> None:
+        self.gone_at.pop(origin, None)

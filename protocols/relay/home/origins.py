@@ -1,0 +1,97 @@
+"""What this member knows of the origins of its site: how far each is, and how far other sites may have it.
+
+All of it is read from other parts. Only the senders that other sites see are remembered here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from jgroups_py.protocols.relay.holders.collect import Holding
+from jgroups_py.protocols.relay.home.buffer import Buffer
+from jgroups_py.protocols.relay.home.departures import Departures
+from jgroups_py.protocols.relay.home.stability import Stability
+from jgroups_py.protocols.relay.home.trim import Trimming
+from jgroups_py.protocols.relay.site.roles import Roles
+from jgroups_py.protocols.relay.state import Numbers, RelayState
+from jgroups_py.values.address import UUID, Address, SiteUUID
+
+
+class Origins:
+    """``stability`` is None where what was received may be relayed (``relay_when``)."""
+
+    def __init__(
+        self,
+        roles: Roles,
+        state: RelayState,
+        holding: Holding,
+        buffer: Buffer,
+        departures: Departures,
+        trimming: Trimming,
+        stability: Stability | None,
+        known_name: Callable[[Address], str | None],
+    ) -> None:
+        self._roles = roles
+        self._state = state
+        self._holding = holding
+        self._buffer = buffer
+        self._departures = departures
+        self._trimming = trimming
+        self._stability = stability
+        self._known_name = known_name
+        self._sources: dict[bytes, SiteUUID] = {}
+
+    def known(self, origin: bytes) -> int:
+        """The highest number of a home origin that a survivor is known to have delivered."""
+        return self._holding.known(origin)
+
+    def sendable(self, origin: bytes) -> int:
+        """The number up to which other sites may have ``origin`` now."""
+        known = self.known(origin)
+        if self._stability is not None and self._roles.is_member(origin):
+            if known == self._state.delivered.get(origin, 0):
+                return min(known, self._stability.numbers.get(origin, 0))
+            # Delivered on the other side of a partition: it will never be stable here.
+        return known
+
+    def origins(self) -> dict[bytes, None]:
+        """Origins that something is known of and that are not forgotten."""
+        origins = dict.fromkeys(self._state.delivered)
+        origins.update(dict.fromkeys(self._state.trimmed))
+        for numbers in self._holding.floors.values():
+            origins.update(dict.fromkeys(numbers))
+        return {o: None for o in origins if not self._state.is_forgotten(o)}
+
+    def so_far(self) -> Numbers:
+        """What a new session counts as replay: everything that was delivered before it."""
+        return {origin: self.known(origin) for origin in self.origins()}
+
+    def still_known(self) -> list[bytes]:
+        """Origins that other sites must not forget: members, and those that anything is remembered of."""
+        origins = self.origins()
+        for member in self._roles.line:
+            origins[bytes(member)] = None
+        origins.update(dict.fromkeys(self._buffer.origins()))
+        origins.update(dict.fromkeys(self._trimming.forgetting))
+        # Whom we lost may be alive beyond a partition, with another relay.
+        origins.update(dict.fromkeys(self._departures.gone_at))
+        return list(origins)
+
+    def was_silent(self, origin: bytes) -> bool:
+        """Is there nothing of ``origin``?"""
+        return not (
+            self.known(origin) or origin in self._state.trimmed or self._buffer.last(origin)
+        )
+
+    def source(self, origin: bytes) -> SiteUUID:
+        """The sender that other sites see."""
+        source = self._sources.get(origin)
+        if source is None:
+            name = self._known_name(UUID(origin))
+            source = SiteUUID(origin, self._state.site, name)
+            if name is not None:
+                self._sources[origin] = source
+        return source
+
+    def forget(self, origin: bytes) -> None:
+        self._sources.pop(origin, None)
