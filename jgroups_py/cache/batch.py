@@ -56,45 +56,45 @@ class Batch:
     # --- reading, one's own changes included
 
     async def get(self, path: AnyPath, key: str, default: Any = None) -> Any:
-        """The value of an attribute, ``default`` where there is none."""
+        """The value of an attribute. ``default``: there is none."""
         node = await self._node(as_fqn(path))
         data = None if node is None else node.attributes.get(checked_key(key))
         return default if data is None else self._values.decode(data)
 
     async def get_node(self, path: AnyPath) -> dict[str, Any] | None:
-        """All attributes; None where there is no node."""
+        """All attributes. None: there is no node."""
         node = await self._node(as_fqn(path))
         if node is None:
             return None
         return self._values.decode_all(node)
 
     async def exists(self, path: AnyPath) -> bool:
-        """Is there a node?"""
+        """Returns whether there is a node."""
         return await self._node(as_fqn(path)) is not None
 
     # --- writing
 
     def put(self, path: AnyPath, key: str, value: Any) -> None:
-        """Sets one attribute; makes the node if it is not there."""
+        """Sets one attribute. Makes the node if it is not there."""
         self.put_node(path, {key: value})
 
     def put_node(
         self, path: AnyPath, attributes: Mapping[str, Any], *, replace: bool = False
     ) -> None:
-        """Sets attributes; with ``replace`` the node has no others afterwards."""
+        """Sets attributes. With ``replace`` the node has no others afterwards."""
         fqn = writable(path)
         self._note(Put(fqn, self._values.encode_all(attributes), replace))
 
     def put_encoded(self, path: Fqn, node: Node, *, replace: bool = False) -> None:
-        """As ``put_node``, with values that are bytes already (not checked whether the codec reads them)."""
+        """As ``put_node``, with values that are bytes already. Nobody checks whether the codec can read them."""
         self._note(Put(writable(path), self._values.checked(node), replace))
 
     def remove(self, path: AnyPath, key: str) -> None:
-        """Removes one attribute, if it is there; the node stays."""
+        """Removes one attribute, if it is there. The node stays."""
         self._note(Drop(writable(path), (checked_key(key),)))
 
     def remove_node(self, path: AnyPath) -> None:
-        """Removes a node, if it is there; those below it stay."""
+        """Removes a node, if it is there. Nodes below it stay."""
         self._note(Remove(writable(path)))
 
     def remove_tree(self, path: AnyPath) -> None:
@@ -136,22 +136,22 @@ class Batch:
         return changes[0].after if changes else read
 
     def scopes(self) -> list[Scope]:
-        """Everything read or written, to be locked and owned at once."""
+        """Everything that was read or written. It is locked and owned at once."""
         written = {(m.path, isinstance(m, RemoveTree)): None for m in self._modifications}
         scopes = [Scope(path, deep=deep, write=True) for path, deep in written]
         return scopes + [Scope(p) for p in self._reads if (p, False) not in written]
 
     def reads(self) -> list[Scope]:
-        """What was read."""
+        """The nodes that were read."""
         return [Scope(path) for path in self._reads]
 
     def body(self, call: Call, container: Container) -> list[Modification]:
-        """At the end, under the locks: is what was read still so?"""
+        """Runs at the end, under the locks. BatchConflict: a node has changed since the batch read it."""
         for path, node in self._reads.items():
             if container.get(path) != node:
                 raise BatchConflict(f"{path} was changed by another call since the batch read it")
         return self._modifications
 
     def end(self) -> None:
-        """No more calls."""
+        """Refuses calls from now on."""
         self._ended = True

@@ -63,7 +63,7 @@ class BulkWrites:
         return False
 
     def _check(self, path: Fqn, node: Node | None) -> None:
-        """CacheRefused: what a batch would refuse."""
+        """Checks one row. CacheRefused: a batch would refuse it, too."""
         if node is not None and (node.size > self._small or "" in node.attributes):
             self._values.checked(node)  # else no name and no value can be too long
         if not path or path[0] == BACKUP_ROOT[0]:

@@ -1,6 +1,6 @@
-"""How late this process is: it measures itself, so that it does not blame others.
+"""Lateness: a process measures how late it is itself, so that it does not blame others.
 
-Whoever runs a machine says when it wanted to run and when it did (``Machine.woke``). Lateness beyond
+The driver of a machine says when it wanted to run it and when it did (``Machine.woke``). Lateness beyond
 ``threshold`` is a lag: the process was stopped, or its loop was blocked, and what others sent waits in
 the kernel or was lost there. For that time nobody can be blamed:
 
@@ -18,13 +18,13 @@ from __future__ import annotations
 from typing import Final
 
 WINDOW: Final = 10.0
-"""Seconds; recent is what happened in this window or the one before."""
+"""Seconds. Recent lateness happened in this window or the one before."""
 ROUND_TRIP: Final = 2
 """A question leaves late and its answer is taken late."""
 
 
 class Lateness:
-    """What one process knows of itself. Times are seconds."""
+    """The lateness of one process. Times are seconds."""
 
     def __init__(self, threshold: float = 0.5, allowance: float = 10.0) -> None:
         self.threshold = threshold
@@ -37,7 +37,7 @@ class Lateness:
         self._before = 0.0
 
     def note(self, late: float, now: float) -> bool:
-        """We are ``late``. Is that a lag?"""
+        """Notes that we are ``late``. Returns whether that is a lag."""
         self._turn_over(now)
         self._now = max(self._now, late)
         self.longest = max(self.longest, late)
@@ -58,11 +58,11 @@ class Lateness:
             self._began = now
 
     def patience(self, now: float) -> float:
-        """By how much a time-out that waits for somebody else is to be longer."""
+        """A time-out that waits for somebody else is to be longer by this."""
         return min(ROUND_TRIP * self.recent(now), self.allowance)
 
     def forgiven(self, lag: float, before: float) -> float:
-        """How much of ``lag`` one wait is put off by that was put off by ``before`` already."""
+        """One wait, already put off by ``before``, is put off by this much of ``lag``."""
         if lag >= self.allowance:
             return lag
         return max(0.0, min(lag, self.allowance - before))

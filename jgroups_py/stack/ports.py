@@ -110,7 +110,7 @@ Out = Bind | JoinGroup | SendTo | Connect | Write | Close | Resolve | Consult
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """The socket is open; ``local`` is what it is bound to."""
+    """The socket is open, and bound to ``local``."""
 
     handle: Handle
     local: Endpoint
@@ -135,7 +135,7 @@ class Datagram:
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """A peer connected to ``listener``; the connection's handle is the driver's choice (< 0)."""
+    """A peer connected to ``listener``. The driver chose the connection's handle (< 0)."""
 
     listener: Handle
     handle: Handle
@@ -169,8 +169,8 @@ class Received:
 
 @dataclass(frozen=True, slots=True)
 class Writable:
-    """The driver holds ``unsent`` bytes of the connection. Told when more than nothing is left
-    after a write, and again when that has gone."""
+    """The driver holds ``unsent`` bytes of the connection. It says so when bytes are left after a write, and
+    again when they have gone."""
 
     handle: Handle
     unsent: int
@@ -186,7 +186,7 @@ class Closed:
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """What a look-up has found: numeric addresses, without repetitions; none: ``problem`` says why.
+    """A look-up has found these numeric addresses, without repetitions. If there are none, ``problem`` says why.
     The handle is gone."""
 
     handle: Handle

@@ -35,7 +35,7 @@ VIEWS: Final = "views"
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """``by``: who of ours provides it. ``without``: what happens in a stack that lacks it."""
+    """``by``: the protocols of ours that provide it. ``without``: what happens in a stack that lacks it."""
 
     by: str
     without: str
@@ -56,12 +56,12 @@ SERVICES: Final = {
     ),
     VIEWS: Service("GMS", "there are no views, so no member can join"),
 }
-"""Those that protocols of this package provide."""
+"""The services that protocols of this package provide."""
 
 SHOWN_MAX: Final = 5
-"""Problems of a stack that one error tells; how many more there are is told, too."""
+"""One error tells so many problems of a stack, and how many more there are."""
 CHANNEL_NEEDS: Final = (TRANSPORT, VIEWS)
-"""What a channel needs of its stack, whatever the protocols in it need."""
+"""The services that a channel needs, whatever the protocols of its stack need."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ class _Layer:
 
 
 def examine(stack: StackConfig, built: Sequence[tuple[type[Any], Any]]) -> Findings:
-    """What is missing or in the wrong place. ``built`` is ``config.build(stack)``."""
+    """Finds what is missing or in the wrong place. ``built`` is ``config.build(stack)``."""
     layers = [_Layer(p, cls) for p, (cls, _) in zip(stack.protocols, built, strict=True)]
     missing = {service: ["the channel"] for service in CHANNEL_NEEDS if not _who(layers, service)}
     problems = [
@@ -119,12 +119,12 @@ def build_whole(
 
 
 def _who(layers: Sequence[_Layer], service: str) -> list[_Layer]:
-    """Those that provide it."""
+    """The layers that provide it."""
     return [layer for layer in layers if service in layer.cls.provides]
 
 
 def _unmet(layers: Sequence[_Layer], kind: str, missing: dict[str, list[str]]) -> list[ConfigError]:
-    """What the layers' ``kind`` (needs, wants) asks for and is not there, or on the wrong side.
+    """Finds what the layers' ``kind`` (needs, wants) asks for and is not there, or on the wrong side.
 
     A service that nobody provides is told once, for all who ask for it; ``missing`` has those that
     were told before, and gets the others."""
@@ -169,7 +169,7 @@ def _missing(service: str, askers: Sequence[str]) -> str:
 
 
 def _transports(layers: Sequence[_Layer]) -> list[ConfigError]:
-    """One at the bottom, and no other."""
+    """A stack has one transport, at the bottom."""
     found = _who(layers, TRANSPORT)
     if len(found) > 1:
         names = " and ".join(layer.name for layer in found)
@@ -181,7 +181,7 @@ def _transports(layers: Sequence[_Layer]) -> list[ConfigError]:
 
 
 def _unset(stack: StackConfig) -> list[ConfigError]:
-    """Variables with neither a value nor a default."""
+    """Finds variables with neither a value nor a default."""
     return [
         ConfigError(
             f'"{attribute.text}" has a variable that is not set and has no default '

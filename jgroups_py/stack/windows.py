@@ -1,8 +1,8 @@
-"""Windows that work on runs: what arrived out of order, what may be asked for again, what to ask.
+"""Windows that work on runs: they store runs, put them in order, and know what to ask for.
 
-    RunStore         runs by first seqno; kept for retransmission, or until the gap before them closes
-    ReceiveWindow    puts the runs of one sender in order and hands every message out once
-    GapClock         when to ask for what is missing: once soon, then at growing intervals
+    RunStore         Runs by first seqno, kept for retransmission, or until the gap before them closes.
+    ReceiveWindow    Puts the runs of one sender in order, and hands every message out once.
+    GapClock         Says when to ask for what is missing: once soon, then at growing intervals.
 
 A run is a ``Batch``; message ``i`` of a run that starts at ``first`` has seqno ``first + i``. In
 order nothing is stored and nothing is cut: one comparison per run. Runs are sliced where they overlap.
@@ -28,10 +28,10 @@ Span = tuple[int, int]
 _OOB: Final = int(Flag.OOB)
 _PER_RUN: Final = 400
 _PER_MESSAGE: Final = 100
-"""Bytes that a stored run, and each of its messages, cost beside the payload."""
+"""Bytes that a stored run, and each of its messages, costs beside the payload."""
 _SMALL: Final = 4096
 _SHARE: Final = 4
-"""A packet of more than ``_SMALL`` bytes is not held for less than a ``_SHARE``th of it."""
+"""A run keeps a packet of more than ``_SMALL`` bytes only if it is at least a ``_SHARE``th of the packet."""
 _SPAN_BITS: Final = 64
 """A list of seqnos may span this many times as many seqnos as it may name."""
 
@@ -60,7 +60,7 @@ class RunStore:
 
     @property
     def first(self) -> int:
-        """The lowest seqno stored; there must be one."""
+        """The lowest seqno stored. There must be one."""
         return self.firsts[0]
 
     @property
@@ -106,7 +106,7 @@ class RunStore:
         return run
 
     def between(self, low: int, high: int) -> Iterator[tuple[int, Batch]]:
-        """What is stored of ``low .. high``, ascending, cut to fit."""
+        """The runs that are stored of ``low .. high``, ascending, cut to fit."""
         firsts = self.firsts
         for index in range(max(0, bisect_right(firsts, low) - 1), len(firsts)):
             first = firsts[index]
@@ -134,7 +134,7 @@ class RunStore:
         return spans
 
     def drop_to(self, seqno: int) -> int:
-        """Forgets the runs that end at or below ``seqno``; returns how many messages that were.
+        """Forgets the runs that end at or below ``seqno``. Returns how many messages these were.
 
         A run that goes on above it stays whole: cutting it would cost more than it frees.
         """
@@ -161,8 +161,8 @@ class RunStore:
         self.count = self.size = 0
 
     def check(self) -> None:
-        """Ascending, not overlapping, counted. What was checked before and looks the same from
-        both ends is taken as checked, as long as the sums agree."""
+        """Checks that runs ascend, do not overlap, and are counted. Runs that were checked before, and look the
+        same from both ends, are not checked again while the sums agree."""
         firsts = self.firsts
         assert len(self.runs) == len(firsts)
         known, first, last, count, size = self._checked
@@ -207,10 +207,10 @@ class ReceiveWindow:
         else:
             for run in window.take(first, run): hand out
 
-    ``delivered``: everything up to here was handed out. ``known``: the highest seqno known to
-    exist. ``pending``: what arrived beyond a gap. ``early``: those of it that were handed out already
-    (out-of-band messages, and own ones that are not looped back). ``passed``: numbers of such that were
-    forgotten since, and may come again.
+    ``delivered``: everything up to here was handed out. ``known``: the highest seqno known to exist.
+    ``pending``: runs that arrived beyond a gap. ``early``: those of them that were handed out already
+    (out-of-band messages, and own messages that are not looped back). ``passed``: numbers of early messages
+    that were forgotten since, and may come again.
     """
 
     __slots__ = ("closed", "delivered", "early", "known", "passed", "pending")
@@ -222,7 +222,7 @@ class ReceiveWindow:
         self.early: dict[int, None] = {}
         self.passed: frozenset[int] = frozenset()
         self.closed = False
-        """Set by the owner: hand out nothing more."""
+        """The owner sets it: nothing more is handed out."""
 
     @property
     def received(self) -> int:
@@ -231,14 +231,13 @@ class ReceiveWindow:
 
     @property
     def has_gap(self) -> bool:
-        """Something that is known to exist has not come."""
+        """A message that is known to exist has not come."""
         return self.delivered + self.pending.count < self.known
 
     def add(self, first: int, run: Batch) -> list[tuple[int, Batch]]:
-        """Takes a run in and returns what is new of it; ``next`` hands out what is in order.
+        """Takes a run in and returns what is new of it. ``next`` hands out what is in order.
 
-        New out-of-band messages are the caller's to hand out at once, those that are ``fresh``: they
-        are marked here.
+        The caller hands out new out-of-band messages at once, if they are ``fresh``. They are marked here.
         """
         if first <= self.delivered:
             if first + len(run.payloads) - 1 <= self.delivered:
@@ -255,7 +254,7 @@ class ReceiveWindow:
         return pieces
 
     def fresh(self, pieces: list[tuple[int, Batch]]) -> list[Batch]:
-        """What of new out-of-band messages was not handed out before it was forgotten."""
+        """The new out-of-band messages that were not handed out before they were forgotten."""
         if not self.passed:
             return [piece for _, piece in pieces]
         found = []
@@ -269,13 +268,13 @@ class ReceiveWindow:
         return found
 
     def skip(self, first: int, run: Batch) -> None:
-        """Takes a run in that nobody is to get."""
+        """Takes a run in that is handed out to nobody."""
         for low, _ in self.pending.insert(first, run):
             self.early[low] = None
         self.known = max(self.known, first + len(run.payloads) - 1)
 
     def next(self, last: int | None = None) -> Batch | None:
-        """The next run in order that is still to be handed out; none that begins beyond ``last``."""
+        """The next run in order to hand out. None: there is none that begins up to ``last``."""
         while not self.closed and (last is None or self.delivered < last):
             run = self.pending.pop_at(self.delivered + 1)
             if run is None:
@@ -287,7 +286,7 @@ class ReceiveWindow:
         return None
 
     def count_early(self) -> None:
-        """What was handed out early and is next now counts as handed out, also while it is closed."""
+        """Counts early messages that are next now as handed out, also while the window is closed."""
         while (first := self.delivered + 1) in self.early:
             run = self.pending.pop_at(first)
             assert run is not None
@@ -295,7 +294,7 @@ class ReceiveWindow:
             self.delivered += len(run.payloads)
 
     def split_at(self, seqno: int) -> None:
-        """No pending run goes on beyond ``seqno`` that begins at or below it."""
+        """Cuts the pending run that begins at or below ``seqno`` and goes on beyond it."""
         pending = self.pending
         index = bisect_right(pending.firsts, seqno) - 1
         if index < 0:
@@ -312,7 +311,7 @@ class ReceiveWindow:
                 self.early[seqno + 1] = None
 
     def forget_pending(self) -> None:
-        """Drops what is pending, as if nothing had come after what was handed out in order."""
+        """Drops pending runs, as if nothing had come after what was handed out in order."""
         runs = self.pending.runs
         beyond = [
             n for first in self.early for n in range(first, first + len(runs[first].payloads))
@@ -323,7 +322,7 @@ class ReceiveWindow:
         self.known = self.delivered
 
     def move_to(self, delivered: int) -> None:
-        """Goes on after ``delivered``: what is pending up to there is forgotten."""
+        """Goes on after ``delivered``, and forgets pending messages up to there."""
         old, early = self.pending, self.early
         self.pending, self.early = RunStore(), {}
         self.delivered = delivered
@@ -337,7 +336,7 @@ class ReceiveWindow:
                     self.early[first + start] = None
 
     def missing(self, low: int | None = None) -> list[Span]:
-        """Spans that are known to exist and have not come, from ``low`` (default: all)."""
+        """Spans that are known to exist and have not come, from ``low`` on (default: all)."""
         low = self.delivered + 1 if low is None else max(low, self.delivered + 1)
         return self.pending.missing(low, self.known) if low <= self.known else []
 
@@ -357,8 +356,8 @@ class ReceiveWindow:
 
 
 class GapClock:
-    """When to ask for missing messages of one sender: each once, ``delay`` after the gap was seen,
-    then all that are missing after ``interval``, doubled with each time that brought nothing.
+    """Says when to ask for missing messages of one sender. Each is asked for once, ``delay`` after the gap was
+    seen. Then all that are missing are asked for after ``interval``, which doubles with each vain request.
 
     ``factor_max``: the largest multiple of ``interval``.
     """
@@ -382,14 +381,14 @@ class GapClock:
         return self.new_at if self.again_at is None else min(self.new_at, self.again_at)
 
     def saw(self, known: int, at: float) -> bool:
-        """Something up to ``known`` is missing; ask at that time. True: the deadline changed."""
+        """Something up to ``known`` is missing, and is to be asked for at ``at``. True: the deadline changed."""
         if known <= self.asked_to or (self.new_at is not None and self.new_at <= at):
             return False
         self.new_at = at
         return True
 
     def due(self, window: ReceiveWindow, now: float, delay: float, limit: int) -> SeqnoList | None:
-        """What to ask for now, at most ``limit`` seqnos; None: nothing."""
+        """What to ask for now, at most ``limit`` seqnos. None: nothing."""
         if not window.has_gap:
             self.new_at = self.again_at = None
             self.tries = 0
@@ -418,7 +417,7 @@ class GapClock:
 
 
 def compact(run: Batch) -> Batch:
-    """The run, its payloads copied when they are a small part of the packet they came in."""
+    """The run. Its payloads are copied when they are a small part of the packet that they came in."""
     payload = run.payloads[0]
     if type(payload) is memoryview:
         held = memoryview(payload.obj).nbytes
@@ -428,7 +427,7 @@ def compact(run: Batch) -> Batch:
 
 
 def span_list(spans: Iterable[Span], limit: int) -> SeqnoList | None:
-    """The lowest ``limit`` seqnos of some ascending spans as a list; None if there are none."""
+    """The lowest ``limit`` seqnos of some ascending spans as a list. None: there are none."""
     bits = 0
     offset = top = None
     end = 0
@@ -450,7 +449,7 @@ def span_list(spans: Iterable[Span], limit: int) -> SeqnoList | None:
 def spans_of(seqnos: SeqnoList, limit: int) -> list[Span]:
     """The spans of a list, ascending, at most ``limit`` seqnos of it.
 
-    What lies too far behind the first is left out, so that no list can be expensive.
+    Seqnos too far behind the first are left out, so that no list can be expensive.
     """
     bits = seqnos.bits & ((1 << (limit * _SPAN_BITS)) - 1)
     spans: list[Span] = []

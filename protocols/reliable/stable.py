@@ -1,19 +1,19 @@
-"""STABLE: find out which multicasts everybody has, so that they can be forgotten.
+"""STABLE: finds out which multicasts everybody has, so that they can be forgotten.
 
 Place: above NAKACK2 and UNICAST3, below GMS.
 
-    timer, or max_bytes came     tell the coordinator how far this member is: STABLE_GOSSIP
-    STABLE_GOSSIP from P         (coordinator) note it; all members of the view told: STABILITY
-    STABILITY                    Stable down (NAKACK2 forgets) and up (RELAY acknowledges)
-    ViewChange                   begin anew: only members of the same view count
+    timer, or max_bytes came     Tell the coordinator how far this member is: STABLE_GOSSIP.
+    STABLE_GOSSIP from P         The coordinator notes it. When all members of the view have told: STABILITY.
+    STABILITY                    Stable down (NAKACK2 forgets) and up (RELAY acknowledges).
+    ViewChange                   Begin anew: only members of the same view count.
 
-A member whose digest is what STABILITY said last has nothing to tell and keeps quiet. One that
-tells it nevertheless has missed the STABILITY and gets it again. While some tell and others keep quiet,
-all hear how far the senders are.
+A member keeps quiet while its digest is what STABILITY said last. A member that tells this digest nevertheless has
+missed the STABILITY, and gets it again. While some members tell and others keep quiet, all of them hear how far
+the senders are.
 
 Source:  JGroups STABLE.java; WIRE.md 11.6.
-Differs: the coordinator's own word is its digest at the moment the last other member has told. Java
-         members always gossip, which does no harm here.
+Differs: the coordinator's own word is its digest at the moment when the last other member has told.
+         Java members always gossip, which does no harm here.
 """
 
 from __future__ import annotations
@@ -56,10 +56,10 @@ class STABLE(Protocol):
         """Attributes of the protocol."""
 
         desired_avg_gossip: Seconds = 20.0
-        """A member looks at intervals of 0 to twice this; 0: only after ``max_bytes``."""
+        """A member looks at intervals of 0 to twice this. 0: it looks only after ``max_bytes``."""
         max_bytes: Bytes = 2_000_000
-        """Look also when so many bytes of multicasts have come, counted with what keeping them costs
-        (400 bytes a run, 100 a message); 0: only at intervals."""
+        """A member also looks when so many bytes of multicasts have come. The cost of keeping them counts, too
+        (400 bytes a run, 100 a message). 0: it looks only at intervals."""
 
         ignored: ClassVar[frozenset[str]] = frozenset(
             {"stability_delay", "send_stable_msgs_to_coord_only", "cap", "digest_timeout"}
@@ -76,10 +76,10 @@ class STABLE(Protocol):
         self._view: View | None = None
         self._told: dict[Address, Digest] = {}
         self._stable: Digest | None = None
-        """What the last STABILITY of this view said."""
+        """The digest of the last STABILITY of this view."""
         self._held = False
-        """We take part in a merge: its digests must stay good, so nothing is declared stable. Its
-        coordinator may not know of that merge, so we tell it nothing either."""
+        """We take part in a merge. Its digests must stay good, so nothing is declared stable. Our coordinator
+        may not know of the merge, so we tell it nothing either."""
         self._bytes = 0
         self._max_bytes = self.config.max_bytes or 1 << 62
         self._timer = self.timer(self._on_timer)
@@ -199,7 +199,7 @@ class STABLE(Protocol):
         self._conclude(view)
 
     def _conclude(self, view: View) -> None:
-        """Sends STABILITY if everybody has told."""
+        """Sends STABILITY if all members have told."""
         told = self._told
         if self._held:
             return
@@ -224,8 +224,8 @@ class STABLE(Protocol):
         self._send(None, StableType.STABILITY, view, stable, _STABILITY_FLAGS)
 
     def _tell_the_quiet(self) -> None:
-        """Not all have told. Who has nothing to tell may not know what it lacks, if it took nothing
-        from a sender just when that one said for the last time how far it is."""
+        """Not all have told. A member with nothing to tell may not know what it lacks. That happens when it took
+        nothing from a sender just as that sender said for the last time how far it is."""
         view, stable = self._view, self._stable
         if view is None or stable is None or view.coordinator != self.local_address:
             return
@@ -250,7 +250,7 @@ class STABLE(Protocol):
         self.pass_event_up(event)
 
     def memory_limits(self, members: int) -> dict[str, int]:
-        """What NAKACK2 keeps until it is stable."""
+        """The batch is one that NAKACK2 keeps until it is stable."""
         return {"max_bytes": self.config.max_bytes}
 
     def check(self) -> None:
@@ -262,7 +262,7 @@ class STABLE(Protocol):
 
 
 def _agree(digest: Digest, stable: Digest | None) -> bool:
-    """Is everything that ``digest`` says was delivered stable?"""
+    """Everything that ``digest`` says was delivered is stable."""
     if stable is None:
         return False
     return all(stable.delivered(m) >= delivered for m, (delivered, _) in digest.seqnos.items())

@@ -2,26 +2,26 @@
 
 Place: above NAKACK2, below STABLE.
 
-    unicast from above        number it on the connection to its destination, keep it until acked
-    DATA from P               next one: deliver; beyond a gap: keep, ask for the gap; old: drop;
-                              too far off to be kept: drop, ask for what comes before
-    DATA, first               the connection of P to us begins (again) at this seqno
-    DATA, no such connection  keep a few, SEND_FIRST_SEQNO to P
-    SEND_FIRST_SEQNO from P   send the oldest message that is not acked again, as first
-    ACK from P                forget what P has
-    XMIT_REQ from P           send those again
-    nothing acked for a while send the last one again, at growing intervals
-    CLOSE from P              forget P's connection to us
-    connection to P idle      after expiry and close time-out: CLOSE to P, forget it
-    ViewChange                connections to members that left are closed
+    unicast from above        Number it on the connection to its destination, keep it until it is acked.
+    DATA from P               Deliver the next one. Keep one beyond a gap, and ask for the gap. Drop an old
+                              one. Drop one that is too far off, and ask for what comes before it.
+    DATA, first               The connection of P to us begins (again) at this seqno.
+    DATA, no such connection  Keep a few. SEND_FIRST_SEQNO to P.
+    SEND_FIRST_SEQNO from P   Send the oldest message that is not acked again, as first.
+    ACK from P                Forget what P has.
+    XMIT_REQ from P           Send those messages again.
+    nothing acked for a while Send the last message again, at growing intervals.
+    CLOSE from P              Forget P's connection to us.
+    connection to P idle      After expiry and close time-out: CLOSE to P, forget the connection.
+    ViewChange                Close connections to members that left.
 
 Unicasts to this member itself, to physical addresses and with NO_RELIABILITY pass by.
 
 Source:  JGroups UNICAST3.java; WIRE.md 11.5.
-Differs: gaps are asked for once after ``xmit_delay`` and then at growing intervals. A first message
-         of an older connection (their numbers are a counter) is ignored. A connection to somebody
-         outside the view that acks nothing for ``max_retransmit_time`` is given up; how far a sender
-         outside the view was is remembered for ``departed_remembered``.
+Differs: a member asks for a gap once after ``xmit_delay`` and then at growing intervals. It ignores a
+         first message of an older connection (their numbers are a counter). It gives up a connection
+         to a member outside the view that acks nothing for ``max_retransmit_time``. It remembers for
+         ``departed_remembered`` how far a sender outside the view was delivered.
 """
 
 from __future__ import annotations
@@ -57,13 +57,13 @@ _CONTROL: Final = int(Flag.OOB | Flag.NO_FC)
 _DATA: Final = UnicastType.DATA
 _CONN_IDS: Final = 32768
 _ACK_AFTER: Final = 0.5
-"""Of xmit_interval: acks that come later than xmit_interval find the last message sent again."""
+"""A part of xmit_interval. Acks later than xmit_interval come after the last message was sent again."""
 _FACTOR_MAX: Final = 8
 """The last message is sent again after 1, 2, 4, 8, 8, ... times xmit_interval."""
 
 
 class _Outgoing:
-    """The connection to one destination. ``kept``: what is not acked."""
+    """The connection to one destination. ``kept``: messages that are not acked."""
 
     __slots__ = (
         "acked",
@@ -117,38 +117,37 @@ class UNICAST3(Protocol):
         """Attributes of the protocol."""
 
         xmit_interval: Seconds = 0.5
-        """What is not acked for so long is sent again; acks go out after half of it at the latest."""
+        """A message that is not acked for so long is sent again. Acks go out after half of it at the latest."""
         xmit_delay: Seconds = 0.02
-        """Packets may overtake each other by this before a gap is asked for; at most
+        """A member waits so long before it asks for a gap, because packets may overtake each other. At most
         ``xmit_interval``."""
         ack_threshold: int = 100
-        """Ack at once when so many messages have come."""
+        """After so many messages an ack goes out at once."""
         sync_min_interval: Seconds = 2.0
-        """Between two SEND_FIRST_SEQNO to one member."""
+        """The time between two SEND_FIRST_SEQNO to one member."""
         max_xmit_req_size: int = 1024
-        """Seqnos asked for, or answered, in one request."""
+        """Seqnos that one request may ask for, and that are answered."""
         max_xmit_bytes: Bytes = 4_000_000
-        """Bytes retransmitted to one member per ``xmit_interval``."""
+        """Bytes that one member gets retransmitted per ``xmit_interval``."""
         max_retransmit_time: Seconds = 60.0
-        """A connection to somebody outside the view is given up when nothing was acked for so
-        long."""
+        """A connection to a member outside the view is given up when nothing was acked for so long."""
         conn_expiry_timeout: Seconds = 120.0
-        """A connection that was not used for so long is about to be closed; 0: never."""
+        """A connection that was not used for so long is about to be closed. 0: never."""
         conn_close_timeout: Seconds = 240.0
-        """It is closed when it was not used for so much longer."""
+        """Such a connection is closed when it was not used for so much longer."""
         departed_remembered: Seconds = 300.0
-        """How far a sender was that is not in the view any more, and that a merge may bring back:
-        longer than it takes others to find out that we are gone to them."""
+        """How long it is remembered how far a sender was that is not in the view any more. A merge may bring it
+        back. Others take less long to find out that we are gone to them."""
         max_window: int = 131_072
-        """Messages of one sender beyond the last delivered one; what is further off is dropped."""
+        """Messages of one sender that are kept beyond the last delivered one. Messages further off are dropped."""
         max_window_bytes: Bytes = 50_000_000
-        """The same in bytes; the one that closes the gap is always taken. Of a sender outside the
-        view a ``max_strangers``th of it."""
+        """The same in bytes. The message that closes the gap is always taken. A sender outside the view has a
+        ``max_strangers``th of it."""
         max_unacked: Bytes = 100_000_000
-        """Messages to one destination that are not acked; beyond, FlowBlocked asks to wait."""
+        """Messages to one destination that are not acked. Beyond, FlowBlocked asks the channel to wait."""
         max_cached: int = 50
-        """Batches of one sender kept while its connection is unknown; of a sender outside the view
-        as many as a ``max_strangers``th of ``max_window_bytes`` holds."""
+        """Batches of one sender that are kept while its connection is unknown. Of a sender outside the view
+        as many are kept as a ``max_strangers``th of ``max_window_bytes`` holds."""
         max_strangers: int = 1000
         """Senders outside the view, and senders without connection, that are remembered."""
 
@@ -199,7 +198,7 @@ class UNICAST3(Protocol):
         self.acks_received = 0
         self.stale_acks = 0
         self.last_resent = 0
-        """Times the last message was sent again because nothing was acked."""
+        """How often the last message was sent again because nothing was acked."""
         self.first_requested = 0
         self.window_dropped = 0
         self.unknown_dropped = 0
@@ -305,7 +304,7 @@ class UNICAST3(Protocol):
             self.bad += 1
 
     def _on_data(self, src: Address, conn: _Incoming, batch: Batch, first: int) -> None:
-        """A run that is not simply the next one of its connection."""
+        """Takes a run that is not simply the next one of its connection."""
         window = conn.window
         count = len(batch.payloads)
         if first < 1:
@@ -345,7 +344,7 @@ class UNICAST3(Protocol):
                 self._arm_gaps(at)
 
     def _room(self, src: Address) -> int:
-        """Bytes of ``src`` that may wait for a gap to close; strangers share one member's room."""
+        """Bytes of ``src`` that may wait for a gap to close. Strangers share one member's room."""
         config = self.config
         if src in self._members():
             return config.max_window_bytes
@@ -354,7 +353,7 @@ class UNICAST3(Protocol):
     def _on_other(
         self, src: Address, conn: _Incoming | None, batch: Batch, header: UnicastHeader3
     ) -> None:
-        """Data of a connection that is not known: a new one, an old one, or one we forgot."""
+        """Takes data of a connection that is not known: a new one, an old one, or one that we forgot."""
         if conn is not None and (conn.conn_id - header.conn_id) % _CONN_IDS < _CONN_IDS // 2:
             self.duplicates += len(batch.payloads)
             return
@@ -516,7 +515,7 @@ class UNICAST3(Protocol):
             timer.start_at(at)
 
     def _on_tick(self) -> None:
-        """Acks that are due, and the last message of connections on which nothing moved."""
+        """Sends acks that are due, and the last message of connections on which nothing moved."""
         now = self.now
         for src, incoming in list(self._incoming.items()):
             if incoming.ack_due:

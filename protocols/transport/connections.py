@@ -3,13 +3,13 @@
 The connecting side says in a handshake where it listens; that address is the peer's name here.
 Then both sides send frames: length, bytes. A length of -5 says that the sender closes on purpose.
 
-Both sides may connect at once. Who already has a connection of its own making keeps it when its own
-address is the higher one, else takes the new one. The other one is closed with -5, but what is
-under way on it is still read: nothing is lost by the choice. While the one to keep is not open yet,
-the other one is spared: it is used if that never opens.
+Both sides may connect at once. A side that already has a connection of its own making keeps it when its own
+address is the higher one, else it takes the new one. The other connection is closed with -5. What is under way
+on it is still read, so nothing is lost by the choice. While the connection to keep is not open yet, the other
+one is spared: it is used if the first one never opens.
 
 States of a connection: CONNECTING (frames wait) or ACCEPTED (the handshake is awaited), OPEN,
-CLOSING (-5 was sent or received: no longer used for sending, read until the peer closes), GONE.
+CLOSING (-5 was sent or received: it is not used for sending, and is read until the peer closes), GONE.
 
 Source:  JGroups BaseServer.java, TcpConnection.java; WIRE.md section 8.
 Differs: JGroups closes the loser at once. A second connection from a peer replaces one that the
@@ -58,7 +58,7 @@ from jgroups_py.wire.packet import (
 from jgroups_py.wire.primitives import format_version, make_version, same_minor
 
 CLOSING_TIME: Final = 1.0
-"""Seconds for the peer to close its side after -5."""
+"""The peer has so many seconds to close its side after -5."""
 WRITE_SIZE: Final = 256_000
 """Frames are joined into writes of about this size."""
 HAS_GRACEFUL_CLOSE: Final = make_version(5, 5)
@@ -78,7 +78,7 @@ OPEN: Final = State.OPEN
 
 
 class FrameReader:
-    """Cuts a stream into frames. Every byte is copied twice at most, however it was cut."""
+    """Cuts a stream into frames. It copies every byte twice at most, however the stream was cut."""
 
     __slots__ = ("_buffer", "_max", "_need")
 
@@ -92,8 +92,8 @@ class FrameReader:
         return len(self._buffer)
 
     def feed(self, data: bytes) -> Iterator[bytes | None]:
-        """Frames that are complete now; None is the graceful close. RemoteProtocolError for a
-        length that cannot be; the stream is useless then."""
+        """The frames that are complete now. None is the graceful close. RemoteProtocolError: a length is
+        impossible, and the stream is useless."""
         buffer: bytes | bytearray = data
         if self._buffer:
             self._buffer += data
@@ -126,7 +126,7 @@ class FrameReader:
 
 @dataclass(slots=True, eq=False)
 class Connection:
-    """One connection. ``peer``: where the other side listens; None until its handshake came."""
+    """One connection. ``peer``: where the other side listens. None: its handshake has not come."""
 
     handle: Handle
     state: State
@@ -135,16 +135,16 @@ class Connection:
     timer: Timer
     peer: IpAddress | None = None
     waiting: list[bytes] = field(default_factory=list)
-    """Frames until the connection is open."""
+    """Frames that wait until the connection is open."""
     waiting_size: int = 0
     head: bytes = b""
-    """What there is of the handshake."""
+    """The bytes of the handshake so far."""
     spoken: int = 0
     """The version of our handshake."""
     unsent: int = 0
     written: int = 0
     taken: int = 0
-    """Bytes that the peer's side has taken, at least."""
+    """The peer's side has taken at least so many bytes."""
     heard: bool = False
     """Something was received."""
     graceful: bool = False
@@ -153,7 +153,7 @@ class Connection:
     """Bytes of a frame that is not complete yet."""
     held_since: float = 0.0
     spare: Connection | None = None
-    """While connecting: the peer's own connection, to be used if this one never opens."""
+    """While connecting: the peer's own connection. It is used if this one never opens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +201,7 @@ class Connections:
         self._on_lost = on_lost
         self._on_open = on_open
         self.local: IpAddress | None = None
-        """Where we listen, as told to peers. Set it before anything else."""
+        """Where we listen, as peers hear it. Set it before anything else."""
         self._all: dict[Handle, Connection] = {}
         self._peers: dict[IpAddress, Connection] = {}
         self._refused: dict[IpAddress, float] = {}
@@ -228,11 +228,11 @@ class Connections:
         return len(self._all)
 
     def get(self, peer: IpAddress) -> Connection | None:
-        """The connection to that peer that is used for sending, open or opening."""
+        """The connection that is used for sending to that peer, open or opening."""
         return self._peers.get(peer)
 
     def open(self) -> list[Connection]:
-        """All that are open, also those whose peer another one is used for."""
+        """All open connections, also those that are not used for sending."""
         return [c for c in self._all.values() if c.state is State.OPEN]
 
     def peers(self) -> list[IpAddress]:
@@ -252,7 +252,7 @@ class Connections:
     # --- doing
 
     def connect(self, peer: IpAddress) -> Connection | None:
-        """The connection to ``peer``, opened if need be. None: it was refused just now."""
+        """The connection to ``peer``. Opens it if need be. None: it was refused just now."""
         connection = self._peers.get(peer)
         if connection is not None:
             return connection
@@ -320,7 +320,7 @@ class Connections:
         self._protocol.machine.put(Write(connection.handle, data))
 
     def close(self, connection: Connection, *, abort: bool = False) -> None:
-        """Closes a connection on our own account; ``on_lost`` is not called.
+        """Closes a connection on our own account. ``on_lost`` is not called.
 
         Not ``abort``: with -5, and reading until the peer has closed as well.
         """
@@ -339,7 +339,7 @@ class Connections:
                 self.close(connection)
 
     def stop(self) -> None:
-        """Says goodbye to everybody; whoever owns the handles closes them."""
+        """Says goodbye to everybody. The owner of the handles closes them."""
         for connection in self._all.values():
             connection.timer.cancel()
             if connection.state is State.OPEN:
@@ -362,7 +362,7 @@ class Connections:
         return connection
 
     def _drop(self, connection: Connection, *, abort: bool) -> None:
-        """Closes the handle; nothing more is heard of it."""
+        """Closes the handle. No more input comes from it."""
         self._protocol.put(Close(connection.handle, abort))
         self._forget(connection)
 
@@ -375,7 +375,7 @@ class Connections:
         self._take_out(connection)
 
     def _take_out(self, connection: Connection) -> bool:
-        """Not to be used for sending any more. Was it?"""
+        """Uses the connection no more for sending. Returns whether it was used."""
         peer = connection.peer
         if peer is None or self._peers.get(peer) is not connection:
             return False
@@ -385,7 +385,7 @@ class Connections:
     # --- what happens
 
     def on_input(self, item: In) -> None:
-        """An input for one of our connections, or Accepted on a listener of the protocol."""
+        """Takes an input for one of our connections, or Accepted on a listener of the protocol."""
         if isinstance(item, Accepted):
             self._accepted(item)
             return
@@ -478,7 +478,7 @@ class Connections:
             self._hold(connection, begun)
 
     def _hold(self, connection: Connection, begun: bool) -> None:
-        """Counts what waits for the rest of its frame. ``begun``: that frame has begun just now."""
+        """Counts bytes that wait for the rest of their frame. ``begun``: that frame has begun just now."""
         held = len(connection.reader)
         self.incomplete += held - connection.held
         connection.held = held
@@ -490,7 +490,7 @@ class Connections:
             self._throw_out(oldest, f"{self.incomplete} bytes of incomplete frames")
 
     def _throw_out(self, connection: Connection, problem: str) -> None:
-        """The peer does what it should not: its connection is closed at once."""
+        """Closes the connection of a peer at once, because the peer does what it should not."""
         self._protocol.trace("thrown out", peer=str(connection.peer), problem=problem)
         used = self._take_out(connection)
         self._drop(connection, abort=True)
@@ -498,7 +498,7 @@ class Connections:
             self._on_lost(connection, True)
 
     def _handshake(self, connection: Connection, data: bytes) -> bytes:
-        """Takes the handshake; returns what came after it."""
+        """Takes the handshake, and returns the bytes that came after it."""
         head = connection.head + data
         if len(head) < HANDSHAKE_HEAD or len(head) < (size := handshake_size(head[:8])):
             connection.head = head
@@ -523,7 +523,7 @@ class Connections:
         return head[size:]
 
     def _choose(self, new: Connection, peer: IpAddress) -> None:
-        """Which connection is used from now on?"""
+        """Decides which connection is used from now on."""
         assert self.local is not None
         old = self._peers.get(peer)
         if old is None:
@@ -544,7 +544,7 @@ class Connections:
             self._protocol.trace("kept", peer=str(peer))
 
     def _take(self, new: Connection, peer: IpAddress, old: Connection) -> None:
-        """``new`` is used from now on, also for what waited for ``old`` to open."""
+        """Uses ``new`` from now on, also for frames that waited for ``old`` to open."""
         waiting, old.waiting, old.waiting_size = old.waiting, [], 0
         self._peers[peer] = new
         for data in joined(waiting):
@@ -556,7 +556,7 @@ class Connections:
             self._on_open(new)
 
     def _peer_closes(self, connection: Connection) -> None:
-        """-5: what we have written is still read, nothing more should be written."""
+        """Takes -5: the peer still reads what we have written, and nothing more should be written."""
         used = self._take_out(connection)
         connection.graceful = True
         self._drop(connection, abort=False)
@@ -600,14 +600,14 @@ class Connections:
 
 
 def framed(packets: Sequence[bytes]) -> list[bytes]:
-    """Packets with their lengths, joined into pieces of about WRITE_SIZE bytes."""
+    """Joins packets, with their lengths, into pieces of about WRITE_SIZE bytes."""
     if len(packets) == 1:
         return [encode_frame(packets[0])]
     return joined([encode_frame(packet) for packet in packets])
 
 
 def joined(frames: Sequence[bytes]) -> list[bytes]:
-    """The same bytes in pieces of about WRITE_SIZE."""
+    """Cuts the same bytes into pieces of about WRITE_SIZE."""
     if len(frames) < 2:
         return list(frames)
     pieces: list[bytes] = []

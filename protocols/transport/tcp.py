@@ -2,16 +2,16 @@
 
 Place: bottom of the stack.
 
-We listen on the first free port of bind_port .. bind_port + port_range; that is where we can be
-reached. A connection is opened by the first message for a peer and serves both directions; see
-connections.py. A second after a view change, connections to others than members are closed.
+We listen on the first free port of bind_port .. bind_port + port_range, and others reach us there. The first message
+for a peer opens a connection, which serves both directions (connections.py). A second after a view change,
+connections to others than members are closed.
 
-    connection refused         Unreachable up, what waited for it is dropped
-    connection lost            nothing: the next message opens another one. With
-                               enable_suspect_events, Suspect up unless the peer said goodbye
-    peer closes right after    before joining: VersionHeard up, to be asked again. It does so twice:
-      our handshake            it speaks another version of the wire, the next one is tried. Nobody
-                               answered in any: our own again
+    connection refused         Unreachable up. Drop what waited for the connection.
+    connection lost            Nothing: the next message opens another one. With enable_suspect_events,
+                               Suspect up unless the peer said goodbye.
+    peer closes right after    Before joining: VersionHeard up, and it is asked again. When it closes twice, it
+      our handshake            speaks another version of the wire: try the next one. When nobody has answered
+                               in any version, speak our own again.
 
 Source:  JGroups TCP.java, BasicTCP.java; WIRE.md section 8.
 Differs: tcp_nodelay is on by default: what leaves is bundled already. max_length has a limit by
@@ -50,28 +50,28 @@ class TCP(TP):
         bind_port: int = 7800
         """First port to try; 0: any."""
         sock_conn_timeout: Seconds = 2.0
-        """How long opening a connection may take."""
+        """Opening a connection may take so long."""
         peer_addr_read_timeout: Seconds = 1.0
-        """How long a peer that connected may take to say who it is."""
+        """A peer that connected may take so long to say who it is."""
         write_timeout: Seconds = 30.0
         """A peer that takes nothing for so long is disconnected."""
         reconnect_interval: Seconds = 0.1
-        """After a refused connection the next one is tried no sooner."""
+        """After a refused connection the next one is tried so much later."""
         tcp_nodelay: bool = True
         """Send small segments at once."""
         recv_buf_size: Bytes = 0
-        """Receive buffer asked for; 0: the kernel's choice."""
+        """The receive buffer to ask for. 0: the kernel's choice."""
         send_buf_size: Bytes = 0
-        """Send buffer asked for; 0: the kernel's choice."""
+        """The send buffer to ask for. 0: the kernel's choice."""
         max_length: Bytes = 20_000_000
         """The longest frame that is accepted."""
         max_incomplete: Bytes = 100_000_000
-        """Bytes of frames that are not complete yet, all peers together; beyond, the connection is closed
+        """Bytes of frames that are not complete yet, of all peers together. Beyond, the connection is closed
         whose frame began first. At least max_length."""
         max_send_queue: Bytes = 10_000_000
-        """Bytes that wait for one peer; more is dropped."""
+        """Bytes that wait for one peer. More is dropped."""
         max_connections: int = 1000
-        """Connections at the same time; further ones are refused."""
+        """Connections at the same time. Further ones are refused."""
         enable_suspect_events: bool = False
         """Suspect a member whose connection breaks."""
         ignored: ClassVar[frozenset[str]] = frozenset(
@@ -119,9 +119,9 @@ class TCP(TP):
         self._listener = 0
         self._heard = False
         self._own_version = self.version
-        """What we spoke before others were tried."""
+        """The version that we spoke before we tried others."""
         self._refusals: dict[IpAddress, int] = {}
-        """Who hung up on us, and in which version, before the first view."""
+        """Peers that hung up on us before the first view, and the version that we spoke then."""
         self._retain = self.timer(self._on_retain)
         config = self.config
         self._connections = Connections(
@@ -232,7 +232,7 @@ class TCP(TP):
             self._hung_up_on(connection.spoken, peer)
 
     def _hung_up_on(self, version: int, peer: IpAddress) -> None:
-        """Once it may be that the peer ended just then; who refuses a version does it again."""
+        """A peer that ends just then does it once. A peer that refuses a version does it again."""
         if version != self.version:
             return  # another was tried meanwhile
         if self._refusals.get(peer) == version:
@@ -242,7 +242,7 @@ class TCP(TP):
             self.pass_event_up(VersionHeard(version))
 
     def _try_next_version(self) -> None:
-        """Somebody hung up on our handshake: probably because of its version."""
+        """A peer hung up on our handshake, probably because of its version."""
         minors = [version >> 6 for version in NEIGHBOURS]
         index = minors.index(self.version >> 6)
         version = NEIGHBOURS[(index + 1) % len(NEIGHBOURS)]

@@ -2,8 +2,8 @@
 
 Place: bottom of the stack.
 
-One socket is bound to bind_addr and any port: its address is where we can be reached, and all that
-we send leaves through it. A second one hears the group's multicast address. A multicast is one
+One socket is bound to bind_addr and any port. Others reach us at its address, and all that we send
+leaves through it. A second socket hears the group's multicast address. A multicast is one
 datagram, however many members there are. With ip_mcast="false" there is no second socket, and a
 multicast is one datagram for each member of the view.
 
@@ -52,11 +52,11 @@ class UDP(TP):
         ip_mcast: bool = True
         """Use IP multicast."""
         ucast_recv_buf_size: Bytes = 5_000_000
-        """Receive buffer asked for, of the socket for unicasts. The kernel may give less."""
+        """The receive buffer to ask for, at the socket for unicasts. The kernel may give less."""
         ucast_send_buf_size: Bytes = 1_000_000
-        """Send buffer asked for. The kernel may give less."""
+        """The send buffer to ask for. The kernel may give less."""
         mcast_recv_buf_size: Bytes = 5_000_000
-        """Receive buffer asked for, of the socket for multicasts. The kernel may give less."""
+        """The receive buffer to ask for, at the socket for multicasts. The kernel may give less."""
         ignored: ClassVar[frozenset[str]] = frozenset(
             {
                 "tos",

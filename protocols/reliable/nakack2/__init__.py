@@ -1,4 +1,4 @@
-"""NAKACK2: reliable multicast. protocol.py orders the parts: repair, agreement before a view, what is known of a sender.
+"""NAKACK2: reliable multicast. protocol.py orders the parts: the table of senders, repair, the round of survivors.
 
 May import: stack and what is below.
 Imported by: nobody; found by name in registry.py.
