@@ -1,4 +1,4 @@
-"""Stack files: reading and writing them, typed settings, what they mean for detection time.
+"""Stack files: reads and writes them, makes typed settings of them, and computes detection times.
 
 May import: errors, units.
 Imported by: stack and everything above.

@@ -1,16 +1,16 @@
-"""How long it can take a stack to notice that a member is gone, computed from its settings.
+"""Computes from a stack's settings how long it can take to notice that a member is gone.
 
-crash   the process died, its connections were closed: FD_SOCK2 sees it at once, and that its ports
-        refuse is proof (unless its address went with it, or both its neighbours fell, too)
-silent  the member hangs, or its host is unplugged: FD_ALL3's time-out, and up to one more interval
-        because it looks once per interval
+crash   the process died and its connections were closed: FD_SOCK2 sees it at once, and its refusing ports are
+        proof (unless its address went with it, or both its neighbours fell, too)
+silent  the member hangs, or its host is unplugged: it takes FD_ALL3's time-out, and up to one more interval
+        because FD_ALL3 looks once per interval
 
-Both then wait for VERIFY_SUSPECT2 (its time-out and window, with proof gone_timeout and half of it).
-What the network needs, and retries after losses, are not in the figures.
+Both then wait for VERIFY_SUSPECT2 (its time-out and window; with proof gone_timeout and half of it). The figures do not
+have the time of the network, nor of retries after losses.
 
-Take-over by the next RELAY begins with that in its site. It then joins the bridge. When the old
-relay was the bridge's coordinator, the others there have to notice its loss too, in parallel, and
-one attempt to join may have been sent to the dead one just before; hence two attempts.
+The take-over by the next RELAY begins with that time in its site. Then the next relay joins the bridge. When the old
+relay was the bridge's coordinator, the others there must notice its loss, too, in parallel. One attempt to join may
+have been sent to the dead relay just before. So the figure has two attempts.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ Built = Sequence[tuple[type[Any], Any]]
 
 @dataclass(frozen=True, slots=True)
 class WorstCase:
-    """Worst-case seconds after a crash and after a silent failure; None = never."""
+    """Worst-case seconds after a crash and after a silent failure. None means never."""
 
     crash: float | None
     silent: float | None
 
     @property
     def worst(self) -> float | None:
-        """The larger of the two, None when one of them is."""
+        """The larger of the two; None if one of them is None."""
         if self.crash is None or self.silent is None:
             return None
         return max(self.crash, self.silent)
 
 
 def detection(stack: Built) -> WorstCase:
-    """Until the coordinator removes a member; ``stack`` as ``config.build`` returns it."""
+    """Return the time until the coordinator removes a member. ``stack`` is what ``config.build`` returns."""
     settings = _settings(stack)
     verify = settings.get("VERIFY_SUSPECT2")
     asking = 0.0 if verify is None else verify.timeout + getattr(verify, "window", 0.0)
@@ -53,7 +53,7 @@ def detection(stack: Built) -> WorstCase:
 
 
 def takeover(site: Built, bridge: Built) -> WorstCase:
-    """Until another member of the site relays, for a site's stack and that of its bridge."""
+    """Return the time until another member of the site relays, for a site's stack and that of its bridge."""
     here, there = detection(site), detection(bridge)
     gms = _settings(bridge).get("GMS")
     joining = 0.0 if gms is None else 2 * gms.join_timeout

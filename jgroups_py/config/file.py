@@ -1,13 +1,13 @@
-"""Reading stack files: XML and YAML, one model (stackmodel.py), every value with its place.
+"""Reads stack files in XML and YAML into one model (model.py). Every value keeps its place.
 
-``${name:default}`` is replaced in attribute values: ``${a,b:default}`` takes the first that is set,
-looked up in the given properties, then in the environment (the name itself, then upper-case with
-``_``). Nothing set and no default is empty, and an empty attribute counts as not given; it is noted as
-``ProtocolConfig.unset``, and no channel is opened with it (services.py).
+``${name:default}`` is replaced in attribute values. ``${a,b:default}`` takes the first name that is set, in the given
+properties or in the environment (the name itself, then upper-case with ``_``). If no name is set and there is no
+default, the value is empty, and an empty attribute counts as not given. It is noted as ``ProtocolConfig.unset``, and no
+channel is opened with it (services.py).
 
-``<include file="..." attribute="...">`` puts the protocols of another file in place. The file is
-looked for beside the including one, then among the shipped stacks. Attributes override those of
-the included protocol, of which there must then be exactly one.
+``<include file="..." attribute="...">`` puts the protocols of another file in its place. The file is looked for beside
+the including one, then among the shipped stacks. Attributes override those of the included protocol; then there must
+be exactly one.
 
 XML must be well-formed and without DOCTYPE (no entities, no external files). YAML: a list of
 protocols, or a mapping with that list under ``protocols``; scalars stay the text they are.
@@ -59,14 +59,14 @@ def load_stack(
     """Read a stack file, or a shipped stack by its name (``udp.xml``, also ``udp``).
 
     Args:
-        properties: values for ``${name}``, asked before the environment.
-        overrides: ``{"PROTOCOL.attribute": text}`` set after reading.
-        environment: default the process' own.
+        properties: values for ``${name}``; they come before the environment.
+        overrides: ``{"PROTOCOL.attribute": text}``, set after reading.
+        environment: the default is the process' own.
         compat: ``"jgroups-5"`` reads ``kib mib gib`` as JGroups 5 does (powers of 1000).
         beside: a directory to look in first (a drill file's, an including stack's).
 
     Raises:
-        ConfigError: not found, not readable, not a stack; with file, line and column.
+        ConfigError: the file was not found, cannot be read, or is not a stack. It has file, line and column.
     """
     if compat not in (None, "jgroups-5"):
         raise ConfigError(f'compat "{compat}" is not known ("jgroups-5" is)')
@@ -100,7 +100,7 @@ def parse_stack(
 
 
 def shipped_stacks() -> tuple[str, ...]:
-    """Names of the stack files that come with the package, sorted."""
+    """Return the sorted names of the stack files that come with the package."""
     names = (entry.name for entry in resources.files("jgroups_py.stacks").iterdir())
     return tuple(sorted(name for name in names if name.endswith((".xml", ".yaml"))))
 
@@ -111,9 +111,9 @@ def substitute(
     environment: Mapping[str, str],
     unset: list[str] | None = None,
 ) -> str:
-    """Replace every ``${name,other:default}``. ValueError when a ``${`` is not closed.
+    """Replace every ``${name,other:default}``. Raise ValueError when a ``${`` is not closed.
 
-    What is neither set nor has a default becomes nothing, and is appended to ``unset``."""
+    A variable that is neither set nor has a default becomes nothing, and is appended to ``unset``."""
 
     def value(match: re.Match[str]) -> str:
         names, colon, default = match[1].partition(":")
@@ -237,7 +237,7 @@ class _StackReader:
     def _attributes(
         self, node: MarkupNode, source: MarkupSource, unset: list[Attribute]
     ) -> list[Attribute]:
-        """Those that have a text. ``unset`` gets those with a variable that has none."""
+        """Return the attributes that have a text. ``unset`` gets those with a variable that has no value."""
         result = []
         for attribute in node.attributes:
             lacking: list[str] = []
@@ -260,7 +260,7 @@ def _error(
 
 
 def _find(name: str, directory: Path | None) -> MarkupSource:
-    """A file beside ``directory``, else a shipped stack of that name. ConfigError if neither."""
+    """Return a file beside ``directory``, or a shipped stack of that name. Raise ConfigError if there is neither."""
     path = Path(name) if directory is None else directory / name
     if directory is not None or path.is_absolute():
         try:
@@ -306,7 +306,7 @@ class _YamlTree:
         return MarkupNode("config", [], [self._item(item) for item in items.value], line, column)
 
     def _item(self, item: yaml.Node, depth: int = 0) -> MarkupNode:
-        """``- NAME`` or ``- NAME: {attribute: text, elements: [...]}``."""
+        """Read ``- NAME`` or ``- NAME: {attribute: text, elements: [...]}``."""
         if depth > MAX_DEPTH:
             raise self._fail(f"elements nested deeper than {MAX_DEPTH}", item)
         if isinstance(item, yaml.ScalarNode):

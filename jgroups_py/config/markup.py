@@ -1,7 +1,7 @@
-"""Files of settings as trees of elements, every element and value with its line and column.
+"""Reads XML and YAML into trees of elements. Every element and value has its line and column.
 
-The two languages stack files (stackfile.py) and cache files (cache/settings_file.py) are written in.
-XML must be well-formed and without DOCTYPE (no entities, no external files); YAML has no anchors.
+Stack files (file.py) and cache files (cache/settings_file.py) are written in these languages. XML must be well-formed
+and without DOCTYPE (no entities, no external files). YAML has no anchors.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ class MarkupNode:
     column: int
     text: str = ""
     text_at: tuple[int, int] | None = None
-    """Where the text begins, white space left out."""
+    """The place where the text begins, after white space."""
 
 
 @dataclass(frozen=True, slots=True)
 class MarkupSource:
-    """A file's text and where it came from; ``directory`` None = a shipped stack."""
+    """A file's text and its origin. ``directory`` is None for a shipped stack."""
 
     name: str
     content: bytes
@@ -48,10 +48,10 @@ class MarkupSource:
 
 
 def parse_xml(source: MarkupSource, *, texts: bool = False) -> MarkupNode:
-    """The root element. With ``texts`` elements may hold text; else only attributes.
+    """Return the root element. With ``texts`` elements may hold text; without they have only attributes.
 
     Raises:
-        ConfigError: not XML, or not as above; with file, line and column.
+        ConfigError: the text is not XML, or not as described above. It has file, line and column.
     """
     content = _as_utf8(source)
     parser = expat.ParserCreate("utf-8")
@@ -119,8 +119,8 @@ def parse_xml(source: MarkupSource, *, texts: bool = False) -> MarkupNode:
 def _not_well_formed(
     error: expat.ExpatError, source: MarkupSource, open_nodes: list[MarkupNode], comment: bool
 ) -> ConfigError:
-    """What expat found, where it did; an element that is not closed is named where it begins.
-    ``comment``: one stands there."""
+    """Return the error that expat found, with its place. An element that is not closed is named where it begins. ``comment`` is
+    true if a comment stands there."""
     what = expat.ErrorString(error.code)
     if open_nodes and what in _ENDS_TOO_SOON:
         left = open_nodes[-1]
@@ -153,7 +153,7 @@ def _as_utf8(source: MarkupSource) -> bytes:
 
 
 def _attribute_bytes(content: bytes, begin: int) -> dict[str, int]:
-    """Where each attribute of the start tag at ``begin`` stands (expat tells the tag only)."""
+    """Return the place of each attribute of the start tag at ``begin``. (Expat tells only the place of the tag.)"""
     found: dict[str, int] = {}
     name = _XML_NAME.match(content, begin)
     at = name.end() if name else begin
@@ -164,7 +164,7 @@ def _attribute_bytes(content: bytes, begin: int) -> dict[str, int]:
 
 
 class _MarkupLoader(yaml.SafeLoader):
-    """Refuses anchors: a stack file has no use for them, and they can grow without bound."""
+    """Refuses anchors. A stack file has no use for them, and they can grow without bound."""
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         if self.check_event(yaml.events.AliasEvent):
@@ -176,7 +176,7 @@ class _MarkupLoader(yaml.SafeLoader):
 
 
 def compose_yaml(source: MarkupSource) -> yaml.Node | None:
-    """The document's root node; None for an empty file. ConfigError with file, line and column."""
+    """Return the document's root node, or None for an empty file. Raise ConfigError with file, line and column."""
     try:
         loader = _MarkupLoader(_as_utf8(source).decode())
         try:

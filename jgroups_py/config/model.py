@@ -1,7 +1,7 @@
-"""What a stack file says, whatever it was written in: protocols, bottom first, with texts.
+"""StackConfig: the content of a stack file in XML or YAML: protocols, bottom first, with texts.
 
-The XML and the YAML reader (stackfile.py) both make a ``StackConfig``; ``config.build`` turns it
-into protocol classes with typed settings. Values stay text here, each with its place.
+The readers of XML and YAML (file.py) make a ``StackConfig``. ``config.build`` turns it into protocol classes with typed
+settings. Values stay text here, each with its place.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Attribute:
 
 @dataclass(frozen=True, slots=True)
 class Element:
-    """An element nested in a protocol (a list of fork stacks, of sites); the protocol reads it."""
+    """An element inside a protocol (a list of fork stacks, of sites). The protocol reads it."""
 
     name: str
     attributes: tuple[Attribute, ...]
@@ -56,10 +56,10 @@ class Element:
 
 @dataclass(frozen=True, slots=True)
 class ProtocolConfig:
-    """One protocol of a stack. ``name`` is canonical, ``written`` what the file says.
+    """One protocol of a stack. ``name`` is canonical, ``written`` is the name in the file.
 
-    ``empty`` are attributes that count as not given, with the text before variables were replaced;
-    ``unset`` those in which a variable has neither a value nor a default.
+    ``empty`` has attributes that count as not given, with the text before variables were replaced. ``unset`` has those in
+    which a variable has neither a value nor a default.
     """
 
     name: str
@@ -74,18 +74,18 @@ class ProtocolConfig:
 
     @property
     def short_name(self) -> str:
-        """The class' name: the last part of an import path."""
+        """The name of the class: the last part of an import path."""
         return self.name.rpartition(".")[2]
 
     def get(self, key: str) -> str | None:
-        """The text of an attribute, None when the file does not give it."""
+        """Return the text of an attribute, or None when the file does not give it."""
         for attribute in self.attributes:
             if field_name(attribute.key) == field_name(key):
                 return attribute.text
         return None
 
     def with_attribute(self, attribute: Attribute) -> ProtocolConfig:
-        """A copy with that attribute set, replacing one of the same name. Empty text removes."""
+        """Return a copy with that attribute set. It replaces one of the same name. An empty text removes it."""
         field = field_name(attribute.key)
         kept = tuple(a for a in self.attributes if field_name(a.key) != field)
         unset = tuple(a for a in self.unset if field_name(a.key) != field)
@@ -111,7 +111,7 @@ class StackConfig:
         return self.find(name) is not None
 
     def find(self, name: str) -> ProtocolConfig | None:
-        """The protocol of that name (aliases and prefixes allowed), None when there is none."""
+        """Return the protocol of that name (aliases and prefixes are allowed), or None when there is none."""
         wanted = canonical(name)
         for protocol in self.protocols:
             if wanted in (protocol.name, protocol.short_name):
@@ -120,16 +120,16 @@ class StackConfig:
 
 
 def field_name(key: str) -> str:
-    """The name in Python of an attribute: ``bundler.max_size`` -> ``bundler_max_size``."""
+    """Return an attribute's name in Python: ``bundler.max_size`` -> ``bundler_max_size``."""
     return key.replace(".", "_").replace("-", "_")
 
 
 def with_attributes(
     stack: StackConfig, attributes: Mapping[str, str | int | bool], *, source: str = "override"
 ) -> StackConfig:
-    """A copy with attributes set: ``{"RELAY.buffering_members": "3", "UDP.bind_addr": "::1"}``.
+    """Return a copy with attributes set: ``{"RELAY.buffering_members": "3", "UDP.bind_addr": "::1"}``.
 
-    Values are read as in a stack file (a bare time is milliseconds); empty text sets the default.
+    Values are read as in a stack file (a bare time is milliseconds). An empty text sets the default.
 
     Raises:
         ConfigError: the key is not ``PROTOCOL.attribute`` or that protocol is not in the stack.
@@ -144,14 +144,14 @@ def with_attributes(
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """`` (did you mean X?)`` or nothing."""
+    """Return `` (did you mean X?)`` or an empty text."""
     by_lower = {candidate.lower(): candidate for candidate in known}
     close = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=0.6)
     return f' (did you mean "{by_lower[close[0]]}"?)' if close else ""
 
 
 def _split_key(protocols: list[ProtocolConfig], key: str, source: str) -> tuple[int, str]:
-    """(index of the protocol, attribute). Both parts may hold dots: try the longest protocol."""
+    """Return (index of the protocol, attribute). Both parts may hold dots, so the longest protocol is tried first."""
     end = key.rfind(".")
     while end > 0:
         wanted = canonical(key[:end])

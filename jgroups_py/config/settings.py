@@ -1,7 +1,7 @@
-"""Settings of protocols: typed in Python, text in a stack file.
+"""Settings of protocols. They are typed in Python and texts in a stack file.
 
-A protocol declares a nested frozen dataclass ``Config`` derived from ``ConfigBase``; its fields
-are the attributes of the stack file, ``.`` becoming ``_``::
+A protocol declares a nested frozen dataclass ``Config`` derived from ``ConfigBase``. Its fields are the attributes of the
+stack file, with ``_`` for ``.``::
 
     @dataclass(frozen=True, kw_only=True)
     class Config(Protocol.Config):
@@ -10,8 +10,8 @@ are the attributes of the stack file, ``.`` becoming ``_``::
         initial_hosts: HostPorts = ()
         ignored: ClassVar[frozenset[str]] = frozenset({"thread_pool.*"})
 
-``load_stack`` reads a file (stackfile.py), ``with_attributes`` overrides, ``build`` makes typed
-settings of it. Every mistake is a ConfigError with file, line, column, name and what would do.
+``load_stack`` reads a file (file.py), ``with_attributes`` overrides attributes, ``build`` makes typed settings of it. Every
+mistake is a ConfigError with file, line, column, name and what would be accepted.
 """
 
 from __future__ import annotations
@@ -68,14 +68,14 @@ __all__ = [
 ]
 
 Seconds = Annotated[float, "seconds"]
-"""A duration. In a stack file ``1.5s``, ``500ms``; a bare number there is milliseconds."""
+"""A time. In a stack file it is ``1.5s`` or ``500ms``; a bare number there is milliseconds."""
 Bytes = Annotated[int, "bytes"]
-"""A size. In a stack file ``60K``, ``4mb``, ``64kib``."""
+"""A size. In a stack file it is ``60K``, ``4mb`` or ``64kib``."""
 Fraction = Annotated[float, "fraction"]
-"""A share. In a stack file ``0.25`` or ``25%``."""
+"""A fraction. In a stack file it is ``0.25`` or ``25%``."""
 Percent = Fraction
 HostPorts = Annotated[tuple[tuple[str, int], ...], "hosts"]
-"""Hosts with ports. In a stack file ``localhost[7800],10.0.0.1[7800]``."""
+"""Hosts with ports. In a stack file they are ``localhost[7800],10.0.0.1[7800]``."""
 
 Secret = Annotated[str, "secret"]
 """A password or the like: in no report. Its field has ``repr=False``. In a stack file it is best a variable, ``${NAME}``."""
@@ -98,32 +98,32 @@ _MARKS: Final = {
 class ConfigBase:
     """Base of every protocol's ``Config``. Subclasses are frozen, keyword-only dataclasses.
 
-    A ``__post_init__`` that finds a value out of range raises ``ConfigError("field must ...")``;
-    place and protocol are added when the value came from a file.
+    A ``__post_init__`` that finds a value out of range raises ``ConfigError("field must ...")``. Place and protocol are added
+    when the value came from a file.
     """
 
     ignored: ClassVar[frozenset[str]] = frozenset(
         {"level", "stats", "ergonomics", "use_virtual_threads", "policies"}
     )
-    """JGroups attributes that are accepted and have no effect; ``thread_pool.*`` is a pattern.
-    Those of base classes hold as well."""
+    """JGroups attributes that are accepted and have no effect. ``thread_pool.*`` is a pattern. Those of base classes count,
+    too."""
     aliases: ClassVar[dict[str, str]] = {}
-    """Other names of attributes: written in a file -> field. Those of base classes hold too."""
+    """Other names of attributes: name in a file -> field. Those of base classes count, too."""
 
     def _at_least(self, least: float, *names: str) -> None:
-        """For ``__post_init__``: refuses a field of ``names`` that is less, or no number."""
+        """Refuse a field of ``names`` that is less or not a number. It is for ``__post_init__``."""
         for name in names:
             if not getattr(self, name) >= least:
                 raise ConfigError(f"{name} must be >= {least}, got {getattr(self, name)}")
 
     def _above(self, low: float, *names: str) -> None:
-        """For ``__post_init__``: refuses a field of ``names`` that is not greater."""
+        """Refuse a field of ``names`` that is not greater. It is for ``__post_init__``."""
         for name in names:
             if not getattr(self, name) > low:
                 raise ConfigError(f"{name} must be > {low}, got {getattr(self, name)}")
 
     def _within(self, low: int, high: int, *names: str) -> None:
-        """For ``__post_init__``: refuses a field of ``names`` that is not ``low`` to ``high``."""
+        """Refuse a field of ``names`` that is not ``low`` to ``high``. It is for ``__post_init__``."""
         for name in names:
             if not low <= getattr(self, name) <= high:
                 raise ConfigError(f"{name} must be within {low}..{high}, got {getattr(self, name)}")
@@ -141,22 +141,22 @@ class Ignored:
 
 
 class Registry(typing.Protocol):
-    """Where protocol classes are found by name; ``jgroups_py.protocols.registry`` is one."""
+    """Finds protocol classes by name; ``jgroups_py.protocols.registry`` is one."""
 
     def find(self, name: str) -> type[Any]:
-        """The class of that name. ConfigError (problem only) when there is none."""
+        """Return the class of that name. Raise ConfigError (problem only) when there is none."""
 
 
 def build(
     stack: StackConfig, registry: Registry | None = None, ignored: list[Ignored] | None = None
 ) -> list[tuple[type[Any], Any]]:
-    """Protocol classes with typed settings, bottom first.
+    """Return protocol classes with typed settings, bottom first.
 
-    Attributes without effect are appended to ``ignored`` when it is given. ``registry`` defaults
-    to ``jgroups_py.protocols.registry``, imported when needed.
+    Attributes without effect are appended to ``ignored`` if it is given. The default of ``registry`` is
+    ``jgroups_py.protocols.registry``, which is imported when it is needed.
 
     Raises:
-        ConfigError: an unknown protocol or attribute, a value that does not parse or is refused.
+        ConfigError: a protocol or an attribute is unknown, or a value does not parse or is refused.
     """
     built: list[tuple[type[Any], Any]] = []
     seen: dict[type[Any], str] = {}
@@ -176,7 +176,7 @@ def build_one(
     *,
     compat: str | None = None,
 ) -> tuple[type[Any], Any]:
-    """The class and typed settings of one protocol; see ``build``."""
+    """Return the class and the typed settings of one protocol; see ``build``."""
     find = (registry or importlib.import_module("jgroups_py.protocols.registry")).find
     try:
         cls = find(protocol.name)
@@ -213,10 +213,10 @@ def build_one(
 
 
 def parse_value(text: str, kind: Any, *, compat: str | None = None) -> Any:
-    """The typed value of a text. ``kind`` is a field's annotation, resolved.
+    """Return the typed value of a text. ``kind`` is a field's resolved annotation.
 
     Raises:
-        ValueError: the text does not fit; says what would be accepted.
+        ValueError: the text does not fit. The error says what would be accepted.
     """
     base, mark = _kind_of(kind)
     match mark:
@@ -247,7 +247,7 @@ def parse_value(text: str, kind: Any, *, compat: str | None = None) -> Any:
 
 
 def accepted(kind: Any) -> str:
-    """What a text for a field of that annotation may be, in words."""
+    """Return in words what a text for a field of that annotation may be."""
     base, mark = _kind_of(kind)
     if mark in _MARKS:
         return _MARKS[mark]
@@ -267,7 +267,7 @@ def shown_text(attribute: Attribute) -> str:
 
 
 def value_text(value: Any, kind: Any) -> str:
-    """The text of a typed value that ``parse_value`` reads back; empty for None, HIDDEN for what is secret."""
+    """Return a text that ``parse_value`` reads back. It is empty for None, and HIDDEN for a secret."""
     if value is None:
         return ""
     base, mark = _kind_of(kind)
@@ -290,7 +290,7 @@ def value_text(value: Any, kind: Any) -> str:
 
 
 def _kind_of(kind: Any) -> tuple[Any, str | None]:
-    """Take ``| None`` and ``Annotated`` off: (plain type, unit mark)."""
+    """Take ``| None`` and ``Annotated`` off. Return (plain type, unit mark)."""
     mark = None
     while True:
         origin = typing.get_origin(kind)
@@ -345,7 +345,7 @@ _FIELD_TYPES: Final[dict[type[ConfigBase], dict[str, Any]]] = {}  # one entry a 
 
 
 def field_types(config_class: type[ConfigBase]) -> Mapping[str, Any]:
-    """Fields of a Config with their annotations, in order of declaration."""
+    """Return the fields of a Config with their annotations, in order of declaration."""
     return dict(_field_types(config_class))
 
 
@@ -393,7 +393,7 @@ def _at(protocol: ProtocolConfig, problem: str, attribute: Attribute | None = No
 
 
 def _blamed(protocol: ProtocolConfig, problem: str) -> Attribute | None:
-    """The attribute a problem begins with the name of, if the file gives it."""
+    """Return the attribute whose name begins the text of a problem, if the file gives it."""
     first = re.match(r"[\w.]+", problem)
     for attribute in protocol.attributes:
         if first and field_name(attribute.key) == field_name(first[0]):
@@ -404,7 +404,7 @@ def _blamed(protocol: ProtocolConfig, problem: str) -> Attribute | None:
 def _missing(
     protocol: ProtocolConfig, config_class: type[ConfigBase], values: Mapping[str, Any]
 ) -> str | None:
-    """What a Config without defaults still needs, and which variable would have given it."""
+    """Return which fields a Config without defaults still needs, and which variable would have given them."""
     needed = [
         field.name
         for field in fields(config_class)

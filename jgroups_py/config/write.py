@@ -1,7 +1,7 @@
-"""Writing a stack in XML or YAML; ``stackfile.parse_stack`` reads back the same stack.
+"""Writes a stack in XML or YAML. ``file.parse_stack`` reads back the same stack.
 
-Includes and variables are resolved in a ``StackConfig``, and comments are not kept: what is written
-is the stack as it will run, in one piece.
+Includes and variables are resolved in a ``StackConfig``, and comments are not kept. So the written stack is the one that
+will run, in one piece.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from jgroups_py.config.model import Attribute, Element, ProtocolConfig, StackCon
 
 
 def to_xml(stack: StackConfig) -> str:
-    """The stack as an XML stack file."""
+    """Return the stack as an XML stack file."""
     lines = ['<config xmlns="urn:org:jgroups">']
     for protocol in stack.protocols:
         _xml(lines, protocol.name, protocol.attributes, protocol.elements, 1)
@@ -24,7 +24,7 @@ def to_xml(stack: StackConfig) -> str:
 
 
 def to_yaml(stack: StackConfig) -> str:
-    """The stack as a YAML stack file."""
+    """Return the stack as a YAML stack file."""
     items = [_plain(protocol) for protocol in stack.protocols]
     text: str = yaml.safe_dump({"protocols": items}, sort_keys=False, allow_unicode=True, width=100)
     return text

@@ -1,11 +1,11 @@
-"""The export port: a member's data for programs that are no members, above all Spark's executors.
+"""The export port: a member's data for programs that are not members, above all Spark's executors.
 
     async with open_tree_cache("replicated.xml", cluster="shop") as cache:
         async with open_export(cache, token=token) as port:
             print(port.address)             # ("127.0.0.1", 41234)
 
-Consistent snapshots, ranges of a change log, and bulk writes in two phases, in columnar frames. Who
-connects must know the token. See design/export.md.
+It gives consistent snapshots and ranges of a change log, and takes bulk writes in two phases, in columnar frames. A
+client must know the token. See design/export.md.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ __all__ = [
 ]
 
 _PLACES = {"ExportPort": "server", "open_export": "server", "Source": "source"}
-"""The member's side, imported when it is asked for: clients need no loop, cache and stack."""
+"""Names of the member's side. They are imported on first use, because clients need no loop, cache and stack."""
 
 
 def __getattr__(name: str) -> typing.Any:

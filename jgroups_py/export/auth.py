@@ -12,12 +12,12 @@ from typing import Final
 from jgroups_py.errors import ConfigError
 
 TOKEN_MIN: Final = 16
-"""Characters of a token at least."""
+"""The least number of characters of a token."""
 NONCE: Final = 32
 
 
 def checked_token(token: str) -> bytes:
-    """ConfigError for one that could be guessed."""
+    """Check a token. Raise ConfigError if it could be guessed."""
     if len(token.strip()) < TOKEN_MIN:
         raise ConfigError(f"a token of an export port has at least {TOKEN_MIN} characters")
     return token.strip().encode()
@@ -28,7 +28,7 @@ def nonce() -> bytes:
 
 
 def proof(token: bytes, side: str, port: bytes, client: bytes) -> bytes:
-    """``side``: who proves, "port" or "client"."""
+    """Return the proof of ``side``, which is "port" or "client"."""
     return hmac.digest(token, b"jgroups_py export " + side.encode() + port + client, "sha256")
 
 

@@ -1,4 +1,4 @@
-"""A client of export ports, blocking, on a plain socket: what Spark's workers use. One thread, one client."""
+"""ExportClient: a blocking client of export ports, on a plain socket. Spark's workers use it, one in each thread."""
 
 from __future__ import annotations
 
@@ -59,16 +59,16 @@ from jgroups_py.export.messages import (
 A = TypeVar("A")
 Address = tuple[str, int]
 Frame = tuple[int, tuple[int, ...], memoryview]
-"""Rows, sizes of the buffers, the buffers."""
+"""A frame: the number of rows, the sizes of the buffers, the buffers."""
 
 CONNECT_TIMEOUT = 5.0
-"""Seconds for reaching one member."""
+"""Seconds in which one member must be reached."""
 CALL_TIMEOUT = 120.0
-"""Seconds that a port may say nothing while it is asked."""
+"""Seconds for which a port may be silent while it is asked."""
 
 
 def parse_members(text: str) -> list[Address]:
-    """``host:port,host:port``. ConfigError for what is none."""
+    """Return the addresses in ``host:port,host:port``. Raise ConfigError for another form."""
     members = []
     for part in filter(None, (part.strip() for part in text.split(","))):
         host, colon, port = part.rpartition(":")
@@ -81,7 +81,7 @@ def parse_members(text: str) -> list[Address]:
 
 
 def read_token(file: str) -> str:
-    """The token in a file. ConfigError when it cannot be read."""
+    """Return the token in a file. Raise ConfigError when it cannot be read."""
     try:
         return Path(file).read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
@@ -89,11 +89,11 @@ def read_token(file: str) -> str:
 
 
 def connect(members: Sequence[Address], token: str, *, first: int = 0) -> ExportClient:
-    """A client of the first member that can be reached, beginning with number ``first``.
+    """Return a client of the first member that can be reached, beginning with number ``first``.
 
     Raises:
-        NoMember: none can; says why for each.
-        WrongToken: one could, and refused.
+        NoMember: no member can be reached; the text has the reason for each.
+        WrongToken: a member was reached and refused the token.
     """
     problems = []
     for number in range(len(members)):
@@ -114,14 +114,14 @@ def connect_at(
     kind: str | None = None,
     first: int = 0,
 ) -> ExportClient:
-    """A client of the first member whose change log has all these places: one may have begun its log later, be
-    behind, or have been on the other side of a partition, when another has them.
+    """Return a client of the first member whose change log has all these places. Another member may have begun its log later,
+    be behind, or have been on the other side of a partition.
 
     Raises:
-        Behind, Diverged, Trimmed: nobody has them all; the most hopeful of these that some member said, with
-            what each said.
-        NoMember: none can be reached.
-        WrongToken, UnknownMap: as soon as one says so.
+        Behind, Diverged, Trimmed: no member has them all. It is the most hopeful of the members' errors; the text has the
+            answer of each member.
+        NoMember: no member can be reached.
+        WrongToken, UnknownMap: one member raised it.
     """
     problems: list[ExportError] = []
     for number in range(len(members)):
@@ -146,7 +146,7 @@ def connect_at(
 
 
 class ExportClient:
-    """Connected when made; with ``with``, or ``close``. Every call may raise ExportError."""
+    """A client, connected when it is made. Use it with ``with``, or call ``close``. Every call may raise ExportError."""
 
     def __init__(self, address: Address, token: str) -> None:
         secret = checked_token(token)
@@ -174,7 +174,7 @@ class ExportClient:
         if not proved(welcome.proof, proof(secret, "port", challenge.nonce, ours)):
             raise WrongToken(f"{self._said} does not know the token")
         self.member = welcome.member
-        """Its logical name."""
+        """The logical name of the member."""
 
     def close(self) -> None:
         self._socket.close()
@@ -193,26 +193,26 @@ class ExportClient:
     # --- reading
 
     def describe(self, map: str | None = None, kind: str | None = None) -> Description:
-        """UnknownMap: no such map, or of another kind."""
+        """Return the description of a map. Raise UnknownMap if there is none of that name and kind."""
         return self._ask(Describe(map, kind), Description)
 
     def open_snapshot(
         self, map: str, under: Sequence[str] = ("/",), *, part: bool = False
     ) -> SnapshotOpened:
-        """A picture of one moment, kept until it is closed or not read for too long. ``part``: of this member's part only
-        (``parts.open_parts``)."""
+        """Open a snapshot of one moment. The member keeps it until it is closed or not read for too long. With ``part`` it has
+        this member's part only (``parts.open_parts``)."""
         return self._ask(OpenSnapshot(map, tuple(under), part), SnapshotOpened)
 
     def part(self, map: str) -> PartOpened:
-        """What the member says of its part now."""
+        """Return the state of the member's part."""
         return self._ask(AskPart(map), PartOpened)
 
     def logs(self, map: str) -> Logs:
-        """Whose changes of a cache with buddies this member has."""
+        """Return the logs of owners that this member of a cache with buddies has."""
         return self._ask(AskLogs(map), Logs)
 
     def read_snapshot(self, id: str, start: int, stop: int) -> Iterator[Frame]:
-        """Frames of ``columns.STATE``."""
+        """Yield frames of ``columns.STATE``."""
         return self._frames(ReadSnapshot(id, start, stop))
 
     def close_snapshot(self, id: str) -> None:
@@ -226,11 +226,11 @@ class ExportClient:
         max_changes: int | None = None,
         earliest: bool = False,
     ) -> OffsetFound:
-        """See ``FindOffset``. Trimmed, Diverged: ``after`` is not in this member's log."""
+        """Find a place; see ``FindOffset``. Raise Trimmed or Diverged if ``after`` is not in this member's log."""
         return self._ask(FindOffset(map, after, max_changes, earliest), OffsetFound)
 
     def read_changes(self, map: str, start: Offset, stop: Offset) -> Iterator[Frame]:
-        """Frames of ``columns.CHANGES``."""
+        """Yield frames of ``columns.CHANGES``."""
         return self._frames(ReadChanges(map, start, stop))
 
     def _frames(self, request: ReadSnapshot | ReadChanges) -> Iterator[Frame]:
@@ -244,7 +244,7 @@ class ExportClient:
     # --- writing
 
     def stage(self, frame: StageRows, body: bytes) -> int:
-        """Sends rows (``columns.WRITES``); with the last ones, how many the attempt has staged."""
+        """Send rows (``columns.WRITES``). With the last ones it returns how many rows the attempt has staged."""
         self._send(frame, body)
         return self._next(RowsStaged).rows if frame.last else 0
 
@@ -258,7 +258,7 @@ class ExportClient:
         marker: Marker | None = None,
         skip_equal: bool = False,
     ) -> Iterator[JobProgress | Committed]:
-        """How it goes, the last one is Committed. See ``Commit``."""
+        """Commit, and yield its progress. The last item is Committed. See ``Commit``."""
         self._send(Commit(map, job, tuple(parts), replace, marker, skip_equal))
         while True:
             answer, _ = self._receive_any()
@@ -303,7 +303,7 @@ class ExportClient:
             raise self._gone(error) from None
 
     def _read(self, size: int) -> memoryview:
-        # A buffer of its own for each message: what is made of it needs no copy.
+        # Each message has a buffer of its own, so that values made of it need no copy.
         view = memoryview(bytearray(size))
         at = 0
         while at < size:

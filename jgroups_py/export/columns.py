@@ -1,7 +1,7 @@
-"""Rows as columns: the buffers of a frame are laid out as Arrow lays out its own.
+"""Rows as columns. The buffers of a frame have Arrow's layout.
 
-So who has pyarrow makes a record batch of a received frame without touching a row
-(``pa.Array.from_buffers``), and who has not (a member) needs nothing but ``array`` and ``join``.
+So a client with pyarrow makes a record batch of a received frame without touching a row (``pa.Array.from_buffers``).
+A member, which has no pyarrow, needs only ``array`` and ``join``.
 
     text, data   offsets (int32, one more than rows), bytes        number   int64        flag   one byte
 
@@ -22,7 +22,7 @@ Type = Literal["text", "data", "number", "flag"]
 Schema = tuple[tuple[str, Type], ...]
 
 STATE: Final[Schema] = (("key", "text"), ("data", "data"))
-"""A snapshot."""
+"""The columns of a snapshot."""
 CHANGES: Final[Schema] = (
     ("origin", "text"),
     ("number", "number"),
@@ -32,15 +32,15 @@ CHANGES: Final[Schema] = (
     ("removed", "flag"),
     ("data", "data"),  # empty when removed
 )
-"""A change log."""
+"""The columns of a change log."""
 WRITES: Final[Schema] = (("key", "text"), ("removed", "flag"), ("data", "data"))
-"""A bulk write."""
+"""The columns of a bulk write."""
 
 ALIGN = 8
 
 
 def pack(schema: Schema, columns: Sequence[Sequence[Any]]) -> tuple[tuple[int, ...], bytes]:
-    """Sizes of the buffers, and all of them in one."""
+    """Return the sizes of the buffers, and all buffers in one."""
     buffers: list[bytes] = []
     for (_, kind), values in zip(schema, columns, strict=True):
         match kind:
@@ -56,7 +56,7 @@ def pack(schema: Schema, columns: Sequence[Sequence[Any]]) -> tuple[tuple[int, .
 
 
 def joined(buffers: Sequence[bytes | memoryview]) -> tuple[tuple[int, ...], bytes]:
-    """As ``pack``, of buffers that are made already."""
+    """Pack buffers that are made already, like ``pack``."""
     padded: list[bytes | memoryview] = []
     for buffer in buffers:
         padded += buffer, bytes(-len(buffer) % ALIGN)
@@ -82,11 +82,11 @@ def buffers_of(
     *,
     each: bool = True,
 ) -> list[memoryview]:
-    """The buffers of a frame, checked: nothing in them points outside. ``each`` False: each row's offset is
-    checked by the caller.
+    """Return the buffers of a frame after a check that nothing in them points outside. If ``each`` is False, the caller
+    checks each row's offset.
 
     Raises:
-        ExportError: they do not fit together.
+        ExportError: the buffers do not fit together.
     """
     expected = sum(2 if kind in ("text", "data") else 1 for _, kind in schema)
     if len(sizes) != expected or any(size < 0 for size in sizes):
@@ -122,7 +122,7 @@ def _check(schema: Schema, rows: int, buffers: Sequence[memoryview], each: bool)
 
 
 def numbers_in(buffer: memoryview, code: Literal["i", "q"]) -> array[int]:
-    """The numbers of a buffer."""
+    """Return the numbers of a buffer."""
     numbers = array(code)
     numbers.frombytes(buffer)
     if sys.byteorder == "big":
@@ -133,7 +133,7 @@ def numbers_in(buffer: memoryview, code: Literal["i", "q"]) -> array[int]:
 def unpack(
     schema: Schema, rows: int, sizes: Sequence[int], body: bytes | memoryview
 ) -> Iterator[tuple[Any, ...]]:
-    """The rows of a frame, without pyarrow."""
+    """Yield the rows of a frame, without pyarrow."""
     buffers = buffers_of(schema, rows, sizes, body)
     columns: list[Any] = []
     index = 0

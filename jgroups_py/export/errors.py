@@ -1,4 +1,4 @@
-"""What an export port refuses, and what its clients raise: one line each, with a code on the wire."""
+"""Errors of export ports and of their clients. Each has one line of text and a code on the wire."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from jgroups_py.errors import JGroupsError
 
 
 class ExportError(JGroupsError):
-    """The export port refused a request, or broke off."""
+    """The export port refused a request or broke off."""
 
     code: ClassVar[str] = "refused"
 
 
 class NoMember(ExportError):
-    """No export port could be reached, or the one that was used is gone."""
+    """No export port can be reached, or the one in use is gone."""
 
     code = "no-member"
 
@@ -32,45 +32,44 @@ class UnknownMap(ExportError):
 
 
 class UnknownSnapshot(ExportError):
-    """The snapshot was closed, or not used for too long."""
+    """The snapshot was closed, or was not used for too long."""
 
     code = "unknown-snapshot"
 
 
 class UnknownJob(ExportError):
-    """What was staged for the job is not here: another member has it, or it was dropped."""
+    """The rows that were staged for the job are not here: another member has them, or they were dropped."""
 
     code = "unknown-job"
 
 
 class Trimmed(ExportError):
-    """The change log does not reach back to the offset: take a snapshot, go on from its offset."""
+    """The change log does not reach back to the offset. Take a snapshot and go on from its offset."""
 
     code = "trimmed"
 
 
 class Diverged(ExportError):
-    """The offset is of a history that this member does not have and will not get: groups merged, or who told a
-    change went before anybody else had it. Take a snapshot, go on from its offset."""
+    """The offset is of a history that this member does not have and will not get: groups merged, or the member that had told
+    a change went before another one had it. Take a snapshot and go on from its offset."""
 
     code = "diverged"
 
 
 class Behind(Diverged):
-    """The member that is asked has not seen all that the offset says, and it may still come: try again, or
-    another member."""
+    """The member has not seen all changes up to the offset; they may still come. Try again, or ask another member."""
 
     code = "behind"
 
 
 class Busy(ExportError):
-    """A limit of the port is reached; it is named."""
+    """A limit of the port is reached. The text names it."""
 
     code = "busy"
 
 
 class Moving(ExportError):
-    """The members of a cache with buddies passed nodes on, or had another view, each time their parts were opened."""
+    """Each time the parts of a cache with buddies were opened, nodes were moving or members had another view."""
 
     code = "moving"
 

@@ -1,11 +1,11 @@
-"""Places in the change logs of a cache with buddies, each of whose members has those of some owners.
+"""Places in the change logs of a cache with buddies. Each member has the logs of some owners.
 
-    owner alive    it says how far its holders have what it wrote: the end
-    owner gone     who has adopted its nodes says which entry was the last; holders have the entries
-    not reached    its end does not move: what it wrote comes when it is there, or when it is gone
+    owner alive    it reports its last fully replicated entry: the end of its log
+    owner gone     the member that adopted its nodes reports the last entry; holders have the entries
+    not reached    its end does not move; its changes come when it is reached, or when it is gone
 
-So a place is the last number of each owner that was read, and changes are read at whoever has them. Across owners nothing
-orders them but their stamps.
+A place is the last number of each owner that was read. Changes are read at a member that has them. Only their stamps
+order changes of different owners.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from jgroups_py.export.messages import LogPlace, Logs, Offset, place_of
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Changes of one owner, all of them at this member."""
+    """Changes of one owner that this member has."""
 
     client: ExportClient
     start: Offset
@@ -31,15 +31,15 @@ class Piece:
 
 
 class OwnersFollowed:
-    """Connected to every member that can be reached; with ``with``.
+    """The logs of all owners, through every member that can be reached. Use it with ``with``.
 
     Args:
         members: export ports of all members, in any order.
-        map: its name.
+        map: the name of the cache.
 
     Raises:
         ConfigError: a member's port is not among ``members``.
-        NoMember: none can be reached.
+        NoMember: no member can be reached.
         ExportError: as ``ExportClient``.
     """
 
@@ -48,7 +48,7 @@ class OwnersFollowed:
         self._stack = ExitStack()
         self._said: list[tuple[ExportClient, Logs]] = []
         self.unreached: list[str] = []
-        """Logical names of members whose changes do not come before they are reached, or gone."""
+        """Logical names of members whose changes come only when they are reached, or gone."""
         try:
             self._connect(members, token)
         except BaseException:
@@ -83,11 +83,11 @@ class OwnersFollowed:
     # --- places
 
     def end(self) -> Offset:
-        """After everything that may be read now."""
+        """Return the place after everything that may be read now."""
         return self._all({origin: max(0, at) for origin, at in self._ends().items()})
 
     def begin(self) -> Offset:
-        """Before the first change of each owner that is still kept."""
+        """Return the place before the first change of each owner that is still kept."""
         ends = self._ends()
         floors: dict[str, int] = {}
         for origin, place in self._places():
@@ -95,10 +95,10 @@ class OwnersFollowed:
         return self._all({o: min(n, max(0, ends[o])) for o, n in floors.items()})
 
     def after(self, start: Offset, max_changes: int | None = None) -> Offset:
-        """The end, or a place after ``start`` with about ``max_changes`` between them (of each owner one batch at least).
+        """Return the end, or a place after ``start`` with about ``max_changes`` between them (of each owner at least one batch).
 
         Raises:
-            Trimmed: changes after ``start`` are kept by nobody any more.
+            Trimmed: no member keeps the changes after ``start`` any more.
         """
         ends = self._ends()
         self._check_lost(start, ends)
@@ -131,10 +131,10 @@ class OwnersFollowed:
         return stop, count
 
     def pieces(self, start: Offset, stop: Offset) -> list[Piece]:
-        """What lies between two places, by owner.
+        """Return the ranges between two places, by owner.
 
         Raises:
-            Trimmed: some of it is kept by nobody any more.
+            Trimmed: no member keeps some of the changes any more.
         """
         return [
             piece
@@ -160,7 +160,7 @@ class OwnersFollowed:
         return ends
 
     def _pieces_of(self, origin: str, start: int, stop: int) -> list[Piece]:
-        """Each at the member that has the most from there on."""
+        """Choose for each range the member that has the most from there on."""
         found: list[Piece] = []
         while start < stop:
             client, have = None, start
@@ -179,7 +179,7 @@ class OwnersFollowed:
         return found
 
     def _check_lost(self, start: Offset, ends: Mapping[str, int]) -> None:
-        """An owner that nobody has heard of any more: what it wrote last is lost, or was never read."""
+        """Return the end of an owner that no member knows any more: its last changes are lost, or were never read."""
         if self.unreached:
             return  # they may have
         for origin, number in start.origins.items():
@@ -195,7 +195,7 @@ class OwnersFollowed:
 
 
 def merged(places: Sequence[Offset]) -> Offset:
-    """Of snapshots of all parts: the place of the whole."""
+    """Return the place of the whole, from the snapshots of all parts."""
     found: dict[str, int] = {}
     for place in places:
         for origin, number in place.origins.items():
@@ -204,8 +204,8 @@ def merged(places: Sequence[Offset]) -> Offset:
 
 
 def bounded(end: Offset, start: Offset, target: Offset) -> Offset:
-    """``end``, but of no owner beyond ``target``, nor before ``start``: places have no order, so an end may be past a target
-    in one owner's log and short of it in another's."""
+    """Return ``end``, limited for each owner to ``target`` and not before ``start``. Places have no order, so an end may be past
+    a target in one owner's log and before it in another's."""
     found = {
         o: max(start.origins.get(o, 0), min(n, target.origins.get(o, 0)))
         for o, n in end.origins.items()

@@ -1,8 +1,8 @@
-"""ChangeLog: what happened to a tree, batch by batch, with the origin and number of each.
+"""ChangeLog: the changes of a tree, batch by batch, with the origin and number of each.
 
-A place in the log is the last number of each origin before it: all members of a cache that is replicated
-to everybody pass through the same places, so who read one member's log can go on with another's. Old
-batches go when the log is larger than its limits; asking for them is ``Trimmed``.
+A place in the log is the last number of each origin before it. All members of a replicated cache pass through the
+same places, so a reader of one member's log can go on with another's. Old batches go when the log is larger than its
+limits; then asking for them raises ``Trimmed``.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from jgroups_py.export.limits import ExportLimits
 from jgroups_py.export.messages import Offset
 
 ENTRY_BYTES = 100
-"""Counted for each change beside its names and values."""
+"""Bytes that are counted for each change beside its names and values."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogEntry:
-    """One batch. ``nodes``: of each path what it is now; None: removed. ``time``: microseconds. ``stamps``: of each
-    change a text; of two changes of a path the later one has the higher."""
+    """One batch. ``nodes`` has the new node of each path, or None if it was removed. ``time`` is in microseconds. ``stamps``
+    has a text for each change; of two changes of a path the later one has the higher text."""
 
     origin: str
     number: int
@@ -37,7 +37,7 @@ class LogEntry:
 
 
 class Missing(Behind):
-    """A place says a number of an origin that has not come."""
+    """A place has a number of an origin that has not come yet."""
 
     def __init__(self, origin: str, number: int) -> None:
         super().__init__(f"this member has not seen number {number} of {origin}")
@@ -45,13 +45,13 @@ class Missing(Behind):
 
 
 class ChangeLog:
-    """``id`` names this log among all. ``floor``: the numbers that what it begins with contains."""
+    """``id`` names this log among all logs. ``floor`` has the numbers that the tree contained at the beginning."""
 
     def __init__(self, id: str, floor: Mapping[str, int], limits: ExportLimits) -> None:
         self.id = id
         self._limits = limits
         self._entries: list[LogEntry] = []
-        self._base = 0  # position of _entries[0]; those before _first are to go
+        self._base = 0  # the position of _entries[0]; entries before _first will be removed
         self._first = 0
         self._size = 0
         self._changes = 0
@@ -59,25 +59,25 @@ class ChangeLog:
         self._head = dict(floor)
         self._sum = sum(floor.values())
         self.trimmed = 0
-        """Changes that are gone."""
+        """The number of changes that are gone."""
 
     @property
     def first(self) -> int:
-        """Position of the oldest batch that is kept."""
+        """The position of the oldest batch that is kept."""
         return self._first
 
     @property
     def end(self) -> int:
-        """Position after the newest batch."""
+        """The position after the newest batch."""
         return self._base + len(self._entries)
 
     @property
     def size(self) -> int:
-        """Bytes kept."""
+        """The bytes that are kept."""
         return self._size
 
     def append(self, origin: str, number: int, time: int, changes: Changes) -> None:
-        """A batch was applied; it may have changed nothing."""
+        """Add a batch that was applied; it may have changed nothing."""
         paths = [change.path for change in changes]
         nodes = [change.after for change in changes]
         size = ENTRY_BYTES * (1 + len(paths)) + sum(
@@ -97,7 +97,7 @@ class ChangeLog:
             self._trim()
 
     def reset(self, id: str, floor: Mapping[str, int]) -> None:
-        """Another history: what was logged leads nowhere. Positions go on rising."""
+        """Begin another history: the old entries lead nowhere. Positions go on rising."""
         self.id = id
         self._base = self._first = self.end
         self._entries.clear()
@@ -126,8 +126,8 @@ class ChangeLog:
         return Offset(self.id, self._first, dict(self._floor))
 
     def after(self, offset: Offset, max_changes: int | None) -> tuple[Offset, int]:
-        """The end, or the place where at most ``max_changes`` have come since ``offset`` (but one batch at
-        least); and how many.
+        """Return the end, or the place at which at most ``max_changes`` have come since ``offset`` (but at least one batch), and
+        the number of changes.
 
         Raises:
             Trimmed, Diverged: as ``position``.
@@ -143,7 +143,7 @@ class ChangeLog:
         return Offset(self.id, at, origins), count
 
     def between(self, start: int, stop: int) -> Iterator[LogEntry]:
-        """Batches by position. Trimmed: also when they go while they are read."""
+        """Yield batches by position. Raise Trimmed also when they go while they are read."""
         while start < stop:
             if start < self._first:
                 raise self._trimmed()
@@ -151,11 +151,12 @@ class ChangeLog:
             start += 1
 
     def position(self, offset: Offset) -> int:
-        """Where a place is in this log.
+        """Return the position of a place in this log.
 
         Raises:
-            Trimmed: before its beginning.
-            Missing, Diverged: not yet in it; nowhere in it.
+            Trimmed: the place is before the beginning.
+            Missing: the place has not come yet.
+            Diverged: the place is of another history.
         """
         if offset.log == self.id:
             if offset.at < self._first:

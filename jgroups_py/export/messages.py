@@ -1,4 +1,4 @@
-"""What clients and export ports say: a header in msgpack, for rows a body of columns.
+"""Messages between clients and export ports: a header in msgpack, and for rows a body of columns.
 
     4 bytes   length of the header         4 bytes   length of the body         header, body
 
@@ -18,50 +18,49 @@ from jgroups_py.export.errors import ExportError
 VERSION: Final = 2
 LENGTHS: Final = struct.Struct(">II")
 GREETING_MAX: Final = 4096
-"""Bytes of the header of a message before both sides know each other."""
+"""The most bytes of a header before both sides have proved that they know the token."""
 HEADER_MAX: Final = 4_000_000
-"""Bytes of a header at most: a commit names every task of a job."""
+"""The most bytes of a header. A commit names every task of a job."""
 BODY_MAX: Final = 64_000_000
-"""Bytes of a body at most: a frame, or one row with the largest value a cache takes."""
+"""The most bytes of a body: a frame, or one row with the largest value that a cache takes."""
 
 
 class Offset(msgspec.Struct, frozen=True):
-    """A place in a change log: of each origin, the last number before it.
+    """A place in a change log: the last number of each origin before it.
 
-    ``log`` and ``at``: the same place as a count in one member's own log, so that who goes on there
-    needs no search. Of a cache with buddies: the place in one owner's log, ``log``; or in all of them, then ``log`` is
-    empty.
+    ``log`` and ``at`` are the same place as a count in one member's own log, so that a reader that goes on there needs no
+    search. Of a cache with buddies it is a place in the log of one owner, ``log``, or in all of them if ``log`` is empty.
     """
 
     log: str
     at: int
     origins: dict[str, int]
     ended: tuple[str, ...] = ()
-    """Owners that are gone, and everything they wrote comes before: nobody needs to remember them."""
+    """Owners that are gone. All their changes come before this place, so it has no numbers of them."""
 
     @property
     def is_of_parts(self) -> bool:
-        """Of a cache with buddies, in the logs of all its owners."""
+        """True for a place in the logs of all owners of a cache with buddies."""
         return not self.log
 
 
 def place_of(origins: Mapping[str, int], ended: Iterable[str]) -> Offset:
-    """In the logs of all owners of a cache with buddies."""
+    """Return a place in the logs of all owners of a cache with buddies."""
     return Offset("", 0, dict(sorted(origins.items())), tuple(sorted(ended)))
 
 
 class Marker(msgspec.Struct, frozen=True):
-    """``batch`` of ``query``: written once, however often it is tried. Batches of a query rise."""
+    """``batch`` of ``query`` is written once, however often it is tried. The numbers of a query's batches rise."""
 
     query: str
     batch: int
 
 
-# --- beginning
+# --- greeting
 
 
 class Challenge(msgspec.Struct, frozen=True, tag="challenge"):
-    """From the port."""
+    """The port's first message."""
 
     version: int
     nonce: bytes
@@ -80,7 +79,7 @@ class Welcome(msgspec.Struct, frozen=True, tag="welcome"):
     member: str
 
 
-# --- asked
+# --- requests
 
 
 class Describe(msgspec.Struct, frozen=True, tag="describe"):
@@ -89,8 +88,8 @@ class Describe(msgspec.Struct, frozen=True, tag="describe"):
 
 
 class OpenSnapshot(msgspec.Struct, frozen=True, tag="open-snapshot"):
-    """``under``: keys that are one of these or below it. ``part``: this member's part, where each has one; who does not
-    say so wants all."""
+    """Opens a snapshot of the keys that are one of ``under`` or below it. With ``part`` it has this member's part only, where
+    each member has one."""
 
     map: str
     under: tuple[str, ...] = ("/",)
@@ -98,13 +97,13 @@ class OpenSnapshot(msgspec.Struct, frozen=True, tag="open-snapshot"):
 
 
 class AskPart(msgspec.Struct, frozen=True, tag="ask-part"):
-    """What the member says of its part now. Answered by Part."""
+    """Asks for the state of the member's part. PartOpened answers it."""
 
     map: str
 
 
 class ReadSnapshot(msgspec.Struct, frozen=True, tag="read-snapshot"):
-    """Rows ``start`` to ``stop`` of a snapshot."""
+    """Asks for the rows ``start`` to ``stop`` of a snapshot."""
 
     id: str
     start: int
@@ -116,8 +115,8 @@ class CloseSnapshot(msgspec.Struct, frozen=True, tag="close-snapshot"):
 
 
 class FindOffset(msgspec.Struct, frozen=True, tag="find-offset"):
-    """The end of the log, but at most ``max_changes`` after ``after`` (and more than nothing). Without
-    ``after``: the end, or where the log begins (``earliest``)."""
+    """Asks for the end of the log, or for a place at most ``max_changes`` after ``after`` (but at least one batch). Without
+    ``after`` it asks for the end, or with ``earliest`` for the beginning of the log."""
 
     map: str
     after: Offset | None = None
@@ -126,7 +125,7 @@ class FindOffset(msgspec.Struct, frozen=True, tag="find-offset"):
 
 
 class ReadChanges(msgspec.Struct, frozen=True, tag="read-changes"):
-    """Changes after ``start``, up to and with ``stop``."""
+    """Asks for the changes after ``start``, up to and with ``stop``."""
 
     map: str
     start: Offset
@@ -134,13 +133,13 @@ class ReadChanges(msgspec.Struct, frozen=True, tag="read-changes"):
 
 
 class AskLogs(msgspec.Struct, frozen=True, tag="ask-logs"):
-    """Of a cache with buddies: whose changes this member has, and how far. Answered by Logs."""
+    """Asks which owners' changes this member of a cache with buddies has. Logs answers it."""
 
     map: str
 
 
 class StageRows(msgspec.Struct, frozen=True, tag="stage"):
-    """With rows, for a later commit; ``last``: the task is done, answer."""
+    """Brings rows for a later commit. With ``last`` the task is done and wants an answer."""
 
     map: str
     job: str
@@ -152,8 +151,8 @@ class StageRows(msgspec.Struct, frozen=True, tag="stage"):
 
 
 class Commit(msgspec.Struct, frozen=True, tag="commit"):
-    """Writes what these ``(task, attempt)`` of a job have staged, in this order, and forgets the rest.
-    ``skip_equal``: but rows that are there already just so are left alone, and no change."""
+    """Writes the staged rows of these ``(task, attempt)`` of a job, in this order, and forgets the rest. With ``skip_equal``
+    rows that are equal to what is there are left alone and are no change."""
 
     map: str
     job: str
@@ -168,7 +167,7 @@ class Abort(msgspec.Struct, frozen=True, tag="abort"):
     job: str
 
 
-# --- answered
+# --- answers
 
 
 class PortProblem(msgspec.Struct, frozen=True, tag="problem"):
@@ -177,9 +176,9 @@ class PortProblem(msgspec.Struct, frozen=True, tag="problem"):
 
 
 class Description(msgspec.Struct, frozen=True, tag="description"):
-    """``members``: logical names; ``values``: how values are bytes ("msgpack", or a codec's class).
-    ``writing``: rows of all commits under way, of which ``written`` are done. ``parts``: each member has a part of the
-    rows, to be read there."""
+    """``members`` has logical names. ``values`` says how values are bytes ("msgpack", or a codec's class). ``writing`` counts
+    the rows of all commits under way, of which ``written`` are done. ``parts`` is true when each member has a part of the
+    rows, which must be read there."""
 
     map: str
     kind: str
@@ -193,8 +192,8 @@ class Description(msgspec.Struct, frozen=True, tag="description"):
 
 
 class PartOpened(msgspec.Struct, frozen=True, tag="part"):
-    """``member`` and the keys of ``members`` are addresses, the values logical names. ``moves``, ``moving``, ``told``: as
-    ``jgroups_py.cache.holding.Holding``."""
+    """``member`` and the keys of ``members`` are addresses, the values logical names. ``moves``, ``moving`` and ``told`` are
+    those of ``jgroups_py.cache.holding.Holding``."""
 
     view: str
     member: str
@@ -205,7 +204,7 @@ class PartOpened(msgspec.Struct, frozen=True, tag="part"):
 
 
 class LogPlace(msgspec.Struct, frozen=True):
-    """See ``jgroups_py.export.owners``."""
+    """The range of one owner's log; see ``jgroups_py.export.owners``."""
 
     floor: int
     have: int
@@ -213,15 +212,15 @@ class LogPlace(msgspec.Struct, frozen=True):
 
 
 class Logs(msgspec.Struct, frozen=True, tag="logs"):
-    """By origin."""
+    """The ranges, by origin."""
 
     part: PartOpened
     places: dict[str, LogPlace]
 
 
 class SnapshotOpened(msgspec.Struct, frozen=True, tag="snapshot"):
-    """The state after everything up to ``offset``. ``part``: of a part, at the moment of the snapshot; then the offset is
-    a place in this owner's log, and the ends of those that are gone."""
+    """The snapshot has the state after everything up to ``offset``. ``part`` is the state of a part at the moment of the
+    snapshot; then the offset is a place in this owner's log, with the ends of owners that are gone."""
 
     id: str
     rows: int
@@ -232,14 +231,14 @@ class SnapshotOpened(msgspec.Struct, frozen=True, tag="snapshot"):
 class OffsetFound(msgspec.Struct, frozen=True, tag="offset"):
     offset: Offset
     changes: int
-    """Between ``after`` and this one."""
+    """The number of changes between ``after`` and this place."""
     origins: int
     first: int
-    """Where this member's log begins, as a count."""
+    """The beginning of this member's log, as a count."""
 
 
 class Rows(msgspec.Struct, frozen=True, tag="rows"):
-    """With a body; ``sizes``: bytes of its buffers. ``last``: no more of them (it may be empty)."""
+    """Rows in a body; ``sizes`` has the bytes of its buffers. ``last`` ends them; the last body may be empty."""
 
     rows: int
     sizes: tuple[int, ...]
@@ -258,7 +257,7 @@ class JobProgress(msgspec.Struct, frozen=True, tag="progress"):
 
 
 class Committed(msgspec.Struct, frozen=True, tag="committed"):
-    """``again``: it had been written before; nothing was done now."""
+    """The commit is done. With ``again`` it had been written before, and nothing was done now."""
 
     rows: int
     again: bool
@@ -305,14 +304,14 @@ _answers: msgspec.msgpack.Decoder[Answer] = msgspec.msgpack.Decoder(Answer)
 
 
 def written(message: Message, body: bytes = b"") -> bytes:
-    """The bytes of a message."""
+    """Return the bytes of a message."""
     header = _encoder.encode(message)
     return b"".join((LENGTHS.pack(len(header), len(body)), header, body))
 
 
 def lengths(data: bytes, greeting: bool = False) -> tuple[int, int]:
-    """Of header and body, read from the first 8 bytes. ExportError when they cannot be. ``greeting``:
-    nobody has proved anything yet, so little is kept."""
+    """Return the sizes of header and body from the first 8 bytes. Raise ExportError for sizes that are not allowed. During the
+    ``greeting`` only small ones are."""
     header, body = LENGTHS.unpack(data)
     header_max, body_max = (GREETING_MAX, 0) if greeting else (HEADER_MAX, BODY_MAX)
     if header > header_max or body > body_max:
@@ -321,7 +320,7 @@ def lengths(data: bytes, greeting: bool = False) -> tuple[int, int]:
 
 
 def request_from(data: bytes) -> Request:
-    """ExportError for what is none."""
+    """Return a request. Raise ExportError if the bytes are not one."""
     try:
         return _requests.decode(data)
     except msgspec.MsgspecError as error:
@@ -329,7 +328,7 @@ def request_from(data: bytes) -> Request:
 
 
 def hello_from(data: bytes) -> ClientHello:
-    """ExportError for what is none."""
+    """Return a hello. Raise ExportError if the bytes are not one."""
     try:
         return _hello.decode(data)
     except msgspec.MsgspecError as error:
@@ -337,7 +336,7 @@ def hello_from(data: bytes) -> ClientHello:
 
 
 def answer_from(data: bytes) -> Answer:
-    """ExportError for what is none."""
+    """Return an answer. Raise ExportError if the bytes are not one."""
     try:
         return _answers.decode(data)
     except msgspec.MsgspecError as error:

@@ -1,13 +1,13 @@
-"""OwnerLogs: the changes of a cache with buddies, at one member: its own, and those of owners whose backups it has.
+"""OwnerLogs: the changes of a cache with buddies at one member: its own, and those of owners whose backups it has.
 
-Each owner numbers what it writes; its holders have the same entries under the same numbers, so who reads an owner's log
-goes on at a holder when the owner is gone. Nothing orders the entries of different owners but the stamp of each
-change: of two values that a path has had, the later one has the higher (``text_of``).
+Each owner numbers its changes. Its holders have the same entries under the same numbers, so a reader of an owner's
+log goes on at a holder when the owner is gone. Only the stamp of each change orders entries of different owners: of
+two values that a path has had, the later one has the higher stamp (``text_of``).
 
     floor     entries up to here are not kept any more
-    have      those after ``floor`` up to here are; numbers that are missing wrote nothing
-    end       up to here they may be read: all holders have them, or whoever adopted a dead owner's nodes does; -1: whoever
-              knows must be asked
+    have      entries after ``floor`` up to here are kept; a missing number changed nothing
+    end       entries up to here may be read: all holders have them, or the member that adopted a dead owner's nodes
+              has; -1: another member must be asked
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ UNKNOWN: Final = -1
 
 
 def origin_of(owner: Address) -> str:
-    """As clients name it."""
+    """Return the name of an owner that clients use."""
     return bytes(owner).hex()
 
 
 def text_of(stamp: Stamp) -> str:
-    """A text that orders as stamps do."""
+    """Return a text that is ordered like its stamp."""
     (view, count), owner = stamp.epoch, bytes(stamp.owner).hex()
     return f"{stamp.site:04x}{view:08x}{count:08x}{stamp.version:012x}{owner}"
 
 
 class OwnerLog:
-    """Of one owner. A place in it is the number of an entry."""
+    """The log of one owner. A place in it is the number of an entry."""
 
     def __init__(self, origin: str, floor: int, have: int) -> None:
         self.origin = origin
@@ -54,9 +54,13 @@ class OwnerLog:
         self.end = UNKNOWN
         self._numbers: list[int] = []
         self._entries: list[tuple[int, Changes, int]] = []  # time, changes, bytes
-        self._totals: list[int] = []  # changes up to and with each, those that are gone included
-        self._gone = 0  # entries at the beginning that were trimmed and are still in the lists
-        self._dropped = 0  # changes of all that were trimmed
+        self._totals: list[
+            int
+        ] = []  # the number of changes up to and with each entry, with those that are gone
+        self._gone = (
+            0  # the number of entries that were trimmed and are still at the beginning of the lists
+        )
+        self._dropped = 0  # the number of changes that were trimmed
 
     def append(self, number: int, time: int, changes: Changes, size: int) -> None:
         self._numbers.append(number)
@@ -64,7 +68,7 @@ class OwnerLog:
         self._totals.append((self._totals[-1] if self._totals else self._dropped) + len(changes))
 
     def trim(self) -> tuple[int, int]:
-        """The oldest entry goes: how many changes and bytes it had."""
+        """Remove the oldest entry. Return how many changes and bytes it had."""
         time, changes, size = self._entries[self._gone]
         self.floor = self._numbers[self._gone]
         self._entries[self._gone] = time, (), 0
@@ -76,7 +80,7 @@ class OwnerLog:
             self._gone = 0
         return len(changes), size
 
-    # --- as a ChangeLog is read
+    # --- read like a ChangeLog
 
     @property
     def first(self) -> int:
@@ -90,7 +94,7 @@ class OwnerLog:
         return self._place(self.have)
 
     def position(self, offset: Offset) -> int:
-        """Trimmed, Missing: it is not in what is kept here."""
+        """Return the position of a place. Raise Trimmed or Missing if it is not in the entries that are kept."""
         if offset.at < self.floor:
             raise Trimmed(
                 f"the changes of {self.origin} begin at {self.floor} here, after number {offset.at}: "
@@ -101,7 +105,7 @@ class OwnerLog:
         return offset.at
 
     def after(self, offset: Offset, max_changes: int | None) -> tuple[Offset, int]:
-        """As ``ChangeLog.after``; the end is the last entry that is here, promised or not."""
+        """Return a place like ``ChangeLog.after``. The end is the last entry that is here, whether it may be read or not."""
         at = self.position(offset)
         begin = bisect_right(self._numbers, at)
         before = self._totals[begin - 1] if begin else self._dropped
@@ -113,7 +117,7 @@ class OwnerLog:
         return self._place(self.have if whole else self._numbers[stop - 1]), count
 
     def between(self, start: int, stop: int) -> Iterator[LogEntry]:
-        """Entries after number ``start``, up to ``stop``. Trimmed: also when they go while they are read."""
+        """Yield entries after number ``start``, up to ``stop``. Raise Trimmed also when they go while they are read."""
         at = start
         while True:
             if at < self.floor:
@@ -138,7 +142,7 @@ class OwnerLog:
 
 
 def _size(changes: Changes) -> int:
-    """Bytes of paths, names and values, and what each change costs besides."""
+    """Return the bytes of paths, names and values, and of what each change costs besides."""
     values = [node.value for _, node in changes if node is not None and node.value]
     texts = chain.from_iterable([path for path, _ in changes])
     parts = chain(
@@ -148,7 +152,7 @@ def _size(changes: Changes) -> int:
 
 
 class OwnerLogs:
-    """A ``Journal``. ``holding``: what this member says of its part now."""
+    """A ``Journal``. ``holding`` returns the state of this member's part."""
 
     def __init__(self, me: Address, holding: Callable[[], Holding], limits: ExportLimits) -> None:
         self._me = me
@@ -159,13 +163,13 @@ class OwnerLogs:
         self._size = 0
         self._changes = 0
         self.trimmed = 0
-        """Changes that are gone."""
+        """The number of changes that are gone."""
 
-    # --- told
+    # --- calls of the machine
 
     def begins(self, owner: Address, seq: int, wrote: int) -> None:
         log = self._of.get(owner)
-        if log is None or log.have < wrote:  # what is between is not here
+        if log is None or log.have < wrote:  # the entries between are not here
             self._new(owner, wrote, seq)
         else:
             log.have = max(log.have, seq)
@@ -191,7 +195,7 @@ class OwnerLogs:
     def ended(self, owner: Address, seq: int) -> None:
         log = self._of.get(owner)
         if log is None:
-            log = self._new(owner, seq, seq)  # nothing of it is kept here but its end
+            log = self._new(owner, seq, seq)  # only its end is kept here
         log.end = seq
 
     def _new(self, owner: Address, floor: int, have: int) -> OwnerLog:
@@ -204,7 +208,7 @@ class OwnerLogs:
         return log
 
     def _first_to_go(self, new: Address) -> Address:
-        """Of those that are gone the first; else of all."""
+        """Forget the first of the owners that are gone, or the first of all."""
         others = [o for o in self._of if o not in (self._me, new)] or [new]
         return next((o for o in others if self._of[o].end != UNKNOWN), others[0])
 
@@ -216,17 +220,17 @@ class OwnerLogs:
             self.trimmed += count
         self._order = deque(other for other in self._order if other is not log)
 
-    # --- asked
+    # --- questions
 
     def places(self) -> dict[str, LogPlace]:
-        """Of each owner, by origin."""
+        """Return the range of each owner, by origin."""
         mine, said = self._of[self._me], self._holding()
         mine.have = said.seq
         mine.end = max(mine.end, said.told)
         return {log.origin: LogPlace(log.floor, log.have, log.end) for log in self._of.values()}
 
     def log_of(self, origin: str) -> OwnerLog:
-        """Trimmed: nothing of it is kept here."""
+        """Return the log of an owner. Raise Trimmed if nothing of it is kept here."""
         self._of[self._me].have = self._holding().seq
         for log in self._of.values():
             if log.origin == origin:

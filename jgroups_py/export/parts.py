@@ -1,12 +1,12 @@
-"""open_parts: a snapshot of a cache with buddies, whose members each own a part of the nodes.
+"""open_parts: opens a snapshot of a cache with buddies. Each member owns a part of the nodes.
 
     all members:  part?  ->  open, part  ->  part?        the same each time, and nothing moving: it holds
                                                           else: close all, wait, again
 
-This is a seqlock with one counter for each member. If every member says the same after the last part was frozen as when
-its own was, no node changed hands from the first freeze to the last, so each node is in one part. Each part is of one
-moment, and these moments lie within that short time; they are not one moment, so of two writes at two members the later
-one may be in the snapshot without the earlier.
+This is a seqlock with one counter for each member. If every member answers the same after the last part was frozen as
+when its own was frozen, no node changed its owner between the first freeze and the last. So each node is in one part.
+Each part is of one moment, and all moments are within that short time. They are not the same moment: of two writes at
+two members the later one may be in the snapshot without the earlier one.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from jgroups_py.export.following import merged
 from jgroups_py.export.messages import Offset, PartOpened
 
 TRIES_MAX: Final = 20
-"""How often all parts are opened at most: some 15 seconds."""
+"""The most tries to open all parts; they take some 15 seconds."""
 PAUSE: Final = 0.02
-"""Seconds before the second try; each pause is twice the one before."""
+"""Seconds before the second try. Each pause is twice the one before."""
 PAUSE_MAX: Final = 1.0
 TOLD_TRIES: Final = 50
-"""How often a member is asked at most whether its buddies have what is in its part, ``PAUSE`` between."""
+"""How often a member is asked at most whether its buddies have what is in its part, with ``PAUSE`` between."""
 
 
 @dataclass(frozen=True, slots=True)
 class KeptPicture:
-    """A snapshot, or a part of one, that a member keeps; written ``host:port/id/rows``."""
+    """A snapshot, or a part of one, that a member keeps. Its text is ``host:port/id/rows``."""
 
     member: Address
     id: str
@@ -46,7 +46,7 @@ class KeptPicture:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotParts:
-    """One picture of each member; ``tries``: after how many. ``offset``: of all owners' logs, from where they can be
+    """One part of each member, opened after ``tries`` tries. ``offset`` is the place in all owners' logs from which they can be
     followed."""
 
     pictures: tuple[KeptPicture, ...]
@@ -62,16 +62,16 @@ def open_parts(
     *,
     sleep: Callable[[float], None] = time.sleep,
 ) -> SnapshotParts:
-    """Opens the parts of all members; nothing stays open if this raises.
+    """Open the parts of all members. Nothing stays open if it raises.
 
     Args:
-        members: export ports of all members of the view, in any order; those of members that are gone do no harm.
+        members: export ports of all members of the view, in any order. Ports of members that are gone do no harm.
         under: keys that are one of these or below it.
 
     Raises:
         ConfigError: a member's port is not among ``members``.
-        NoMember: none can be reached.
-        Moving: nodes or members came and went, ``TRIES_MAX`` times; says what was in the way the last time.
+        NoMember: no member can be reached.
+        Moving: nodes moved or members came and went, ``TRIES_MAX`` times. The text has the last reason.
         ExportError: as ``ExportClient.open_snapshot``.
     """
     pause = PAUSE
@@ -90,7 +90,7 @@ def open_parts(
 
 
 def close_all(pictures: Sequence[KeptPicture], token: str) -> None:
-    """Closes what is still open of them, where that is possible; else it is closed when nobody reads it any more."""
+    """Close the open parts where that is possible. A member closes the others when they are not read any more."""
     for picture in pictures:
         try:
             with ExportClient(picture.member, token) as client:
@@ -100,11 +100,11 @@ def close_all(pictures: Sequence[KeptPicture], token: str) -> None:
 
 
 Clients = Sequence[tuple[ExportClient, PartOpened]]
-"""With what each said of its part at first."""
+"""Clients of all members, each with the state of its part that it reported at first."""
 
 
 def _at_all(members: Sequence[Address], token: str, map: str, connections: ExitStack) -> Clients:
-    """A client of each member of the view, which all of them have and in which nothing moves."""
+    """Return a client of each member. All members have the same view, and no node moves."""
     clients: dict[str, tuple[ExportClient, PartOpened]] = {}
     unreachable: list[NoMember] = []
     for address in members:
@@ -161,7 +161,7 @@ def _opened(
             try:
                 client.close_snapshot(picture.id)
             except ExportError:
-                pass  # it is gone, or will close it when nobody reads it
+                pass  # the member is gone, or will close it when it is not read
         if isinstance(problem, NoMember):
             raise Moving(str(problem)) from None  # its view will tell
         raise
@@ -171,7 +171,8 @@ def _opened(
 def _wait_until_told(
     client: ExportClient, map: str, number: int, sleep: Callable[[float], None]
 ) -> None:
-    """Until all holders have what is in a part: a crash could take the rest back, and who follows would never hear of it."""
+    """Wait until all holders have what is in a part. Otherwise a crash could take changes back, and a follower would never be
+    told."""
     for _ in range(TOLD_TRIES):
         part = client.part(map)
         if part.told >= number:
@@ -181,7 +182,7 @@ def _wait_until_told(
 
 
 def _check(before: PartOpened, now: PartOpened) -> None:
-    """Moving: they are of different views, or something moves."""
+    """Raise Moving if the members have different views or a node moves."""
     if now.view != before.view:
         views = f"{_name(before)} in {_view(before)}, {_name(now)} in {_view(now)}"
         raise Moving(f"members are not in one view: {views}")

@@ -1,4 +1,5 @@
-"""open_export: the port, for as long as a block lasts. One task for each client; requests one by one."""
+"""open_export: opens an export port for as long as a block lasts. One task serves each client, one request after the
+other."""
 
 from __future__ import annotations
 
@@ -70,13 +71,13 @@ from jgroups_py.stack.log_limit import LogLimit
 _log = logging.getLogger("jgroups_py.export")
 
 DEFAULT_MAP = "cache"
-"""The name of a cache that was given none."""
+"""The name of a single cache."""
 TELL_EVERY = 1.0
-"""Seconds between two words about a commit that goes on."""
+"""Seconds between two progress messages of a commit."""
 BEHIND_EVERY = 0.05
 """Seconds between two looks whether this member has caught up."""
 EXPIRE_EVERY = 30.0
-"""Seconds between two looks for snapshots and jobs that nobody uses."""
+"""Seconds between two looks for unused snapshots and jobs."""
 
 
 class ExportPort:
@@ -91,12 +92,12 @@ class ExportPort:
         self._connections = 0
         self._nursery: trio.Nursery
         self.address: tuple[str, int]
-        """Where it listens."""
+        """The address at which it listens."""
         self._log_limit = LogLimit(trio.current_time)
         self.counters = dict.fromkeys(("clients", "refused", "failed", "rows_out", "rows_in"), 0)
 
     async def run(self, listeners: list[trio.SocketListener]) -> None:
-        """Serves until cancelled."""
+        """Serve until it is cancelled."""
         try:
             async with trio.open_nursery() as self._nursery:
                 self._nursery.start_soon(trio.serve_listeners, self._serve, listeners)
@@ -130,7 +131,7 @@ class ExportPort:
             with trio.move_on_after(self.limits.hello_timeout):
                 await client.complain(_problem(error))
         except (trio.BrokenResourceError, trio.ClosedResourceError, trio.TooSlowError):
-            pass  # it is gone, or takes nothing
+            pass  # the client is gone, or takes nothing
         except Exception as error:
             self.counters["failed"] += 1  # the member must not suffer for it
             if (left_out := self._log_limit.admit(type(error).__name__)) is not None:
@@ -255,7 +256,7 @@ class ExportPort:
         await client.send(Rows(0, (), True))
 
     async def _seen(self, source: Source, offset: Offset) -> None:
-        """Returns when this member has seen what the offset says.
+        """Return when this member has seen everything up to the offset.
 
         Raises:
             Behind: it does not come in time.
@@ -284,7 +285,7 @@ class ExportPort:
     async def _send_rows(
         self, client: Client, schema: Schema, columns: Sequence[Sequence[Any]]
     ) -> None:
-        """As frames that are not too large."""
+        """Send rows in frames that are not too large."""
         for start, stop in _cuts(columns[-1], self.limits.frame_bytes):
             part = [column[start:stop] for column in columns]
             sizes, body = pack(schema, part)
@@ -292,7 +293,7 @@ class ExportPort:
             await client.send(Rows(stop - start, sizes, False), body)
 
     async def _commit(self, client: Client, said: Commit) -> None:
-        """Goes on when the client is lost: who asks again hears of it."""
+        """Run a commit. It goes on when the client is lost; a client that asks again gets its result."""
         staging = self._staging_of(said.map)
         job, mine = staging.begin(said, trio.current_time())
         if mine:
@@ -303,7 +304,7 @@ class ExportPort:
             with trio.move_on_after(TELL_EVERY) as told:
                 await changed.wait()
             if not told.cancelled_caught:
-                await trio.sleep(0.01)  # not a word for each batch
+                await trio.sleep(0.01)  # not one message for each batch
         if job.problem is not None:
             await client.send(_problem(job.problem))
         else:
@@ -312,7 +313,7 @@ class ExportPort:
 
 
 class Client:
-    """Messages on a connection. ``timeout``: seconds for each."""
+    """Messages on a connection. ``timeout`` is in seconds, for each message."""
 
     def __init__(self, stream: trio.SocketStream, timeout: float) -> None:
         self._stream = stream
@@ -324,7 +325,7 @@ class Client:
             await self._stream.send_all(written(message, body))
 
     async def complain(self, problem: PortProblem) -> None:
-        """The last word. What the client has still sent is read, else it never sees this."""
+        """Send the last message. First read what the client has still sent; otherwise it would never see this message."""
         try:
             await self.send(problem)
             await self._stream.send_eof()
@@ -338,7 +339,7 @@ class Client:
         return None if message is None else (request_from(message[0]), message[1])
 
     async def receive(self, greeting: bool = False) -> tuple[bytes, bytes] | None:
-        """Header and body; None: the client has ended."""
+        """Return header and body, or None when the client has ended."""
         with trio.fail_after(self._timeout):
             if not await self._fill(LENGTHS.size):
                 return None
@@ -416,13 +417,13 @@ async def open_export(
     limits: ExportLimits | None = None,
     allow_remote: bool = False,
 ) -> AsyncIterator[ExportPort]:
-    """An export port for as long as the block lasts.
+    """Open an export port for as long as the block lasts.
 
     Args:
-        cache: what is exported: one cache (its name is "cache"), or several by name.
-        token: whoever shows it may read and write everything; at least 16 characters.
-        host, port: where to listen. 0: a free port, see ``ExportPort.address``.
-        allow_remote: needed for another host than loopback: what is sent is not encrypted.
+        cache: one cache (its name is "cache"), or several caches by name.
+        token: a secret of at least 16 characters. Every client that knows it may read and write everything.
+        host, port: the address to listen at. Port 0 means a free port; see ``ExportPort.address``.
+        allow_remote: allow another host than loopback, although nothing is encrypted.
 
     Raises:
         ConfigError: nothing was opened.

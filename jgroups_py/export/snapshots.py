@@ -1,4 +1,4 @@
-"""The snapshots a port keeps for those who read them, piece by piece."""
+"""Snapshots that a port keeps for its clients, which read them piece by piece."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class KeptSnapshot:
 
 
 class Snapshots:
-    """By id. ``now``: seconds, of the caller's clock."""
+    """Snapshots by id. ``now`` is the time of the caller's clock, in seconds."""
 
     def __init__(self, limits: ExportLimits) -> None:
         self._limits = limits
@@ -33,7 +33,8 @@ class Snapshots:
     async def open(
         self, source: Source, under: Sequence[str], clock: Callable[[], float]
     ) -> tuple[str, Frozen]:
-        """Its id, and what it is. Busy: too many are open, or being opened; and what ``freeze`` raises."""
+        """Open a snapshot and return its id and its content. Raise Busy if too many are open or being opened. Errors of
+        ``freeze`` come out."""
         await self._make_room(clock())
         self._opening += 1
         try:
@@ -54,7 +55,7 @@ class Snapshots:
             raise Busy(f"{len(self)} snapshots are open (snapshots_max); close one, or wait")
 
     def get(self, id: str, now: float) -> KeptSnapshot:
-        """UnknownSnapshot: closed, by whomever."""
+        """Return a snapshot. Raise UnknownSnapshot if it was closed."""
         kept = self._kept.get(id)
         if kept is None:
             raise UnknownSnapshot(
@@ -69,7 +70,7 @@ class Snapshots:
         if kept is not None:
             try:
                 await kept.frozen.aclose()
-            except StoreError as error:  # it is closed for us; the port serves others
+            except StoreError as error:  # it is closed here, and the port serves others
                 _log.warning("closing a snapshot: %s", error)
 
     async def expire(self, now: float) -> None:
@@ -81,5 +82,5 @@ class Snapshots:
             await self.close(id)
 
     def __len__(self) -> int:
-        """Those that are open or being opened."""
+        """Return the number of snapshots that are open or being opened."""
         return len(self._kept) + self._opening

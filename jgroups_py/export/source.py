@@ -1,4 +1,4 @@
-"""Source: something a member exports. The tree cache is one (``tree.py``); later kinds are others."""
+"""Source: the interface of what a member exports. The tree cache is one (``tree.py``)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from jgroups_py.export.messages import LogPlace, Marker, Offset, PartOpened
 from jgroups_py.export.owners import OwnerLog
 
 Row = tuple[str, bool, bytes]
-"""Of a bulk write: key, removed, data. ``RowWrite`` is one with names."""
+"""A row of a bulk write: key, removed, data. ``RowWrite`` is one with names."""
 
 
 class RowWrite(NamedTuple):
@@ -30,15 +30,15 @@ class Stored(Protocol):
     count: int
 
     def rows(self, start: int, stop: int) -> AsyncGenerator[Sequence[Any], None]:
-        """Some of them, as they come. JGroupsError: they cannot be read."""
+        """Yield some of the rows, as they come. Raise JGroupsError if they cannot be read."""
 
     async def aclose(self) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Frozen:
-    """A snapshot: rows that do not change any more, and the place in the log that they are the state of.
-    ``stored`` ones come after those in memory. ``part``: what the member said of its part at that moment."""
+    """A snapshot: rows that do not change any more, and the place in the log whose state they are. ``stored`` rows come after
+    those in memory. ``part`` is the state of the member's part at that moment."""
 
     rows: Sequence[Any]
     offset: Offset
@@ -49,7 +49,7 @@ class Frozen:
         return len(self.rows) + (self.stored.count if self.stored else 0)
 
     async def pages(self, start: int, stop: int, size: int) -> AsyncGenerator[Sequence[Any], None]:
-        """Rows by place, at most ``size`` at once."""
+        """Yield rows by place, at most ``size`` at once."""
         here = len(self.rows)
         for at in range(start, min(stop, here), size):
             yield self.rows[at : min(at + size, stop)]
@@ -64,75 +64,75 @@ class Frozen:
 
 
 class Source(ABC):
-    """Called in the member's trio loop. Rows are of its own making until they are encoded."""
+    """It is called in the member's trio loop. Its rows have any form until it encodes them."""
 
     kind: ClassVar[str]
-    """What the data source's option ``kind`` says."""
+    """The value of the data source's option ``kind``."""
     values: str = "msgpack"
-    """How values are bytes: "msgpack", or a name that readers do not know."""
+    """The encoding of values: "msgpack", or a name that readers do not know."""
     member: str = ""
-    """Logical name of this member."""
+    """The logical name of this member."""
 
     @abstractmethod
     def log_at(self, place: Offset | None) -> ChangeLog | OwnerLog:
-        """What happened so far; where each owner has a log of its own, the one that ``place`` is in.
+        """Return the change log. Where each owner has a log, return the one that ``place`` is in.
 
         Raises:
-            ExportError: no place is given, and there are several.
-            Trimmed: the one it is in is not kept here.
+            ExportError: no place is given, and there are several logs.
+            Trimmed: the log of the place is not kept here.
         """
 
     def logs(self) -> Mapping[str, LogPlace] | None:
-        """Where each owner has a log of its own: of each, how much of it is here. None: there is one log."""
+        """Return which part of each owner's log is here, or None where there is one log."""
         return None
 
     @property
     @abstractmethod
     def members(self) -> tuple[str, ...]:
-        """Logical names of all members that have a part of it."""
+        """Return the logical names of all members that have a part."""
 
     @property
     @abstractmethod
     def origins(self) -> Collection[str]:
-        """Those whose changes may still come."""
+        """Return the origins whose changes may still come."""
 
     @property
     @abstractmethod
     def rows(self) -> int:
-        """How many, now."""
+        """Return the number of rows now."""
 
     def part(self) -> PartOpened | None:
-        """Of which part of the rows this member is the owner, now. None: it has all of them."""
+        """Return which part of the rows this member owns now, or None if it has all rows."""
         return None
 
     @abstractmethod
     async def freeze(self, under: Sequence[str]) -> Frozen:
-        """A snapshot of one moment. ``under``: keys at or below one of these.
+        """Return a snapshot of one moment, with the keys at or below one of ``under``.
 
         Raises:
-            JGroupsError: such a key cannot be, or the rows cannot be read.
+            JGroupsError: a key is wrong, or the rows cannot be read.
         """
 
     @abstractmethod
     def state_columns(self, rows: Sequence[Any]) -> list[list[Any]]:
-        """As ``columns.STATE``."""
+        """Return rows in the form ``columns.STATE``."""
 
     @abstractmethod
     def change_columns(self, entries: Sequence[LogEntry]) -> list[list[Any]]:
-        """As ``columns.CHANGES``."""
+        """Return rows in the form ``columns.CHANGES``."""
 
     @abstractmethod
     def prepared(self, rows: Sequence[Row]) -> Sequence[Any]:
-        """Rows checked, in the form in which they are written.
+        """Check rows and return them in the form in which they are written.
 
         Raises:
-            JGroupsError: one cannot be.
+            JGroupsError: a row is wrong.
         """
 
     @abstractmethod
     async def write(self, rows: Sequence[Any], *, replace: bool, skip_equal: bool = False) -> None:
-        """Writes prepared rows as one batch; waits for those who have copies, as the cache is configured.
-        ``skip_equal``: without those that are there just so.
+        """Write prepared rows as one batch, and wait for members with copies as the cache is configured. With ``skip_equal``
+        rows that are equal to what is there are left out.
 
         Raises:
             JGroupsError: nothing was written, or it may have been (``definite``).
@@ -142,13 +142,13 @@ class Source(ABC):
     async def write_marked(
         self, rows: Sequence[Any], marker: Marker, *, replace: bool, last: bool
     ) -> bool:
-        """As ``write``, unless the marker's batch is written already: then False and nothing is done.
-        ``last``: with these rows it is written, from now on."""
+        """Write like ``write``, unless the marker's batch is written already: then return False and do nothing. With ``last`` the
+        batch counts as written after these rows."""
 
     @abstractmethod
     def close(self) -> None:
-        """The log ends."""
+        """End the log."""
 
 
 Progressed = Callable[[int], None]
-"""Is told how many rows more are written."""
+"""A function that is told how many more rows are written."""

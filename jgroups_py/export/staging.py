@@ -1,9 +1,8 @@
 """Bulk writes in two phases: tasks stage rows, the commit names the attempts that count and writes theirs.
 
-What a task stages is made ready at once, while other tasks still read and encode; what is too much for
-memory waits in a temporary file. Tasks that are run again, or twice at once, stage under
-another attempt; only one of them is named. A commit that is asked for again joins the one under way, or
-hears that it is done.
+Staged rows are made ready at once, while other tasks still read and encode. Rows that are too much for memory wait in a
+temporary file. A task that runs again, or twice at once, stages under another attempt, and the commit names only one
+of them. A commit that is asked for again joins the one under way, or is answered that it is done.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ Part = tuple[int, int]
 
 @dataclass(slots=True)
 class StagedTask:
-    """What one attempt of one task has staged: ``ready`` lots of prepared rows, then frames in ``file``."""
+    """The staged rows of one attempt of one task: ``ready`` lots of prepared rows, then frames in ``file``."""
 
     ready: list[Sequence[Any]] = field(default_factory=list)
     memory: int = 0
@@ -40,7 +39,7 @@ class StagedTask:
     bytes: int = 0
     complete: bool = False
     broken: bool = False
-    """Some of it could not be taken: it will not be complete."""
+    """Some rows could not be taken, so it will not be complete."""
 
 
 @dataclass(slots=True)
@@ -55,7 +54,7 @@ class StagingJob:
     changed: trio.Event = field(default_factory=trio.Event)
 
     def tell(self) -> None:
-        """Those who wait for the commit look again."""
+        """Let the tasks that wait for the commit look again."""
         self.changed.set()
         self.changed = trio.Event()
 
@@ -71,20 +70,21 @@ class Staging:
 
     @property
     def size(self) -> int:
-        """Bytes staged now."""
+        """The bytes that are staged now."""
         return self._bytes
 
     def under_way(self) -> tuple[int, int]:
-        """Rows written, and of how many, of all jobs that are being written."""
+        """The number of written rows, and of all rows, of the jobs that are being written."""
         jobs = [job for job in self._jobs.values() if job.committing and job.result is None]
         return sum(job.written for job in jobs), sum(job.of for job in jobs)
 
     async def stage(self, said: StageRows, body: bytes) -> int:
-        """Takes a frame. How many rows the attempt has staged.
+        """Take a frame. Return how many rows the attempt has staged.
 
         Raises:
-            Busy: a limit; ExportError: no rows, or the job is being written already; and what ``prepared`` of
-            the source raises, at once or when it is written.
+            Busy: a limit is reached.
+            ExportError: the frame has no rows, or the job is being written already.
+            Others: errors of the source's ``prepared``, at once or when it is written.
         """
         job = self._job(said.job)
         if job.committing:
@@ -121,10 +121,10 @@ class Staging:
             await trio.to_thread.run_sync(staged.file.write, body)
 
     def begin(self, said: Commit, now: float) -> tuple[StagingJob, bool]:
-        """The job, and whether the caller is to run ``commit`` for it now.
+        """Return the job, and whether the caller must run ``commit`` for it now.
 
         Raises:
-            UnknownJob: what it names is not staged here.
+            UnknownJob: the attempts that it names are not staged here.
         """
         job = self._jobs.get(said.job)
         if job is None and said.parts:
@@ -142,7 +142,7 @@ class Staging:
         return job, True
 
     async def commit(self, job: StagingJob, said: Commit) -> None:
-        """Writes; the result, or the problem, is left at the job."""
+        """Write the job. Its result or its error is kept at the job."""
         try:
             for part in [part for part in job.staged if part not in said.parts]:
                 self._drop(job.staged.pop(part))
@@ -150,7 +150,9 @@ class Staging:
             job.result = Committed(job.written, not done)
         except Exception as error:
             job.problem = error
-            job.committing = False  # may be tried again: what is written is written again the same
+            job.committing = (
+                False  # it may be tried again, because rows are written again as they were
+            )
             job.written = 0
         else:
             self._empty(job)
@@ -186,7 +188,7 @@ class Staging:
                 job.tell()
 
     async def _write_marked(self, job: StagingJob, said: Commit, marker: Marker, size: int) -> bool:
-        """In lots, one after the other; the marker comes with the last."""
+        """Write in lots, one after the other. The marker comes with the last one."""
         held: list[Any] = []
         lots = math.ceil(job.of / size) or 1
         for part in said.parts:
@@ -211,14 +213,14 @@ class Staging:
         return True
 
     def abort(self, name: str) -> None:
-        """Nothing of a job counts; not, once it is being written."""
+        """Drop a job, unless it is being written already."""
         job = self._jobs.get(name)
         if job is not None and not job.committing:
             self._empty(job)
             del self._jobs[name]
 
     def expire(self, now: float) -> None:
-        """Jobs nobody asked about: their driver is gone."""
+        """Drop jobs that no client asked about: their driver is gone."""
         for name, job in list(self._jobs.items()):
             if now - job.used > self._limits.job_ttl and (job.result or not job.committing):
                 self._empty(job)
@@ -239,7 +241,7 @@ class Staging:
         return job
 
     def _make_room(self, now: float) -> None:
-        """For one more job: of those that are done, the one nobody asked about for longest goes."""
+        """Make room for one more job: forget the done one that no client asked about for longest."""
         self.expire(now)
         if len(self._jobs) < self._limits.jobs_max:
             return
@@ -261,7 +263,7 @@ class Staging:
         self._memory -= staged.memory
 
     async def _lots(self, staged: StagedTask) -> AsyncGenerator[Sequence[Any], None]:
-        """The rows again, prepared, at most ``write_nodes`` at once."""
+        """Yield the rows, prepared, at most ``write_nodes`` at once."""
         for lot in staged.ready:
             yield lot
         if staged.file is None:
@@ -276,7 +278,7 @@ class Staging:
     async def _prepared(
         self, rows: int, sizes: Sequence[int], body: bytes
     ) -> AsyncGenerator[Sequence[Any], None]:
-        """Those of a frame; each lot is a step of the loop."""
+        """Prepare the rows of a frame. Each lot is one step of the loop."""
         size = self._limits.write_nodes
         with no_collection():
             found: list[Any] = list(unpack(WRITES, rows, sizes, body))

@@ -1,4 +1,4 @@
-"""StoredRows: the part of a snapshot that was in a cache's store only, read page by page by place."""
+"""StoredRows: the rows of a snapshot that were only in a cache's store. They are read page by page."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from jgroups_py.errors import StoreError
 from jgroups_py.export.errors import UnknownSnapshot
 
 STEP: Final = 1000
-"""Rows between two marks: who begins in the middle reads so many in vain at most."""
+"""Rows between two marks. A reader that begins in the middle reads at most this many rows in vain."""
 YIELD_EVERY: Final = 10_000
-"""Paths that are looked at in one go."""
+"""The most paths that are looked at in one step."""
 
 Place = tuple[int, Fqn | None]
-"""Number of a root, and the row before."""
+"""The number of a root, and the row before."""
 
 
 class StoredRows:
-    """``roots``: rows at and below them, but not below ``hidden``, and not ``left_out``. ``only``: of the others these
-    alone. Then their number is known at once, and rows are counted when the first one is read: with buddies all
-    members' parts are to be opened in a short time."""
+    """Rows at and below ``roots``, without those below ``hidden`` and without ``left_out``. With ``only`` it has just those of
+    the others. Then their number is known at once, and rows are counted when the first one is read, because with buddies
+    all members' parts must be opened in a short time."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class StoredRows:
         self.count = 0
 
     async def begin(self) -> None:
-        """Counts them. StoreError."""
+        """Count the rows. Raise StoreError if the store fails."""
         if self._only is None:
             self._marks, self.count = await self._read_through()
             return
@@ -64,7 +64,7 @@ class StoredRows:
         self._only, self.count = wanted, len(wanted)
 
     async def _places(self) -> list[Place]:
-        """Where each ``STEP`` rows begin. StoreError: one that must be there is not."""
+        """Note where each ``STEP`` rows begin. Raise StoreError if a row that must be there is missing."""
         async with self._one:
             if self._marks is None:
                 marks, found = await self._read_through()
@@ -100,10 +100,10 @@ class StoredRows:
         return marks, count
 
     async def rows(self, start: int, stop: int) -> AsyncGenerator[list[tuple[Fqn, Node]], None]:
-        """Those from ``start`` to ``stop``, as they come.
+        """Yield the rows from ``start`` to ``stop``, as they come.
 
         Raises:
-            UnknownSnapshot: it was closed meanwhile.
+            UnknownSnapshot: the snapshot was closed meanwhile.
             StoreError: the store fails, or a row of it is damaged.
         """
         stop = min(stop, self.count)
@@ -129,7 +129,7 @@ class StoredRows:
     async def _page(
         self, place: Place, *, values: bool
     ) -> tuple[Sequence[tuple[Fqn, bytes]], Place | None]:
-        """The rows after a place, at most ``STEP``, and where the next ones are."""
+        """Return the rows after a place, at most ``STEP``, and the place of the next ones."""
         if self._closed:
             raise UnknownSnapshot("the snapshot was closed while it was read")
         number, after = place

@@ -1,4 +1,4 @@
-"""A tree cache as a source: keys are paths, data is all attributes of a node in one msgpack map."""
+"""A tree cache as a source. Keys are paths; data is one msgpack map with all attributes of a node."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ from jgroups_py.export.stored import StoredRows
 from jgroups_py.values.address import Address
 
 RETRIES: Final = 20
-"""Times that rows are written again because somebody wrote the same marker at the same moment."""
+"""How often rows are written again because another member wrote the same marker at the same moment."""
 MARKERS: Final = Fqn(("_export_",))
-"""Below it stand the markers of bulk writes; neither snapshots nor changes show them."""
+"""The path of the markers of bulk writes. Snapshots and changes leave it out."""
 R = TypeVar("R")
 Nodes = Sequence[tuple[Fqn, Node | None]]
-"""Prepared rows. None: removed."""
+"""Prepared rows; None means removed."""
 _OURS: Final = (*BACKUP_ROOT, *MARKERS)
 
 
 class TreeSource(Source):
-    """``cache``: alone or with buddies, each with or without a store, or replicated to everybody. With buddies it has a
-    part of the rows, and a log of each owner that it is a holder of."""
+    """The source of a cache: alone or with buddies, with or without a store, or replicated. With buddies it has a part of the
+    rows, and a log of each owner whose holder it is."""
 
     kind = "tree"
 
@@ -68,9 +68,9 @@ class TreeSource(Source):
         return {self._alone: self._count} if position is None else position
 
     def _applied(self, changes: Changes, origin: tuple[str, int] | None) -> None:
-        """After each batch, in the step in which it was applied."""
+        """Log a batch, in the step in which it was applied."""
         if origin is None:
-            if self._cache.position() is not None:  # another side's tree instead of ours
+            if self._cache.position() is not None:  # the tree of another side replaced ours
                 self._lost = True
                 return
             self._count += 1
@@ -93,7 +93,7 @@ class TreeSource(Source):
         return self._now()
 
     def _now(self) -> ChangeLog:
-        """Begun anew, if the tree was replaced: what it contains is known by now."""
+        """Return the log. Begin it anew if the tree was replaced, whose content is known by now."""
         if self._lost:
             self._lost = False
             self._log.reset(secrets.token_hex(8), self._position())
@@ -130,7 +130,7 @@ class TreeSource(Source):
 
     async def freeze(self, under: Sequence[str]) -> Frozen:
         container = self._tree.container
-        # Backups are others' nodes: theirs to tell.
+        # Backups are nodes of other members, which tell them.
         roots = [root for root in map(as_fqn, under) if not root.is_within(BACKUP_ROOT)]
         if self._cache.old_rows is not None:
             await self._cache.old_rows.require_none(roots, MARKERS)
@@ -162,7 +162,7 @@ class TreeSource(Source):
         return Frozen(rows, offset, stored, part)
 
     def _here(self) -> Offset:
-        """The place that what is here now is the state of."""
+        """Return the place whose state the tree has now."""
         if self._owners is None:
             return self.log_at(None).end_offset()
         me = self._holding()
@@ -212,7 +212,7 @@ class TreeSource(Source):
         there = container.get(path)
         if isinstance(container, OwnedTree):
             there = container.owned(path)
-            if there is None:  # another member's, perhaps, whatever the store here says
+            if there is None:  # another member may own it, whatever the store here says
                 return False
         elif there is None and self._cache.has_store:
             there = await self._cache.read_node(path)
@@ -236,8 +236,8 @@ class TreeSource(Source):
         return await self._in_a_batch(once)
 
     async def _in_a_batch(self, fill: Callable[[Batch], Awaitable[R]]) -> R:
-        """With buddies, nodes that others own come here; looking for them costs much, so it is done only
-        where there are such."""
+        """Return whether nodes of others must be taken over first, with buddies. The search costs much, so it is done only where
+        there are such nodes."""
         batch, options = self._cache.batch, CallOptions()
         if self._cache.is_shared_out:
             try:
@@ -259,7 +259,7 @@ _encode = msgspec.msgpack.Encoder(order="deterministic").encode
 
 
 def _data(node: Node) -> bytes:
-    """Nodes that are equal have the same bytes, in whatever order attributes were put."""
+    """Return the bytes of a node. Equal nodes have the same bytes, in whatever order attributes were put."""
     return _encode(node.attributes)
 
 

@@ -3,9 +3,9 @@
     with blocking.open_tree_cache("buddy.xml", cluster="shop") as cache:
         serve(WsgiSessions(app, cache, route="A"))
 
-An application finds its session as ``environ["jgroups_py.session"]`` (``scope[...]`` in ASGI), a mapping
-of names to values. A response is sent when what the request changed has its copies: who has seen it
-finds it, also when this process is killed. See design/sessions.md.
+An application finds its session as ``environ["jgroups_py.session"]`` (``scope[...]`` in ASGI), a mapping of names to
+values. A response is sent when the changes of its request have their copies. So a visitor who has seen the response
+finds the changes, also when this process is killed. See design/sessions.md.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """AsgiSessions: sessions for an ASGI application, in a tree cache.
 
-As ``WsgiSessions``: the head of the answer waits for the save. Servers on asyncio (uvicorn) have a cache of
-``jgroups_py.aio``; servers on trio (hypercorn can be one) the async API's.
+The head of the answer waits for the save, as with ``WsgiSessions``. Servers on asyncio (uvicorn) have a cache of
+``jgroups_py.aio``. Servers on trio (hypercorn can be one) have a cache of the async API.
 
 Source: ASGI 3.0, HTTP.
 """
@@ -28,10 +28,10 @@ Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
 class Elsewhere(Protocol):
-    """A cache in another loop, as ``jgroups_py.aio.TreeCache``."""
+    """A cache in another loop, such as ``jgroups_py.aio.TreeCache``."""
 
     async def run(self, function: Callable[..., Awaitable[Any]], /, *args: Any) -> Any:
-        """``await function(cache, *args)`` in the cache's loop."""
+        """Run ``await function(cache, *args)`` in the cache's loop."""
 
 
 class AsgiSessions:
@@ -52,7 +52,7 @@ class AsgiSessions:
         self._failed = {"failed_loads": 0, "failed_saves": 0, "failed_late_saves": 0}
 
     def statistics(self) -> Mapping[str, int]:
-        """Counters by name."""
+        """Return the counters by name."""
         return {**self.store.statistics(), **self._failed}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

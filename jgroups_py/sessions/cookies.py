@@ -1,4 +1,4 @@
-"""The Set-Cookie header, and what goes with it."""
+"""The Set-Cookie header and the headers that go with it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Headers = list[tuple[str, str]]
 
 
 def cookie_header(settings: SessionSettings, value: str) -> str:
-    """Sets the cookie; an empty value takes it away. It lasts as long as the browser's session."""
+    """Return a header that sets the cookie; an empty value removes it. The cookie lasts as long as the browser's session."""
     parts = [f"{settings.cookie}={value}", f"Path={settings.path}"]
     if settings.domain:
         parts.append(f"Domain={settings.domain}")
@@ -22,7 +22,7 @@ def cookie_header(settings: SessionSettings, value: str) -> str:
 
 
 def with_cookie(headers: Sequence[tuple[str, str]], cookie: str) -> Headers:
-    """An answer that sets a cookie is nobody else's: shared caches must not keep it."""
+    """Forbid shared caches to keep an answer that sets a cookie, because it is for one visitor."""
     result = list(headers)
     if cookie:
         result.append(("Set-Cookie", cookie))

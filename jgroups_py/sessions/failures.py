@@ -1,4 +1,4 @@
-"""What a visitor is told when a session could not be read or saved."""
+"""The answer to a visitor when a session could not be read or saved."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ HEADERS = [
 
 
 def failure(error: Exception) -> tuple[HTTPStatus, bytes]:
-    """The status and the body of the answer that takes the application's place. CacheRefused is the
-    application's own mistake (a value that cannot be stored) and is raised."""
+    """Return status and body of the answer that replaces the application's. CacheRefused is raised, because it is a mistake of
+    the application (a value that cannot be stored)."""
     if isinstance(error, CacheRefused):
         raise error
     if isinstance(error, SessionGone):

@@ -1,8 +1,8 @@
 """Session ids, and the cookie values that carry them: ``<id>`` or ``<id>.<route>``.
 
-An id is 256 random bits. The node it leads to is named by its hash, so that who can list a cache (an
-operator, a backup, a log) cannot take over a session. The route is the name of the member that has the
-session: load balancers send the next request there (``jvmRoute``, "sticky route").
+An id is 256 random bits. Its node is named by its hash. So a person who can list a cache (an operator, by a backup or a
+log) cannot take over a session. The route is the name of the member that has the session: load balancers send the next
+request there (``jvmRoute``, "sticky route").
 """
 
 from __future__ import annotations
@@ -20,33 +20,33 @@ _ID: Final = r"[A-Za-z0-9_-]{43}"  # 32 bytes in base64
 _ROUTE: Final = r"[A-Za-z0-9_-]{1,64}"
 _COOKIE: Final = re.compile(rf"({_ID})(?:\.({_ROUTE}))?")
 COOKIES_MAX: Final = 20
-"""Cookies of the session's name that are looked at in one request."""
+"""The most cookies of the session's name that are looked at in one request."""
 
 
 def new_id() -> str:
-    """An id that nobody can guess."""
+    """Return an id that cannot be guessed."""
     return secrets.token_urlsafe(ID_BYTES)
 
 
 def node_name(id: str) -> str:
-    """The name of an id's node; may be shown, as the id may not."""
+    """Return the name of an id's node. The name may be shown; the id must not."""
     return hashlib.sha256(id.encode()).hexdigest()
 
 
 def cookie_value(id: str, route: str) -> str:
-    """The value of the cookie."""
+    """Return the value of the cookie."""
     return f"{id}.{route}" if route else id
 
 
 def checked_route(route: str) -> str:
-    """ConfigError: it cannot be part of a cookie."""
+    """Check a route. Raise ConfigError if it cannot be part of a cookie."""
     if route and not re.fullmatch(_ROUTE, route):
         raise ConfigError(f'route is "{route}" (1 to 64 letters, digits, - and _)')
     return route
 
 
 def ids_in(header: str, cookie: str) -> Iterator[tuple[str, str]]:
-    """(id, route) of each cookie of that name in a Cookie header. Whatever is none is passed over."""
+    """Return (id, route) of each cookie of that name in a Cookie header. Other text is passed over."""
     found = 0
     for part in header.split(";"):
         name, _, value = part.partition("=")

@@ -1,8 +1,8 @@
-"""Session: the attributes of one visitor, for one request. No input or output here.
+"""Session: the attributes of one visitor, for one request. It does no input or output.
 
-Values are bytes until they are looked at, and are compared as bytes at the end: what was changed in
-place (``session["cart"].append(7)``) is noticed, and what was not changed is not written, so requests that
-run side by side and change different attributes do not undo each other.
+Values are bytes until they are read, and are compared as bytes at the end. So a change in place
+(``session["cart"].append(7)``) is noticed, and an unchanged value is not written. Requests that run side by side and
+change different attributes do not undo each other.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from jgroups_py.errors import CacheRefused
 from jgroups_py.sessions.ids import node_name
 
 RESERVED: Final = "@"
-"""Names that begin so are the middleware's own."""
+"""The first character of the middleware's own names."""
 CREATED: Final = "@created"
 USED: Final = "@used"
 """Seconds since 1970, by the clock of the member that wrote them."""
@@ -26,7 +26,7 @@ Encode = Callable[[Mapping[str, Any]], Mapping[str, bytes]]
 
 @dataclass(frozen=True, slots=True)
 class SessionChanges:
-    """``values`` are to be set (``data``: the same as stored), ``removed`` to be removed."""
+    """Changes to store: ``values`` to set (``data`` has them as they are stored) and names to remove."""
 
     values: Mapping[str, Any]
     data: Mapping[str, bytes]
@@ -37,7 +37,7 @@ class SessionChanges:
 
 
 class Session(MutableMapping[str, Any]):
-    """Made by ``SessionStore.load``; for one thread or task. It is saved with the response.
+    """A session, made by ``SessionStore.load``, for one thread or task. It is saved with the response.
 
     Names are texts that do not begin with "@"; values are what the cache's codec takes (by default None,
     bool, int, float, str, bytes, lists, dicts, datetimes). A visitor gets a session, and a cookie, when
@@ -46,7 +46,7 @@ class Session(MutableMapping[str, Any]):
 
     def __init__(self, decode: Decode, id: str | None = None, node: Node | None = None) -> None:
         self.id = id
-        """The secret that the visitor's cookie carries; None: not there yet. Never log it."""
+        """The secret in the visitor's cookie, or None if there is no session yet. Never log it."""
         self.invalidated = False
         self.renewed = False
         self.created = 0.0
@@ -65,7 +65,7 @@ class Session(MutableMapping[str, Any]):
 
     @property
     def name(self) -> str:
-        """What the session is called in the cache; may be logged. Empty: not there yet."""
+        """The name of the session in the cache. It may be logged. It is empty if there is no session yet."""
         return node_name(self.id) if self.id else ""
 
     # --- a mapping
@@ -105,25 +105,25 @@ class Session(MutableMapping[str, Any]):
     # --- more
 
     def invalidate(self) -> None:
-        """Log out: the session is removed everywhere, the cookie at the visitor."""
+        """Log out: remove the session everywhere, and the visitor's cookie."""
         self.clear()
         self.invalidated = True
         self.renewed = False
 
     def renew(self) -> None:
-        """Log in: the same attributes under a new id; the old one is worth nothing any more, also to
-        somebody who made the visitor use it (session fixation)."""
+        """Log in: keep the attributes under a new id. The old id is worth nothing any more, also to an attacker who made the
+        visitor use it (session fixation)."""
         self.renewed = self.id is not None
 
     def changes(self, encode: Encode) -> SessionChanges:
-        """Since it was loaded or saved. CacheRefused: a value that cannot be stored."""
+        """Return the changes since it was loaded or saved. Raise CacheRefused for a value that cannot be stored."""
         data = encode(self._values)
         changed = {n: d for n, d in data.items() if self._stored.get(n) != d}
         removed = tuple(name for name in self._removed if name in self._stored)
         return SessionChanges({name: self._values[name] for name in changed}, changed, removed)
 
     def saved(self, changes: SessionChanges, used: float) -> None:
-        """These are stored now."""
+        """Note that these changes are stored."""
         for name in changes.removed:
             self._stored.pop(name, None)
         self._stored.update(changes.data)

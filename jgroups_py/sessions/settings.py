@@ -1,4 +1,4 @@
-"""What can be said about sessions; ConfigError for what cannot be."""
+"""Settings of sessions. A wrong value raises ConfigError."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ from jgroups_py.cache import BACKUP_ROOT, Fqn
 from jgroups_py.errors import ConfigError
 
 SESSION: Final = "jgroups_py.session"
-"""Where an application finds its session: in ``environ`` (WSGI), in ``scope`` (ASGI)."""
+"""The key of an application's session in ``environ`` (WSGI) or ``scope`` (ASGI)."""
 _TOKEN: Final = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"  # RFC 6265: what a cookie may be called
 _VALUE: Final = r"[\x20-\x3a\x3c-\x7e]*"  # of an attribute: no control character, no ";"
 
 
 @dataclass(frozen=True, kw_only=True)
 class SessionSettings:
-    """Times are seconds."""
+    """Settings of sessions. Times are seconds."""
 
     cookie: str = "session"
     """The cookie's name."""
     root: str = "/sessions"
     """Sessions are nodes directly below this path."""
     max_idle: float = 1800.0
-    """A session that no request used for so long is over."""
+    """A session ends when no request has used it for this long."""
     max_age: float = 0.0
-    """It is over so long after its beginning, used or not; 0: no such limit."""
+    """A session ends this long after its beginning, used or not. 0 means no such limit."""
     secure: bool = True
-    """The browser sends the cookie over HTTPS only. False is for trying things out."""
+    """The browser sends the cookie over HTTPS only. Use False only to try things out."""
     same_site: Literal["Lax", "Strict", "None"] = "Lax"
-    """May other sites' pages cause requests that carry the cookie?"""
+    """Whether pages of other sites may cause requests with the cookie."""
     path: str = "/"
     domain: str = ""
-    """Empty: the host that set the cookie, and no other."""
+    """The hosts that get the cookie. If it is empty, only the host that set it does."""
 
     def __post_init__(self) -> None:
         if not re.fullmatch(_TOKEN, self.cookie):

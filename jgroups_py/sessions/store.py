@@ -1,9 +1,9 @@
 """SessionStore: sessions as nodes of a tree cache. One node is one session, ``/sessions/<hash of its id>``.
 
-    load    reads the node here; with buddies, it comes here from wherever it is, and is owned here
-    save    what the request changed, as one change, only if the node is still there
-    sweep   removes what is over, a few nodes with each request; nobody needs to wait for that. What left
-            memory is not looked at: it is over at the latest when it has not come back for ``max_idle``
+    load    reads the node; with buddies the node moves here and is owned here
+    save    stores the changes of the request, as one change, only if the node is still there
+    sweep   removes sessions that are over, a few nodes with each request; no request waits for it. A session that has
+            left memory is not looked at: it is over at the latest when it has not come back for ``max_idle``
 
 All state is in the cache: any number of stores, in any number of processes, may work on it.
 """
@@ -28,24 +28,24 @@ from jgroups_py.sessions.settings import SessionSettings
 
 _log = logging.getLogger("jgroups_py.sessions")
 TOUCHES = 20
-"""A session that is only read is written once in ``max_idle / TOUCHES``, to say that it is in use."""
+"""A session that is only read is written once in ``max_idle / TOUCHES``, to mark it as used."""
 RETRIES = 20
-"""Times that a log-in is tried again because another request saved at the same moment."""
+"""How often a log-in is tried again because another request saved at the same moment."""
 SWEEP_NODES = 20
-"""Sessions looked at with each request."""
+"""The most sessions that are looked at with each request."""
 SWEEP_INTERVAL = 10.0
-"""Seconds between two looks at all that this member owns."""
+"""Seconds between two looks at all sessions that this member owns."""
 _TAKE = Options(gravitation=True)
 
 
 class SessionGone(CacheError):
-    """The session was removed while the request ran (a logout elsewhere, or it was over). What the request
-    changed in it was not stored."""
+    """The session was removed while the request ran (a logout elsewhere, or it was over). The changes of the request were
+    not stored."""
 
 
 @dataclass(slots=True)
 class Loaded:
-    """A request's session, and the cookie it came with."""
+    """The session of a request, and the cookie it came with."""
 
     session: Session
     given: str = ""
@@ -55,8 +55,8 @@ class Loaded:
 
 
 class SessionStore:
-    """``route``: this member's name for load balancers; put into the cookie. ``clock``: seconds since 1970;
-    the members' clocks may differ by what ``max_idle`` can spare."""
+    """Sessions in a cache. ``route`` is this member's name for load balancers and is put into the cookie. ``clock`` returns
+    seconds since 1970. The members' clocks may differ by less than ``max_idle``."""
 
     def __init__(
         self,
@@ -73,9 +73,9 @@ class SessionStore:
         self._swept_at = 0.0
         self._passive: Iterator[Fqn] = iter(())
         self._asleep: dict[Fqn, float] = {}
-        """Since when which session has not been in memory, as far as this round has come."""
+        """The time since when each session has not been in memory, as far as this round has come."""
         self._before: dict[Fqn, float] = {}
-        """The same of the round before: who is not among them now has come back, or is gone."""
+        """The same of the round before. A session that is not among them now has come back, or is gone."""
         self._counts: Counter[str] = Counter(
             dict.fromkeys(
                 (
@@ -87,16 +87,16 @@ class SessionStore:
         )
 
     def statistics(self) -> Mapping[str, int]:
-        """Counters by name."""
+        """Return the counters by name."""
         return dict(self._counts)
 
     # --- in the cache's loop
 
     async def load(self, cache: TreeCache, header: str) -> Loaded:
-        """The session of a request, by its Cookie header; an empty one if there is none, or it is over.
+        """Return the session of a request by its Cookie header, or an empty one if there is none or it is over.
 
         Raises:
-            CacheError: the cache could not say.
+            CacheError: the cache could not be read.
         """
         for id, route in ids_in(header, self.settings.cookie):
             path = self._path(id)
@@ -113,7 +113,7 @@ class SessionStore:
         return Loaded(Session(cache.decode), *first)
 
     async def save(self, cache: TreeCache, loaded: Loaded) -> str:
-        """Stores what the request changed; the value of a Set-Cookie header, or nothing.
+        """Store the changes of the request. Return the value of a Set-Cookie header, or None.
 
         Raises:
             SessionGone: the session was removed meanwhile.
@@ -180,7 +180,7 @@ class SessionStore:
             session.id = None
 
     def _cookie(self, loaded: Loaded) -> str:
-        """When the visitor's cookie is not what it should be: none, another id, another member's name."""
+        """Return a new cookie when the visitor has none, another id, or another member's name."""
         id = loaded.session.id or ""
         if id == loaded.given and (not id or loaded.route == self.route):
             return ""
@@ -194,16 +194,18 @@ class SessionStore:
         now, settings = self._clock(), self.settings
         return now - used > settings.max_idle or 0 < settings.max_age < now - created
 
-    # --- what is over
+    # --- sessions that are over
 
     async def _sweep(self, cache: TreeCache) -> None:
-        """Looks at a few of the sessions that this member owns. A failure is not the request's."""
+        """Look at a few of the sessions that this member owns. A failure does not harm the request."""
         looked, over = 0, []
         for path, node in islice(self._sweeping, SWEEP_NODES):
             looked += 1
             try:
                 session = Session(cache.decode, None, node)
-            except CacheError:  # of another codec: it is not this request's, nor ours to remove
+            except (
+                CacheError
+            ):  # of another codec: it is not of this request, and not to be removed here
                 self._counts["unreadable"] += 1
                 continue
             if session.used and self._is_over(session.created, session.used):
@@ -226,7 +228,7 @@ class SessionStore:
             _log.warning("sessions that are over are not removed yet: %s", error)
 
     async def _expire(self, cache: TreeCache, paths: Sequence[Fqn]) -> None:
-        """Removes sessions, if they are still over: another request may be using one just now."""
+        """Remove sessions if they are still over. Another request may be using one just now."""
         try:
             async with cache.batch(gravitation=True) as batch:
                 for path in paths:

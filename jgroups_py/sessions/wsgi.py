@@ -2,9 +2,9 @@
 
     load --> application --> first chunk, or the end of the body --> save --> status and headers out
 
-The answer's head waits for the save, so whoever sees the answer finds the session, wherever the next
-request goes. What an application changes in the session after its first chunk is saved when the answer
-ends; a failure then is too late for the visitor, and is counted and logged.
+The answer's head waits for the save. So a visitor who sees the answer finds the session, wherever the next request
+goes. Changes after the application's first chunk are saved when the answer ends. A failure then is too late for the
+visitor; it is counted and logged.
 
 Source: PEP 3333.
 """
@@ -31,11 +31,11 @@ ExcInfo = tuple[type[BaseException], BaseException, TracebackType | None] | tupl
 
 
 class WsgiSessions:
-    """A WSGI application around another one. For any number of threads.
+    """A WSGI application around another one, for any number of threads.
 
     Args:
-        route: this process' name, put into the cookie for load balancers that read it there.
-        timeout: seconds for reading or saving a session; then the visitor gets a 503.
+        route: this process' name, which load balancers read in the cookie.
+        timeout: seconds for reading or saving a session. After that the visitor gets a 503.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class WsgiSessions:
         self._failed = {"failed_loads": 0, "failed_saves": 0, "failed_late_saves": 0}
 
     def statistics(self) -> Mapping[str, int]:
-        """Counters by name."""
+        """Return the counters by name."""
         return {**self.store.statistics(), **self._failed}
 
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
@@ -69,23 +69,25 @@ class WsgiSessions:
         environ[SESSION] = loaded.session
         answer = _HeldAnswer(self, loaded, start_response)
         body = self._application(environ, answer.start)
-        if isinstance(body, list | tuple):  # all there: a server may count its bytes
+        if isinstance(
+            body, list | tuple
+        ):  # the whole body is here, so a server may count its bytes
             return body if answer.commit() else answer.instead
         return _AnswerBody(answer, body)
 
     def save(self, loaded: Loaded) -> str:
-        """For the answer: see ``SessionStore.save``."""
+        """Save the session for the answer; see ``SessionStore.save``."""
         return self._cache.run(self.store.save, loaded, timeout=self._timeout)
 
     def count(self, what: str, error: Exception) -> None:
-        """For the answer: something failed."""
+        """Count a failure and return the answer for it."""
         self._failed[what] += 1
         if not isinstance(error, SessionGone):
             _log.warning("a session could not be saved: %s", error)
 
 
 class _HeldAnswer:
-    """The answer to one request: its head is held until the session is saved."""
+    """The answer to one request. Its head is held until the session is saved."""
 
     def __init__(
         self, sessions: WsgiSessions, loaded: Loaded, start_response: StartResponse
@@ -96,24 +98,24 @@ class _HeldAnswer:
         self._head: tuple[str, list[tuple[str, str]], ExcInfo | None] | None = None
         self._write: Callable[[bytes], object] | None = None
         self.instead: list[bytes] = []
-        """The body when the session could not be saved."""
+        """Return the body that is sent when the session could not be saved."""
 
     def start(
         self, status: str, headers: list[tuple[str, str]], exc_info: Any = None, /
     ) -> Callable[[bytes], object]:
         if self._write is not None:
-            self._start_response(status, headers, exc_info)  # too late: raises, or it should
+            self._start_response(status, headers, exc_info)  # too late: the server must raise
         self._head = (status, headers, exc_info)
         return self.write
 
     def write(self, data: bytes) -> None:
-        """The old way, for applications that know no other."""
+        """Write a chunk: the old interface, for applications that need it."""
         if self.commit():
             assert self._write is not None
             self._write(data)
 
     def commit(self) -> bool:
-        """Saves, then sends the head. False: ``instead`` is to be sent, not the application's body."""
+        """Save, then send the head. Return False if ``instead`` must be sent and not the application's body."""
         if self._write is None:
             if self._head is None:
                 raise RuntimeError("the application has sent a body before start_response")
@@ -131,7 +133,7 @@ class _HeldAnswer:
         return not self.instead
 
     def end(self) -> None:
-        """The body is over: what was changed since the head was sent."""
+        """Save the changes since the head was sent, because the body is over."""
         if self._write is None or self.instead:
             return
         try:
@@ -163,7 +165,7 @@ class _AnswerBody:
         yield from self._answer.instead
 
     def close(self) -> None:
-        """Called by the server, whether the visitor has read everything or not."""
+        """End the answer. The server calls it whether the visitor has read everything or not."""
         try:
             if hasattr(self._body, "close"):
                 self._body.close()

@@ -1,5 +1,5 @@
-"""What travels, and what members agree on: addresses, views, messages, batches, headers, digests, events.
+"""Values that are sent, and that members agree on: addresses, views, messages, batches, headers, digests, events.
 
 May import: nothing of this package.
-Imported by: everybody.
+Imported by: every folder.
 """

@@ -1,11 +1,10 @@
-"""Addresses: who a member is (UUIDs), and where it can be reached (IpAddress).
+"""Addresses: a UUID says who a member is, an IpAddress where it can be reached.
 
-An address *is* the bytes that identify it: a ``bytes`` subclass, so hashing and comparing run in C.
-Two UUIDs are equal when their 128 bits are, whatever the subclass (JGroups' rule); a SiteUUID also
-compares its site.
+An address *is* the bytes that identify it: a subclass of ``bytes``, so hashing and comparing run in C. Two UUIDs are
+equal when their 128 bits are equal, whatever the subclass (JGroups' rule). A SiteUUID also compares its site.
 
-UUIDs made here carry ``TAG`` in their lowest 32 bits. That is how members of ours know each other
-without a handshake: extra exchanges that a Java member would not understand go only to those.
+UUIDs made here have ``TAG`` in their lowest 32 bits. So members of ours know each other without a handshake, and
+exchanges that a Java member would not understand go only to them.
 
 Source: WIRE.md section 3; JGroups UUID, FlagsUUID, ExtendedUUID, SiteUUID, SiteMaster, IpAddress.
 """
@@ -18,13 +17,13 @@ from collections.abc import Sequence
 from typing import Final, Self
 
 TAG: Final = b"jgpy"
-"""Lowest four bytes of every UUID made by this library; the other 96 bits are random."""
+"""The lowest four bytes of every UUID made by this library. The other 96 bits are random."""
 
 _SIGN = 1 << 63
 
 
 class Address(bytes):
-    """Base of all addresses. Compare for identity with ``==``; order UUIDs with ``order_key``."""
+    """Base of all addresses. Compare addresses with ``==``; order UUIDs with ``order_key``."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self})"
@@ -43,17 +42,17 @@ class UUID(Address):
 
     @classmethod
     def make(cls, random: _random_module.Random) -> UUID:
-        """A fresh address, recognisable as ours by ``is_ours``."""
+        """Return a new address, for which ``is_ours`` is true."""
         return cls(random.getrandbits(96).to_bytes(12, "big") + TAG)
 
     @property
     def is_ours(self) -> bool:
-        """True when a member of this library made it (wrong once in 2**32 for a foreign one)."""
+        """True when a member of this library made it. (It is wrong for one foreign address in 2**32.)"""
         return self[12:16] == TAG
 
     @property
     def order_key(self) -> tuple[int, int]:
-        """Sorts as JGroups sorts: both halves as signed 64-bit numbers, the upper one first."""
+        """The key that sorts as JGroups does: both halves as signed 64-bit numbers, the upper one first."""
         return (
             int.from_bytes(self[:8], "big", signed=True),
             int.from_bytes(self[8:16], "big", signed=True),
@@ -76,7 +75,7 @@ class FlagsUUID(UUID):
 
 
 class ExtendedUUID(FlagsUUID):
-    """A FlagsUUID with key/value pairs. ``kv``: ordered (key, value or None), bytes both."""
+    """A FlagsUUID with key/value pairs. ``kv`` has ordered pairs (key, value or None), both bytes."""
 
     kv: tuple[tuple[bytes, bytes | None], ...]
 
@@ -126,7 +125,7 @@ class SiteUUID(ExtendedUUID):
 
 
 class SiteMaster(SiteUUID):
-    """Whoever is site master of ``site`` (None: of every site). The UUID is zero."""
+    """The site master of ``site``, whichever member it is; None means of every site. The UUID is zero."""
 
 
 class IpAddress(Address):
@@ -153,8 +152,8 @@ class IpAddress(Address):
 
     @property
     def order_key(self) -> tuple[int, int, bytes]:
-        """Sorts as JGroups sorts: by Java's hash code of the host, then by the port. Two IPv6 hosts may have one hash
-        code; then by their bytes."""
+        """The key that sorts as JGroups sorts: Java's hash code of the host, then the port. Two IPv6 hosts may have
+        the same hash code; their bytes come last."""
         packed = self.packed_host
         if len(packed) <= 4:
             return (int.from_bytes(packed, "big", signed=True), self.port, packed)

@@ -1,18 +1,19 @@
 """Batch: a run of messages of one sender to one destination. The unit of every layer.
 
-A single message is a run of one. All messages of a run share type, flags, source, destination and
-headers; headers with a ``sequence`` field advance by one from message to message, so a run is
-``first seqno + payloads``. Per-message work is a slice, made when asked for.
+A single message is a run of one. All messages of a run share type, flags, source, destination and headers. Headers with
+a ``sequence`` field advance by one from message to message, so a run is ``first seqno + payloads``. Work on one message
+takes a slice, which is made when it is asked for.
 
-A batch is not changed once it has been passed on: layers make a new one (cheap: the payload list
-is shared unless it is cut).
+A batch does not change after it was passed on. Layers make a new one, which is cheap: the payload list is shared unless
+it is cut.
 
-``payloads`` by ``type``: BYTES, FRAGMENT and NIO: bytes, a read-only memoryview, or None (null);
-EMPTY: None; LONG: int; OBJECT: a value of objects.py; COMPOSITE and BATCH: see packets.py. Runs
-longer than one occur for BYTES only.
+``payloads`` by ``type``: BYTES, FRAGMENT and NIO have bytes, a read-only memoryview, or None (null); EMPTY has None;
+LONG has an int; OBJECT has a value of objects.py; for COMPOSITE and BATCH see packet.py. Only BYTES has runs longer than
+one.
 
-``number``: which of the application's messages to ``dest`` the first one is, from 1; 0: it is none of the
-application's. It stays in this member (``jgroups_py.values.lost``); the fragments of a message share it.
+``number`` counts the application's messages to ``dest`` from 1; it is the number of the first message, or 0 if the
+message is not the application's. It stays in this member (``jgroups_py.values.lost``). The fragments of a message share
+it.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ class Credit:
 
 @dataclass(slots=True)
 class Batch:
-    """See the module's docstring. ``dest`` None = to the group; ``src`` None = not yet set."""
+    """See the module's docstring. ``dest`` is None for the group; ``src`` is None until it is set."""
 
     dest: Address | None
     payloads: Sequence[Any]
@@ -67,7 +68,7 @@ class Batch:
         flags: int = 0,
         transient: int = 0,
     ) -> Batch:
-        """One message with one header; EMPTY unless a payload or a type is given."""
+        """Return one message with one header. Its type is EMPTY unless a payload or a type is given."""
         if type is None:
             type = MessageType.EMPTY if payload is None else MessageType.BYTES
         return cls(dest, (payload,), {protocol_id: header}, None, flags, transient, type)
@@ -76,12 +77,12 @@ class Batch:
         return len(self.payloads)
 
     def header(self, protocol_id: int, cls: builtins.type[H]) -> H | None:
-        """The first message's header of that protocol, None if absent or of another class."""
+        """Return the first message's header of that protocol, or None if it is absent or of another class."""
         header = self.headers.get(protocol_id)
         return header if isinstance(header, cls) else None
 
     def with_header(self, protocol_id: int, header: Header) -> Batch:
-        """A copy that carries one more header (which stands for the first message)."""
+        """Return a copy with one more header, which is that of the first message."""
         batch = Batch(
             self.dest,
             self.payloads,
@@ -101,7 +102,7 @@ class Batch:
         return replace(self, headers=headers)
 
     def slice(self, start: int, stop: int) -> Batch:
-        """Messages ``start`` (inclusive) to ``stop`` (exclusive), headers advanced.
+        """Return the messages from ``start`` to before ``stop``, with advanced headers.
 
         The credits stay with the part that holds the last message, so that they are returned once.
         """
@@ -122,7 +123,7 @@ class Batch:
 
     @property
     def length(self) -> int:
-        """Payload bytes of the run as flow control counts them (WIRE.md section 6)."""
+        """Return the payload bytes of the run as flow control counts them (WIRE.md section 6)."""
         length = self._length
         if length < 0:
             if self.type == MessageType.BYTES:
@@ -136,14 +137,14 @@ class Batch:
         return length
 
     def messages(self) -> Iterator[Message]:
-        """The run as single messages, payloads copied to bytes."""
+        """Yield the run as single messages, with payloads copied to bytes."""
         assert self.src is not None
         for payload in self.payloads:
             yield Message(self.src, self.bytes_of(payload), self.dest, self.flags)
 
     def bytes_of(self, payload: Any) -> bytes:
-        """One of the payloads as bytes: null is empty, and what is not bytes (OBJECT, LONG,
-        COMPOSITE, BATCH) is encoded as it stands on the wire."""
+        """Return one of the payloads as bytes. Null is empty. Other values (OBJECT, LONG, COMPOSITE, BATCH) are encoded as on the
+        wire."""
         if payload is None:
             return b""
         if isinstance(payload, (bytes, memoryview, bytearray)):
@@ -152,20 +153,20 @@ class Batch:
 
 
 class OnTheWire(Interface):
-    """What a payload that is not bytes is on the wire. The room ``wire`` knows; it is above this one."""
+    """Encodes a payload that is not bytes. The folder ``wire`` sets it, because it is above this one."""
 
     def length(self, type: int, payload: Any) -> int:
-        """Bytes as flow control counts them (WIRE.md section 6)."""
+        """Return the bytes as flow control counts them (WIRE.md section 6)."""
 
     def encode(self, batch: Batch, payload: Any) -> bytes:
-        """The payload as it stands behind the headers."""
+        """Return the payload as it stands behind the headers."""
 
 
 _on_the_wire: OnTheWire
 
 
 def measure_with(codec: OnTheWire) -> None:
-    """Sets what measures and encodes such payloads. ``wire.packet`` calls it when it is imported, which
-    ``jgroups_py.stack`` does."""
+    """Set the object that measures and encodes such payloads. ``wire.packet`` calls it when it is imported, and
+    ``jgroups_py.stack`` imports it."""
     global _on_the_wire
     _on_the_wire = codec

@@ -1,16 +1,16 @@
-"""Events and queries: how protocols of one stack speak to each other.
+"""Events and queries between protocols of one stack.
 
-Events are frozen dataclasses that travel up or down until somebody keeps them. Protocols below GMS
-learn of views from ``ViewChange`` going down, those above from the same going up. Queries return
-an answer at once and change nothing.
+Events are frozen dataclasses that go up or down until a protocol keeps them. Protocols below GMS learn of views from
+``ViewChange`` going down, protocols above from ``ViewChange`` going up. Queries return an answer at once and change
+nothing.
 
-Who says what:
+The senders and receivers:
 
     Connect             down  channel -> GMS -> transport      join `cluster`
     TransportReady      up    transport -> discovery, FD_SOCK2, GMS    sockets are open
     Failed              up    anybody -> channel               the stack cannot go on
     FindMembers         down  GMS, MERGE3 -> discovery
-    MembersFound        up    discovery -> who asked
+    MembersFound        up    discovery -> the protocol that asked
     PhysicalAddress     down  discovery, MERGE3 -> transport   where a member can be reached
     FindPhysical        up    transport -> discovery           where is this member?
     NobodyListens       up    transport -> discovery           nobody listens at an address
@@ -25,7 +25,7 @@ Who says what:
     Stable              both  STABLE -> NAKACK2 (purge), RELAY (acknowledgements)
     HoldStability       down  GMS -> STABLE                    during a merge nothing is purged
     MergeViews          up    MERGE3 -> GMS
-    Consumed            down  channel, or who swallows a batch -> MFC, UFC
+    Consumed            down  channel, or a protocol that keeps a batch -> MFC, UFC
     FlowBlocked, FlowOpened   up  MFC, UFC, RELAY -> channel
     GetState, StateReady      down  channel -> STATE_TRANSFER
     StateRequested, StateReceived, StateFailed   up  STATE_TRANSFER -> channel
@@ -39,11 +39,11 @@ Who says what:
     Expel               up    GMS -> channel                   the same, and this member ends
     Lag                 down  machine -> failure detectors     this process was late by so much
 
-Survivors agree (RELAY.md): before a view without `departed` goes out, its coordinator asks every
-survivor to freeze: GMS sends ``Freeze`` down, NAKACK2 takes nothing more from the departed, hands
-out nothing more of anybody, and ``GetDigest`` tells how far it is. The coordinator answers with the
-goal per sender and who has it: ``Fetch`` down; NAKACK2 asks the holders and says ``Fetched`` up when
-it is there. ``ViewChange`` ends it; ``Thaw`` and ``Release`` take it back.
+Survivors agree (RELAY.md). Before a view without `departed` goes out, its coordinator asks every survivor to freeze: GMS
+sends ``Freeze`` down. NAKACK2 takes nothing more from the departed and hands out no more messages. ``GetDigest`` tells how
+far it is. The coordinator answers with the goal of each sender and a member that has it: GMS sends ``Fetch`` down, NAKACK2
+asks the holders and sends ``Fetched`` up when it has everything. ``ViewChange`` ends the round; ``Thaw`` and ``Release``
+take it back.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Connect(Event):
-    """Join ``cluster``; ``with_state``: fetch the state before anything else is delivered."""
+    """Join ``cluster``. With ``with_state`` fetch the state before anything else is delivered."""
 
     cluster: str
     with_state: bool = False
@@ -97,8 +97,8 @@ class FoundMember:
 
 @dataclass(frozen=True, slots=True)
 class FindMembers(Event):
-    """Who is there? Answered by MembersFound for the same ``requester`` within ``timeout``, at
-    once when a coordinator answered and ``stop_at_coordinator``, or when nobody can be there."""
+    """Search for members. MembersFound for the same ``requester`` answers it within ``timeout``. It answers at once when a
+    coordinator answered and ``stop_at_coordinator`` is set, or when no other member can be there."""
 
     requester: str
     timeout: float
@@ -108,7 +108,7 @@ class FindMembers(Event):
 
 @dataclass(frozen=True, slots=True)
 class MembersFound(Event):
-    """The end of one discovery. ``alone``: the transport is sure that nobody else is there."""
+    """The end of one search. With ``alone`` the transport is sure that no other member is there."""
 
     requester: str
     members: tuple[FoundMember, ...]
@@ -117,7 +117,7 @@ class MembersFound(Event):
 
 @dataclass(frozen=True, slots=True)
 class PhysicalAddress(Event):
-    """Where ``member`` can be reached, and what it calls itself."""
+    """The network address at which ``member`` can be reached, and its logical name."""
 
     member: Address
     physical: IpAddress
@@ -126,30 +126,30 @@ class PhysicalAddress(Event):
 
 @dataclass(frozen=True, slots=True)
 class FindPhysical(Event):
-    """The transport must send to ``member`` and does not know where it is."""
+    """The transport must send to ``member`` and does not know its network address."""
 
     member: Address
 
 
 @dataclass(frozen=True, slots=True)
 class NobodyListens(Event):
-    """Something was sent to ``physical``, and nobody listens there. Kept by discovery."""
+    """A packet was sent to ``physical``, and nobody listens there. Discovery keeps the event."""
 
     physical: IpAddress
 
 
 @dataclass(frozen=True, slots=True)
 class VersionHeard(Event):
-    """Before joining, the transport heard the group speak another version of the wire and speaks
-    it too from now on: what was asked before was not understood. Kept by discovery."""
+    """Before joining, the transport heard that the group uses another version of the wire, and uses it from now on. Earlier
+    requests were not understood. Discovery keeps the event."""
 
     version: int
 
 
 @dataclass(frozen=True, slots=True)
 class SetDigest(Event):
-    """Start receiving after these seqnos. ``replace``: also for senders already known (a state
-    was received whose contents include everything up to them); never for the own ones."""
+    """Start receiving after these seqnos. With ``replace`` do so also for known senders, but never for this member's own: a
+    state was received that contains everything up to them."""
 
     digest: Digest
     replace: bool = False
@@ -164,8 +164,8 @@ class MergeDigest(Event):
 
 @dataclass(frozen=True, slots=True)
 class ViewChange(Event):
-    """A view was installed. ``old`` is the one before, None for the first. ``ended``: of those that are
-    in it no more, who left or is proved dead, as far as this member knows; others may be alive."""
+    """A view was installed. ``old`` is the view before, None for the first. ``ended`` has the former members that left or are
+    proved dead, as far as this member knows; other former members may be alive."""
 
     view: View
     old: View | None
@@ -174,7 +174,7 @@ class ViewChange(Event):
 
 @dataclass(frozen=True, slots=True)
 class Suspect(Event):
-    """These members may be dead. ``gone``: proved, their ports refuse (not merely silent)."""
+    """These members may be dead. With ``gone`` it is proved: their ports refuse."""
 
     members: tuple[Address, ...]
     gone: bool = False
@@ -196,16 +196,16 @@ class Silent(Event):
 
 @dataclass(frozen=True, slots=True)
 class StateAwaited(Event):
-    """A state was asked for, or has come or failed: meanwhile keep what is stable, too. The state may
-    be older, and what it does not contain is delivered again."""
+    """A state was asked for, or has come or failed. Meanwhile keep stable messages, too: the state may be older, and messages
+    that it does not contain are delivered again."""
 
     awaited: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Freeze(Event):
-    """Take nothing more from ``departed`` (the whole set; later ones add to it), and hold what the
-    others multicast: it is taken, and handed out after the view."""
+    """Take nothing more from ``departed`` (the whole set; a later event adds to it). Take multicasts of the others and hand
+    them out after the view."""
 
     departed: tuple[Address, ...]
 
@@ -219,7 +219,7 @@ class Thaw(Event):
 
 @dataclass(frozen=True, slots=True)
 class Release(Event):
-    """The round was given up, or lasts too long: hand out what is held."""
+    """The round was given up, or lasts too long: hand out the held messages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,7 +231,7 @@ class Fetch(Event):
 
 @dataclass(frozen=True, slots=True)
 class Fetched(Event):
-    """What Fetch asked for has been delivered."""
+    """The messages that Fetch asked for have been delivered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,15 +243,15 @@ class Stable(Event):
 
 @dataclass(frozen=True, slots=True)
 class HoldStability(Event):
-    """``held``: a merge has begun here, declare nothing stable until it is over."""
+    """With ``held`` a merge has begun here: declare nothing stable until it is over."""
 
     held: bool
 
 
 @dataclass(frozen=True, slots=True)
 class MergeViews(Event):
-    """Members announce different views: ``views[member]`` is the view that member has. ``silent`` have
-    announced another one than ours for long and did not say which, each time they were asked."""
+    """Members announce different views: ``views[member]`` is the view of that member. ``silent`` members have announced another
+    view than ours for long, and did not say which each time they were asked."""
 
     views: Mapping[Address, View]
     silent: tuple[Address, ...] = ()
@@ -259,14 +259,14 @@ class MergeViews(Event):
 
 @dataclass(frozen=True, slots=True)
 class Consumed(Event):
-    """The application has taken what these credits stood for."""
+    """The application has taken the messages of these credits."""
 
     credits: tuple[Credit, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class FlowBlocked(Event):
-    """Sending to ``dest`` (None: the group) waits; ``waiting_for`` names the members."""
+    """Sending to ``dest`` (None is the group) waits. ``waiting_for`` names the members."""
 
     source: str
     dest: Address | None
@@ -284,7 +284,7 @@ class FlowOpened(Event):
 
 @dataclass(frozen=True, slots=True)
 class GetState(Event):
-    """Fetch the state from ``provider`` (None: the coordinator, or the next after it)."""
+    """Fetch the state from ``provider``; None means the coordinator, or the member after it."""
 
     provider: Address | None
     timeout: float
@@ -292,8 +292,8 @@ class GetState(Event):
 
 @dataclass(frozen=True, slots=True)
 class StateRequested(Event):
-    """``requester`` wants the state. An item of the stream: the digest was taken here; when the
-    reader reaches the item it answers with StateReady of the same ``token``."""
+    """``requester`` wants the state. It is an item of the stream: the digest was taken at this place. When the reader reaches
+    the item, it answers with StateReady of the same ``token``."""
 
     requester: Address
     token: int
@@ -301,7 +301,7 @@ class StateRequested(Event):
 
 @dataclass(frozen=True, slots=True)
 class StateReady(Event):
-    """The state for a StateRequested, or the ``problem`` that kept it from being made."""
+    """The state for a StateRequested, or the ``problem`` for which it was not made."""
 
     token: int
     state: bytes | None
@@ -318,7 +318,7 @@ class StateReceived(Event):
 
 @dataclass(frozen=True, slots=True)
 class Covered(Event):
-    """A run of multicasts does not come up, since the state contains it; for who keeps copies."""
+    """A run of multicasts does not come up, because the state contains it. Protocols that keep copies need it."""
 
     batch: Batch
 
@@ -344,7 +344,7 @@ class Disconnected(Event):
 
 @dataclass(frozen=True, slots=True)
 class WentOn(Event):
-    """``member`` of our view has ``view``, which is newer and without us."""
+    """``member`` of our view has ``view``, which is newer and does not have us."""
 
     member: Address
     view: View
@@ -352,15 +352,14 @@ class WentOn(Event):
 
 @dataclass(frozen=True, slots=True)
 class Withhold(Event):
-    """Others went on without us and would drop what we multicast: keep what the application sends
-    until the next ViewChange, then send it."""
+    """Others went on without us and would drop our multicasts. Keep what the application sends until the next ViewChange, then
+    send it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Exclude(Event):
-    """The group went on without this member, as ``by`` says, with ``view``, and did not deliver ``lost``
-    (runs of the application's messages, and others) everywhere. ``certain``: all of it is lost; else some
-    of it may have been delivered."""
+    """The member ``by`` reports that the group went on with ``view``, without this member. ``lost`` has runs of messages, the
+    application's and others, that were not delivered everywhere. If ``certain`` is false, some may have been delivered."""
 
     view: View
     by: Address
@@ -370,7 +369,7 @@ class Exclude(Event):
 
 @dataclass(frozen=True, slots=True)
 class Expel(Event):
-    """The group went on without this member, which ends. ``lost``: as in Exclude, not certain."""
+    """The group went on without this member, which ends. ``lost`` is that of Exclude, not certain."""
 
     view: View | None
     problem: str
@@ -379,18 +378,18 @@ class Expel(Event):
 
 @dataclass(frozen=True, slots=True)
 class Lag(Event):
-    """This process was stopped or busy for ``seconds`` beyond its deadline. Timers have been put off;
-    this is for deadlines kept elsewhere, and for those who want to be heard at once."""
+    """This process was stopped or busy for ``seconds`` beyond its deadline. Timers have been put off. The event is for deadlines
+    that are kept elsewhere, and for protocols that must send at once."""
 
     seconds: float
 
 
-# --- queries: asked with ask_up / ask_down, answered by returning something other than None
+# --- queries: ask_up and ask_down ask them; a protocol answers by returning a value other than None
 
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """Base of all queries. The answer's type stands in the docstring."""
+    """Base of all queries. The docstring has the type of the answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -434,16 +433,14 @@ class GetSeqno(Query):
 
 @dataclass(frozen=True, slots=True)
 class GetDelivered(Query):
-    """-> int: up to which seqno ``member``'s multicasts were delivered, here, as far as that is
-    remembered. NAKACK2."""
+    """-> int: the seqno up to which ``member``'s multicasts were delivered here, as far as that is remembered. NAKACK2."""
 
     member: Address
 
 
 @dataclass(frozen=True, slots=True)
 class GetSentAfter(Query):
-    """-> tuple of runs: own multicasts with higher seqnos than ``seqno`` that not everybody is known to
-    have. NAKACK2."""
+    """-> tuple of runs: own multicasts with higher seqnos than ``seqno`` that some member may not have. NAKACK2."""
 
     seqno: int
 
@@ -457,22 +454,20 @@ class GetUnacknowledged(Query):
 
 @dataclass(frozen=True, slots=True)
 class GetDeparted(Query):
-    """-> tuple of those of ``members`` that were members and have gone, as far as that is remembered.
-    NAKACK2."""
+    """-> tuple: those of ``members`` that were members and have gone, as far as that is remembered. NAKACK2."""
 
     members: tuple[Address, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class HeldSenders(Query):
-    """-> dict: members that have asked in vain for credit because our application takes nothing of
-    theirs, and since when (the machine's time); our own address among them. MFC and UFC: ask each."""
+    """-> dict: members that have asked in vain for credit because our application takes none of their messages, and since when
+    (the machine's time). Our own address may be among them. MFC and UFC answer; ask each."""
 
 
 @dataclass(frozen=True, slots=True)
 class Around:
-    """Multicast ``groups`` a protocol listens to; ``strangers``: what it heard there that is not of our
-    group, in words."""
+    """Multicast ``groups`` that a protocol listens to. ``strangers`` says in words what it heard there from other groups."""
 
     groups: tuple[tuple[str, int], ...] = ()
     strangers: tuple[str, ...] = ()
@@ -480,20 +475,20 @@ class Around:
 
 @dataclass(frozen=True, slots=True)
 class Surroundings(Query):
-    """-> Around. Transports and MPING: ask each."""
+    """-> Around. Transports and MPING answer; ask each."""
 
 
 @dataclass(frozen=True, slots=True)
 class LacksCredit(Query):
-    """-> tuple of the members whose missing credit holds up what waits for ``dest`` now, None: nothing
-    waits. MFC and UFC: ask the one that said FlowBlocked."""
+    """-> tuple: the members whose missing credit holds up messages to ``dest`` now, or None if none waits. MFC and UFC answer;
+    ask the one that sent FlowBlocked."""
 
     dest: Address | None
 
 
 @dataclass(frozen=True, slots=True)
 class SharedAttribute(Query):
-    """-> Any: what a protocol of the user's wants to tell others under ``name``."""
+    """-> Any: a value that a protocol of the user offers to others under ``name``."""
 
     name: str
     argument: Any = None

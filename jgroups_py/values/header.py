@@ -1,11 +1,11 @@
-"""What every header has in common.
+"""Header: the base of all headers.
 
 A header belongs to one protocol of the stack (by protocol id) and has one class on the wire (by
 magic id). ``headers.py`` is the catalogue.
 
-Runs: consecutive messages of one sender usually differ in one number only. A header class names
-that field in ``sequence``; in a batch the header stands for the first message, and message ``i``
-has it advanced by ``i``. A class without one is the same for all messages of its batch.
+Consecutive messages of one sender usually differ in one number only. A header class names that field in ``sequence``. In a
+batch the header is that of the first message; the header of message ``i`` is advanced by ``i``. The header of a class
+without such a field is the same for all messages of its batch.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Header:
     sequence: ClassVar[str | None] = None
 
     def at(self, index: int) -> Self:
-        """The header of message ``index`` of a run that starts with this one."""
+        """Return the header of message ``index`` of a run that starts with this one."""
         name = self.sequence
         if name is None or index == 0:
             return self
@@ -35,7 +35,7 @@ class Header:
         return cls(*values[:place], values[place] + index, *values[place + 1 :])
 
     def is_followed_by(self, other: Header, distance: int = 1) -> bool:
-        """True when ``other == self.at(distance)``, faster."""
+        """Return whether ``other == self.at(distance)``, but faster."""
         cls, name = type(self), self.sequence
         if type(other) is not cls:
             return False
@@ -52,7 +52,7 @@ _FIELDS: dict[type, tuple[int, _Getter, _Getter]] = {}
 
 
 def _fields(cls: type[Header]) -> tuple[int, _Getter, _Getter]:
-    """Which field advances; getters for all fields, as a tuple, and for all besides that one."""
+    """Return the field that advances, a getter for all fields as a tuple, and one for all but that field."""
     found = _FIELDS.get(cls)
     if found is not None:
         return found

@@ -1,6 +1,6 @@
 """Messages as users see them, and the flags a message can carry.
 
-Inside the stack the unit is the Batch (batch.py); a Message is made when somebody asks for one.
+Inside the stack the unit is the Batch (batch.py). A Message is made when an application asks for one.
 Source: WIRE.md section 6; JGroups Message, Message.Flag, Message.TransientFlag.
 """
 
@@ -13,7 +13,7 @@ from jgroups_py.values.address import Address
 
 
 class Flag(IntFlag):
-    """Flags that travel on the wire."""
+    """Flags that are sent on the wire."""
 
     OOB = 1
     DONT_BUNDLE = 2
@@ -49,7 +49,7 @@ class MessageType:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One message as the application gets it. ``payload`` is bytes, whatever it came in."""
+    """One message for the application. ``payload`` is always bytes."""
 
     sender: Address
     payload: bytes

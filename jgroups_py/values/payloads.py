@@ -1,4 +1,4 @@
-"""Small values that travel in headers and payloads besides views and digests.
+"""Small values of headers and payloads, besides views and digests.
 
 Source: WIRE.md sections 4 and 5; JGroups PingData, JoinRsp, MergeId, SeqnoList, GMS.readViewAndDigest.
 """
@@ -15,7 +15,7 @@ from jgroups_py.values.view import DeltaView, Digest, View
 
 @dataclass(frozen=True, slots=True)
 class MergeId:
-    """Names one run of the merge protocol."""
+    """The name of one run of the merge protocol."""
 
     initiator: Address | None
     id: int
@@ -26,7 +26,7 @@ class MergeId:
 
 @dataclass(frozen=True, slots=True)
 class PingData:
-    """What discovery tells about a member. ``members``: those sought, None = everybody."""
+    """The data of a member in discovery. ``members`` are those that are searched for; None means all."""
 
     SERVER: ClassVar[int] = 1
     COORDINATOR: ClassVar[int] = 2
@@ -49,7 +49,7 @@ class PingData:
 
 @dataclass(frozen=True, slots=True)
 class JoinRsp:
-    """The coordinator's answer to a joiner: view and digest, or why not.
+    """The coordinator's answer to a joiner: view and digest, or the reason of a refusal.
 
     ``digest`` covers exactly the members of ``view``, in its order.
     """
@@ -71,7 +71,7 @@ class ViewDigest:
 class SeqnoList:
     """A set of seqnos within ``offset .. offset+size-1``, as a bit set.
 
-    ``bits``: bit i stands for ``offset + i``; no bit at or above ``size`` is set.
+    Bit i of ``bits`` is seqno ``offset + i``. No bit at or above ``size`` is set.
     """
 
     offset: int
@@ -80,7 +80,7 @@ class SeqnoList:
 
     @classmethod
     def of(cls, seqnos: Iterable[int]) -> SeqnoList:
-        """The list of these seqnos, in the smallest range that holds them. At least one is needed."""
+        """Return the list of these seqnos in the smallest range that holds them. It needs at least one."""
         wanted = list(seqnos)
         if not wanted:
             raise ValueError("a seqno list needs at least one seqno")
@@ -92,14 +92,14 @@ class SeqnoList:
 
     @classmethod
     def range(cls, first: int, last: int) -> SeqnoList:
-        """All seqnos from ``first`` to ``last``, both included."""
+        """Return all seqnos from ``first`` to ``last``, both included."""
         if last < first:
             raise ValueError(f"empty range {first}..{last}")
         size = last - first + 1
         return cls(first, size, (1 << size) - 1)
 
     def __iter__(self) -> Iterator[int]:
-        """The seqnos, ascending."""
+        """Yield the seqnos, ascending."""
         raw = self.bits.to_bytes((self.size + 7) // 8, "little")
         for index, byte in enumerate(raw):
             base = self.offset + index * 8
@@ -121,7 +121,8 @@ class SeqnoList:
 class Streamable:
     """A value with its class on the wire: the payload of an OBJECT message, a token, an argument.
 
-    ``magic`` -1: not registered, ``class_name`` tells the class. ``value`` by magic: see objects.py.
+    ``magic`` is -1 for a class that is not registered; ``class_name`` tells the class then. objects.py has the type of
+    ``value`` for each magic.
     """
 
     magic: int
