@@ -216,6 +216,16 @@ def test_one_message_goes_without_a_list() -> None:
     assert bytes(decoded.batches[0].payloads[0]) == b"hi"
 
 
+@pytest.mark.parametrize("dest", [None, B], ids=["all", "one"])
+def test_a_message_that_is_left_over_has_the_bytes_of_one_that_was_sent_alone(
+    dest: Address | None,
+) -> None:
+    headers = {NAK: NakAckHeader2(NakAckType.MSG, 1)}
+    left_over = {NAK: NakAckHeader2(NakAckType.MSG, 3)}
+    packets = encode_packets([Batch(dest, [bytes(400)] * 3, headers, A)], "demo", max_size=1000)
+    assert packets[1:] == encode_packets([Batch(dest, [bytes(400)], left_over, A)], "demo")
+
+
 def test_packets_keep_the_limit_and_a_larger_message_goes_alone() -> None:
     sizes = [10, 900, 10, 5000, 10, 10, 300, 300, 300, 300]
     batch = Batch(None, [b"x" * n for n in sizes], {NAK: NakAckHeader2(NakAckType.MSG, 1)}, A)

@@ -483,6 +483,20 @@ def test_the_end_of_an_earlier_round_does_not_end_the_one_after_it(net: Any) -> 
     assert b.held is None and not b.frozen
 
 
+def test_the_end_of_a_round_of_another_member_does_not_end_the_one_that_is_followed(
+    net: Any,
+) -> None:
+    """Each member numbers its rounds by itself. A's FREEZE is lost."""
+    a, b, c, _ = net.group("ABCD")
+    number = b.gms.view.id + 1
+    staying = (a.address, b.address, c.address)
+    _say(b, a, Kind.DECIDED, 7, encode_goals(number, staying, {}))
+    _say(b, c, Kind.THAW, 7, b"")
+    _view(net, b, a, number, a, b, c)
+    net.pump()
+    assert b.view == ("A", "B", "C")
+
+
 def test_a_report_of_who_was_not_asked_is_not_counted(net: Any) -> None:
     """It departs: what it says of itself nobody can fetch from it."""
     a, _, c, d = net.group("ABCD")
