@@ -15,20 +15,18 @@ from pathlib import Path
 from typing import Any
 
 import trio
-from trio._core import _run as trio_run
-from trio.testing import MockClock
 
 from jgroups_py.cache import CacheSettings, TreeCache, open_tree_cache
 from jgroups_py.drill.file import stacks
 from jgroups_py.drill.file.cache_settings import keys_of, settings_of
 from jgroups_py.drill.file.plan import START_SECONDS_MAX, Figures, Plan
 from jgroups_py.drill.log import Record
+from jgroups_py.drill.run import virtual_trio
 from jgroups_py.drill.run.cache_user import CacheUser
 from jgroups_py.drill.run.course import Course
 from jgroups_py.drill.run.faulty_network import FaultyDriver, FaultyNetwork, MemberNetwork
 from jgroups_py.drill.run.resolve import DrillError
 from jgroups_py.drill.run.runner import Progress, RunLog
-from jgroups_py.driver.unwrap import reraise
 from jgroups_py.errors import Expelled, JGroupsError
 from jgroups_py.stack.machine import Machine
 from jgroups_py.values.address import Address
@@ -47,12 +45,7 @@ def run_cache_simulated(plan: Plan, progress: Progress) -> RunLog:
     begun = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="jgroups-drill-") as folder:
         drill = CacheSimulation(plan, progress, Path(folder))
-        clock = MockClock(autojump_threshold=0)
-        with _ordered(plan.seed):
-            try:
-                trio.run(drill.run, clock=clock)
-            except BaseExceptionGroup as group:
-                reraise(group)
+        virtual_trio.run(drill.run, plan.seed)
     return RunLog(
         "simulated",
         lambda: iter(drill.records),
@@ -60,20 +53,6 @@ def run_cache_simulated(plan: Plan, progress: Progress) -> RunLog:
         drill.ended,
         drill.notes,
     )
-
-
-class _ordered:
-    """Within it trio chooses the order of tasks by the seed, as it lets its own tests do."""
-
-    def __init__(self, seed: int) -> None:
-        self._seed = seed
-
-    def __enter__(self) -> None:
-        self._former = trio_run._r.getstate()
-        trio_run._r.seed(self._seed)
-
-    def __exit__(self, *_: object) -> None:
-        trio_run._r.setstate(self._former)
 
 
 @dataclass(eq=False)

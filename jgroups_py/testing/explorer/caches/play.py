@@ -7,11 +7,9 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
-import trio
-from trio._core import _run as trio_run
 from trio.testing import MockClock
 
-from jgroups_py.driver.unwrap import reraise
+from jgroups_py.drill.run import virtual_trio
 from jgroups_py.testing.check.violation import Violation, violation_of
 from jgroups_py.testing.explorer.caches.promises import operations
 from jgroups_py.testing.explorer.caches.schedule import CacheSchedule
@@ -42,8 +40,7 @@ def play_history(schedule: CacheSchedule) -> tuple[RunOutcome, list[Operation]]:
         with tempfile.TemporaryDirectory(prefix="jgroups-caches-") as folder:
             stage = Stage(schedule, Path(folder))
             try:
-                with _Ordered(schedule.seed):
-                    _run(stage, clock)
+                virtual_trio.run(stage.run, schedule.seed, clock, shuffled=True)
                 history = _history(stage)
                 problems += _judge(stage, history, clock.current_time())
             except Exception as error:  # a bug, whatever it is: that is what is looked for
@@ -65,29 +62,6 @@ def play_history(schedule: CacheSchedule) -> tuple[RunOutcome, list[Operation]]:
         ),
         history,
     )
-
-
-def _run(stage: Stage, clock: MockClock) -> None:
-    try:
-        trio.run(stage.run, clock=clock)
-    except BaseExceptionGroup as group:
-        reraise(group)
-
-
-class _Ordered:
-    """Within it trio chooses the order of tasks by the seed, as it lets its own tests do."""
-
-    def __init__(self, seed: int) -> None:
-        self._seed = seed
-
-    def __enter__(self) -> None:
-        self._former = trio_run._r.getstate(), trio_run._ALLOW_DETERMINISTIC_SCHEDULING
-        trio_run._r.seed(self._seed)
-        trio_run._ALLOW_DETERMINISTIC_SCHEDULING = True  # type: ignore[misc]
-
-    def __exit__(self, *_: object) -> None:
-        state, trio_run._ALLOW_DETERMINISTIC_SCHEDULING = self._former  # type: ignore[misc]
-        trio_run._r.setstate(state)
 
 
 def _history(stage: Stage) -> list[Operation]:
