@@ -15,13 +15,13 @@ from jgroups_py.errors import RemoteProtocolError
 from jgroups_py.protocols.frag2 import FRAG2
 from jgroups_py.protocols.reliable.nakack2.protocol import NAKACK2
 from jgroups_py.protocols.transport.base import TP
+from jgroups_py.testing.check.violation import Violation
 from jgroups_py.testing.explorer.bytes import engine
 from jgroups_py.testing.explorer.bytes.cluster import Cluster
 from jgroups_py.testing.explorer.bytes.cover import Cover
-from jgroups_py.testing.explorer.bytes.decoder import Decoder
-from jgroups_py.testing.explorer.bytes.guard import Guard, Problem
+from jgroups_py.testing.explorer.bytes.decoder import Decoder, smallest_bytes
+from jgroups_py.testing.explorer.bytes.guard import Guard
 from jgroups_py.testing.explorer.bytes.mutate import INPUT_MAX, Mutator, mutate_msgpack
-from jgroups_py.testing.explorer.bytes.shrink import smallest_bytes
 from jgroups_py.testing.explorer.bytes.spots import SpyReader, spots_of
 from jgroups_py.testing.explorer.bytes.stacks import STACKS, Episode, StackTarget
 from jgroups_py.testing.explorer.bytes.targets import DECODERS, Target
@@ -326,8 +326,8 @@ def test_what_members_said_stays_in_an_episode_of_strangers(
     says, bad = [("say", "local/Alocal")] * 3, ("udp", "local/Alocal", 1, b"bad", "10.0.0.1")
     ops = [*says, *[("udp", "local/Alocal", 1, bytes((n,)), "10.0.0.1") for n in range(9)], bad]
 
-    def play(self: Any, episode: Episode, ops: list[Any], guard: Any) -> Problem | None:
-        return Problem("wrong", "key") if bad in ops else None
+    def play(self: Any, episode: Episode, ops: list[Any], guard: Any) -> Violation | None:
+        return Violation("key", "wrong") if bad in ops else None
 
     monkeypatch.setattr(StackTarget, "_play", play)
     data = msgspec.msgpack.encode(Episode("udp", forgers, ops))

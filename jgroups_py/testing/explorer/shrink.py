@@ -25,7 +25,9 @@ T = TypeVar("T")
 class Shrinker(Generic[C]):
     """``best``: the smallest case so far. ``left``: runs that may still be made."""
 
-    def __init__(self, case: C, fails: Callable[[C], bool], runs: int, seconds: float) -> None:
+    def __init__(
+        self, case: C, fails: Callable[[C], bool], runs: int, seconds: float = SECONDS_MAX
+    ) -> None:
         self.best = case
         self.left = runs
         self._fails = fails

@@ -10,7 +10,6 @@
     decoder.py   a chunk for a decoder
     cluster.py, attacks.py, stacks.py    whole clusters under attack; a chunk for them
     engine.py    chunks of all targets over all cores
-    shrink.py    a finding made small
 
 The same seed gives the same inputs, on however many cores. ``jgroups-py dev fuzz`` is the command; design/fuzzing.md
 tells why it is made this way.

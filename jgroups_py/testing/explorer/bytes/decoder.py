@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from jgroups_py.testing.check.violation import Violation
 from jgroups_py.testing.explorer.bytes.cover import Cover
-from jgroups_py.testing.explorer.bytes.guard import HANG, Guard, Problem
+from jgroups_py.testing.explorer.bytes.guard import HANG, Guard
 from jgroups_py.testing.explorer.bytes.mutate import Mutator, mutate_msgpack
-from jgroups_py.testing.explorer.bytes.shrink import smallest_bytes
 from jgroups_py.testing.explorer.bytes.spots import Spot, spots_of
 from jgroups_py.testing.explorer.bytes.targets import Target
 from jgroups_py.testing.explorer.bytes.work import (
@@ -21,11 +22,14 @@ from jgroups_py.testing.explorer.bytes.work import (
     Tell,
     Work,
 )
+from jgroups_py.testing.explorer.shrink import Shrinker
 
 CHUNK: Final = 2000
 """Inputs of a decoder's chunk."""
 TRACED_FIRST: Final = 300
 """So many inputs of a target's first chunk are traced; later one in TRACED_EVERY."""
+TRIES_MAX: Final = 2000
+"""Runs that making one finding small may take; one takes some 0.1 ms."""
 WEIGHED_EVERY: Final = 23
 """One input in so many is read with its memory watched."""
 
@@ -52,7 +56,7 @@ class Decoder:
     def chunk(self, work: Work, guard: Guard, tell: Tell = lambda data: None) -> Done:
         return _chunk(self.target, work, guard, tell)
 
-    def replay(self, data: bytes, guard: Guard) -> Problem | None:
+    def replay(self, data: bytes, guard: Guard) -> Violation | None:
         def read() -> None:
             self.target.run(data)
 
@@ -62,7 +66,7 @@ class Decoder:
     def smaller(self, data: bytes, guard: Guard, key: str) -> bytes:
         def same(candidate: bytes) -> bool:
             problem = self.replay(candidate, guard)
-            return problem is not None and problem.key == key
+            return problem is not None and problem.check == key
 
         return data if key == HANG else smallest_bytes(data, same)
 
@@ -112,9 +116,9 @@ def _chunk(target: Target, work: Work, guard: Guard, tell: Tell) -> Done:
             problem = guard.run(read, target.errors)
         if guard.jumped() and problem is None:
             problem = guard.weigh(read, target.errors, len(data))
-        if problem is not None and problem.key not in findings:
-            findings[problem.key] = Finding(target.name, data, problem)
-            if len(findings) >= FINDINGS_MAX or problem.key == HANG:
+        if problem is not None and problem.check not in findings:
+            findings[problem.check] = Finding(target.name, data, problem)
+            if len(findings) >= FINDINGS_MAX or problem.check == HANG:
                 break
     return Done(target.name, index + 1, corpus, list(findings.values()))
 
@@ -126,3 +130,16 @@ def _map(target: Target, data: bytes) -> list[Spot]:
         return spots_of(data, target.read)
     except Exception:
         return []  # a decoder that fails here fails under the guard as well
+
+
+def smallest_bytes(data: bytes, fails: Callable[[bytes], bool], tries: int = TRIES_MAX) -> bytes:
+    """``data`` without what is not needed to fail; what must stay becomes zero where it may."""
+    if not fails(data):
+        return data
+    shrinker = Shrinker(data, fails, tries * 2 // 3)
+    shrinker.cut(lambda whole: whole, lambda _, kept: bytes(kept), whole=False)
+    shrinker.left = tries // 3
+    for index in range(len(shrinker.best)):
+        kept = shrinker.best
+        shrinker.take(kept[:index] + b"\0" + kept[index + 1 :])
+    return shrinker.best

@@ -27,8 +27,9 @@ from typing import Any, Final
 
 import psutil
 
+from jgroups_py.testing.check.violation import Violation
 from jgroups_py.testing.explorer.bytes.decoder import Decoder
-from jgroups_py.testing.explorer.bytes.guard import HANG, HANG_CPU, Guard, Problem, address_space
+from jgroups_py.testing.explorer.bytes.guard import HANG, HANG_CPU, Guard, address_space
 from jgroups_py.testing.explorer.bytes.mutate import INPUT_MAX
 from jgroups_py.testing.explorer.bytes.stacks import STACKS
 from jgroups_py.testing.explorer.bytes.targets import DECODERS
@@ -123,7 +124,7 @@ def fuzz(plan: Plan, tell: Callable[[str], None] = lambda text: None) -> Report:
 def shrunk(finding: Finding, target: Attacked, hang_cpu: int = HANG_CPU) -> bytes:
     """The finding's data, made small as long as the same goes wrong."""
     with Guard(hang_cpu) as guard, address_space():
-        return target.smaller(finding.data, guard, finding.problem.key)
+        return target.smaller(finding.data, guard, finding.problem.check)
 
 
 class _Run:
@@ -241,12 +242,12 @@ class _Run:
 
     def _found(self, finding: Finding) -> None:
         standing = self.standings[finding.target]
-        if finding.problem.key in standing.keys:
+        if finding.problem.check in standing.keys:
             return
-        standing.keys.add(finding.problem.key)
+        standing.keys.add(finding.problem.check)
         self.findings.append(finding)
         self.tell(f"{finding.target}: {finding.problem.detail}")
-        if finding.problem.key == HANG or len(standing.keys) >= FINDINGS_MAX:
+        if finding.problem.check == HANG or len(standing.keys) >= FINDINGS_MAX:
             standing.broken = True
 
 
@@ -303,11 +304,11 @@ class _Worker:
         size = _BOARD.unpack_from(self.board)[1]
         return bytes(self.board[_BOARD.size : _BOARD.size + size])
 
-    def post_mortem(self) -> Problem:
+    def post_mortem(self) -> Violation:
         self.process.join(10)
         if self._wedged:
-            return Problem("an endless loop that no signal ends: the process was killed", HANG)
-        return Problem(f"the process died (exit code {self.process.exitcode})", "died")
+            return Violation(HANG, "an endless loop that no signal ends: the process was killed")
+        return Violation("died", f"the process died (exit code {self.process.exitcode})")
 
     def end(self) -> None:
         with contextlib.suppress(OSError):

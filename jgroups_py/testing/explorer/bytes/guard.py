@@ -17,9 +17,10 @@ import tracemalloc
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
-from typing import Final, NamedTuple, Self
+from typing import Final, Self
 
 import jgroups_py
+from jgroups_py.testing.check.violation import Violation
 
 HANG_CPU: Final = 10
 """Seconds of CPU time that one input may take; the slowest takes some 0.1 s."""
@@ -35,16 +36,10 @@ HEADROOM: Final = 1_500_000_000
 
 HANG: Final = "hang"
 MEMORY: Final = "memory"
-"""Keys of problems without a place."""
+"""Checks that have no place. Others are named by the error and the lines it came from, so that two inputs that
+break the same thing fail the same check."""
 
 _ROOT: Final = str(Path(jgroups_py.__file__).parent)
-
-
-class Problem(NamedTuple):
-    """``detail`` for people; ``key`` is the same for two inputs that break the same thing."""
-
-    detail: str
-    key: str
 
 
 class Broken(Exception):
@@ -81,7 +76,7 @@ class Guard:
 
     def run(
         self, action: Callable[[], object], errors: tuple[type[Exception], ...]
-    ) -> Problem | None:
+    ) -> Violation | None:
         """Calls ``action``; None when it returned or raised one of ``errors``. May be called within
         itself: the inner action has its own time."""
         outer, self._running = self._running, True
@@ -91,11 +86,11 @@ class Guard:
         except errors:
             return None
         except Hang as error:
-            return Problem(f"more than {self.hang_cpu} s of CPU time {_place(error)}", HANG)
+            return Violation(HANG, f"more than {self.hang_cpu} s of CPU time {_place(error)}")
         except Exception as error:
             where = _place(error)
             text = f"{type(error).__name__}: {error}"[:300]
-            return Problem(f"{text} {where}", f"{type(error).__name__} {where}")
+            return Violation(f"{type(error).__name__} {where}", f"{text} {where}")
         finally:
             self._running = outer
         return None
@@ -111,7 +106,7 @@ class Guard:
 
     def weigh(
         self, action: Callable[[], object], errors: tuple[type[Exception], ...], size: int
-    ) -> Problem | None:
+    ) -> Violation | None:
         """As ``run``, and no more memory may be needed than ``size`` bytes of input justify."""
         tracemalloc.start()
         try:
@@ -120,7 +115,7 @@ class Guard:
         finally:
             tracemalloc.stop()
         if problem is None and peak > ALLOC_BASE + ALLOC_FACTOR * size:
-            problem = Problem(f"{peak:,} bytes allocated for {size} bytes of input", MEMORY)
+            problem = Violation(MEMORY, f"{peak:,} bytes allocated for {size} bytes of input")
         return problem
 
 

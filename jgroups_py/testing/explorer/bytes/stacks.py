@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import functools
 import logging
+import math
 import random
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -22,6 +23,7 @@ import msgspec
 
 from jgroups_py.errors import RemoteProtocolError
 from jgroups_py.protocols.transport.base import TP
+from jgroups_py.testing.check.violation import Violation
 from jgroups_py.testing.explorer.bytes.attacks import (
     FORGED,
     HARMLESS,
@@ -31,11 +33,11 @@ from jgroups_py.testing.explorer.bytes.attacks import (
 )
 from jgroups_py.testing.explorer.bytes.cluster import SETTLE, Cluster, Op, is_refused
 from jgroups_py.testing.explorer.bytes.cover import Cover
-from jgroups_py.testing.explorer.bytes.guard import HANG, Broken, Guard, Problem
+from jgroups_py.testing.explorer.bytes.guard import HANG, Broken, Guard
 from jgroups_py.testing.explorer.bytes.mutate import Mutator
-from jgroups_py.testing.explorer.bytes.shrink import smallest
 from jgroups_py.testing.explorer.bytes.spots import spots_of
 from jgroups_py.testing.explorer.bytes.work import TRACED_EVERY, Corpus, Done, Finding, Tell, Work
+from jgroups_py.testing.explorer.shrink import Shrinker
 from jgroups_py.testing.sim import World
 from jgroups_py.wire.text.kinds import KINDS
 
@@ -134,11 +136,11 @@ class StackTarget:
         with _quiet():
             return _Siege(self, work, guard, tell).run()
 
-    def replay(self, data: bytes, guard: Guard) -> Problem | None:
+    def replay(self, data: bytes, guard: Guard) -> Violation | None:
         episode = msgspec.msgpack.decode(data, type=Episode)
         return self._play(episode, episode.ops, guard)
 
-    def _play(self, episode: Episode, ops: list[Op], guard: Guard) -> Problem | None:
+    def _play(self, episode: Episode, ops: list[Op], guard: Guard) -> Violation | None:
         with _quiet():
             cluster = self.scene.make()
             cluster.only_said = not episode.forgers
@@ -166,11 +168,13 @@ class StackTarget:
 
         def same(kept: Sequence[int]) -> bool:
             problem = self._play(episode, ops_of(kept), guard)
-            return problem is not None and problem.key == key
+            return problem is not None and problem.check == key
 
         if not same(may_go):
             return data
-        ops = ops_of(smallest(may_go, same, SHRINK_TRIES))
+        shrinker = Shrinker(may_go, same, SHRINK_TRIES, math.inf)
+        shrinker.cut(lambda ops: ops, lambda _, kept: list(kept), whole=False)
+        ops = ops_of(shrinker.best)
         return msgspec.msgpack.encode(Episode(episode.scene, episode.forgers, ops))
 
 
@@ -228,7 +232,7 @@ class _Siege:
         self.cluster.random = random.Random(self.rng.random())
         self.cluster.only_said = not self.forgers
         self.inputs = 0
-        self.problem: Problem | None = None
+        self.problem: Violation | None = None
 
     def run(self) -> Done:
         attacks: tuple[Attack, ...] = HARMLESS

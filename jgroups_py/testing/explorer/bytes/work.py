@@ -11,8 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
+from jgroups_py.testing.check.violation import Violation
 from jgroups_py.testing.explorer.bytes.cover import Edges
-from jgroups_py.testing.explorer.bytes.guard import Guard, Problem
+from jgroups_py.testing.explorer.bytes.guard import Guard
 
 CORPUS_MAX: Final = 300
 """Inputs kept for a target, seeds included; beyond, one of those that were found first goes."""
@@ -43,7 +44,7 @@ class Finding:
 
     target: str
     data: bytes
-    problem: Problem
+    problem: Violation
 
 
 @dataclass(slots=True)
@@ -74,7 +75,7 @@ class Attacked(Protocol):
         """``work.count`` inputs. ``tell`` is called with each before it is read, for who watches
         from outside."""
 
-    def replay(self, data: bytes, guard: Guard) -> Problem | None:
+    def replay(self, data: bytes, guard: Guard) -> Violation | None:
         """One finding's data again: what goes wrong with it now."""
 
     def smaller(self, data: bytes, guard: Guard, key: str) -> bytes:
