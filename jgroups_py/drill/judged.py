@@ -13,6 +13,7 @@ from jgroups_py.drill.judge import verdict as judge
 from jgroups_py.drill.judge.cache_judge import CacheVerdict
 from jgroups_py.drill.judge.evidence import Evidence
 from jgroups_py.drill.judge.figures import Figures
+from jgroups_py.drill.judge.rules import reigns
 from jgroups_py.drill.judge.verdict import Verdict
 from jgroups_py.drill.run.runner import Progress, RunLog, Runner
 
@@ -76,7 +77,11 @@ def run(plan: Plan, how: Runner, progress: Progress) -> Outcome:
     verdict: Verdict | CacheVerdict
     if plan.workload == "cache":
         verdict = cache_judge.judge(evidence, expect=plan.expect)
-        directed = judge.reigns(evidence, plan.primary, plan.grace) if len(plan.sites) > 1 else []
+        directed = (
+            reigns(evidence.faults, evidence.sites, plan.primary, plan.grace)
+            if len(plan.sites) > 1
+            else []
+        )
         asked = cache_figures.requests(evidence)
         figures = cache_figures.figures(evidence, asked, directed)
         result = {**cache_result.result(verdict, **said), "primary": plan.primary or "all"}

@@ -11,7 +11,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from jgroups_py.spark.drill_course import NEVER, Course, Member, View
+from jgroups_py.drill.judge.rules import NEVER, Who
+from jgroups_py.spark.drill_course import Course
 
 FOUND: Final = (
     "run string, what string, site string, origin_site string, origin string, seqno bigint, "
@@ -45,13 +46,13 @@ def percentile(bins: Sequence[int], part: float) -> float:
 class Had:
     """What one member delivered of the origin. Index 0 is seqno 1; ``inf``: not delivered."""
 
-    def __init__(self, member: Member, views: Sequence[View], rows: Any) -> None:
-        """``rows``: order, t, seqno in the order of the log."""
+    def __init__(self, member: Who, given: Sequence[int], rows: Any) -> None:
+        """``given``: the places of its views in the log; ``rows``: order, t, seqno in the order of the log."""
         order, t, seqno = rows
         self.member = member
         highest = np.maximum.accumulate(seqno)
         _, first = np.unique(seqno, return_index=True)
-        is_first = np.zeros(len(seqno), dtype=bool)
+        is_first: Any = np.zeros(len(seqno), dtype=bool)
         is_first[first] = True
         self.records = len(seqno)
         self.repeated = seqno[~is_first].tolist()
@@ -60,12 +61,11 @@ class Had:
         self.t = np.full(int(highest[-1]), NEVER)
         self.t[seqno[first] - 1] = t[first]
         self.epoch = np.full(len(self.t), -1)
-        given = np.asarray([view.order for view in views])
-        self.epoch[seqno[first] - 1] = np.searchsorted(given, order[first]) - 1
+        self.epoch[seqno[first] - 1] = np.searchsorted(np.asarray(given), order[first]) - 1
 
     def has(self, top: int) -> Any:
         """For seqnos 1 to ``top``."""
-        found = np.zeros(top, dtype=bool)
+        found: Any = np.zeros(top, dtype=bool)
         size = min(top, len(self.t))
         found[:size] = self.t[:size] < NEVER
         return found
@@ -74,7 +74,7 @@ class Had:
 class Origin:
     """One origin's messages, and who had them."""
 
-    def __init__(self, course: Course, origin: Member, sent: Any, had: dict[Member, Had]) -> None:
+    def __init__(self, course: Course, origin: Who, sent: Any, had: dict[Who, Had]) -> None:
         """``sent``: times, index 0 is seqno 1; NaN: nobody knows."""
         self.course = course
         self.origin = origin
@@ -95,9 +95,9 @@ class Origin:
         for one in self.had.values():
             nobody &= ~one.has(self.top)
             for seqno in one.repeated:
-                yield "duplicated", one.member.site, seqno, [str_of(one.member)], None
+                yield "duplicated", one.member.site, seqno, [str(one.member)], None
             for seqno in one.late:
-                yield "out_of_order", one.member.site, seqno, [str_of(one.member)], None
+                yield "out_of_order", one.member.site, seqno, [str(one.member)], None
         yield "sent", home, None, None, float(known.sum())
         yield "unsent", home, None, None, float(nobody.sum())
         for site in self.course.sites:
@@ -111,13 +111,13 @@ class Origin:
         for site in course.sites:
             if site == home:
                 continue
-            for member, since in course.must_have(site, home).items():
+            for member, since in course.rules.must_have(site, home).items():
                 one = self.had.get(member)
                 lacks = self.sent >= since
                 if one is not None:
                     lacks &= ~one.has(self.top)
                 for index in np.flatnonzero(lacks).tolist():
-                    missing.setdefault(index + 1, []).append(str_of(member))
+                    missing.setdefault(index + 1, []).append(str(member))
         at_home = [one for one in self.had.values() if one.member.site == home]
         for seqno in sorted(missing):
             times = [
@@ -125,63 +125,41 @@ class Origin:
                 for one in at_home
                 if seqno <= len(one.t) and one.t[seqno - 1] < NEVER
             ]
-            sent = float(self.sent[seqno - 1])
-            if not times or not course.counts(home, sent):
-                continue  # not delivered at home, or not meant to be relayed
-            reign = course.reign(home, sent)
-            end_of = NEVER if reign is None else reign
-            until = [min(end_of, course.next_failure(home, t)) for t in times]
-            if any(end - t >= course.grace for end, t in zip(until, times, strict=True)):
-                yield "lost", home, seqno, missing[seqno], None
-                continue
-            failure = course.next_failure(home, min(times))
-            age = failure - sent if failure < NEVER else None
-            yield "unrelayed", home, seqno, missing[seqno], age
+            fate = course.rules.fate(home, float(self.sent[seqno - 1]), times)
+            if fate.what:
+                yield fate.what, home, seqno, missing[seqno], fate.age
 
     def _inside(self, site: str) -> Iterator[tuple[str, str, int, list[str], None]]:
         having = [one for one in self.had.values() if one.member.site == site]
         top = max((len(one.t) for one in having), default=0)
         missing: dict[int, list[str]] = {}
-        for member in self.course.of(site) if top else ():
+        for member in self.course.members(site) if top else ():
             if member not in self.course.views:
                 continue
             own = self.had.get(member)
             lacks = np.ones(top, dtype=bool) if own is None else ~own.has(top)
             if not lacks.any():
                 continue
-            owed = np.zeros(top, dtype=bool)
+            owed: Any = np.zeros(top, dtype=bool)
             for other in having:
                 if other.member != member:
                     owed[: len(other.t)] |= self._owed(member, other, lacks[: len(other.t)])
             for index in np.flatnonzero(owed & lacks).tolist():
-                missing.setdefault(index + 1, []).append(str_of(member))
+                missing.setdefault(index + 1, []).append(str(member))
         for seqno in sorted(missing):
             yield "lost_inside", site, seqno, missing[seqno], None
 
-    def _owed(self, member: Member, other: Had, lacks: Any) -> Any:
+    def _owed(self, member: Who, other: Had, lacks: Any) -> Any:
         """Of what ``member`` lacks: what it should have, for ``other`` had it while they shared views."""
         owed = lacks & (other.t < NEVER)
         if not owed.any():
             return owed
         since = np.full(len(other.t), np.nan)  # compares false
         for epoch in np.unique(other.epoch[owed]).tolist():
-            start = shared_since(self.course, member, other.member, epoch)
+            start = self.course.rules.owed_since(member, other.member, epoch)
             if start is not None:
                 since[other.epoch == epoch] = start
-        owed &= self.sent[: len(other.t)] >= since
-        return owed & ~self._fell(member, other)
-
-    def _fell(self, member: Member, other: Had) -> Any:
-        """Deliveries at ``other`` just before ``member`` fell, when who multicast them was there to repeat."""
-        course = self.course
-        soon = course.until(member) - np.where(other.t < NEVER, other.t, -NEVER) < course.grace
-        last = course.views[member][-1].members
-        if self.origin.site == member.site:
-            return soon & (self.origin.origin in last)
-        held = course.views.get(other.member, [])
-        index = np.searchsorted([view.t for view in held], other.t, side="right") - 1
-        there = np.asarray([view.members[0] in last for view in held] + [False])
-        return soon & there[index]  # index -1: it had no view
+        return owed & (self.sent[: len(other.t)] >= since)
 
     def _taken(self) -> Iterator[tuple[str, str, int, None, float]]:
         """For each fall of a coordinator: the first delivery elsewhere of what was sent after it."""
@@ -189,10 +167,10 @@ class Origin:
         known = np.flatnonzero(self.sent > -NEVER)
         if not len(known):
             return
-        for number, fall in enumerate(course.falls):
-            if not fall.taken:
+        for number, (fall, taken) in enumerate(course.rules.falls()):
+            if not taken:
                 continue
-            outward = any(n == fall.site and a <= fall.t < b for n, a, b in course.reigns)
+            outward = course.rules.is_outward(fall.site, fall.t)
             start = int(np.count_nonzero(self._sorted_sends() <= fall.t))
             times = [
                 one.t[start:].min()
@@ -229,40 +207,10 @@ class Origin:
                 yield site, value, counted.tolist()
 
 
-def shared_since(course: Course, member: Member, other: Member, epoch: int) -> float | None:
-    """From which time of sending on ``member`` owes what ``other`` delivered in its view number ``epoch``:
-    they shared that view, or one before with both in all between, and agreed on one after it. None: never."""
-    mine, theirs = course.views[member], course.views.get(other, [])
-    if not 0 <= epoch < len(theirs):
-        return None
-    number = {view.key: index for index, view in enumerate(mine)}
-    pair = {member.origin, other.origin}
-    at = epoch
-    while theirs[at].key not in number and at > 0 and pair <= set(theirs[at].members):
-        at -= 1  # views may have been skipped where nothing came between them
-    if theirs[at].key not in number or not pair <= set(theirs[at].members):
-        return None
-    if not _agree_after(course, member, other, epoch, set(number)):
-        return None
-    return mine[0].t if number[theirs[at].key] == 0 else -NEVER  # not before a joiner's first view
-
-
-def _agree_after(course: Course, member: Member, other: Member, epoch: int, mine: Any) -> bool:
-    theirs = course.views[other]
-    for view in theirs[epoch + 1 :]:
-        if member.origin not in view.members or other.origin not in view.members:
-            return False
-        if view.key in mine:
-            return True
-    both = member in course.obliged and other in course.obliged
-    if not both or course.walled(member, (member.site,)):
-        return False
-    return course.views[member][-1].key == theirs[-1].key
-
-
-def str_of(member: Member) -> str:
-    """As the judge writes it."""
-    return f"{member.site}.{member.origin}"
+def who_of(site: str, origin: str) -> Who:
+    """``origin``: ``NAME#incarnation``."""
+    name, _, incarnation = origin.rpartition("#")
+    return Who(site, name, int(incarnation))
 
 
 def judging(courses: dict[str, Course]) -> Callable[[tuple[Any, ...], Any], Any]:
@@ -273,29 +221,29 @@ def judging(courses: dict[str, Course]) -> Callable[[tuple[Any, ...], Any], Any]
 
         run, site, origin = (str(part) for part in key)
         names = [field.split()[0] for field in FOUND.split(", ")]
-        rows = list(rows_of(courses[run], run, Member(site, origin), frame))
+        rows = list(rows_of(courses[run], run, who_of(site, origin), frame))
         found = pd.DataFrame(rows, columns=names)
         return found.assign(seqno=found["seqno"].astype("Int64"))  # with gaps
 
     return judged
 
 
-def rows_of(course: Course, run: str, who: Member, frame: Any) -> Iterator[Row]:
+def rows_of(course: Course, run: str, who: Who, frame: Any) -> Iterator[Row]:
     frame = frame.sort_values("order")
     sends = frame[frame["event"] == "send"]
     if who in course.silent:
         sends = sends[sends["order"] < course.silent[who]]
     sent = np.full(int(sends["seqno"].max()) if len(sends) else 0, np.nan)
     sent[sends["seqno"].to_numpy() - 1] = sends["t"].to_numpy()
-    had: dict[Member, Had] = {}
+    had: dict[Who, Had] = {}
     deliveries = frame[frame["event"] == "deliver"]
     for (site, member), rows in deliveries.groupby(["site", "member"], sort=False):
-        receiver = Member(str(site), str(member))
+        receiver = who_of(str(site), str(member))
         if receiver in course.silent:
             rows = rows[rows["order"] < course.silent[receiver]]
         if len(rows):
             columns = [rows[name].to_numpy() for name in ("order", "t", "seqno")]
-            had[receiver] = Had(receiver, course.views.get(receiver, []), columns)
+            had[receiver] = Had(receiver, course.given.get(receiver, []), columns)
     origin = Origin(course, who, sent, had)
     if not origin.top:
         return

@@ -59,7 +59,7 @@ def draw(file: Path, seconds: Seconds, courses: Sequence[Course]) -> None:
     charts = [chart for chart in charts if any(chart.lines.values())]
     if not charts:
         charts = [Chart("nothing was delivered", "", {"": [(0.0, 0.0), (1.0, 0.0)]})]
-    said = "; ".join(f"{t:g} s {what}" for t, what in (courses[0].faults if courses else ()))
+    said = "; ".join(f"{t:g} s {what}" for t, what in (courses[0].told if courses else ()))
     svg = page(charts).replace(
         "</svg>", f"<desc>Faults of the first drill: {_plain(said)}</desc></svg>"
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,8 +17,9 @@ from pyspark.sql import functions as f
 
 from jgroups_py.drill.file import loader, plan
 from jgroups_py.drill.file.model import Expectation
+from jgroups_py.drill.judge.rules import Who, held, largest
 from jgroups_py.errors import ConfigError
-from jgroups_py.spark.drill_course import SMALL, Course, Event, Member, course_of
+from jgroups_py.spark.drill_course import SMALL, Course, Event, course_of
 from jgroups_py.spark.drill_origin import BINS, FOUND, judging, percentile
 from jgroups_py.spark.drill_picture import draw
 
@@ -144,7 +145,7 @@ def _parsed(order: int, text: str) -> Event:
     site, name = record["site"], record["member"]
     member = None
     if site is not None and name is not None:
-        member = Member(site, f"{name}#{detail.get('incarnation', 1)}")
+        member = Who(site, name, int(detail.get("incarnation", 1)))
     return Event(order, float(record["t"]), site, member, record["event"], detail)
 
 
@@ -217,19 +218,28 @@ def _run(
     def total(what: str) -> int:
         return int(sum(n for (name, _), n in counted.items() if name == what and n is not None))
 
-    takeovers = [(fall, taken.get(n)) for n, fall in enumerate(course.falls) if fall.taken]
-    ages = [n for (name, _), n in counted.items() if name == "unrelayed" and n is not None]
-    rpo = max(ages) if ages else 0.0 if any(course.failures.values()) else None
+    falls = course.rules.falls()
+    takeovers = [
+        replace(fall.detected, seconds=taken.get(n), required=True)
+        for n, fall in enumerate(falls)
+        if fall.taken
+    ]
+    rpo = course.rules.rpo(
+        n for (name, _), n in counted.items() if name == "unrelayed" and n is not None
+    )
     measured: dict[str, float | None] = {name: total(name) for name in FINDINGS}
-    measured["detection"] = _longest([(fall.seconds, fall.required) for fall in course.falls])
-    measured["takeover"] = _longest([(seconds, True) for _, seconds in takeovers])
-    said = []
-    for one in expect:
-        value = measured.get(one.name, rpo)
-        holds = one.holds(value)
-        said.append(
-            {"name": one.name, "limit": one.text, "measured": _round(value), "holds": holds}
-        )
+    measured["detection"] = largest([fall.detected for fall in falls])
+    measured["takeover"] = largest(takeovers)
+    judged = held(expect, measured, otherwise=rpo)
+    said = [
+        {
+            "name": one.expectation.name,
+            "limit": one.expectation.text,
+            "measured": _round(one.measured),
+            "holds": one.holds,
+        }
+        for one in judged
+    ]
     return {
         "log": _name(run),
         "verdict": "pass" if all(one["holds"] for one in said) else "fail",
@@ -239,14 +249,16 @@ def _run(
                 **{name: int(counted.get((name, site), 0) or 0) for name in COUNTS},
                 "lost": int(counted.get(("lost", site), 0)),
                 "lost_inside": int(counted.get(("lost_inside", site), 0)),
-                "views": len({v.key for m in course.of(site) for v in course.views.get(m, ())}),
+                "views": len(
+                    {v.key for m in course.members(site) for v in course.views.get(m, ())}
+                ),
             }
             for site in course.sites
         },
         **{name: total(name) for name in FINDINGS},
         "unrelayed": total("unrelayed rows"),
-        "detection_s": [_round(fall.seconds) for fall in course.falls],
-        "takeover_s": [_round(seconds) for _, seconds in takeovers],
+        "detection_s": [_round(fall.detected.seconds) for fall in falls],
+        "takeover_s": [_round(one.seconds) for one in takeovers],
         "rpo_s": _round(rpo),
         "findings": [
             {
@@ -259,13 +271,6 @@ def _run(
             for r in named
         ],
     }
-
-
-def _longest(times: Sequence[tuple[float | None, bool]]) -> float | None:
-    """None: there is none, or one that had to come did not."""
-    needed = [seconds for seconds, required in times if required]
-    known = [seconds for seconds in needed if seconds is not None]
-    return max(known) if known and len(known) == len(needed) else None
 
 
 class _Lags:

@@ -15,7 +15,7 @@ from jgroups_py.drill.file import loader, plan
 from jgroups_py.drill.judge import figures, flows
 from jgroups_py.drill.judge import verdict as judge
 from jgroups_py.drill.judge.cache_judge import CacheVerdict, SiteNumbers
-from jgroups_py.drill.judge.evidence import Who
+from jgroups_py.drill.judge.rules import Who
 from jgroups_py.drill.report import curves, happenings, picture, table
 from jgroups_py.drill.report import page as report
 from jgroups_py.drill.report import seeds as seeds_report

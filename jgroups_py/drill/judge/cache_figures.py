@@ -12,9 +12,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from jgroups_py.drill.judge.evidence import Evidence, Fault, Who
+from jgroups_py.drill.judge.evidence import Evidence
 from jgroups_py.drill.judge.figures import INTERRUPTIONS, Figures, Recovery, buffers
 from jgroups_py.drill.judge.flows import Wait, longest_wait, percentile
+from jgroups_py.drill.judge.rules import Fault, Who
 from jgroups_py.drill.log import Record
 
 

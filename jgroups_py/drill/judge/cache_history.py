@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from jgroups_py.drill.judge.evidence import NEVER
+from jgroups_py.drill.judge.rules import NEVER
 
 Version = tuple[str, str, int]
 """Who wrote a value: site, ``NAME#incarnation``, and its number of that writer."""

@@ -35,11 +35,10 @@ from typing import Any
 
 from jgroups_py.drill.file.model import Expectation
 from jgroups_py.drill.judge import cache_sites
-from jgroups_py.drill.judge import verdict as messages
 from jgroups_py.drill.judge.cache_history import History, Order, Read, Version, Write
 from jgroups_py.drill.judge.cache_sites import Sites, Unrelayed, version_of
-from jgroups_py.drill.judge.evidence import NEVER, Evidence, Who
-from jgroups_py.drill.judge.verdict import Judged, Measured
+from jgroups_py.drill.judge.evidence import Evidence
+from jgroups_py.drill.judge.rules import NEVER, Judged, Measured, Rules, Who, held, largest
 from jgroups_py.drill.log import Record
 
 
@@ -124,10 +123,20 @@ def judge(evidence: Evidence, *, expect: Sequence[Expectation] = ()) -> CacheVer
     if any(sites.failures.values()) and len(evidence.sites) > 1:
         verdict.rpo = max((entry.age for entry in verdict.unrelayed), default=0.0)
     _count(evidence, verdict)
-    verdict.detections = messages.judge(evidence, primary=None, grace=0.0).detections
+    verdict.detections = [fall.detected for fall in Rules(evidence, None, 0.0).falls()]
     verdict.unprotected = _unprotected(evidence)
     verdict.bootstraps = cache_sites.bootstraps(evidence)
-    verdict.expectations = [_expectation(e, verdict) for e in expect]
+    measured: dict[str, float | None] = {
+        "lost": sum(key.lost > 0 for key in verdict.keys),
+        "stale": sum(key.stale > 0 for key in verdict.keys),
+        "doubly_owned": sum(key.doubly_owned for key in verdict.keys),
+        "diverged": len({key.key for key in verdict.keys if key.diverged}),
+        "discarded": len({key.key for key in verdict.keys if key.discarded}),
+        "detection": largest(verdict.detections),
+        "bootstrap": largest(verdict.bootstraps),
+        "unrelayed_at_site_failure": verdict.rpo,
+    }
+    verdict.expectations = held(expect, measured, otherwise=largest(verdict.unprotected))
     return verdict
 
 
@@ -324,27 +333,3 @@ def _unprotected(evidence: Evidence) -> list[Measured]:
             Measured(fault.t, fault.event, victim, victim.site, seconds, required=bool(took))
         )
     return found
-
-
-def _expectation(expectation: Expectation, verdict: CacheVerdict) -> Judged:
-    measured: float | None
-    match expectation.name:
-        case "lost":
-            measured = sum(key.lost > 0 for key in verdict.keys)
-        case "stale":
-            measured = sum(key.stale > 0 for key in verdict.keys)
-        case "doubly_owned":
-            measured = sum(key.doubly_owned for key in verdict.keys)
-        case "diverged":
-            measured = len({key.key for key in verdict.keys if key.diverged})
-        case "discarded":
-            measured = len({key.key for key in verdict.keys if key.discarded})
-        case "detection":
-            measured = messages.largest(verdict.detections)
-        case "bootstrap":
-            measured = messages.largest(verdict.bootstraps)
-        case "unrelayed_at_site_failure":
-            measured = verdict.rpo
-        case _:
-            measured = messages.largest(verdict.unprotected)
-    return Judged(expectation, measured, expectation.holds(measured))

@@ -12,10 +12,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from jgroups_py.drill.judge import verdict as messages
 from jgroups_py.drill.judge.cache_history import History, Order, Version
-from jgroups_py.drill.judge.evidence import NEVER, Evidence, Who
-from jgroups_py.drill.judge.verdict import Measured
+from jgroups_py.drill.judge.evidence import Evidence
+from jgroups_py.drill.judge.rules import NEVER, Measured, Who, failures, unhealed
 from jgroups_py.drill.log import Record
 
 Said = Sequence[tuple[float, bool, list[str]]]
@@ -52,11 +51,11 @@ class Sites:
         self.several = len(evidence.sites) > 1
         self.failures = {
             # With one site there is nowhere else: what it forgets when all fall is lost.
-            site: messages.failures(evidence, site) if self.several else []
+            site: failures(evidence, site) if self.several else []
             for site in evidence.sites
         }
         self._told = told(evidence)
-        self._walls = messages.unhealed(evidence)
+        self._walls = unhealed(evidence.faults)
         self._asked = {r.site for r in evidence.marks if r.event == "census"}
         self._named = [
             _Named(

@@ -10,52 +10,13 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
+from jgroups_py.drill.judge.rules import NEVER, Fault, Lives, ViewSeen, Who
 from jgroups_py.drill.log import Record
 
-NEVER = float("inf")
 SEQNO_MAX = 100_000_000
 """Of one origin; a larger one is a broken log, not a reason to fill memory."""
-
-
-class Who(NamedTuple):
-    """One incarnation of a member."""
-
-    site: str
-    name: str
-    incarnation: int
-
-    @property
-    def origin(self) -> str:
-        """``NAME#incarnation``, as the log has it."""
-        return f"{self.name}#{self.incarnation}"
-
-    def __str__(self) -> str:
-        return f"{self.site}.{self.origin}"
-
-
-class Fault(NamedTuple):
-    """Something the runner did."""
-
-    t: float
-    event: str
-    site: str | None
-    who: Who | None
-    detail: dict[str, Any]
-
-
-class ViewSeen(NamedTuple):
-    """A view an application was given."""
-
-    t: float
-    id: str
-    members: tuple[str, ...]
-    """``NAME#incarnation``, coordinator first."""
-
-    @property
-    def key(self) -> tuple[str, tuple[str, ...]]:
-        return (self.id, self.members)
 
 
 class Delivered:
@@ -128,23 +89,16 @@ _ASKED = (*_FAULTS, "unsent")
 """What the runner does, and what it asks of who is about to fall."""
 
 
-class Evidence:
+class Evidence(Lives):
     """Filled by ``add`` in the order of time; read by the judge and the report."""
 
     def __init__(self, sites: Sequence[str] = ()) -> None:
-        self.sites: list[str] = list(sites)
+        super().__init__(sites)
         self.sent: dict[Who, array[float]] = {}
         """Origin -> send times; index 0 is seqno 1."""
         self.delivered: dict[Who, dict[Who, Delivered]] = {}
         """Receiver -> origin -> what it delivered."""
-        self.views: dict[Who, list[ViewSeen]] = {}
-        self.bridge_views: dict[Who, list[tuple[float, tuple[str, ...]]]] = {}
-        """Relay -> (time, sites on the bridge)."""
-        self.faults: list[Fault] = []
-        self.gone: dict[Who, tuple[float, str]] = {}
-        """When and how an incarnation ended."""
         self._silent: dict[Who, None] = {}
-        self.born: dict[Who, float] = {}
         self.told: dict[str, Told] = {}
         self.samples: dict[Who, list[tuple[float, dict[str, Any]]]] = {}
         self.marks: list[Record] = []
@@ -251,25 +205,8 @@ class Evidence:
 
     # questions
 
-    def members(self, site: str) -> list[Who]:
-        """All incarnations of a site, in the order in which they came."""
-        return [who for who in self.born if who.site == site]
-
     def receivers(self, site: str) -> list[Who]:
         return [who for who in self.delivered if who.site == site]
-
-    def ended(self, who: Who) -> float:
-        """When the incarnation crashed, vanished or left; ``NEVER`` if it lives."""
-        return self.gone[who][0] if who in self.gone else NEVER
-
-    def view_at(self, who: Who, t: float) -> ViewSeen | None:
-        """The newest view the incarnation had been given at ``t``."""
-        found = None
-        for view in self.views.get(who, ()):
-            if view.t > t:
-                break
-            found = view
-        return found
 
     def apart(self, who: Who, t: float) -> bool:
         """Does the view of ``who`` then lack somebody of its site that lives and is not paused? Then the

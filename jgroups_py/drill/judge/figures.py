@@ -19,8 +19,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from jgroups_py.drill.judge.evidence import NEVER, Evidence, Fault, Who
+from jgroups_py.drill.judge.evidence import Evidence
 from jgroups_py.drill.judge.flows import Flow, Wait, flow, flows, longest_wait, percentile
+from jgroups_py.drill.judge.rules import NEVER, Fault, Who
 from jgroups_py.drill.judge.verdict import Verdict
 
 INTERRUPTIONS = ("crash", "vanish", "pause", "leave", "partition", "fail_site")

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from itertools import pairwise, zip_longest
 from typing import NamedTuple
 
-from jgroups_py.drill.judge.evidence import NEVER, Evidence, Who
+from jgroups_py.drill.judge.evidence import Evidence
+from jgroups_py.drill.judge.rules import NEVER, Who
 
 GAP_SECONDS_MIN = 0.25
 """A site that gets nothing for this long, while something is under way to it, shows a gap."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from jgroups_py.drill.judge.evidence import Evidence, Fault, Who
+from jgroups_py.drill.judge.evidence import Evidence
 from jgroups_py.drill.judge.figures import Figures
+from jgroups_py.drill.judge.rules import Fault, Who
 
 SHOWN_MAX = 500
 SUSPICION_SECONDS = 1.0

@@ -12,9 +12,10 @@ from markupsafe import Markup
 from jgroups_py.drill.file.plan import Plan
 from jgroups_py.drill.judge import cache_figures
 from jgroups_py.drill.judge.cache_judge import CacheVerdict, Key
-from jgroups_py.drill.judge.evidence import Evidence, Who
+from jgroups_py.drill.judge.evidence import Evidence
 from jgroups_py.drill.judge.figures import Figures
-from jgroups_py.drill.judge.verdict import Measured, SiteNumbers, Verdict, reigns
+from jgroups_py.drill.judge.rules import Measured, Who, reigns
+from jgroups_py.drill.judge.verdict import SiteNumbers, Verdict
 from jgroups_py.drill.report import curves, picture
 from jgroups_py.drill.report.happenings import SHOWN_MAX, happenings
 from jgroups_py.drill.report.panels import Panel, as_duration, as_percent, as_seconds
@@ -143,7 +144,9 @@ def _subject(
             sites={site.name: SiteNumbers() for site in plan.sites},
             detections=verdict.detections,
             primary=plan.primary,
-            reigns=reigns(evidence, plan.primary, plan.grace) if several else [],
+            reigns=reigns(evidence.faults, evidence.sites, plan.primary, plan.grace)
+            if several
+            else [],
         )
         asked = cache_figures.requests(evidence)
         edges = picture.bins(end, len(asked))

@@ -15,9 +15,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from jgroups_py.drill.judge.evidence import NEVER, Evidence, Fault, Who
+from jgroups_py.drill.judge.evidence import Evidence
 from jgroups_py.drill.judge.figures import Figures, Recovery
 from jgroups_py.drill.judge.flows import gaps
+from jgroups_py.drill.judge.rules import NEVER, Fault, Who
 from jgroups_py.drill.judge.verdict import Finding, Verdict
 from jgroups_py.drill.report import panels
 from jgroups_py.drill.report.canvas import LEFT, RIGHT, WIDTH, Canvas, site_class

@@ -13,7 +13,8 @@ from jgroups_py.drill.file.model import CACHE_TIMES, TIMES
 from jgroups_py.drill.file.plan import Plan, unrelayed_senders
 from jgroups_py.drill.judge.cache_judge import CacheVerdict
 from jgroups_py.drill.judge.cache_sites import Unrelayed
-from jgroups_py.drill.judge.verdict import Judged, Measured, Verdict
+from jgroups_py.drill.judge.rules import Judged, Measured
+from jgroups_py.drill.judge.verdict import Verdict
 
 WIDTH_OFF_TERMINAL = 100
 WIDTH_MAX = 1000

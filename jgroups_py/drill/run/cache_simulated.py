@@ -23,7 +23,7 @@ from jgroups_py.drill.file.plan import START_SECONDS_MAX, Figures, Plan
 from jgroups_py.drill.log import Record
 from jgroups_py.drill.run import virtual_trio
 from jgroups_py.drill.run.cache_user import CacheUser
-from jgroups_py.drill.run.course import Course
+from jgroups_py.drill.run.course import TrioCourse
 from jgroups_py.drill.run.faulty_network import FaultyDriver, FaultyNetwork, MemberNetwork
 from jgroups_py.drill.run.resolve import DrillError
 from jgroups_py.drill.run.runner import Progress, RunLog
@@ -91,8 +91,10 @@ class Member:
         return () if self.user is None else tuple(self.user.members)
 
 
-class CacheSimulation(Course[Member]):
+class CacheSimulation(TrioCourse[Member]):
     """One run."""
+
+    looks_after_failures = True
 
     def __init__(self, plan: Plan, progress: Progress, folder: Path) -> None:
         super().__init__(plan, progress)
@@ -373,7 +375,6 @@ class CacheSimulation(Course[Member]):
         self._log(member, how, **detail)
         member.gone = True
         if member.paused:
-            member.paused = False
             self._wake_up(member)
         for driver in member.network.drivers:
             driver.kill() if how == "crash" else driver.vanish()
@@ -382,17 +383,20 @@ class CacheSimulation(Course[Member]):
         member.scope.cancel()
 
     async def _leave(self, member: Member) -> None:
+        member.gone = True
         if member.traffic is not None:
             member.traffic.cancel()
         member.closing.set()
 
     def _sleep(self, member: Member) -> None:
+        member.paused = True
         assert member.user is not None
         member.user.awake = False
         for driver in member.network.drivers:
             driver.pause()
 
     def _wake_up(self, member: Member) -> None:
+        member.paused = False
         assert member.user is not None
         member.user.awake = True
         for driver in member.network.drivers:

@@ -1,13 +1,13 @@
-"""The course of a drill that runs on trio: what is hit when, whatever its members are.
+"""The course of a drill: what is hit when, whatever its members are.
 
-A runner says how one member ends, sleeps, leaves and comes back; who that is, in which order and when, is
-said here, the same for caches in virtual time and for real processes.
+A runner says how one member ends, sleeps, leaves and comes back, and how time goes by; who that is, in which
+order and when, is said here, the same for the simulator, for caches in virtual time and for real processes.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Generic, Protocol, TypeVar
 
 import trio
@@ -23,26 +23,24 @@ Sides = list[list[tuple[str, str]]]
 class Hit(Protocol):
     """What a course must know of one incarnation of a member."""
 
-    site: str
-    name: str
-    gone: bool
-    """By a fault, or because it left."""
-    paused: bool
+    @property
+    def site(self) -> str: ...
+    @property
+    def name(self) -> str: ...
 
 
 M = TypeVar("M", bound=Hit)
 
 
 class Course(ABC, Generic[M]):
-    """``_members``: the newest incarnation of each."""
+    looks_after_failures = False
+    """When a site has failed, the others are looked at."""
 
     def __init__(self, plan: Plan, progress: Progress) -> None:
         self.plan = plan
         self.progress = progress
         self.notes: list[str] = []
-        self._members: dict[tuple[str, str], M] = {}
         self._cuts: list[Sides] = []
-        self._nursery: trio.Nursery
 
     # --- what a runner says
 
@@ -50,6 +48,27 @@ class Course(ABC, Generic[M]):
     @abstractmethod
     def now(self) -> float:
         """Seconds since the drill's zero."""
+
+    @abstractmethod
+    def _go(self, action: Callable[..., Coroutine[Any, Any, None]], *args: Any) -> None:
+        """Begins ``action`` beside what runs."""
+
+    @abstractmethod
+    async def _wait(self, seconds: float) -> None: ...
+
+    @abstractmethod
+    async def _wait_until(self, t: float) -> None: ...
+
+    @abstractmethod
+    def _member(self, site: str, name: str) -> M:
+        """Its newest incarnation."""
+
+    @abstractmethod
+    def _runs(self, member: M) -> bool:
+        """It has not been ended by a fault, nor has it left."""
+
+    @abstractmethod
+    def _is_asleep(self, member: M) -> bool: ...
 
     @abstractmethod
     def _names(self, member: M) -> tuple[str, ...]:
@@ -81,7 +100,15 @@ class Course(ABC, Generic[M]):
     async def _restart(self, site: str, name: str) -> None:
         """The next incarnation."""
 
-    @abstractmethod
+    async def _cut(self, sides: Sides) -> None:
+        """A partition begins."""
+        self._cuts.append(sides)
+        await self._cuts_changed()
+
+    async def _heal(self, sides: Sides) -> None:
+        self._cuts.remove(sides)
+        await self._cuts_changed()
+
     async def _cuts_changed(self) -> None:
         """``_cuts`` says who cannot reach whom now."""
 
@@ -93,13 +120,13 @@ class Course(ABC, Generic[M]):
 
     def _living(self) -> dict[str, list[str]]:
         return {
-            site.name: [n for n in site.members if not self._members[site.name, n].gone]
+            site.name: [n for n in site.members if self._runs(self._member(site.name, n))]
             for site in self.plan.sites
         }
 
     def _views(self) -> dict[str, dict[str, tuple[str, ...]]]:
         return {
-            site: {name: self._names(self._members[site, name]) for name in names}
+            site: {name: self._names(self._member(site, name)) for name in names}
             for site, names in self._living().items()
         }
 
@@ -107,14 +134,10 @@ class Course(ABC, Generic[M]):
         """Who leads the site's view."""
         views = self._views()[site]
         leader = next((name for name, view in views.items() if view[:1] == (name,)), None)
-        return None if leader is None else self._members[site, leader]
-
-    async def _until(self, condition: Callable[[], bool]) -> None:
-        while not condition():  # noqa: ASYNC110 - a few times a drill, over many members
-            await trio.sleep(0.01)
+        return None if leader is None else self._member(site, leader)
 
     async def _at(self, t: float, action: Callable[..., Any], *args: Any) -> None:
-        await trio.sleep(max(0.0, t - self.now))
+        await self._wait_until(t)
         await action(*args)
 
     # --- what happens
@@ -129,16 +152,13 @@ class Course(ABC, Generic[M]):
                 await self._bootstrap(event)
             case "fail_site":
                 for i, target in enumerate(event.targets):
-                    self._nursery.start_soon(
-                        self._at, event.at + i * event.gap, self._fail_site, event, target.site
-                    )
+                    at = event.at + i * event.gap
+                    self._go(self._at, at, self._fail_site, event, target.site)
             case _:
                 hit = resolve(event, self._living(), self._views(), self._not_there())
                 start = self.now
                 for i, (site, name) in enumerate(hit):
-                    self._nursery.start_soon(
-                        self._at, start + i * event.gap, self._hit, event, site, name
-                    )
+                    self._go(self._at, start + i * event.gap, self._hit, event, site, name)
 
     def _not_there(self) -> Mapping[str, list[str]]:
         living = self._living()
@@ -151,8 +171,8 @@ class Course(ABC, Generic[M]):
         if event.fault == "restart":
             await self._restart(site, name)
             return
-        member = self._members[site, name]
-        if member.gone:
+        member = self._member(site, name)
+        if not self._runs(member):
             raise DrillError(
                 f"{event.place}: {event.fault} {site}.{name}: it is not there any more"
             )
@@ -162,21 +182,18 @@ class Course(ABC, Generic[M]):
                 await self._end(member, event.fault)
             case "leave":
                 self._fault("leave", member)
-                member.gone = True
                 await self._leave(member)
             case "pause":
                 self._fault("pause", member)
-                member.paused = True
                 self._sleep(member)
                 if event.duration is not None:
-                    await trio.sleep(event.duration)
+                    await self._wait(event.duration)
                     self._resume(member)
 
     def _resume(self, member: M) -> None:
-        if member.paused:
+        if self._is_asleep(member):
             self.progress.say(self.now, f"resume {member.site}.{member.name}")
             self._fault("resume", member)
-            member.paused = False
             self._wake_up(member)
 
     async def _fail_site(self, event: PlannedEvent, site: str) -> None:
@@ -186,13 +203,14 @@ class Course(ABC, Generic[M]):
         self.progress.say(self.now, f"fail_site {site}")
         self._note("fail_site", site, how=event.how)
         for name in names:
-            await self._end(self._members[site, name], event.how, by="fail_site")
-        self._nursery.start_soon(self._after_failure, site)
+            await self._end(self._member(site, name), event.how, by="fail_site")
+        if self.looks_after_failures:
+            self._go(self._after_failure, site)
 
     async def _after_failure(self, site: str) -> None:
         """Looks at what is left: at once, and when what is under way has come."""
         await self._look_after(site)
-        await trio.sleep(self.plan.grace)
+        await self._wait(self.plan.grace)
         await self._look_after(site)
 
     async def _look_after(self, site: str) -> None:
@@ -204,14 +222,12 @@ class Course(ABC, Generic[M]):
         named = [[f"{site}.{name}" for site, name in side] for side in sides]
         self.progress.say(self.now, str(event))
         self._note("partition", groups=named)
-        self._cuts.append(sides)
-        await self._cuts_changed()
+        await self._cut(sides)
         if event.duration is not None:
-            await trio.sleep(event.duration)
-            self._cuts.remove(sides)
+            await self._wait(event.duration)
             self.progress.say(self.now, "heal")
             self._note("heal", groups=named)
-            await self._cuts_changed()
+            await self._heal(sides)
 
     async def _promote(self, event: PlannedEvent) -> None:
         site = event.targets[0].site
@@ -233,3 +249,45 @@ class Course(ABC, Generic[M]):
         self._note("bootstrap", site)
         for relay in there:
             await self._tell_relay(relay, "bootstrap", site)
+
+
+class Lasting(Hit, Protocol):
+    """A member of a course on trio."""
+
+    gone: bool
+    """By a fault, or because it left."""
+    paused: bool
+
+
+L = TypeVar("L", bound=Lasting)
+
+
+class TrioCourse(Course[L]):
+    """``_members``: the newest incarnation of each."""
+
+    def __init__(self, plan: Plan, progress: Progress) -> None:
+        super().__init__(plan, progress)
+        self._members: dict[tuple[str, str], L] = {}
+        self._nursery: trio.Nursery
+
+    def _go(self, action: Callable[..., Coroutine[Any, Any, None]], *args: Any) -> None:
+        self._nursery.start_soon(action, *args)
+
+    async def _wait(self, seconds: float) -> None:
+        await trio.sleep(seconds)
+
+    async def _wait_until(self, t: float) -> None:
+        await trio.sleep(max(0.0, t - self.now))
+
+    async def _until(self, condition: Callable[[], bool]) -> None:
+        while not condition():  # noqa: ASYNC110 - a few times a drill, over many members
+            await trio.sleep(0.01)
+
+    def _member(self, site: str, name: str) -> L:
+        return self._members[site, name]
+
+    def _runs(self, member: L) -> bool:
+        return not member.gone
+
+    def _is_asleep(self, member: L) -> bool:
+        return member.paused

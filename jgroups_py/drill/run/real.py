@@ -29,7 +29,7 @@ from jgroups_py.config.file import load_stack
 from jgroups_py.drill.file import stacks
 from jgroups_py.drill.file.plan import START_SECONDS_MAX, Plan
 from jgroups_py.drill.log import Record, read_log
-from jgroups_py.drill.run.course import Course
+from jgroups_py.drill.run.course import TrioCourse
 from jgroups_py.drill.run.member import SAMPLE_SECONDS, Task, Traffic
 from jgroups_py.drill.run.port_block import BRIDGE_OFFSET, FD_OFFSET, HOST, MEMBERS_MAX, port_block
 from jgroups_py.drill.run.resolve import DrillError
@@ -108,7 +108,7 @@ class Process:
         return f"{self.site}.{self.name}"
 
 
-class RealDrill(Course[Process]):
+class RealDrill(TrioCourse[Process]):
     """One run. ``base``: the first of its ports (``port_block``)."""
 
     start_seconds = START_SECONDS_MAX
@@ -458,12 +458,15 @@ class RealDrill(Course[Process]):
         """What must be known of it first."""
 
     async def _leave(self, member: Process) -> None:
+        member.gone = True
         await self._tell(member, do="leave")
 
     def _sleep(self, member: Process) -> None:
+        member.paused = True
         os.kill(member.process.pid, signal.SIGSTOP)
 
     def _wake_up(self, member: Process) -> None:
+        member.paused = False
         if member.process.poll() is None:
             os.kill(member.process.pid, signal.SIGCONT)
 

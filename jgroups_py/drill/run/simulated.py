@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Callable
+import types
+from collections.abc import Callable, Coroutine, Generator
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from jgroups_py.drill import log
 from jgroups_py.drill.file import stacks
-from jgroups_py.drill.file.plan import START_SECONDS_MAX, Figures, Load, Plan, PlannedEvent
+from jgroups_py.drill.file.plan import START_SECONDS_MAX, Figures, Load, Plan
 from jgroups_py.drill.log import Payload, Record
-from jgroups_py.drill.run.resolve import DrillError, groups, resolve
+from jgroups_py.drill.run.course import Course, Sides
+from jgroups_py.drill.run.resolve import DrillError
 from jgroups_py.drill.run.runner import Progress, RunLog
 from jgroups_py.testing.check.relay_oracle import violated
 from jgroups_py.testing.check.violation import Violated, violation_of
@@ -63,12 +65,17 @@ def run_simulated(plan: Plan, progress: Progress, *, check: bool = True) -> RunL
     )
 
 
-class Simulation:
+@types.coroutine
+def _until(t: float) -> Generator[float, None, None]:
+    """What a course waits for; ``Simulation`` goes on with it then."""
+    yield t
+
+
+class Simulation(Course[Member]):
     """One run. ``world`` is there for tests that want to plant a fault."""
 
     def __init__(self, plan: Plan, progress: Progress, folder: Path, check: bool = True) -> None:
-        self.plan = plan
-        self.progress = progress
+        super().__init__(plan, progress)
         self.records: list[Record] = []
         self.world = World(
             plan.seed,
@@ -85,6 +92,8 @@ class Simulation:
         self._bridge_seen: dict[Host, View | None] = {}
         self._member_of: dict[Host, Member] = {}
         self._leaving: dict[Member, None] = {}
+        self._tokens: dict[int, int] = {}
+        """Of partitions that stand, by their sides."""
         self._seqnos: dict[Member, int] = {}
         self._site_index = {site.name: i for i, site in enumerate(plan.sites)}
         self._index = {
@@ -127,8 +136,8 @@ class Simulation:
         for load in self.plan.loads:
             self._begin_load(load)
         for event in self.plan.events:
-            self._at(event.at, self._fire, event)
-        self._at(0.0, self._sample)
+            self._go(self._at, event.at, self._fire, event)
+        self._later(0.0, self._sample)
         t = 0.0
         while t < self.plan.end:
             self.progress.at(t)
@@ -159,8 +168,25 @@ class Simulation:
         seed = self.plan.seed
         return f"{self.plan.file}: seed {seed}, {t:.3f} s: a bug, an invariant is broken: {what}"
 
-    def _at(self, t: float, action: Callable[..., None], *args: Any) -> None:
+    def _later(self, t: float, action: Callable[..., None], *args: Any) -> None:
         self.world.at(self._zero + t, action, *args)
+
+    def _go(self, action: Callable[..., Coroutine[Any, Any, None]], *args: Any) -> None:
+        self._go_on(action(*args))
+
+    def _go_on(self, running: Coroutine[float, None, None]) -> None:
+        """Until it waits, and again when that time has come."""
+        try:
+            t = running.send(None)
+        except StopIteration:
+            return
+        self._later(t, self._go_on, running)
+
+    async def _wait(self, seconds: float) -> None:
+        await self._wait_until(self.now + seconds)
+
+    async def _wait_until(self, t: float) -> None:
+        await _until(t)
 
     @property
     def now(self) -> float:
@@ -173,11 +199,11 @@ class Simulation:
             for site in self.plan.sites:
                 if i < len(site.members):
                     self._start(site.name, site.members[i])
-            self._wait(lambda i=i: self._joined(i + 1), "not every member has its full view")  # type: ignore[misc]
+            self._reach(lambda i=i: self._joined(i + 1), "not every member has its full view")  # type: ignore[misc]
         if self._bridged and self._relays:
-            self._wait(self._relays_met, "the relays have not met on the bridge")
+            self._reach(self._relays_met, "the relays have not met on the bridge")
 
-    def _wait(self, condition: Callable[[], bool], problem: str) -> None:
+    def _reach(self, condition: Callable[[], bool], problem: str) -> None:
         if not self.world.run_until(condition, limit=START_SECONDS_MAX - self.world.now):
             raise DrillError(f"{self.plan.file}: after {START_SECONDS_MAX:.0f} s {problem}")
 
@@ -283,7 +309,7 @@ class Simulation:
 
     def _sample(self) -> None:
         self._take_sample()
-        self._at(self.now + SAMPLE_SECONDS, self._sample)
+        self._later(self.now + SAMPLE_SECONDS, self._sample)
 
     def _take_sample(self) -> None:
         if not self._relays:
@@ -315,32 +341,20 @@ class Simulation:
         self._log(member, "join", incarnation=member.incarnation)
         return member
 
-    def _running(self, member: Member) -> bool:
+    def _member(self, site: str, name: str) -> Member:
+        return self.world.member(name, site)
+
+    def _runs(self, member: Member) -> bool:
         if any(isinstance(event, Failed) for event in member.events):
             problem = next(e.problem for e in member.events if isinstance(e, Failed))
             raise DrillError(f"{member.site}.{member.name} failed: {problem}")
         return member.alive and member not in self._leaving
 
-    def _living(self) -> dict[str, list[str]]:
-        return {
-            site.name: [
-                name for name in site.members if self._running(self.world.member(name, site.name))
-            ]
-            for site in self.plan.sites
-        }
+    def _is_asleep(self, member: Member) -> bool:
+        return member.alive and member.host.paused
 
-    def _views(self) -> dict[str, dict[str, tuple[str, ...]]]:
-        return {
-            site: {name: self.world.member(name, site).view_names for name in names}
-            for site, names in self._living().items()
-        }
-
-    def _gone(self) -> dict[str, list[str]]:
-        living = self._living()
-        return {
-            site.name: [name for name in site.members if name not in living[site.name]]
-            for site in self.plan.sites
-        }
+    def _names(self, member: Member) -> tuple[str, ...]:
+        return member.view_names
 
     # traffic
 
@@ -350,7 +364,7 @@ class Simulation:
         names = self.plan.site(load.site).members
         # Not all at the same instant: the members of a site take turns.
         phase = names.index(load.member) / len(names) / load.rate
-        self._at(load.start + phase, self._load, load, load.start + phase)
+        self._later(load.start + phase, self._load, load, load.start + phase)
 
     def _load(self, load: Load, due: float) -> None:
         """Send what is due since ``due``, the time of the next message."""
@@ -358,12 +372,12 @@ class Simulation:
             return
         member = self.world.member(load.member, load.site)
         interval = 1 / load.rate
-        if not self._running(member) or member.host.paused or member.view is None:
+        if not self._runs(member) or member.host.paused or member.view is None:
             # Nobody there, or nobody awake: what it would have sent is not made up for.
-            self._at(self.now + interval, self._load, load, self.now + interval)
+            self._later(self.now + interval, self._load, load, self.now + interval)
             return
         if member.blocked:
-            self._at(self.now + BLOCKED_SECONDS, self._load, load, due)
+            self._later(self.now + BLOCKED_SECONDS, self._load, load, due)
             return
         count = 0
         most = max(BEHIND_RUN, int(load.rate * BLOCKED_SECONDS * BEHIND_FACTOR))
@@ -373,7 +387,7 @@ class Simulation:
         if count:
             self._send(member, load.size, count)
         again = self.now + BLOCKED_SECONDS if due <= self.now else due
-        self._at(again, self._load, load, due)
+        self._later(again, self._load, load, due)
 
     def _send(self, member: Member, size: int, count: int) -> None:
         first = self._seqnos.get(member, 0) + 1
@@ -389,64 +403,30 @@ class Simulation:
 
     # faults
 
-    def _fire(self, event: PlannedEvent) -> None:
-        if event.fault == "partition":
-            self._partition(event)
-            return
-        if event.fault == "promote":
-            self._promote(event)
-            return
-        if event.fault == "fail_site":
-            for i, target in enumerate(event.targets):
-                self._at(event.at + i * event.gap, self._fail_site, event, target.site)
-            return
-        hit = resolve(event, self._living(), self._views(), self._gone())
-        for i, (site, name) in enumerate(hit):
-            self._at(self.now + i * event.gap, self._hit, event, site, name)
+    def _fault(self, event: str, member: Member, **detail: Any) -> None:
+        self._log(member, event, **detail)
 
-    def _hit(self, event: PlannedEvent, site: str, name: str) -> None:
-        if event.fault == "restart":
-            self._restart(event, site, name)
-            return
-        member = self.world.member(name, site)
-        if not self._running(member):
-            raise DrillError(
-                f"{event.place}: {event.fault} {site}.{name}: it is not there any more"
-            )
-        self.progress.say(self.now, f"{event.fault} {site}.{name}")
-        match event.fault:
-            case "crash":
-                self._end(member, "crash")
-            case "vanish":
-                self._end(member, "vanish")
-            case "leave":
-                self._leaving[member] = None
-                self._log(member, "leave")
-                member.leave()
-            case "pause":
-                self._log(member, "pause")
-                member.pause()
-                if event.duration is not None:
-                    self._at(self.now + event.duration, self._resume, member)
-
-    def _end(self, member: Member, how: str, **detail: Any) -> None:
+    async def _end(self, member: Member, how: str, **detail: Any) -> None:
         self._log(member, how, **detail)
         if how == "crash":
             member.crash()
         else:
             member.vanish()
 
-    def _resume(self, member: Member) -> None:
-        if member.alive and member.host.paused:
-            self.progress.say(self.now, f"resume {member.site}.{member.name}")
-            self._log(member, "resume")
-            member.resume()
+    async def _leave(self, member: Member) -> None:
+        self._leaving[member] = None
+        member.leave()
 
-    def _restart(self, event: PlannedEvent, site: str, name: str) -> None:
+    def _sleep(self, member: Member) -> None:
+        member.pause()
+
+    def _wake_up(self, member: Member) -> None:
+        member.resume()
+
+    async def _restart(self, site: str, name: str) -> None:
         former = self.world.member(name, site)
-        if former.alive:  # it says goodbye still
-            self._at(self.now + BLOCKED_SECONDS, self._restart, event, site, name)
-            return
+        while former.alive:  # it says goodbye still
+            await self._wait(BLOCKED_SECONDS)
         self._leaving.pop(former, None)
         self.progress.say(self.now, f"restart {site}.{name}")
         self.records.append(
@@ -454,46 +434,15 @@ class Simulation:
         )
         self._start(site, name)
 
-    def _fail_site(self, event: PlannedEvent, site: str) -> None:
-        names = self._living()[site]
-        if not names:
-            raise DrillError(f"{event.place}: fail_site {site}: nobody is left there")
-        self.progress.say(self.now, f"fail_site {site}")
-        self._note("fail_site", site, how=event.how)
-        for name in names:
-            self._end(self.world.member(name, site), event.how, by="fail_site")
-
-    def _partition(self, event: PlannedEvent) -> None:
-        members = {site.name: site.members for site in self.plan.sites}
-        sides = groups(event, self._living(), self._views(), members)
-        named = [[f"{site}.{name}" for site, name in side] for side in sides]
-        self.progress.say(self.now, str(event))
-        self._note("partition", groups=named)
-        token = self.world.partition(
+    async def _cut(self, sides: Sides) -> None:
+        self._tokens[id(sides)] = self.world.partition(
             *([self.world.member(name, site) for site, name in side] for side in sides)
         )
-        if event.duration is not None:
-            self._at(self.now + event.duration, self._heal, token, named)
 
-    def _heal(self, token: int, named: list[list[str]]) -> None:
-        self.progress.say(self.now, "heal")
-        self._note("heal", groups=named)
-        self.world.heal(token)
+    async def _heal(self, sides: Sides) -> None:
+        self.world.heal(self._tokens.pop(id(sides)))
 
-    def _promote(self, event: PlannedEvent) -> None:
-        site = event.targets[0].site
-        relay = next(
-            (
-                self.world.member(name, site)
-                for name in self._living()[site]
-                if self.world.member(name, site).view_names[:1] == (name,)
-            ),
-            None,
-        )
-        if relay is None:
-            raise DrillError(f"{event.place}: promote {site}: no relay there")
-        self.progress.say(self.now, f"promote {site}")
-        self._note("promote", site)
+    async def _tell_relay(self, relay: Member, what: str, site: str) -> None:
         stacks.promote(relay.stack)
         relay.host.after_step()
 

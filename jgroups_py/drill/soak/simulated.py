@@ -83,11 +83,10 @@ class LongSimulation(Simulation):
         self.memory = memory
         if check:
             self.world.oracle = RelayOracle(self.world)
-        self.course = plan
+        self.soak = plan
         self.result = Run()
         self._relays = False  # nobody samples RELAY's buffers
         self.world.after_each_step.remove(self._watch_bridge)
-        self._cuts: dict[int, None] = {}
         self._probed: dict[tuple[str, Member], int] = {}
 
     # --- nothing is recorded
@@ -110,8 +109,8 @@ class LongSimulation(Simulation):
     def live(self) -> None:
         self._start_all()
         self._zero = self.world.now
-        for number in range(self.course.cycles):
-            self._cycle(self.course.cycle(number))
+        for number in range(self.soak.cycles):
+            self._cycle(self.soak.cycle(number))
             self.result.cycles += 1
             self.result.virtual_s = self.now
             self.result.events = self.world.clock.events
@@ -122,10 +121,10 @@ class LongSimulation(Simulation):
         for load in cycle.loads:
             self._begin_load(load)
         for event in cycle.events:
-            self._at(event.at, self._strike, event)
+            self._go(self._at, event.at, self._strike, event)
         for at, site in cycle.back:
-            self._at(at, self._bring_back, site)
-        self._at(cycle.calm_at, self._calm)
+            self._later(at, self._bring_back, site)
+        self._later(cycle.calm_at, self._calm)
         self._run(cycle.probe_at)
         if problem := self._unrest():
             self.result.problems.append(f"cycle {cycle.number}: not calm: {problem}")
@@ -146,35 +145,35 @@ class LongSimulation(Simulation):
                 if member.alive and any(isinstance(e, Failed | Expel) for e in member.events):
                     self.result.count("expelled")
                     member.crash()  # as a process whose channel has ended
-                    self._at(self.now + 1.0, self._bring_back, member.site)
+                    self._later(self.now + 1.0, self._bring_back, member.site)
 
     # --- faults
 
-    def _running(self, member: Member) -> bool:
+    def _runs(self, member: Member) -> bool:
         return member.alive and member not in self._leaving
 
-    def _strike(self, event: PlannedEvent) -> None:
+    async def _strike(self, event: PlannedEvent) -> None:
         try:
-            self._fire(event)
+            await self._fire(event)
         except DrillError:
             self.result.count("nobody there")  # it is away already
         else:
             self.result.count(event.fault)
 
-    def _hit(self, event: PlannedEvent, site: str, name: str) -> None:
-        if self._running(self.world.member(name, site)):
-            super()._hit(event, site, name)
+    async def _hit(self, event: PlannedEvent, site: str, name: str) -> None:
+        if self._runs(self.world.member(name, site)):
+            await super()._hit(event, site, name)
 
-    def _fail_site(self, event: PlannedEvent, site: str) -> None:
+    async def _fail_site(self, event: PlannedEvent, site: str) -> None:
         if self._living()[site]:
-            super()._fail_site(event, site)
+            await super()._fail_site(event, site)
 
     def _bring_back(self, site: str) -> None:
         """Everybody of the site who is gone starts again."""
         for name in self.plan.site(site).members:
             former = self.world.member(name, site)
             if former.alive and former in self._leaving:
-                self._at(self.now + 1.0, self._bring_back, site)
+                self._later(self.now + 1.0, self._bring_back, site)
             elif not former.alive:
                 self._leaving.pop(former, None)
                 self._start(site, name)
@@ -196,7 +195,7 @@ class LongSimulation(Simulation):
     def _unrest(self) -> str | None:
         for site in self.plan.sites:
             members = [self.world.member(name, site.name) for name in site.members]
-            if not all(map(self._running, members)):
+            if not all(map(self._runs, members)):
                 return f"not everybody of {site.name} is there"
             if not self.world.views_agree(members):
                 views = {member.name: " ".join(member.view_names) for member in members}
