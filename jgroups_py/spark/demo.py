@@ -22,13 +22,13 @@ from typing import Any
 
 from pyspark.sql import functions as f
 
+from jgroups_py.drill.report.charts import Chart, standalone
 from jgroups_py.errors import JGroupsError
 from jgroups_py.export import connect
 from jgroups_py.export.client import ExportClient, parse_members
 from jgroups_py.export.columns import WRITES, pack
 from jgroups_py.export.messages import Stage
 from jgroups_py.spark.jobs import follow, load, reconcile, snapshot
-from jgroups_py.spark.picture import lag_picture
 from jgroups_py.spark.session import open_session
 
 USERS = 5_000
@@ -194,7 +194,8 @@ def _show(spark: Any, nyc: list[Member], sfo: list[Member], folder: Path, target
 
     problems = _check(spark, here, folder, table, rows, traffic.acknowledged)
     problems += [traffic.problem] if traffic.problem else []
-    lag_picture(_lags(spark, table), target / "lag.svg")
+    chart = Chart("seconds until seen", "seconds", {"change": _lags(spark, table)}, width=900)
+    (target / "lag.svg").write_text(standalone([chart]), encoding="utf-8")
     _say(f"the time between changes: {target / 'lag.svg'}")
 
     found = reconcile(spark, here, there)

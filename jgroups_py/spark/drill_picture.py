@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from jgroups_py.drill.report.line_chart import Chart, Points, page
+from jgroups_py.drill.report.charts import Chart, Points, standalone
 from jgroups_py.spark.drill_course import Course
 from jgroups_py.spark.drill_origin import LEAST, RATIO, percentile
 
@@ -60,9 +60,7 @@ def draw(file: Path, seconds: Seconds, courses: Sequence[Course]) -> None:
     if not charts:
         charts = [Chart("nothing was delivered", "", {"": [(0.0, 0.0), (1.0, 0.0)]})]
     said = "; ".join(f"{t:g} s {what}" for t, what in (courses[0].told if courses else ()))
-    svg = page(charts).replace(
-        "</svg>", f"<desc>Faults of the first drill: {_plain(said)}</desc></svg>"
-    )
+    svg = standalone(charts, f"Faults of the first drill: {said}")
     file.write_text(svg, encoding="utf-8")
 
 
@@ -75,7 +73,3 @@ def _curve(by_second: Mapping[int, Any]) -> Points:
     return [
         (1000 * LEAST * RATIO**n, float(part[n])) for n in range(begin, min(last + 1, len(part)))
     ]
-
-
-def _plain(text: str) -> str:
-    return text.replace("&", "&amp;").replace("<", "&lt;")

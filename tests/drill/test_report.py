@@ -19,7 +19,8 @@ from jgroups_py.drill.judge.rules import Who
 from jgroups_py.drill.report import curves, happenings, picture, table
 from jgroups_py.drill.report import page as report
 from jgroups_py.drill.report import seeds as seeds_report
-from jgroups_py.drill.report.panels import as_duration, as_seconds, scale
+from jgroups_py.drill.report.charts import scale
+from jgroups_py.drill.report.panels import as_duration, as_seconds
 
 TEXT = """\
 name: A <drill> & more

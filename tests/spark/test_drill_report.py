@@ -183,7 +183,7 @@ def test_the_same_verdict_as_the_judge(
     assert said["events"] == len(records) and said["failed"] == []
     check_lags(said["lags"], Evidence.of(records))
     svg = (tmp_path / "one" / "report.svg").read_text()
-    assert svg.count("<polyline") >= 8 and "crash NYC.C" in svg
+    assert svg.count("<path") >= 8 and "crash NYC.C" in svg
     assert run(words) == 2
     assert "is there already" in capsys.readouterr().err
     assert run([*words[:3], str(logs / "lose0.jsonl")]) == 1

@@ -18,7 +18,7 @@ from typing import Any
 import trio
 from trio.testing import MockClock
 
-from jgroups_py.drill.report.line_chart import Chart, page
+from jgroups_py.drill.report.charts import Chart, standalone
 from jgroups_py.drill.run.requests import Load
 from jgroups_py.tools.bench import cache_cost_counts as cache_cost
 
@@ -98,7 +98,7 @@ def plot(clusters: Sequence[dict[str, Any]], stickiness: Sequence[dict[str, Any]
                 },
             )
         )
-    return page(charts)
+    return standalone(charts)
 
 
 def text(result: dict[str, Any]) -> str:

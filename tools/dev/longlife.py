@@ -9,16 +9,19 @@ from typing import Any, TextIO
 
 import click
 
+from jgroups_py.drill.report.charts import Chart, between, standalone
 from jgroups_py.drill.report.progress import TerminalProgress
 from jgroups_py.drill.soak import plan as plans
 from jgroups_py.drill.soak.plan import HOURS_MAX, Pace, Plan
-from jgroups_py.drill.soak.plot import curves
 from jgroups_py.drill.soak.samples import TOLERANCE, Compared, Run, Sample, compare
 from jgroups_py.tools.options import JsonCommand, Time, examples, json_option
 from jgroups_py.tools.outputs import OutFile, write
 
 SHOWN_MAX = 20
 """Lines of what has grown, and of problems."""
+
+LOW, HIGH = 0.7, 1.3
+"""The least that the picture's axis shows; it is widened for curves that leave it."""
 
 
 @click.command(
@@ -173,11 +176,19 @@ def _plot(plan: Plan, kind: str, samples: list[Sample]) -> str:
         ]
         for name in names
     }
-    title = (
+    unit, per = ("hours", 1.0) if plan.hours > 2 else ("minutes", 60.0)
+    values = [value for points in series.values() for _, value in points]
+    chart = Chart(
         f"{plan.hours:g} h {kind}, {plan.sites} sites of {plan.members}: "
-        f"{plan.sites * plan.members} members, churn"
+        f"{plan.sites * plan.members} members, churn",
+        f"{unit}; 100 % is the value at a quarter of the run",
+        {name: [(t * per, value) for t, value in points] for name, points in series.items()},
+        width=760,
+        scale=between(min([LOW, *values]), max([HIGH, *values])),
+        form="{:.0%}".format,
+        band=(plan.hours * per / 4, 1.0, 1.0 + TOLERANCE),
     )
-    return curves(title, plan.hours, series, TOLERANCE)
+    return standalone([chart])
 
 
 def _tell(out: TextIO, result: dict[str, Any], compared: list[Compared]) -> None:

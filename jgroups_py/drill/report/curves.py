@@ -11,7 +11,7 @@ from jgroups_py.drill.judge.evidence import Evidence
 from jgroups_py.drill.judge.figures import Figures, fills
 from jgroups_py.drill.judge.flows import lags, latencies, percentile, rates
 from jgroups_py.drill.report import panels
-from jgroups_py.drill.report.canvas import site_class
+from jgroups_py.drill.report.charts import site_class
 from jgroups_py.drill.report.panels import Panel, Series
 
 MEDIANS_MAX = 2

@@ -1,26 +1,18 @@
-"""Panels of curves over the drill's time: one quantity each, with its scale, its limit and its legend.
-
-A scale begins at zero. Where one spike would flatten the rest it is logarithmic, and its title says so.
-"""
+"""Panels of curves over the drill's time: one quantity each, with its scale, its limit and its legend."""
 
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from statistics import median
 from typing import Any
 
-from jgroups_py.drill.report.canvas import LEFT, RIGHT, WIDTH, Canvas
+from jgroups_py.drill.report.charts import LEFT, RIGHT, WIDTH, Canvas, scale
 
 HEIGHT = 84
 """Of the curves."""
 ABOVE, BELOW = 40, 14
 """For title and legend, and towards the next panel."""
-SPIKE = 20
-"""How many times as high as the usual value the highest may be on a scale that begins at zero."""
-DECADES_MAX = 5
 LEGEND_WIDTH = 6.6
 """Pixels a letter, about."""
 
@@ -49,50 +41,13 @@ class Panel:
         return [value for one in self.series for value in one.values if value is not None]
 
 
-@dataclass(frozen=True)
-class Scale:
-    low: float
-    """0: linear."""
-    high: float
-    ticks: Sequence[float]
-
-    def part(self, value: float) -> float:
-        """0 at the bottom, 1 at the top."""
-        if not self.low:
-            return min(1.0, max(0.0, value / self.high))
-        value = min(self.high, max(self.low, value))
-        return math.log(value / self.low) / math.log(self.high / self.low)
-
-
-def scale(values: Sequence[float], limit: float | None = None) -> Scale:
-    """Logarithmic where the highest value, or the limit, is more than ``SPIKE`` times the usual one."""
-    positive = [value for value in values if value > 0]
-    top = max([*positive, limit or 0.0], default=0.0)
-    if not positive or top <= SPIKE * median(positive):
-        step = nice(top / 3) if top else 1.0
-        high = step * max(1, math.ceil(top / step - 1e-9))
-        return Scale(0.0, high, [step * n for n in range(round(high / step) + 1)])
-    high = 10.0 ** math.ceil(math.log10(top) - 1e-9)
-    usual = sorted(positive)[len(positive) // 20]
-    low = 10.0 ** math.floor(math.log10(usual) + 1e-9)
-    low = max(low, high / 10.0**DECADES_MAX)
-    decades = round(math.log10(high / low))
-    return Scale(low, high, [low * 10.0**n for n in range(decades + 1)])
-
-
-def nice(value: float) -> float:
-    """1, 2, 2.5 or 5 times a power of ten, at least ``value``."""
-    power = 10.0 ** math.floor(math.log10(value))
-    return next(n * power for n in (1, 2, 2.5, 5, 10) if n * power >= value * (1 - 1e-9))
-
-
 def draw(canvas: Canvas, panel: Panel, y: float, edges: Sequence[float]) -> dict[str, Any]:
     """Draws it from ``y`` down; what the page's script shows on hover is returned."""
     limit = panel.limit[0] if panel.limit else None
     scaled = scale(panel.known, limit)
     _top, base = y + ABOVE, y + ABOVE + HEIGHT
     title = panel.title + (
-        " · log scale: each line is ten times the one below" if scaled.low else ""
+        " · log scale: each line is ten times the one below" if scaled.log else ""
     )
     canvas.text(LEFT, y + 16, title, "title")
     _legend(canvas, panel, y + 32)
@@ -103,9 +58,9 @@ def draw(canvas: Canvas, panel: Panel, y: float, edges: Sequence[float]) -> dict
             at,
             WIDTH - RIGHT,
             at,
-            "base" if tick == scaled.ticks[0] and not scaled.low else "grid",
+            "base" if tick == scaled.ticks[0] and not scaled.log else "grid",
         )
-        least = "≤ " if scaled.low and tick == scaled.low else ""
+        least = "≤ " if scaled.log and tick == scaled.low else ""
         canvas.text(LEFT - 8, at + 4, least + panel.form(tick), "scale")
     if panel.limit is not None:
         at = base - scaled.part(panel.limit[0]) * HEIGHT

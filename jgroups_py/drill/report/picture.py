@@ -21,7 +21,7 @@ from jgroups_py.drill.judge.flows import gaps
 from jgroups_py.drill.judge.rules import NEVER, Fault, Who
 from jgroups_py.drill.judge.verdict import Finding, Verdict
 from jgroups_py.drill.report import panels
-from jgroups_py.drill.report.canvas import LEFT, RIGHT, WIDTH, Canvas, site_class
+from jgroups_py.drill.report.charts import LEFT, RIGHT, WIDTH, Canvas, site_class
 from jgroups_py.drill.report.happenings import shown, sides_text
 from jgroups_py.drill.report.panels import Panel
 

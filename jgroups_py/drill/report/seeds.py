@@ -15,9 +15,9 @@ from markupsafe import Markup
 
 from jgroups_py.drill.file.model import Drill
 from jgroups_py.drill.judge.flows import percentile
-from jgroups_py.drill.report.canvas import tip_of
+from jgroups_py.drill.report.charts import Canvas, nice
 from jgroups_py.drill.report.page import environment
-from jgroups_py.drill.report.panels import as_percent, as_seconds, nice
+from jgroups_py.drill.report.panels import as_percent, as_seconds
 
 BARS = 24
 """About so many."""
@@ -191,67 +191,42 @@ def histogram(
     note = (
         f"median {figure.form(median)} · p99 {figure.form(p99)} · worst {figure.form(numbers[-1])}"
     )
-    shapes = [
-        f'<text x="{LEFT}" y="15" class="title">{escape(title)}</text>',
-        f'<text x="{LEFT}" y="32" class="legend">{escape(note)}</text>',
-        f'<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{base}" y2="{base}" class="base"/>',
-        f'<text x="{LEFT - 6}" y="{TOP + 4}" class="scale">{most}</text>',
-        f'<text x="{LEFT - 6}" y="{base + 4}" class="scale">0</text>',
-        f'<text x="{LEFT - 6}" y="{(TOP + base) / 2 + 4}" class="scale">seeds</text>',
-    ]
-    shapes += _bars(figure, seeds, edges, (base, (base - TOP) / most, wide))
+    canvas = Canvas(0.0, 1.0, width=WIDTH, left=LEFT, right=RIGHT)
+    canvas.text(LEFT, 15, title, "title")
+    canvas.text(LEFT, 32, note, "legend")
+    canvas.line(LEFT, base, WIDTH - RIGHT, base, "base")
+    canvas.text(LEFT - 6, TOP + 4, str(most), "scale")
+    canvas.text(LEFT - 6, base + 4, "0", "scale")
+    canvas.text(LEFT - 6, (TOP + base) / 2 + 4, "seeds", "scale")
+    for number, inside in enumerate(seeds):
+        if inside:
+            high = (base - TOP) / most * len(inside)
+            tip = _bar_text(figure, edges[number], edges[number + 1], inside)
+            canvas.box(LEFT + number * wide + 0.7, base - high, wide - 1.4, high, "bar", tip)
     step = max(1, len(seeds) // 4)
     for number in range(0, len(edges), step):
-        at = LEFT + number * wide
         last = " last" if number + step >= len(edges) else ""
-        text = figure.form(edges[number])
-        shapes.append(
-            f'<text x="{at:.1f}" y="{base + 17}" class="tick{last}">{escape(text)}</text>'
-        )
-    shapes.append(
-        f'<line x1="{x(median):.1f}" x2="{x(median):.1f}" y1="{TOP - 4}" y2="{base}" '
-        f'class="median" data-tip="median {escape(figure.form(median))}"/>'
-    )
+        canvas.text(LEFT + number * wide, base + 17, figure.form(edges[number]), f"tick{last}")
+    at = x(median)
+    canvas.line(at, TOP - 4, at, base, "median", f"median {figure.form(median)}")
     if limit is not None:
         drawn = edges[0] <= limit[0] <= edges[-1]
-        text = f"limit {limit[1]}" if drawn else f"limit {limit[1]} is beyond this axis →"
         if drawn:
             at = x(limit[0])
-            shapes.append(
-                f'<line x1="{at:.1f}" x2="{at:.1f}" y1="{TOP - 4}" y2="{base}" class="limit"/>'
-            )
-        shapes.append(f'<text x="{WIDTH - RIGHT}" y="15" class="limit-text">{escape(text)}</text>')
+            canvas.line(at, TOP - 4, at, base, "limit")
+        text = f"limit {limit[1]}" if drawn else f"limit {limit[1]} is beyond this axis →"
+        canvas.text(WIDTH - RIGHT, 15, text, "limit-text")
     return (
         f'<svg class="chart" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" '
         f'aria-label="{escape(figure.name)}" xmlns="http://www.w3.org/2000/svg">'
-        f"{''.join(shapes)}</svg>"
+        f"{''.join(canvas.shapes)}</svg>"
     )
 
 
-def _bars(
-    figure: Figure,
-    seeds: Sequence[Sequence[int]],
-    edges: Sequence[float],
-    place: tuple[float, float, float],
-) -> list[str]:
-    """``place``: base line, pixels a seed, width of a bar."""
-    base, each, wide = place
-    shapes = []
-    for number, inside in enumerate(seeds):
-        if not inside:
-            continue
-        high = each * len(inside)
-        shown = ", ".join(map(str, inside[:SEEDS_IN_TIP_MAX]))
-        more = ", ..." if len(inside) > SEEDS_IN_TIP_MAX else ""
-        tip = (
-            f"{figure.form(edges[number])} to {figure.form(edges[number + 1])}: "
-            f"{len(inside)} seeds ({shown}{more})"
-        )
-        shapes.append(
-            f'<rect x="{LEFT + number * wide + 0.7:.1f}" y="{base - high:.1f}" '
-            f'width="{wide - 1.4:.1f}" height="{high:.1f}" class="bar"{tip_of(tip)}/>'
-        )
-    return shapes
+def _bar_text(figure: Figure, low: float, high: float, inside: Sequence[int]) -> str:
+    shown = ", ".join(map(str, inside[:SEEDS_IN_TIP_MAX]))
+    more = ", ..." if len(inside) > SEEDS_IN_TIP_MAX else ""
+    return f"{figure.form(low)} to {figure.form(high)}: {len(inside)} seeds ({shown}{more})"
 
 
 def bars(numbers: Sequence[float]) -> tuple[list[float], bool]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import xml.etree.ElementTree as ET
 
-from jgroups_py.drill.report.line_chart import Chart, page
+from jgroups_py.drill.report.charts import Chart, standalone
 
 
 def texts(chart: Chart) -> list[str]:
-    return [element.text or "" for element in ET.fromstring(page([chart])).iter()]
+    return [element.text or "" for element in ET.fromstring(standalone([chart])).iter()]
 
 
 def test_a_spike_makes_the_axis_logarithmic_and_the_title_says_so() -> None:
