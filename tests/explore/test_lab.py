@@ -177,6 +177,11 @@ def test_a_proposal_is_made_for_the_smallest_case_so_far() -> None:
 
 def test_the_number_of_runs_is_limited() -> None:
     calls = []
-    shrinker = Shrinker(tuple(range(100)), lambda case: bool(calls.append(case)), 3)
+
+    def fails(case: tuple[int, ...]) -> bool:
+        calls.append(case)
+        return False
+
+    shrinker = Shrinker(tuple(range(100)), fails, 3)
     shrinker.cut(lambda case: case, lambda _, kept: tuple(kept), whole=False)
     assert shrinker.is_over and len(calls) == 3 and len(shrinker.best) == 100
