@@ -1,27 +1,53 @@
-"""How far a command is: one line on a terminal, erased at the end; nothing where nobody watches."""
+"""How far a command is: a line or a bar on a terminal, erased at the end; nothing where nobody watches."""
 
 from __future__ import annotations
 
-import shutil
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn, TimeElapsedColumn
 
 
 @contextmanager
 def status_line(name: str) -> Iterator[Callable[[str], None]]:
     """Shows what it is called with on standard error, each time instead of what was there."""
-    watched = sys.stderr.isatty()
+    with _progress(TextColumn("{task.description}", markup=False)) as progress:
+        task = progress.add_task(name)
 
-    def show(text: str) -> None:
-        if watched:
-            width = shutil.get_terminal_size().columns
-            sys.stderr.write(f"\r\x1b[K{name}: {text}"[: width + 3])
-            sys.stderr.flush()
+        def show(text: str) -> None:
+            progress.update(task, description=f"{name}: {text}", refresh=True)
 
-    try:
         yield show
-    finally:
-        if watched:
-            sys.stderr.write("\r\x1b[K")
-            sys.stderr.flush()
+
+
+@contextmanager
+def seeds_bar(name: str, total: int | None) -> Iterator[tuple[Console, Callable[[int], None]]]:
+    """For commands that run many seeds. The function is told after each how many went wrong so far; what is
+    printed on the console stands above the bar."""
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        TextColumn("{task.completed:.0f} seeds, {task.fields[bad]} failed"),
+        TimeElapsedColumn(),
+    )
+    with _progress(*columns) as progress:
+        task = progress.add_task(name, total=total, bad=0)
+
+        def one_more(bad: int) -> None:
+            progress.update(task, advance=1, bad=bad, refresh=True)
+
+        yield progress.console, one_more
+
+
+def _progress(*columns: ProgressColumn) -> Progress:
+    """No thread draws it: commands fork."""
+    watched = sys.stderr.isatty()
+    return Progress(
+        *columns,
+        console=Console(stderr=True),
+        auto_refresh=False,
+        disable=not watched,
+        transient=True,
+    )

@@ -14,7 +14,7 @@ from jgroups_py.buddy import change, decide
 from jgroups_py.buddy import machine as orders
 from jgroups_py.buddy.backups import Backups
 from jgroups_py.buddy.buddies import Buddies
-from jgroups_py.buddy.calls import Calls, Outcome
+from jgroups_py.buddy.calls import Calls
 from jgroups_py.buddy.claims import Claims
 from jgroups_py.buddy.handover import Handover
 from jgroups_py.buddy.holders import DISMISSED, Holder, Holders
@@ -22,6 +22,7 @@ from jgroups_py.buddy.leaving import Leave
 from jgroups_py.buddy.machine import BuddyMachine
 from jgroups_py.buddy.membership import Membership
 from jgroups_py.buddy.messages import Answer, Dismiss, Done, Taken
+from jgroups_py.buddy.outputs import Outcome
 from jgroups_py.buddy.ownership import Grant, Ownership
 from jgroups_py.buddy.removal import Removal
 from jgroups_py.buddy.verdict import Verdict

@@ -20,7 +20,7 @@ from jgroups_py.drill.run.resolve import DrillError
 from jgroups_py.drill.run.runner import Silent
 from jgroups_py.drill.run.simulated import _link, run_simulated
 from jgroups_py.errors import ConfigError
-from jgroups_py.protocols.relay.remote.incoming import Incoming
+from jgroups_py.protocols.relay.protocol import RELAY
 from jgroups_py.testing.sim import Member
 from jgroups_py.tools.cli import run as command
 
@@ -171,20 +171,19 @@ def test_two_sites_hand_over_and_lose_nothing(run: Any) -> None:
 def test_a_fault_planted_in_relay_is_found_by_the_judge(
     run: Any, monkeypatch: pytest.MonkeyPatch, member: Any, site: Any
 ) -> None:
-    original = Incoming.up
+    original = RELAY._deliver
     planted: list[Any] = []
 
-    def forgetful(self: Any, batch: Any, header: Any) -> Any:
-        relay = self.relay
-        if relay.machine.name != member or relay.now < 3 or planted:
-            return original(self, batch, header)
-        passed, relay.pass_up = relay.pass_up, lambda batch: planted.append(len(batch))
+    def forgetful(self: Any, *args: Any) -> None:
+        if self.machine.name != member or self.now < 3 or planted:
+            return original(self, *args)
+        passed, self.pass_up = self.pass_up, lambda batch: planted.append(len(batch))
         try:
-            return original(self, batch, header)
+            return original(self, *args)
         finally:
-            relay.pass_up = passed
+            self.pass_up = passed
 
-    monkeypatch.setattr(Incoming, "up", forgetful)
+    monkeypatch.setattr(RELAY, "_deliver", forgetful)
     outcome = run(SITES, check=False)  # else the simulator's oracle finds it first
     assert planted
     assert not outcome.verdict.passed

@@ -34,6 +34,7 @@ from jgroups_py.errors import ConfigError, JGroupsError
 from jgroups_py.testing.explorer.pool import cores, each
 from jgroups_py.tools.options import JsonCommand, examples, json_option, seeds_option
 from jgroups_py.tools.outputs import OutFile
+from jgroups_py.tools.progress import seeds_bar
 
 SEEDS_MAX = 1_000_000
 FAILURES_SHOWN_MAX = 20
@@ -208,19 +209,19 @@ def _many(
     people.writelines(f"note: {note}\n" for note in table.direction_notes(first))
     step = max(1, len(seeds) // 20)
     begun = time.monotonic()
-    for seed, outcome in each(partial(_run_seed, loaded, real, parsed), seeds, processes):
-        if isinstance(outcome, str):
-            broken[seed] = outcome
-        else:
-            runs[seed] = outcome
-        done = len(runs) + len(broken)
-        if people.isatty() or done % step == 0 or done == len(seeds):
+    with seeds_bar(loaded.name, len(seeds)) as (_, one_more):
+        for seed, outcome in each(partial(_run_seed, loaded, real, parsed), seeds, processes):
+            if isinstance(outcome, str):
+                broken[seed] = outcome
+            else:
+                runs[seed] = outcome
+            done = len(runs) + len(broken)
             bad = len(broken) + sum(r["verdict"] == "fail" for r in runs.values())
-            text = f"  {done} of {len(seeds)}, {bad} failed, {time.monotonic() - begun:.0f} s"
-            people.write(f"\r{text}" if people.isatty() else f"{text}\n")
-            people.flush()
-    if people.isatty():
-        people.write("\n")
+            one_more(bad)
+            if not sys.stderr.isatty() and (done % step == 0 or done == len(seeds)):
+                took = time.monotonic() - begun
+                people.write(f"  {done} of {len(seeds)}, {bad} failed, {took:.0f} s\n")
+                people.flush()
     ordered = [runs[seed] for seed in seeds if seed in runs]
     failed = [r for r in ordered if r["verdict"] == "fail"]
     summary = {

@@ -8,12 +8,12 @@ import time
 from collections.abc import Sequence
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from jgroups_py.testing.explorer.back_ends import load
 from jgroups_py.testing.explorer.lab import RunOutcome
 from jgroups_py.testing.explorer.many import Job, Result, run_seeds
 from jgroups_py.testing.explorer.pool import cores
+from jgroups_py.tools.progress import seeds_bar
 
 
 def explored(
@@ -28,33 +28,19 @@ def explored(
     no seed is begun after the first violation."""
     begun = time.monotonic()
     results: list[Result] = []
-    console = Console(stderr=True)
     processes = max(1, min(cores(), len(seeds) // chunk))
-    with _progress(console) as progress:
-        total = None if stop_after is not None else len(seeds)
-        task = progress.add_task(job.profile, total=total, bad=0)
-        bad = 0
+    bad = 0
+    total = None if stop_after is not None else len(seeds)
+    with seeds_bar(job.profile, total) as (console, one_more):
         for result in run_seeds(job, seeds, processes, stop_after, chunk):
             results.append(result)
             if result.violations:
                 bad += 1
                 complain(console, job, result)
-            progress.update(task, advance=1, bad=bad)
+            one_more(bad)
             if bad and first:
                 break
     return sorted(results, key=lambda result: result.seed), time.monotonic() - begun
-
-
-def _progress(console: Console) -> Progress:
-    return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.completed:.0f} seeds, {task.fields[bad]} violated"),
-        TimeElapsedColumn(),
-        console=console,
-        disable=not console.is_terminal,
-        transient=True,
-    )
 
 
 def complain(console: Console, job: Job, result: Result) -> None:

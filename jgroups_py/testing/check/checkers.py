@@ -3,15 +3,16 @@
 They see what applications sent, were delivered and were given as views and state, and nothing else.
 One file per family:
 
-    checkers_messages   fifo, duplicate, gap, agreement, unicast
-    checkers_named      named: what is left out, its sender was told to be lost
-    checkers_views      view_order, view_holder, view_identity
-    checkers_stream     stream: views, messages and states stand in one order that makes sense
-    checkers_bounds     bounds: configured limits are kept
-    checkers_deaths     death: nobody alive is taken for proved dead
-    checkers_rest       what still waits when nothing should
-    checkers_tables     leftovers: nothing remembers a member that has gone
-    relay_oracle        RELAY's invariants, and its guarantee
+    messages       fifo, duplicate, gap, agreement, unicast
+    named          named: what is left out, its sender was told to be lost
+    views          view_order, view_holder, view_identity
+    stream         stream: views, messages and states stand in one order that makes sense
+    bounds         bounds: configured limits are kept
+    deaths         death: nobody alive is taken for proved dead
+    rest           what still waits when nothing should
+    tables         leftovers: nothing remembers a member that has gone
+    relay_oracle   RELAY's invariants, and its guarantee
+    violation      what they find
 """
 
 from __future__ import annotations

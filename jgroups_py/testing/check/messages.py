@@ -4,7 +4,7 @@
     duplicate  no message twice
     gap        none is left out, unless the two were apart meanwhile (not in one view; or a state
                came that contains them)
-    named      what is left out, its sender was told to be lost: checkers_named.py
+    named      what is left out, its sender was told to be lost: named.py
     agreement  members that share the view before and after a departure delivered the same in between:
                of who departed always, of who stays unless a round of theirs ran into a time-out
     unicast    the same three, for messages to one member
@@ -34,7 +34,7 @@ from jgroups_py.values.view import MergeView, View, ViewId
 _HEADER: Final = struct.Struct("!16sBQ")
 _SIZE: Final = _HEADER.size
 SHARED: Final = b"shared:"
-"""Begins what follows the number in messages of registers (explore/shared.py), who read the rest."""
+"""Begins what follows the number in messages of registers (explorer/stacks/shared.py), who read the rest."""
 MULTICAST, UNICAST, OOB = 0, 1, 2
 _STATE: Final = list[tuple[bytes, int, bool, list[int]]]
 """Of each sender: its bytes, the last one had, whether the next one may be another, out-of-band ones."""

@@ -1,12 +1,14 @@
-"""Exploring: schedules drawn from seeds, played in virtual time, judged, shrunk.
+"""The lab: cases drawn from seeds, played, judged, made smaller, written and replayed.
 
-    schedule = draw(7, "membership")            # draw.py
-    outcome = play(schedule)                    # play.py
-    if outcome.problems:
-        smaller = shrink(schedule, outcome)     # shrink.py
+    lab.py         what a back end has to offer, and what a run shows
+    many.py        many seeds on all cores          pool.py   jobs over processes
+    shrink.py      a smaller case                   back_ends.py   which back ends there are, files of all kinds
+    stacks/        whole clusters of any stack      caches/   callers of caches
+    buddies/       the machine of buddy replication alone
+    bytes/         hostile bytes for decoders and clusters
 
-``many.py`` does that for many seeds on all cores; ``jgroups-py dev simulate`` is its command.
+``jgroups-py dev simulate``, ``dev buddy-explore`` and ``dev fuzz`` are its commands; design/simulate.md tells how it is made.
 
-A schedule is plain data (``schedule.py``), so that it can be written to a file, read by people, made
-smaller and played again: the same schedule gives the same run.
+May import: testing.check, testing.sim, testing.histories, drill and what is below.
+Imported by: the kit, tools.
 """

@@ -1,5 +1,11 @@
 """Random schedules of buddy replication: its machine alone, and on whole simulated clusters.
 
+    explore.py, draw.py, sites_draw.py   schedules, drawn while they run
+    world.py, sites.py                   machines, and links between sites
+    oracle.py, follower.py               what must hold
+    clusters.py                          the same on whole simulated clusters
+    back_end.py                          what the lab needs of it
+
 May import: buddy, testing.sim.
 Imported by: tools.
 """

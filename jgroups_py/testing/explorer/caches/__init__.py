@@ -7,7 +7,7 @@
     places.py     which views each member had, and which line of them went on
     promises.py   what a back end promises of an operation (design/linearizability.md)
     play.py       one run, judged
-    shrink.py     a smaller schedule that fails the same way
+    back_end.py   what the lab needs of it
 
 ``explore.many`` and ``jgroups-py dev simulate`` run it as profiles ``cache``, ``cache-local``,
 ``cache-replicated``, ``cache-buddy`` and ``cache-sessions``.

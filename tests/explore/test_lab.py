@@ -1,0 +1,187 @@
+"""The lab: a planted fault is found in each back end, made smaller, written and played again; the pool; the shrinker."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jgroups_py.buddy.handover import Handover
+from jgroups_py.cache.tree_cache import TreeCache
+from jgroups_py.errors import ConfigError
+from jgroups_py.protocols.membership.gms.protocol import GMS
+from jgroups_py.testing.check.violation import Violated, Violation, violation_of
+from jgroups_py.testing.explorer.back_ends import BACK_ENDS, back_end_of, kind_of, load
+from jgroups_py.testing.explorer.lab import Size
+from jgroups_py.testing.explorer.many import Job, run_seed
+from jgroups_py.testing.explorer.pool import each
+from jgroups_py.testing.explorer.shrink import Shrinker, shrink
+
+OPEN = Path(__file__).parent / "open"
+
+
+def plant_in_gms(patch: pytest.MonkeyPatch) -> None:
+    def check(self: GMS) -> None:
+        raise AssertionError("planted")
+
+    patch.setattr(GMS, "check", check)
+
+
+def plant_in_buddies(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Handover, "say_taken_again", lambda self: None)
+
+
+def plant_in_caches(patch: pytest.MonkeyPatch) -> None:
+    """A cache that says it has done what it has not."""
+
+    async def put(self: TreeCache, *args: Any, **kwargs: Any) -> None:
+        return None
+
+    patch.setattr(TreeCache, "put", put)
+
+
+@pytest.mark.parametrize(
+    ("profile", "kind", "plant", "seeds"),
+    [
+        ("membership", "stacks", plant_in_gms, range(1, 2)),
+        ("crashes", "buddies", plant_in_buddies, range(40)),
+        ("cache-local", "caches", plant_in_caches, range(1, 20)),
+    ],
+)
+def test_a_planted_fault_is_found_made_smaller_and_played_again(
+    profile: str,
+    kind: str,
+    plant: Callable[[pytest.MonkeyPatch], None],
+    seeds: range,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    plant(monkeypatch)
+    job = Job(profile, Size(), shrink_runs=15, folder=tmp_path)
+    result = next(found for seed in seeds if (found := run_seed(job, seed)).violations)
+    assert result.shrunk is not None
+    violation = result.violations[0]
+    assert violation.replay.endswith(f"--replay {result.seed} --profile {profile}")
+    back_end, case = load(result.shrunk)
+    assert back_end.kind == kind_of(Path(result.shrunk).read_text()) == kind
+    again = back_end.play(case).first
+    assert again is not None and again.check == violation.check
+    monkeypatch.undo()
+    assert back_end.play(case).problems == []
+
+
+@pytest.mark.parametrize("file", sorted(OPEN.glob("*.json")), ids=lambda file: file.stem)
+def test_files_of_before_there_were_kinds_are_read(file: Path) -> None:
+    assert '"kind"' not in file.read_text()
+    assert load(file)[0].kind == "caches"
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ('{"setting": {"members": 2}, "steps": []}', "buddies"),
+        ('{"seed": 1, "profile": "x", "sites": [], "stack": "sim.xml"}', "stacks"),
+        ('{"kind": "clusters", "seed": 3}', "clusters"),
+        ("[1]", "stacks"),
+        ("no json", "stacks"),
+    ],
+)
+def test_the_kind_of_a_file(text: str, kind: str) -> None:
+    assert kind_of(text) == kind
+
+
+def test_an_unknown_kind_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "x.json"
+    file.write_text('{"kind": "weather"}')
+    with pytest.raises(ConfigError, match="kind: one of stacks, caches, buddies, clusters, not"):
+        load(file)
+
+
+def test_each_profile_belongs_to_a_back_end() -> None:
+    for back_end in BACK_ENDS:
+        for profile in back_end.profiles:
+            assert profile in back_end_of(profile).profiles
+    with pytest.raises(ConfigError, match="profile: one of"):
+        back_end_of("weather")
+
+
+def test_what_an_error_says() -> None:
+    assert violation_of(Violated("I1", "two owners", 2.5)) == Violation("I1", "two owners", 2.5)
+    try:
+        raise ValueError("broken")
+    except ValueError as error:
+        found = violation_of(error, 1.0)
+    assert (found.check, found.at) == ("exception", 1.0)
+    assert found.detail.startswith("test_lab.py:") and found.detail.endswith("ValueError: broken")
+
+
+# --- the pool
+
+
+def square(number: int) -> int:
+    return number * number
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_every_job_is_done_once(processes: int) -> None:
+    assert sorted(each(square, range(7), processes, chunk=3)) == [n * n for n in range(7)]
+
+
+def test_no_job_is_begun_after_the_time() -> None:
+    def slow(number: int) -> int:
+        time.sleep(0.05)
+        return number
+
+    assert len(list(each(slow, range(1000), 1, stop_after=0.1))) <= 4
+
+
+def test_who_stops_iterating_begins_nothing_more() -> None:
+    drawn = []
+
+    def jobs() -> Iterator[int]:
+        for number in range(1000):
+            drawn.append(number)
+            yield number
+
+    assert next(each(square, jobs(), 1)) == 0
+    assert drawn == [0]
+
+
+# --- the shrinker
+
+
+def test_a_list_is_cut_to_what_is_needed() -> None:
+    calls = []
+
+    def fails(case: tuple[int, ...]) -> bool:
+        calls.append(case)
+        return {3, 17} <= set(case)
+
+    passes = [lambda s: s.cut(lambda c: c, lambda _, kept: tuple(kept))]
+    assert shrink(tuple(range(40)), fails, passes) == (3, 17)
+    assert len(calls) < 60
+
+
+def test_a_proposal_is_made_for_the_smallest_case_so_far() -> None:
+    def fewer(case: frozenset[str]) -> Iterator[frozenset[str]]:
+        for name in sorted(case):
+            yield case - {name}
+
+    shrinker = Shrinker(frozenset("ABCDE"), lambda case: "C" in case, 100)
+    shrinker.offer(fewer)
+    assert shrinker.best == frozenset("C")
+
+
+def test_the_number_of_runs_is_limited() -> None:
+    calls = []
+
+    def fails(case: tuple[int, ...]) -> bool:
+        calls.append(case)
+        return False
+
+    shrinker = Shrinker(tuple(range(100)), fails, 3)
+    shrinker.cut(lambda case: case, lambda _, kept: tuple(kept), whole=False)
+    assert shrinker.is_over and len(calls) == 3 and len(shrinker.best) == 100
