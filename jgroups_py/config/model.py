@@ -22,7 +22,7 @@ ALIASES: Final = {
 }
 """Names of older JGroups protocols whose newer form does the same on the wire."""
 
-_JAVA_PACKAGES: Final = ("org.jgroups.protocols.", "pbcast.", "relay.", "dns.")
+_JAVA_PACKAGES: Final = ("org.jgroups.protocols.", "pbcast.", "relay.", "dns.", "kubernetes.")
 
 
 def canonical(name: str) -> str:

@@ -401,6 +401,11 @@ class GetDigest(Query):
 
 
 @dataclass(frozen=True, slots=True)
+class TransportPorts(Query):
+    """-> (bind_port, port_range), as set: on which ports members of one stack file listen. Transport."""
+
+
+@dataclass(frozen=True, slots=True)
 class GetPhysical(Query):
     """-> IpAddress of ``member`` (None as member: own), None if unknown. Transport."""
 

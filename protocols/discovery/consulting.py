@@ -56,6 +56,11 @@ class Consulting(Listed):
         return None
 
     @property
+    def lookup_time(self) -> float:
+        """Seconds that a request may take."""
+        return self.config.lookup_timeout
+
+    @property
     def directory_name(self) -> str:
         """What is asked, in words for the log; without secrets."""
         raise NotImplementedError
@@ -74,7 +79,7 @@ class Consulting(Listed):
             request = make()
             if request is not None:
                 self._then = then
-                self.open_port(Consult(self.new_handle(), request, self.config.lookup_timeout))
+                self.open_port(Consult(self.new_handle(), request, self.lookup_time))
 
     def on_input(self, item: In) -> None:
         assert isinstance(item, Consulted) and self._then is not None

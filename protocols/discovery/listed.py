@@ -13,6 +13,7 @@ Limits:  max_hosts addresses are asked; max_waiting requests wait for a list.
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -73,7 +74,7 @@ class Listed(Discovery):
     def listed_some(self, hosts: Sequence[IpAddress]) -> None:
         """A part of the list has come; those on it who were not known are asked."""
         before = self._hosts
-        self._keep([*before, *hosts])
+        self._keep([*before, *(host for host in hosts if _can_be_asked(host))])
         new = [host for host in self._hosts if host not in before]
         for batch in self._waiting:
             self._ask(batch, new)
@@ -94,7 +95,9 @@ class Listed(Discovery):
         self._check_complete()
 
     def _keep(self, hosts: Sequence[IpAddress]) -> None:
-        found = list(dict.fromkeys(host for host in hosts if host != self.physical))
+        fit = [host for host in hosts if _can_be_asked(host)]
+        self.dropped_entries += len(hosts) - len(fit)
+        found = list(dict.fromkeys(host for host in fit if host != self.physical))
         most = self.config.max_hosts
         self.dropped_hosts += max(0, len(found) - most)
         self._hosts = dict.fromkeys(found[:most])
@@ -121,6 +124,10 @@ class Listed(Discovery):
             return
         self._waiting.append(batch)
         del self._waiting[:-WAITING_MAX]
+        self.look_again()
+
+    def look_again(self) -> None:
+        """Looks, unless a look is under way."""
         if not self._looking:
             self._looking = True
             self.lookups += 1
@@ -156,3 +163,11 @@ class Listed(Discovery):
         assert len(self._hosts) <= self.config.max_hosts
         assert len(self._waiting) <= WAITING_MAX
         assert self._refused.keys() <= self._hosts.keys()
+
+
+def _can_be_asked(host: IpAddress) -> bool:
+    """It is the address of one host, with a port."""
+    if host.host is None or host.port == 0:
+        return False
+    address = ipaddress.ip_address(host.packed_host)
+    return not (address.is_multicast or address.is_unspecified or host.host == "255.255.255.255")

@@ -76,7 +76,7 @@ class Stored(Consulting):
         self._again.cancel()
         if self._saved:
             request = self.removing([self.local_address])
-            self.put(Consult(self.new_handle(), request, self.config.lookup_timeout))
+            self.put(Consult(self.new_handle(), request, self.lookup_time))
 
     # --- for subclasses
 

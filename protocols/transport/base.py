@@ -48,6 +48,7 @@ from jgroups_py.values.events import (
     PhysicalAddress,
     Query,
     Surroundings,
+    TransportPorts,
     TransportReady,
     VersionHeard,
     ViewChange,
@@ -286,6 +287,8 @@ class TP(Protocol):
                 return self.has_multicast
             case Surroundings():
                 return Around(self.groups(), tuple(self._strangers))
+            case TransportPorts():
+                return self.config.bind_port, self.config.port_range
             case Attribute("wire_version"):
                 return self.version
         return None

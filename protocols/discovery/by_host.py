@@ -1,0 +1,89 @@
+"""ByHost: base of DNS_PING and KUBE_PING, whose list has hosts and mostly no ports.
+
+A host without a port is asked on the transport's bind_port and the ports after it, which must therefore be set: with
+bind_port 0 nobody could know it. The list is whole if this host is on it: then it is no older than we are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from jgroups_py.protocols.discovery.consulting import Consulting
+from jgroups_py.stack.directories import DirectoryRequest
+from jgroups_py.stack.ports import Consulted, Endpoint
+from jgroups_py.values.address import IpAddress
+from jgroups_py.values.events import Event, Failed, TransportPorts, TransportReady
+
+
+class ByHost(Consulting):
+    """See the module's docstring."""
+
+    def start(self) -> None:
+        super().start()
+        self._first_port = 0
+        self._last_port = 0
+
+    # --- for subclasses
+
+    @property
+    def needs_port(self) -> bool:
+        """The list tells no ports, so the transport's must be known."""
+        return True
+
+    def ports_after(self) -> int:
+        """How many ports after bind_port are asked. Default: the transport's port_range."""
+        return self._last_port - self._first_port
+
+    def asking(self) -> DirectoryRequest:
+        """The request that a look makes."""
+        raise NotImplementedError
+
+    def found_by(self, reply: Consulted) -> list[Endpoint]:
+        """Hosts, with their ports or 0; what cannot be read is counted."""
+        raise NotImplementedError
+
+    # --- looking
+
+    def event_up(self, event: Event) -> None:
+        if isinstance(event, TransportReady):
+            first, more = self.ask_down(TransportPorts()) or (0, 0)
+            if self.needs_port and not first:
+                self.pass_event_up(
+                    Failed(
+                        f"{self.name}: the transport's bind_port must be set, for example to 7800, got {first}: "
+                        f"{self.directory_name} tells no ports"
+                    )
+                )
+                return
+            self._first_port, self._last_port = first, min(first + more, 65535)
+        super().event_up(event)
+
+    def look(self) -> None:
+        self.consult(self.asking, self._on_answer)
+
+    def _on_answer(self, reply: Consulted) -> None:
+        if reply.problem:
+            self.not_listed(self.directory_name, reply.problem)
+            return
+        found = self.found_by(reply)
+        mine = self.physical
+        whole = mine is not None and any(
+            IpAddress(host, 0).packed_host == mine.packed_host for host, _ in found
+        )
+        self.listed(self._places(found), whole=whole)
+
+    def _places(self, found: Iterable[Endpoint]) -> list[IpAddress]:
+        places: list[IpAddress] = []
+        most = self.config.max_hosts + 1  # one more, so that it is counted
+        for host, port in found:
+            places += [IpAddress(host, number) for number in self.ports_of(port)]
+            if len(places) > most:
+                break
+        return places
+
+    def ports_of(self, port: int) -> list[int]:
+        """On which ports a host is asked of which the list says ``port``."""
+        if port:
+            return [port]
+        first = self._first_port
+        return list(range(first, min(first + self.ports_after(), 65535) + 1)) if first else []
