@@ -25,6 +25,7 @@ _ROOMS: Final = {
         "TCPGOSSIP",
         "DNS_PING",
         "KUBE_PING",
+        "JDBC_PING2",
     ],
     "failure": ["FD_SOCK2", "FD_ALL3", "VERIFY_SUSPECT2"],
     "reliable": ["UNICAST3", "STABLE", "BARRIER"],
@@ -51,7 +52,6 @@ NOT_BUILT: Final = frozenset(
     [
         "TUNNEL",
         "JDBC_PING",
-        "JDBC_PING2",
         "AWS_PING",
         "S3_PING",
         "NATIVE_S3_PING",

@@ -53,6 +53,7 @@ __all__ = [
     "ProtocolConfig",
     "Registry",
     "Seconds",
+    "Secret",
     "StackConfig",
     "build",
     "accepted",
@@ -76,7 +77,16 @@ Percent = Fraction
 HostPorts = Annotated[tuple[tuple[str, int], ...], "hosts"]
 """Hosts with ports. In a stack file ``localhost[7800],10.0.0.1[7800]``."""
 
+Secret = Annotated[str, "secret"]
+"""A password or the like: in no report. Its field has ``repr=False``. In a stack file it is best a variable, ``${NAME}``."""
+HIDDEN: Final = "***"
+"""Stands in reports for what is secret."""
+_SECRET_KEY: Final = re.compile(
+    r"pas+w|pwd|secret|token(?!_?file)|auth_value|credential", re.IGNORECASE
+)
+
 _MARKS: Final = {
+    "secret": "a text, shown nowhere",
     "seconds": units.TIME_FORM,
     "bytes": units.SIZE_FORM,
     "fraction": units.FRACTION_FORM,
@@ -127,7 +137,7 @@ class Ignored:
     attribute: Attribute
 
     def __str__(self) -> str:
-        return f"{self.protocol}.{self.attribute.key}={self.attribute.text}"
+        return f"{self.protocol}.{self.attribute.key}={shown_text(self.attribute)}"
 
 
 class Registry(typing.Protocol):
@@ -251,12 +261,19 @@ def accepted(kind: Any) -> str:
     return names.get(base, str(base))
 
 
+def shown_text(attribute: Attribute) -> str:
+    """Its text for a report, or HIDDEN where the name says that it is secret."""
+    return HIDDEN if _SECRET_KEY.search(attribute.key) else attribute.text
+
+
 def value_text(value: Any, kind: Any) -> str:
-    """The text of a typed value that ``parse_value`` reads back; empty for None."""
+    """The text of a typed value that ``parse_value`` reads back; empty for None, HIDDEN for what is secret."""
     if value is None:
         return ""
     base, mark = _kind_of(kind)
     match mark:
+        case "secret":
+            return HIDDEN if value else ""
         case "seconds":
             return units.seconds_text(value)
         case "bytes":
@@ -354,7 +371,7 @@ def _unknown_attribute(
     known = _field_types(config_class)
     close = nearest(field_name(attribute.key), known)
     hint = close or f" ({protocol.short_name} knows {', '.join(known) or 'no attributes'})"
-    return _at(protocol, f'unknown attribute, value "{attribute.text}"{hint}', attribute)
+    return _at(protocol, f'unknown attribute, value "{shown_text(attribute)}"{hint}', attribute)
 
 
 def _at(protocol: ProtocolConfig, problem: str, attribute: Attribute | None = None) -> ConfigError:

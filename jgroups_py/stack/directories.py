@@ -114,7 +114,13 @@ class Database:
     @property
     def shown(self) -> str:
         """The URL without what may be secret in it."""
-        return self.url.partition("?")[0]
+        return shown_url(self.url)
+
+
+def shown_url(url: str) -> str:
+    """Without what stands before ``@`` and behind ``?``, where people write passwords."""
+    before, slashes, rest = url.partition("?")[0].partition("//")
+    return before + slashes + rest.rpartition("@")[2]
 
 
 SqlValue = str | int | float | bool | bytes | None

@@ -68,6 +68,8 @@ class FILE_PING(Stored):
         super().start()
         self.dropped_files = 0
         """Files that were not read: too many, too large, or not files."""
+        self._clearing = False
+        """A removal of all other files waits for its turn."""
 
     @property
     def directory_name(self) -> str:
@@ -108,9 +110,21 @@ class FILE_PING(Stored):
         prefixes = _prefixes(members)
         return RemoveFiles(self.config.location, self.cluster, SUFFIX, prefixes)
 
-    def clearing(self, members: tuple[Address, ...]) -> DirectoryRequest:
+    def clear(self) -> None:
+        if not self._clearing:
+            self._clearing = True
+            self.consult(self._make_clearing, self.removed)
+
+    def _make_clearing(self) -> DirectoryRequest | None:
+        self._clearing = False
+        if not self.is_ours_to_write():
+            return None
         prefixes = _prefixes([self.local_address])
         return RemoveFiles(self.config.location, self.cluster, SUFFIX, prefixes, but=True)
+
+    def follow(self, was_coordinator: bool) -> None:
+        if self._saved:
+            self.remove([self.local_address])
 
 
 def _prefixes(members: list[Address]) -> tuple[str, ...]:

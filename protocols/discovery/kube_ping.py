@@ -18,7 +18,7 @@ from typing import ClassVar, Final, Literal
 
 import msgspec
 
-from jgroups_py.config.settings import Bytes, Seconds
+from jgroups_py.config.settings import Bytes, Seconds, Secret
 from jgroups_py.errors import ConfigError
 from jgroups_py.protocols.discovery.by_host import ByHost
 from jgroups_py.stack.directories import DirectoryRequest, ListPods
@@ -104,7 +104,7 @@ class KUBE_PING(ByHost):
         """Certificate (PEM) that tells the API server who asks; empty: the token does."""
         clientKeyFile: str = ""
         """Its key (PEM)."""
-        clientKeyPassword: str = field(default="", repr=False)
+        clientKeyPassword: Secret = field(default="", repr=False)
         """The key's password."""
         caCertFile: str = f"{_ACCOUNT}/ca.crt"
         """Certificates (PEM) that the API server's must be signed by."""

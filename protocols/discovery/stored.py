@@ -4,7 +4,9 @@
       first view
     view, as coordinator       write all its members; once more a few times (info_writer_...), since another
                                coordinator may have removed it, or an address may have become known
-    view, not as coordinator   take back what we have written
+    view, not as coordinator   take back what we have written as coordinator
+    a list without us, as      write again
+      coordinator
     the stack is closed        the same
 
 Source:  JGroups FILE_PING.java, JDBC_PING2.java.
@@ -62,8 +64,6 @@ class Stored(Consulting):
         """A write waits for its turn."""
         self._removing: dict[Address, None] = {}
         """Whose entries are to be removed; a removal waits for its turn if there are any."""
-        self._clearing = False
-        """A removal of all who are not in the view waits for its turn."""
         self._saved = False
         """Something of ours may be in the directory."""
         self._again = self.timer(self._on_again)
@@ -94,15 +94,23 @@ class Stored(Consulting):
         """What these members have written."""
         raise NotImplementedError
 
-    def clearing(self, members: tuple[Address, ...]) -> DirectoryRequest | None:
-        """What others than these have written; None: it cannot be told in one request."""
+    def clear(self) -> None:
+        """Removes what those who are not in our view have written. We are coordinator."""
         raise NotImplementedError
+
+    def follow(self, was_coordinator: bool) -> None:
+        """A view with another coordinator, who has written, or writes, all members of it."""
+        raise NotImplementedError
+
+    def is_ours_to_write(self) -> bool:
+        """We may write now. Default: before the first view, and as coordinator."""
+        return self.view is None or self._coordinator
 
     # --- looking
 
     def event_down(self, event: Event) -> None:
         if isinstance(event, FindMembers) and event.initial and self.view is None:
-            self._save()
+            self.save()
         super().event_down(event)
         if isinstance(event, ViewChange):
             self._on_view(event.view, event.old)
@@ -115,7 +123,12 @@ class Stored(Consulting):
             self.not_listed(self.directory_name, reply.problem)
             return
         self.reads += 1
-        self.listed([entry.physical for entry in self.entries_of(reply)])
+        entries = self.entries_of(reply)
+        if self._coordinator and not any(
+            entry.coordinator and entry.address == self.local_address for entry in entries
+        ):
+            self.save()  # another coordinator has removed it
+        self.listed([entry.physical for entry in entries])
 
     # --- writing
 
@@ -124,17 +137,16 @@ class Stored(Consulting):
         was, self._coordinator = self._coordinator, view.coordinator == self.local_address
         self._again.cancel()
         if not self._coordinator:
-            if self._saved:
-                self._remove([self.local_address])
+            self.follow(was)
             return
         if config.remove_all_data_on_view_change:
-            self._clear()
+            self.clear()
         elif config.remove_old_coords_on_view_change and old is not None:
             if old.view_id.creator != self.local_address:
-                self._remove([old.view_id.creator])
+                self.remove([old.view_id.creator])
         left = old is not None and any(member not in view for member in old.members)
         if not was or left or config.update_store_on_view_change:
-            self._save()
+            self.save()
             self._again_left = config.info_writer_max_writes_after_view
             self._write_again()
 
@@ -145,10 +157,10 @@ class Stored(Consulting):
 
     def _on_again(self) -> None:
         self._again_left -= 1
-        self._save()
+        self.save()
         self._write_again()
 
-    def _save(self) -> None:
+    def save(self) -> None:
         if not self._saving:
             self._saving = True
             self.consult(self._make_writing, self._on_written)
@@ -156,7 +168,7 @@ class Stored(Consulting):
     def _make_writing(self) -> DirectoryRequest | None:
         self._saving = False
         entries = self._own_entries()
-        if not entries or (self.view is not None and not self._coordinator):
+        if not entries or not self.is_ours_to_write():
             return None
         self._saved = True
         return self.writing(entries)
@@ -165,7 +177,7 @@ class Stored(Consulting):
         """Us, and as coordinator all members whose address is known."""
         if self.physical is None:
             return []
-        if self.view is None:
+        if self.view is None or not self._coordinator:
             return [Entry(self.stack.name, self.local_address, self.physical, False)]
         entries = []
         for member in self.view.members:
@@ -184,11 +196,11 @@ class Stored(Consulting):
 
     # --- removing
 
-    def _remove(self, members: Iterable[Address]) -> None:
+    def remove(self, members: Iterable[Address]) -> None:
         waits = bool(self._removing)
         self._removing.update(dict.fromkeys(members))
         if not waits:
-            self.consult(self._make_removing, self._on_removed)
+            self.consult(self._make_removing, self.removed)
 
     def _make_removing(self) -> DirectoryRequest | None:
         members, self._removing = list(self._removing), {}
@@ -199,17 +211,6 @@ class Stored(Consulting):
                 self._saved = False
         return self.removing(members) if members else None
 
-    def _clear(self) -> None:
-        if not self._clearing:
-            self._clearing = True
-            self.consult(self._make_clearing, self._on_removed)
-
-    def _make_clearing(self) -> DirectoryRequest | None:
-        self._clearing = False
-        if self.view is None or not self._coordinator:
-            return None
-        return self.clearing(self.view.members)
-
-    def _on_removed(self, reply: Consulted) -> None:
+    def removed(self, reply: Consulted) -> None:
         if reply.problem:
             self.failed_lookup(self.directory_name, reply.problem)

@@ -54,6 +54,11 @@ class Listing:
         self.stack.handle(Consulted(out.handle, answer, problem, final))
         return out.request
 
+    def answer_left(self) -> DirectoryRequest:
+        """The oldest request, which a stack that is closed has made."""
+        self.requests()
+        return self.waiting.pop(0).request
+
     def asked(self) -> list[str]:
         """Whom requests were sent to since the last call."""
         return [str(batch.dest) for batch in self.stack.take_down()]

@@ -7,16 +7,19 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 from pathlib import Path
 
 import pytest
 import trio
+from postgresql import PASSWORD, USER, NoServer, postgresql
 
 from jgroups_py import Channel, JGroupsError, open_channel
+from jgroups_py.driver.directories.database import answer
 from jgroups_py.router import GossipRouter, RouterError, run_router
+from jgroups_py.stack.directories import Database, ReadTable
 from jgroups_py.tools.cli import run
 
 pytestmark = pytest.mark.sockets
@@ -120,3 +123,35 @@ def test_the_command_listens_beyond_loopback_only_if_that_is_meant(
 ) -> None:
     assert run(["router", "--bind-addr", "10.1.2.3"]) == 2
     assert "--allow-remote" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+async def test_a_database_brings_members_together(kind: str, tmp_path: Path) -> None:
+    async def meet(attributes: dict[str, str], rows: Callable[[], object]) -> None:
+        async with member("A", "tcp-jdbc.xml", 7910, attributes) as a:
+            async with member("B", "tcp-jdbc.xml", 7920, attributes) as b:
+                await together(a, b)
+            await together(a)
+        assert not rows()
+
+    if kind == "sqlite":
+        file = tmp_path / "members.db"
+        database = Database(f"jdbc:sqlite:{file}", "", "", 5.0)
+        await meet({"JDBC_PING2.connection_url": database.url}, partial(_rows, database))
+        return
+    try:
+        with postgresql() as server:
+            database = Database(server.url, USER, PASSWORD, 5.0)
+            await meet(server.attributes(), partial(_rows, database))
+            wrong = {**server.attributes(), "JDBC_PING2.connection_password": "wr0ng"}
+            with pytest.raises(JGroupsError, match="password authentication failed") as caught:
+                async with member("A", "tcp-jdbc.xml", 7910, wrong):
+                    pass
+            assert "wr0ng" not in str(caught.value)
+    except NoServer as problem:
+        pytest.skip(str(problem))
+
+
+def _rows(database: Database) -> object:
+    select = ("SELECT address, name, ip, coord FROM jgroups WHERE cluster=?", ("directories",))
+    return answer(ReadTable(database, select, 10, 4))

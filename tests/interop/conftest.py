@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))  # java_parts.py and mixed_group.py
+sys.path.insert(0, str(Path(__file__).parent.parent / "discovery"))  # postgresql.py
 
 from java_parts import OLDER, JavaParts, Unavailable, java_parts
 

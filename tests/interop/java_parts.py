@@ -10,13 +10,14 @@ import os
 import shutil
 import subprocess
 import zipfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 BUILD = HERE.parents[1] / "build" / "java"
 VERSION = "5.5.6.Final"
 OLDER = "5.4.12.Final"
+POSTGRESQL = "42.7.4"
 _FETCH_TIMEOUT = 120  # seconds, for Maven with an empty cache
 
 
@@ -32,6 +33,8 @@ class JavaParts:
     jar: Path
     classes: Path
     stacks: Path
+    more: tuple[Path, ...] = ()
+    """Other jars that it needs."""
 
     def command(self) -> list[str]:
         """The command line of one member."""
@@ -41,7 +44,8 @@ class JavaParts:
             "-XX:TieredStopAtLevel=1",
             "-Xmx256m",
         ]
-        return ["java", *options, "-cp", f"{self.jar}{os.pathsep}{self.classes}", "Peer"]
+        places = os.pathsep.join(str(place) for place in (self.jar, self.classes, *self.more))
+        return ["java", *options, "-cp", places, "Peer"]
 
 
 def java_parts(version: str = VERSION) -> JavaParts:
@@ -66,14 +70,27 @@ def java_parts(version: str = VERSION) -> JavaParts:
     return JavaParts(version, jar, classes, stacks)
 
 
+def with_postgresql(parts: JavaParts) -> JavaParts:
+    """The parts with PostgreSQL's driver for Java.
+
+    Raises:
+        Unavailable: the driver cannot be had.
+    """
+    return replace(parts, more=(_fetch("org.postgresql", "postgresql", POSTGRESQL),))
+
+
 def _jar(version: str) -> Path:
-    jar = BUILD / f"jgroups-{version}.jar"
+    return _fetch("org.jgroups", "jgroups", version)
+
+
+def _fetch(group: str, artifact: str, version: str) -> Path:
+    jar = BUILD / f"{artifact}-{version}.jar"
     if jar.exists():
         return jar
     if shutil.which("mvn") is None:
         raise Unavailable(f"{jar} is not there, and there is no mvn to get it")
     BUILD.mkdir(parents=True, exist_ok=True)
-    name = f"org.jgroups:jgroups:{version}"
+    name = f"{group}:{artifact}:{version}"
     _run(["mvn", "-q", "-B", "dependency:get", f"-Dartifact={name}", "-Dtransitive=false"])
     _run(["mvn", "-q", "-B", "dependency:copy", f"-Dartifact={name}", f"-DoutputDirectory={BUILD}"])
     if not jar.exists():

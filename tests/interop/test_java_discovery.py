@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 import trio
-from java_parts import JavaParts
+from java_parts import JavaParts, Unavailable, with_postgresql
 from mixed_group import Group, Member, mixed_group
+from postgresql import PASSWORD, USER, NoServer, postgresql
 
 from jgroups_py.router import GossipRouter, run_router
 from jgroups_py.tools.commands.mperf_ports import free_block
@@ -124,3 +125,19 @@ async def test_a_gossip_router_brings_java_and_python_together(
         file = stack_file(parts, tmp_path, f'<TCPGOSSIP initial_hosts="{hosts}"/>')
         async with mixed_group(parts, "tcp", file=file) as group:
             await both_ways(group)
+
+
+async def test_a_database_brings_java_and_python_together(parts: JavaParts, tmp_path: Path) -> None:
+    try:
+        java = with_postgresql(parts)
+        with postgresql() as server:
+            where = (
+                f'connection_url="{server.url}" connection_username="{USER}" '
+                f'connection_password="{PASSWORD}" connection_driver="org.postgresql.Driver" '
+                'remove_all_data_on_view_change="true"'
+            )
+            file = stack_file(parts, tmp_path, f"<JDBC_PING2 {where}/>")
+            async with mixed_group(java, "tcp", file=file) as group:
+                await both_ways(group)
+    except (NoServer, Unavailable) as problem:
+        pytest.skip(str(problem))

@@ -148,7 +148,7 @@ def _connect_postgresql(database: Database) -> Any:
     asked = {key: values[-1] for key, values in parse_qs(parts.query).items()}
     return driver.connect(
         user=database.user or asked.get("user", ""),
-        password=database.password or asked.get("password"),
+        password=database.password or None,
         host=host,
         port=port,
         database=name,

@@ -1,0 +1,127 @@
+"""A PostgreSQL server in a process of its own, for tests; its data are gone with it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+USER, PASSWORD, DATABASE = "tester", "s3cret-of-the-tests", "postgres"
+START_SECONDS = 60.0
+
+
+class NoServer(Exception):
+    """Why there is none on this machine."""
+
+
+@dataclass(frozen=True)
+class Server:
+    """``url``: as JDBC writes it."""
+
+    port: int
+
+    @property
+    def url(self) -> str:
+        return f"jdbc:postgresql://127.0.0.1:{self.port}/{DATABASE}"
+
+    def attributes(self) -> dict[str, str]:
+        """Those of JDBC_PING2."""
+        return {
+            "JDBC_PING2.connection_url": self.url,
+            "JDBC_PING2.connection_username": USER,
+            "JDBC_PING2.connection_password": PASSWORD,
+        }
+
+
+def program(name: str) -> str:
+    places = [Path(f) for f in sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)]
+    for place in places:
+        if (place / name).exists():
+            return str(place / name)
+    found = shutil.which(name)
+    if found is None:
+        raise NoServer(f"there is no {name} here")
+    return found
+
+
+@contextmanager
+def postgresql() -> Iterator[Server]:
+    """A server on loopback that wants the password.
+
+    Raises:
+        NoServer: PostgreSQL is not installed, or there is nobody to run it as.
+    """
+    initdb, postgres = program("initdb"), program("postgres")
+    who: dict[str, Any] = {}
+    if os.geteuid() == 0:  # as root it does not start
+        who = {"user": "postgres", "group": "postgres", "extra_groups": []}
+    folder = Path(tempfile.mkdtemp(prefix="jgroups-postgresql-"))
+    try:
+        password = folder / "password"
+        password.write_text(PASSWORD)
+        if who:
+            try:
+                for place in (folder, password):
+                    shutil.chown(place, "postgres", "postgres")
+            except LookupError:
+                raise NoServer(
+                    "PostgreSQL does not run as root, and there is no user postgres"
+                ) from None
+        data = folder / "data"
+        made = [initdb, "-D", data, "-U", USER, f"--pwfile={password}", "-A", "scram-sha-256", "-N"]
+        subprocess.run(made, check=True, capture_output=True, cwd=folder, timeout=120, **who)
+        with _running(postgres, data, who) as server:
+            yield server
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def _running(postgres: str, data: Path, who: dict[str, Any]) -> Iterator[Server]:
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        port = sock.getsockname()[1]
+    settings = [
+        f"port={port}",
+        "listen_addresses=127.0.0.1",
+        "unix_socket_directories=",
+        "fsync=off",
+    ]
+    command = [postgres, "-D", str(data), *(word for s in settings for word in ("-c", s))]
+    process = subprocess.Popen(
+        command, cwd=data, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, **who
+    )
+    try:
+        end = time.monotonic() + START_SECONDS
+        while not _answers(port):
+            if process.poll() is not None or time.monotonic() > end:
+                raise NoServer("PostgreSQL does not start")
+            time.sleep(0.05)
+        yield Server(port)
+    finally:
+        process.send_signal(2)  # fast shutdown: open connections end
+        try:
+            process.wait(20)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _answers(port: int) -> bool:
+    import pg8000.dbapi
+
+    try:
+        pg8000.dbapi.connect(
+            USER, host="127.0.0.1", port=port, password=PASSWORD, database=DATABASE, timeout=5
+        ).close()
+    except Exception:  # refused, or starting up
+        return False
+    return True
