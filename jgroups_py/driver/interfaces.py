@@ -80,10 +80,6 @@ def resolve_host(host: str) -> str:
     return str(found[0][4][0])
 
 
-def _of_localhost(host: str) -> str:
-    return "127.0.0.1" if host.lower() == "localhost" else host
-
-
 def resolve_all(host: str) -> tuple[str, ...]:
     """All numeric addresses of a host's name, IPv4 first; may take many seconds. OSError if unknown."""
     found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
@@ -168,22 +164,27 @@ def _name_of(address: IP) -> str:
 def with_numeric_hosts(
     stack: StackConfig, known: Callable[[], Iterable[Interface]] | None = None
 ) -> StackConfig:
-    """A copy of the stack in which ``bind_addr`` is numeric, and ``localhost`` in ``initial_hosts``, too.
+    """A copy of the stack in which ``bind_addr`` is numeric, and ``localhost`` in ``initial_hosts``, too: ::1 where the
+    transport is bound to an IPv6 address.
 
     Raises:
         ConfigError: nothing matches, with the place in the file.
     """
-    return replace(
-        stack, protocols=tuple(_numeric(protocol, known) for protocol in stack.protocols)
-    )
+    protocols: list[ProtocolConfig] = []
+    loopback = "127.0.0.1"
+    for protocol in stack.protocols:
+        protocols.append(_numeric(protocol, known, loopback))
+        if ":" in (protocols[0].get("bind_addr") or ""):  # the transport's
+            loopback = "::1"
+    return replace(stack, protocols=tuple(protocols))
 
 
 def _numeric(
-    protocol: ProtocolConfig, known: Callable[[], Iterable[Interface]] | None
+    protocol: ProtocolConfig, known: Callable[[], Iterable[Interface]] | None, loopback: str
 ) -> ProtocolConfig:
     for attribute in protocol.attributes:
         try:
-            text = _numeric_text(attribute, known)
+            text = _numeric_text(attribute, known, loopback)
         except ValueError as error:
             raise ConfigError(
                 str(error),
@@ -197,7 +198,9 @@ def _numeric(
     return protocol
 
 
-def _numeric_text(attribute: Attribute, known: Callable[[], Iterable[Interface]] | None) -> str:
+def _numeric_text(
+    attribute: Attribute, known: Callable[[], Iterable[Interface]] | None, loopback: str
+) -> str:
     field = field_name(attribute.key)
     if field in _BIND_FIELDS and attribute.text.strip():
         return resolve_bind_addr(attribute.text, known)
@@ -205,5 +208,7 @@ def _numeric_text(attribute: Attribute, known: Callable[[], Iterable[Interface]]
         hosts = parse_hosts(attribute.text)
         if all(host.lower() != "localhost" for host, _ in hosts):
             return attribute.text
-        return hosts_text(tuple((_of_localhost(host), port) for host, port in hosts))
+        return hosts_text(
+            tuple((loopback if host.lower() == "localhost" else host, port) for host, port in hosts)
+        )
     return attribute.text

@@ -56,6 +56,13 @@ def open_group(join: JoinGroup, default_buffer: int) -> socket.socket:
     family = family_of(group)
     if not ipaddress.ip_address(group).is_multicast:
         raise OSError(errno.EINVAL, f"{group} is not a multicast address")
+    if family_of(join.interface) != family:
+        kind, example = (
+            ("IPv6", "ff0e::8:8:8") if family == socket.AF_INET else ("IPv4", "228.8.8.8")
+        )
+        raise OSError(
+            errno.EINVAL, f"on {join.interface} it must be an {kind} group such as {example}"
+        )
     sock = socket.socket(family, socket.SOCK_DGRAM)
     try:
         sock.setblocking(False)
@@ -64,11 +71,15 @@ def open_group(join: JoinGroup, default_buffer: int) -> socket.socket:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         _buffers(sock, 0, join.receive_buffer, default_buffer)
         # Bound to the group, Linux hands us nothing of other groups with the same port.
-        sock.bind((group if sys.platform.startswith("linux") else "", port))
+        place = group if sys.platform.startswith("linux") else ""
         if family == socket.AF_INET6:
-            request = struct.pack("=16sI", socket.inet_pton(family, group), _index(join.interface))
+            index = _index(join.interface)
+            # A group of this link or this host (ff01, ff02) is one for each interface.
+            sock.bind((place, port, 0, index))
+            request = struct.pack("=16sI", socket.inet_pton(family, group), index)
             sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_JOIN_GROUP, request)
         else:
+            sock.bind((place, port))
             if sys.platform.startswith("linux"):
                 sock.setsockopt(socket.IPPROTO_IP, _IP_MULTICAST_ALL, 0)
             request = socket.inet_aton(group) + socket.inet_aton(join.interface)

@@ -152,9 +152,21 @@ class IpAddress(Address):
         return self[:16] if len(self) > 16 else self[:-2]
 
     @property
-    def order_key(self) -> tuple[int, int]:
-        """Sorts as JGroups sorts IPv4: host as a signed 32-bit number, then the port."""
-        return (int.from_bytes(self.packed_host[:4], "big", signed=True), self.port)
+    def order_key(self) -> tuple[int, int, bytes]:
+        """Sorts as JGroups sorts: by Java's hash code of the host, then by the port. Two IPv6 hosts may have one hash
+        code; then by their bytes."""
+        packed = self.packed_host
+        if len(packed) <= 4:
+            return (int.from_bytes(packed, "big", signed=True), self.port, packed)
+        total = 0
+        for start in range(0, 16, 4):
+            word = 0
+            for byte in packed[start : start + 4]:
+                word = (word << 8) + (
+                    byte - 256 if byte > 127 else byte
+                )  # Java's bytes have a sign
+            total += word
+        return ((total + (1 << 31)) % (1 << 32) - (1 << 31), self.port, packed)
 
     def __str__(self) -> str:
         if self.host is None:

@@ -45,7 +45,7 @@ def reply(zone: dict[str, Any], data: bytes) -> bytes | None:
                 )
             for name, host in known.get("additional", ()):
                 response.additional.append(dns.rrset.from_text(name, 60, "IN", "A", host))
-    return response.to_wire()
+    return bytes(response.to_wire())
 
 
 def main() -> None:

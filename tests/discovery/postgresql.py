@@ -76,7 +76,17 @@ def postgresql() -> Iterator[Server]:
                     "PostgreSQL does not run as root, and there is no user postgres"
                 ) from None
         data = folder / "data"
-        made = [initdb, "-D", data, "-U", USER, f"--pwfile={password}", "-A", "scram-sha-256", "-N"]
+        made = [
+            initdb,
+            "-D",
+            str(data),
+            "-U",
+            USER,
+            f"--pwfile={password}",
+            "-A",
+            "scram-sha-256",
+            "-N",
+        ]
         subprocess.run(made, check=True, capture_output=True, cwd=folder, timeout=120, **who)
         with _running(postgres, data, who) as server:
             yield server

@@ -60,7 +60,7 @@ def test_pods_with_an_address_are_asked_on_a_few_ports() -> None:
 
 def test_only_ready_pods_and_only_our_revision_where_that_is_wanted() -> None:
     assert asked(ping(port_range=0, useNotReadyAddresses=False)) == ["10.244.0.12:7800"]
-    split = {"port_range": 0, "split_clusters_during_rolling_update": True}
+    split: dict[str, Any] = {"port_range": 0, "split_clusters_during_rolling_update": True}
     assert asked(ping(**split)) == ["10.244.0.12:7800", "10.244.0.14:7800"]
     assert asked(ping("10.244.0.13", **split)) == []
     assert len(asked(ping("10.9.9.9", **split))) == 4  # not on the list: nobody is left out

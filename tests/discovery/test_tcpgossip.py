@@ -49,7 +49,7 @@ def records(outs: list[Out]) -> list[GossipRecord | None]:
     """What was written; None for a goodbye."""
     reader = FrameReader(10_000)
     data = b"".join(out.data for out in outs if isinstance(out, Write))
-    return [frame and decode_whole(read_gossip, frame) for frame in reader.feed(data)]
+    return [None if f is None else decode_whole(read_gossip, f) for f in reader.feed(data)]
 
 
 def connected(hosts: Any = ONE, **attributes: Any) -> tuple[FakeStack, list[int]]:
