@@ -34,6 +34,7 @@ COMMANDS: Final = {
     "drill": "jgroups_py.tools.commands.drill:drill",
     "encode": "jgroups_py.tools.commands.wire:encode",
     "export": "jgroups_py.tools.commands.export:export",
+    "health": "jgroups_py.tools.commands.health:health",
     "mperf": "jgroups_py.tools.commands.mperf:mperf",
     "router": "jgroups_py.tools.commands.router:router",
     "rpcperf": "jgroups_py.tools.commands.rpcperf:rpcperf",

@@ -49,6 +49,7 @@ class ChannelOptions(TypedDict, total=False):
     join_timeout: float
     slow_reader_timeout: float | None
     trace: Trace | None
+    health_file: str | Path | None
 
 
 def open_channel(

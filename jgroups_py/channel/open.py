@@ -16,6 +16,7 @@ from jgroups_py.channel.alone import AloneWatch
 from jgroups_py.channel.blame import blamed
 from jgroups_py.channel.channel import Channel
 from jgroups_py.channel.given import check_function, check_names, check_text, check_texts
+from jgroups_py.channel.health import HealthFile, health_file_of
 from jgroups_py.channel.reader_watch import ReaderWatch
 from jgroups_py.channel.values import ChannelLimits
 from jgroups_py.config.settings import StackConfig, build, load_stack, with_attributes
@@ -53,6 +54,7 @@ async def open_channel(
     join_timeout: float = 60.0,
     slow_reader_timeout: float | None = None,
     trace: Trace | None = None,
+    health_file: str | Path | None = None,
     tap: Callable[[Channel], Tap] | None = None,
 ) -> AsyncIterator[Channel]:
     """A member of ``cluster`` for as long as the block lasts. Leaving it says goodbye to the group,
@@ -76,6 +78,8 @@ async def open_channel(
             leaves with Expelled, whether that holds anybody up or not. Default: as long as it holds
             nobody up, and then ``limits.hold_senders_max``.
         trace: is called with what happens in the stack. It must not wait; what it raises is counted and logged.
+        health_file: a file that ``jgroups-py health`` reads, kept fresh while the member runs. Else JGROUPS_HEALTH_FILE,
+            else none.
         tap: for blocks on top that must see every view: makes what ``Channel.attach`` is given, before
             the channel joins.
 
@@ -96,6 +100,8 @@ async def open_channel(
     check_texts("properties", properties)
     check_function("state", state, "an async generator function")
     check_function("trace", trace, "a function")
+    if not isinstance(health_file, str | Path | None):
+        raise TypeError(f"health_file is a str or a Path, got {type(health_file).__name__}")
     limits = limits or ChannelLimits()
     config, host = configure(stack, bind_addr, attributes, properties)
     protocols = [cls(settings) for cls, settings in build(config)]
@@ -115,12 +121,18 @@ async def open_channel(
         machine.trace = channel.guarded_trace(trace)
     if tap is not None:
         channel.attach(tap(channel))
+    health: HealthFile | None = None
     try:
         async with trio.open_nursery() as nursery:
             try:
                 with trio.CancelScope(shield=True):  # starts at once, or is not started
                     await nursery.start(_run_to_the_end, channel, driver)
                 await channel._join(cluster, get_state, join_timeout)
+                file = health_file_of(health_file, cluster)
+                if file is not None:
+                    health = HealthFile(channel, file)
+                    health.write()
+                    nursery.start_soon(health.run)
                 nursery.start_soon(AloneWatch(channel).run)
                 nursery.start_soon(ReaderWatch(channel, slow_reader_timeout).run)
                 yield channel
@@ -135,6 +147,8 @@ async def open_channel(
     except BaseExceptionGroup as group:
         reraise(group)
     finally:
+        if health is not None:
+            health.remove()  # nobody writes it any more
         channel._close()
 
 

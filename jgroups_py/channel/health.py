@@ -1,0 +1,112 @@
+"""HealthFile: a file that tells a health check of a member, of its view and that its loop runs.
+
+It is written whole at each view and every ``WRITE_EVERY`` seconds, and removed when the member has left. Who reads it
+(``jgroups-py health``) takes an old file for a member that hangs. No port is opened, and nothing is asked of the member.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import trio
+
+from jgroups_py.errors import ConfigError
+
+if TYPE_CHECKING:
+    from jgroups_py.channel.channel import Channel
+
+WRITE_EVERY: Final = 2.0
+"""Seconds between two writes while the view stays the same."""
+LOOK_EVERY: Final = 0.2
+"""Seconds between two looks at the view."""
+NAMES_MAX: Final = 1000
+"""Members whose names are written; all are counted."""
+VARIABLE: Final = "JGROUPS_HEALTH_FILE"
+"""Environment: the file of each channel of the process that is not given one. ``{cluster}`` in it stands for the name
+of the cluster."""
+
+
+def health_file_of(given: str | Path | None, cluster: str) -> Path | None:
+    """The file for a channel of ``cluster``; None: it has none."""
+    text = os.environ.get(VARIABLE) if given is None else os.fspath(given)
+    if not text:
+        return None
+    return Path(text.replace("{cluster}", re.sub(r"[^A-Za-z0-9._-]", "-", cluster)))
+
+
+class HealthFile:
+    """See the module's docstring."""
+
+    def __init__(self, channel: Channel, file: Path) -> None:
+        self._channel = channel
+        self._file = file
+
+    def write(self) -> None:
+        """Writes it now.
+
+        Raises:
+            ConfigError: it cannot be written.
+        """
+        try:
+            write_whole(self._file, self._text())
+        except OSError as error:
+            raise ConfigError(
+                f"health_file must be a file that this process may write, in a folder that is there, got "
+                f'"{self._file}": {error.strerror}'
+            ) from None
+
+    async def run(self) -> None:
+        """Keeps it fresh until cancelled, or the member has left."""
+        channel, told = self._channel, self._channel.view.view_id
+        written = trio.current_time()
+        while channel.error is None:
+            await trio.sleep(LOOK_EVERY)
+            now = trio.current_time()
+            if channel.view.view_id == told and now < written + WRITE_EVERY:
+                continue
+            told, written = channel.view.view_id, now
+            try:
+                await trio.to_thread.run_sync(partial(write_whole, self._file, self._text()))
+            except OSError as error:
+                channel.warn("the health file cannot be written: %s", error.strerror)
+
+    def remove(self) -> None:
+        """The member has left."""
+        try:
+            self._file.unlink(missing_ok=True)
+        except OSError as error:
+            self._channel.warn("the health file cannot be removed: %s", error.strerror)
+
+    def _text(self) -> str:
+        channel, view = self._channel, self._channel.view
+        names = [channel.name_of(member) for member in view.members[:NAMES_MAX]]
+        return json.dumps(
+            {
+                "cluster": channel.cluster,
+                "name": channel.name,
+                "pid": os.getpid(),
+                "view": view.view_id.id,
+                "coordinator": names[0],
+                "size": len(view.members),
+                "members": names,
+            }
+        )
+
+
+def write_whole(file: Path, text: str) -> None:
+    """For the owner's eyes only, and never half of it."""
+    new = file.with_name(f".{file.name}.{os.getpid()}.new")
+    new.unlink(missing_ok=True)
+    handle = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as out:
+            out.write(text + "\n")
+        os.replace(new, file)
+    except OSError:
+        new.unlink(missing_ok=True)
+        raise
