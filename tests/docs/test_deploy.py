@@ -1,0 +1,147 @@
+"""The deployment examples: the member runs, meets others and leaves when told; files say what is so."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from jgroups_py.config.file import load_stack, shipped_stacks
+from jgroups_py.tools.cli import run
+
+ROOT = Path(__file__).resolve().parents[2]
+DEPLOY = ROOT / "docs" / "deploy"
+KUBERNETES: list[Any] = list(yaml.safe_load_all((DEPLOY / "kubernetes.yaml").read_text()))
+
+
+@contextmanager
+def member(name: str, folder: Path, **environment: str) -> Iterator[subprocess.Popen[str]]:
+    values = {
+        **os.environ,
+        "STACK": "tcp-file.xml",
+        "NAME": name,
+        "BIND": "loopback",
+        "JGROUPS_FILE_LOCATION": str(folder / "members"),
+        "JGROUPS_BIND_PORT": "7970",
+        "JGROUPS_HEALTH_FILE": str(folder / f"{name}.json"),
+        **environment,
+    }
+    command = [sys.executable, str(DEPLOY / "member.py")]
+    with subprocess.Popen(command, env=values, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+@pytest.mark.timeout(90)
+def test_three_members_meet_are_well_and_leave_when_told(tmp_path: Path) -> None:
+    with ExitStack() as blocks:
+        members = [blocks.enter_context(member(name, tmp_path)) for name in "ABC"]
+        for process in members:
+            assert process.stdout is not None
+            for line in process.stdout:
+                if "3 members" in line:
+                    break
+            else:
+                raise AssertionError("a member has ended")
+        for name in "ABC":
+            assert _becomes_well(tmp_path / f"{name}.json")
+        for process in members:
+            process.send_signal(signal.SIGTERM)
+        assert [process.wait(30) for process in members] == [0, 0, 0]
+    assert sorted(os.listdir(tmp_path)) == ["members"]
+    assert os.listdir(tmp_path / "members" / "demo") == []
+
+
+def _becomes_well(file: Path) -> bool:
+    """The file follows a view within a moment."""
+    for _ in range(50):
+        if run(["health", "--members", "3", str(file)]) == 0:
+            return True
+        time.sleep(0.1)
+    return False
+
+
+def environments() -> Iterator[tuple[str, dict[str, str]]]:
+    """Each file's name and the environment it gives a member."""
+    compose = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
+    yield "compose.yaml", compose["services"]["member"]["environment"]
+    (workload,) = [part for part in KUBERNETES if part["kind"] == "StatefulSet"]
+    (container,) = workload["spec"]["template"]["spec"]["containers"]
+    yield "kubernetes.yaml", {entry["name"]: entry.get("value", "") for entry in container["env"]}
+    unit = (DEPLOY / "jgroups-member.service").read_text()
+    words = [w for line in re.findall(r"^Environment=(.*)$", unit, re.M) for w in line.split()]
+    yield "jgroups-member.service", dict(word.partition("=")[::2] for word in words)
+
+
+@pytest.mark.parametrize(("file", "values"), list(environments()))
+def test_variables_of_the_examples_are_those_of_the_stack(
+    file: str, values: dict[str, str]
+) -> None:
+    stack = values["STACK"]
+    assert stack in shipped_stacks()
+    text = (ROOT / "stacks" / stack).read_text() + (ROOT / "stacks" / "tcp-default.xml").read_text()
+    known = {name.upper().replace(".", "_") for name in re.findall(r"\$\{([a-z._]+)", text)}
+    known |= {"JGROUPS_HEALTH_FILE", "JGROUPS_BIND_ADDR"}
+    assert {name for name in values if name.startswith("JGROUPS_")} <= known
+    load_stack(stack, environment={k: v for k, v in values.items() if "$(" not in v and v})
+
+
+def test_checks_of_the_examples_are_commands_that_work(tmp_path: Path) -> None:
+    compose = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
+    (workload,) = [part for part in KUBERNETES if part["kind"] == "StatefulSet"]
+    (container,) = workload["spec"]["template"]["spec"]["containers"]
+    commands = [
+        compose["services"]["member"]["healthcheck"]["test"][1:],
+        container["readinessProbe"]["exec"]["command"],
+        container["livenessProbe"]["exec"]["command"],
+    ]
+    for name, *words in commands:
+        assert name == "jgroups-py"
+        assert run([*words, str(tmp_path / "nothing")]) == 1  # 2 would be a mistake in the words
+
+
+def test_ports_of_the_examples_are_those_of_the_stack() -> None:
+    stack = load_stack("tcp-dns.xml", environment={})
+    port = int(str(stack.protocols[0].get("bind_port")))
+    (service,) = [part for part in KUBERNETES if part["kind"] == "Service"]
+    assert [entry["port"] for entry in service["spec"]["ports"]] == [port, port + 100]
+    assert service["spec"]["publishNotReadyAddresses"] is True
+    exposed = re.findall(r"^EXPOSE (.*)$", (DEPLOY / "Dockerfile").read_text(), re.M)
+    assert exposed == [f"{port} {port + 100}"]
+
+
+def test_files_that_the_image_copies_and_extras_it_installs_are_there() -> None:
+    text = (DEPLOY / "Dockerfile").read_text()
+    for source in re.findall(r"^COPY (?!--from)(\S+) ", text, re.M):
+        assert (ROOT / source).exists(), source
+    (extras,) = re.findall(r"'\.\[(.*)\]'", text)
+    project = (ROOT / "pyproject.toml").read_text()
+    assert all(re.search(rf"^{extra} = \[", project, re.M) for extra in extras.split(","))
+
+
+def test_systemd_finds_no_mistake_in_the_unit(tmp_path: Path) -> None:
+    if shutil.which("systemd-analyze") is None:
+        pytest.skip("there is no systemd-analyze here")
+    unit = tmp_path / "jgroups-member.service"
+    text = (DEPLOY / unit.name).read_text()
+    unit.write_text(
+        text.replace("/opt/member/bin/python", sys.executable).replace("User=member", "")
+    )
+    done = subprocess.run(
+        ["systemd-analyze", "verify", str(unit)], capture_output=True, text=True, timeout=60
+    )
+    told = [line for line in done.stderr.splitlines() if unit.name in line]
+    assert told == [], done.stderr
