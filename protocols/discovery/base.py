@@ -1,4 +1,4 @@
-"""Discovery: who is there? PING, MPING, TCPPING and SHARED_LOOPBACK_PING derive from it.
+"""Discovery: who is there? All discovery protocols derive from it.
 
 Place: above the transport, below failure detection and GMS.
 

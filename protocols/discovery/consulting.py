@@ -3,7 +3,7 @@
     TransportReady     the directory is opened first; where it cannot work at all, Failed up
     requests           one at a time, in order; each is made when its turn comes
 
-Limits:  lookup_timeout for each request; max_requests wait.
+Limits:  lookup_timeout for each request; REQUESTS_MAX of them wait.
 """
 
 from __future__ import annotations

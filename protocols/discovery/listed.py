@@ -8,7 +8,7 @@
 
 What a list says is only whom to ask: who is there, and who is coordinator, the members say themselves.
 
-Limits:  max_hosts addresses are asked; max_waiting requests wait for a list.
+Limits:  max_hosts addresses are asked; WAITING_MAX requests wait for a list.
 """
 
 from __future__ import annotations

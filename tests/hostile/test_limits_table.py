@@ -9,8 +9,13 @@ from typing import Any
 import pytest
 
 from jgroups_py import ChannelLimits
+from jgroups_py.protocols.discovery.dns_ping import DNS_PING
+from jgroups_py.protocols.discovery.file_ping import FILE_PING
+from jgroups_py.protocols.discovery.jdbc_ping2 import JDBC_PING2
+from jgroups_py.protocols.discovery.kube_ping import KUBE_PING
 from jgroups_py.protocols.discovery.mping import MPING
 from jgroups_py.protocols.discovery.ping import PING
+from jgroups_py.protocols.discovery.tcpgossip import TCPGOSSIP
 from jgroups_py.protocols.discovery.tcpping import TCPPING
 from jgroups_py.protocols.failure.fd_sock2 import FD_SOCK2
 from jgroups_py.protocols.flow.mfc import MFC
@@ -25,6 +30,7 @@ from jgroups_py.protocols.reliable.unicast3 import UNICAST3
 from jgroups_py.protocols.state_transfer import STATE_TRANSFER
 from jgroups_py.protocols.transport.tcp import TCP
 from jgroups_py.protocols.transport.udp import UDP
+from jgroups_py.router import GossipRouter
 
 ROOT = Path(__file__).resolve().parents[2]
 PROTOCOLS: dict[str, Any] = {
@@ -32,6 +38,7 @@ PROTOCOLS: dict[str, Any] = {
     for cls in (
         *(UDP, TCP, PING, MPING, TCPPING, MERGE3, FD_SOCK2, NAKACK2, UNICAST3, STABLE, GMS),
         *(MFC, UFC, FRAG2, STATE_TRANSFER, RELAY),
+        *(FILE_PING, JDBC_PING2, DNS_PING, KUBE_PING, TCPGOSSIP, GossipRouter),
     )
 }
 NO_LIMIT = {"max_interval", "max_bundling_time", "max_block_time", "max_providers"}
