@@ -21,6 +21,7 @@ from jgroups_py.driver.directories.database import answer
 from jgroups_py.router import GossipRouter, RouterError, run_router
 from jgroups_py.stack.directories import Database, ReadTable
 from jgroups_py.tools.cli import run
+from jgroups_py.tools.commands.mperf_ports import free_block
 
 pytestmark = pytest.mark.sockets
 
@@ -33,13 +34,13 @@ QUICK = {
 
 
 def member(
-    name: str, stack: str, port: int, attributes: Mapping[str, str] | None = None
+    name: str, stack: str, attributes: Mapping[str, str] | None = None
 ) -> AbstractAsyncContextManager[Channel]:
     return open_channel(
         stack,
         cluster="directories",
         name=name,
-        attributes={"TCP.bind_port": str(port), **QUICK, **(attributes or {})},
+        attributes={"TCP.bind_port": str(free_block(20)), **QUICK, **(attributes or {})},
     )
 
 
@@ -60,8 +61,8 @@ async def test_a_folder_brings_members_together_and_is_clean_when_they_have_gone
     tmp_path: Path,
 ) -> None:
     folder = {"FILE_PING.location": str(tmp_path)}
-    async with member("A", "tcp-file.xml", 7910, folder) as a:
-        async with member("B", "tcp-file.xml", 7920, folder) as b:
+    async with member("A", "tcp-file.xml", folder) as a:
+        async with member("B", "tcp-file.xml", folder) as b:
             await together(a, b)
             with trio.fail_after(10):
                 while files(tmp_path) != ["A"]:  # noqa: ASYNC110 - a file
@@ -75,7 +76,7 @@ async def test_a_location_that_cannot_be_is_told_at_once(tmp_path: Path) -> None
     file = tmp_path / "file"
     file.write_text("")
     with pytest.raises(JGroupsError, match=rf'FILE_PING: location must be a folder.*"{file}"'):
-        async with member("A", "tcp-file.xml", 7910, {"FILE_PING.location": str(file)}):
+        async with member("A", "tcp-file.xml", {"FILE_PING.location": str(file)}):
             pass
 
 
@@ -85,8 +86,8 @@ async def test_our_router_brings_members_together() -> None:
         host, port = await nursery.start(partial(run_router, router))
         hosts = {"TCPGOSSIP.initial_hosts": f"{host}[{port}]"}
         async with (
-            member("A", "tcp-gossip.xml", 7910, hosts) as a,
-            member("B", "tcp-gossip.xml", 7920, hosts) as b,
+            member("A", "tcp-gossip.xml", hosts) as a,
+            member("B", "tcp-gossip.xml", hosts) as b,
         ):
             await together(a, b)
             assert router.statistics()["members"] == 2
@@ -128,8 +129,8 @@ def test_the_command_listens_beyond_loopback_only_if_that_is_meant(
 @pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
 async def test_a_database_brings_members_together(kind: str, tmp_path: Path) -> None:
     async def meet(attributes: dict[str, str], rows: Callable[[], object]) -> None:
-        async with member("A", "tcp-jdbc.xml", 7910, attributes) as a:
-            async with member("B", "tcp-jdbc.xml", 7920, attributes) as b:
+        async with member("A", "tcp-jdbc.xml", attributes) as a:
+            async with member("B", "tcp-jdbc.xml", attributes) as b:
                 await together(a, b)
             await together(a)
         assert not rows()
@@ -145,7 +146,7 @@ async def test_a_database_brings_members_together(kind: str, tmp_path: Path) -> 
             await meet(server.attributes(), partial(_rows, database))
             wrong = {**server.attributes(), "JDBC_PING2.connection_password": "wr0ng"}
             with pytest.raises(JGroupsError, match="password authentication failed") as caught:
-                async with member("A", "tcp-jdbc.xml", 7910, wrong):
+                async with member("A", "tcp-jdbc.xml", wrong):
                     pass
             assert "wr0ng" not in str(caught.value)
     except NoServer as problem:

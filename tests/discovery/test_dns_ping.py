@@ -30,6 +30,7 @@ from jgroups_py.values.events import (
 )
 
 HERE = Path(__file__).parent
+pytestmark = pytest.mark.sockets
 
 
 def ping(ports: tuple[int, int] = (7800, 1), **attributes: Any) -> Listing:

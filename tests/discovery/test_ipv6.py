@@ -16,9 +16,11 @@ from jgroups_py import Channel, JoinError, Message, View, open_channel
 from jgroups_py.config.file import load_stack
 from jgroups_py.driver.interfaces import with_numeric_hosts
 from jgroups_py.router import GossipRouter, run_router
+from jgroups_py.tools.commands.mperf_ports import free_block
 from jgroups_py.values.address import IpAddress
 
 HERE = Path(__file__).parent
+pytestmark = pytest.mark.sockets
 needs_ipv6 = pytest.mark.skipif(not socket.has_ipv6, reason="this Python has no IPv6")
 
 
@@ -62,7 +64,8 @@ def test_of_two_hosts_one_is_always_the_higher_one() -> None:
 
 def test_localhost_is_of_the_kind_of_the_address_that_is_bound() -> None:
     for bind_addr, expected in (("::1", "::1[7800]"), ("127.0.0.1", "127.0.0.1[7800]")):
-        stack = with_numeric_hosts(load_stack("tcp.xml", {"jgroups.bind_addr": bind_addr}))
+        loaded = load_stack("tcp.xml", {"jgroups.bind_addr": bind_addr}, environment={})
+        stack = with_numeric_hosts(loaded)
         ping = stack.find("TCPPING")
         assert ping is not None and ping.get("initial_hosts") == expected
 
@@ -95,12 +98,14 @@ async def _heard(channel: Channel) -> bytes:
 
 @needs_loopback
 async def test_members_at_ipv6_loopback_meet_over_tcp() -> None:
-    await meet("tcp.xml", {"TCP.bind_port": "7940", "TCPPING.initial_hosts": "::1[7940]"})
+    port = free_block(20, "::1")
+    await meet("tcp.xml", {"TCP.bind_port": str(port), "TCPPING.initial_hosts": f"::1[{port}]"})
 
 
 @needs_loopback
 async def test_members_at_ipv6_loopback_meet_through_a_folder(tmp_path: Path) -> None:
-    await meet("tcp-file.xml", {"TCP.bind_port": "7940", "FILE_PING.location": str(tmp_path)})
+    port = str(free_block(20, "::1"))
+    await meet("tcp-file.xml", {"TCP.bind_port": port, "FILE_PING.location": str(tmp_path)})
 
 
 @needs_loopback
@@ -109,7 +114,8 @@ async def test_members_at_ipv6_loopback_meet_through_a_router() -> None:
         router = GossipRouter(bind_addr="::1", bind_port=0)
         host, port = await nursery.start(partial(run_router, router))
         hosts = f"{host}[{port}]"
-        await meet("tcp-gossip.xml", {"TCP.bind_port": "7940", "TCPGOSSIP.initial_hosts": hosts})
+        bind_port = str(free_block(20, "::1"))
+        await meet("tcp-gossip.xml", {"TCP.bind_port": bind_port, "TCPGOSSIP.initial_hosts": hosts})
         nursery.cancel_scope.cancel()
 
 

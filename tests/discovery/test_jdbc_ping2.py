@@ -26,6 +26,7 @@ from jgroups_py.testing import SimCluster
 from jgroups_py.values.events import GetPhysical, MembersFound, TransportReady
 
 SQLITE = "jdbc:sqlite:/nowhere"
+pytestmark = pytest.mark.sockets
 
 
 def row(entry: Entry) -> tuple[Any, ...]:

@@ -30,6 +30,7 @@ from jgroups_py.testing import SimCluster
 from jgroups_py.values.events import Failed, TransportPorts, TransportReady
 
 RECORDED = (Path(__file__).parent / "pods.json").read_bytes()
+pytestmark = pytest.mark.sockets
 TOKEN = "a-token-that-nobody-must-see"
 
 

@@ -22,6 +22,7 @@ from jgroups_py.tools.cli import run
 
 ROOT = Path(__file__).resolve().parents[2]
 DEPLOY = ROOT / "docs" / "deploy"
+pytestmark = pytest.mark.sockets
 KUBERNETES: list[Any] = list(yaml.safe_load_all((DEPLOY / "kubernetes.yaml").read_text()))
 
 
@@ -33,7 +34,6 @@ def member(name: str, folder: Path, **environment: str) -> Iterator[subprocess.P
         "NAME": name,
         "BIND": "loopback",
         "JGROUPS_FILE_LOCATION": str(folder / "members"),
-        "JGROUPS_BIND_PORT": "7970",
         "JGROUPS_HEALTH_FILE": str(folder / f"{name}.json"),
         **environment,
     }
