@@ -220,8 +220,8 @@ def test_one_message_goes_without_a_list() -> None:
 def test_a_message_that_is_left_over_has_the_bytes_of_one_that_was_sent_alone(
     dest: Address | None,
 ) -> None:
-    headers = {NAK: NakAckHeader2(NakAckType.MSG, 1)}
-    left_over = {NAK: NakAckHeader2(NakAckType.MSG, 3)}
+    headers: dict[int, Header] = {NAK: NakAckHeader2(NakAckType.MSG, 1)}
+    left_over: dict[int, Header] = {NAK: NakAckHeader2(NakAckType.MSG, 3)}
     packets = encode_packets([Batch(dest, [bytes(400)] * 3, headers, A)], "demo", max_size=1000)
     assert packets[1:] == encode_packets([Batch(dest, [bytes(400)], left_over, A)], "demo")
 
