@@ -476,6 +476,19 @@ def test_a_member_that_left_is_neither_asked_nor_delivered_twice() -> None:
     assert got(stack) == [2, 3]
 
 
+def test_no_gap_is_looked_for_in_a_connection_that_ends_while_its_message_is_handed_up() -> None:
+    stack = receiving()
+
+    class Above(list[Batch]):
+        def append(self, batch: Batch) -> None:
+            stack.protocol.up(control(UnicastType.CLOSE))
+
+    stack.up_batches = Above()
+    stack.up(data(3, flags=int(Flag.OOB)))
+    assert count(stack, "connections_in") == 0
+    assert count(stack, "gaps_seen") == 0
+
+
 def test_who_still_has_us_in_its_view_delivers_nothing_twice() -> None:
     """It has heard nothing of us for longer than idle connections last (merge 22020)."""
     stack = receiving(conn_expiry_timeout=2.0, conn_close_timeout=5.0, departed_remembered=100.0)

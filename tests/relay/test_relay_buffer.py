@@ -87,6 +87,18 @@ def test_what_goes_from_the_middle_is_counted() -> None:
     held.check()
 
 
+def test_runs_that_are_gone_leave_the_lists() -> None:
+    held = buffer()
+    for first in range(1, 601, 2):  # every second number is missing: runs do not grow together
+        fill(held, A, first, 1)
+    for upto in range(1, 580, 2):
+        held.trim(A, upto)
+        held.check()
+    origin = held._origins[A]
+    assert len(origin.runs) == len(origin.firsts) <= 2 * 65
+    assert held.ranges(A) == [(n, n) for n in range(581, 601, 2)]
+
+
 def test_what_is_spilled_from_the_middle_is_counted(tmp_path: Path) -> None:
     """As much has left the file meanwhile (all 7107)."""
     held = Buffer(9, 1_000_000, 0.0, SpillFile(str(tmp_path), 1_000_000))

@@ -32,7 +32,7 @@ def data(src: Address, first: int, last: int | None = None, flags: int = 0) -> B
     return Batch(None, payloads, {ID: NakAckHeader2(NakAckType.MSG, first)}, src, flags)
 
 
-def request(asker: Address, sender: Address, *seqnos: int) -> Batch:
+def request(asker: Address, sender: Address | None, *seqnos: int) -> Batch:
     header = NakAckHeader2(NakAckType.XMIT_REQ, 0, sender)
     payload = Streamable(15, SeqnoList.of(seqnos))
     batch = Batch.of(A, ID, header, payload=payload, type=MessageType.OBJECT, flags=5)

@@ -222,6 +222,12 @@ def test_what_is_not_here_any_more_is_counted() -> None:
     assert count(stack, "not_found") == 3
 
 
+def test_a_request_that_does_not_say_whose_messages_it_wants_is_rubbish() -> None:
+    stack = joined()
+    stack.up(request(B, None, 1))
+    assert (count(stack, "bad"), count(stack, "not_found")) == (1, 0)
+
+
 def test_rubbish_is_counted_and_dropped() -> None:
     stack = joined()
     bad = request(B, A, 1)
