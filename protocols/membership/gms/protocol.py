@@ -371,17 +371,15 @@ class GMS(Protocol):
     def _handle(self, src: Address, header: GmsHeader, payload: bytes | memoryview) -> None:
         match header.type:
             case GmsType.JOIN_REQ | GmsType.JOIN_REQ_WITH_STATE_TRANSFER:
-                if (
-                    header.member != src
-                ):  # else a dead member could be brought back, its old messages with it
+                if header.member != src:
+                    # Otherwise anybody could bring back a dead member, and its old messages with it.
                     raise RemoteProtocolError("a request to join that is not the joiner's own")
                 self._join_requested(src)
             case GmsType.JOIN_RSP:
                 self._join_answered(src, payload)
             case GmsType.LEAVE_REQ:
-                if (
-                    header.member is None
-                ):  # leavers pass on each other's requests: the sender says nothing
+                if header.member is None:
+                    # Leavers pass on each other's requests, so the sender may be another member.
                     raise RemoteProtocolError("a request to leave that names nobody")
                 self._leave_requested(header.member)
             case GmsType.LEAVE_RSP:

@@ -327,9 +327,8 @@ class NAKACK2(Protocol):
             first > window.delivered + 1
             and window.pending.size + batch.length > self.config.max_window_bytes
         )
-        if (
-            too_far and sender is not self.own
-        ):  # own messages are kept anyway, and nobody asks for them
+        # Own messages are kept anyway, and nobody asks for them.
+        if too_far and sender is not self.own:
             self.window_dropped += count
             self.trace("window_full", sender=src, seqno=first, delivered=window.delivered)
             return
