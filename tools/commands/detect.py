@@ -27,7 +27,7 @@ from jgroups_py.tools.stack_options import pairs, stack_options
 )
 @click.option("--members", type=click.IntRange(2, 64), default=3, show_default=True)
 @click.option("--kills", type=click.IntRange(1, 1000), default=20, show_default=True)
-@click.option("--goal", type=Time(), help="Exit 1 when one took longer (200ms).")
+@click.option("--goal", type=Time(), help="Exit 1 if one took longer (200ms).")
 @json_option
 @stack_options
 def detect(

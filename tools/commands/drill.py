@@ -57,7 +57,7 @@ def replay_command(file: str, real: bool, seed: int, settings: Sequence[str]) ->
 )
 @click.argument("file", type=click.Path())
 @click.option("--simulated/--real", default=True, help="Virtual time (default), or processes.")
-@click.option("--seed", type=click.IntRange(0), help="Instead of the one in the file.")
+@click.option("--seed", type=click.IntRange(0), help="A seed that replaces the file's.")
 @seeds_option(SEEDS_MAX, "Run with each, A and B included, on all cores.")
 @click.option(
     "--set",
@@ -72,14 +72,14 @@ def replay_command(file: str, real: bool, seed: int, settings: Sequence[str]) ->
     "report_out",
     type=OutFile(),
     metavar="OUT.html",
-    help="The report page; with --seeds the page of all.",
+    help="The report page; with --seeds one page of all runs.",
 )
 @click.option(
     "--log",
     "log_out",
     type=OutFile(),
     metavar="OUT.jsonl",
-    help="What happened, one record a line.",
+    help="A log with one record in each line.",
 )
 def drill(
     file: str,

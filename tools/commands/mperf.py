@@ -28,8 +28,12 @@ from jgroups_py.units import parse_bytes
 )
 @click.option("--members", type=click.IntRange(1, 64), default=2, show_default=True)
 @click.option("--senders", type=click.IntRange(1, 64), help="Default: every member sends.")
-@click.option("--size", default="1000", show_default=True, help="Bytes of payload: 100, 1KB, 10K.")
-@click.option("--for", "seconds", type=Time(), default="10s", show_default=True, help="Measured.")
+@click.option(
+    "--size", default="1000", show_default=True, help="The size of a payload: 100, 1KB, 10K."
+)
+@click.option(
+    "--for", "seconds", type=Time(), default="10s", show_default=True, help="The time to measure."
+)
 @json_option
 @stack_options
 def mperf(

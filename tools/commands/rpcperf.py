@@ -28,17 +28,26 @@ CALLERS_MAX = 10_000
         "jgroups-py rpcperf --stack tcp.xml --size 100 --repeat 3 --json",
     ),
 )
-@click.option("--callers", default="1,8", show_default=True, help="Tasks that call, one after one.")
-@click.option("--size", default="1000", show_default=True, help="Bytes there and back: 100, 1KB.")
+@click.option(
+    "--callers",
+    default="1,8",
+    show_default=True,
+    help="Numbers of calling tasks, measured in turn.",
+)
+@click.option(
+    "--size", default="1000", show_default=True, help="The size of argument and value: 100, 1KB."
+)
 @click.option(
     "--for",
     "seconds",
     type=Time(),
     default="3s",
     show_default=True,
-    help="For each of the callers.",
+    help="The time for each number of callers.",
 )
-@click.option("--repeat", type=click.IntRange(1, 99), default=1, show_default=True, help="Runs.")
+@click.option(
+    "--repeat", type=click.IntRange(1, 99), default=1, show_default=True, help="The number of runs."
+)
 @click.option("--async", "slow", is_flag=True, help="Call an async method (a task for each call).")
 @json_option
 @stack_options

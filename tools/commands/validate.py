@@ -41,10 +41,15 @@ from jgroups_py.tools.stack_options import pairs
     metavar="PROTOCOL.attribute=value",
     help="Override an attribute of the stack file.",
 )
-@click.option("-D", "properties", multiple=True, metavar="name=value", help="For ${name}.")
-@click.option("--goal", type=Time(), help="Exit 1 when worst-case detection takes longer (10s).")
+@click.option("-D", "properties", multiple=True, metavar="name=value", help="A value for ${name}.")
+@click.option("--goal", type=Time(), help="Exit 1 if worst-case detection takes longer (10s).")
 @click.option("--compat", type=click.Choice(["jgroups-5"]), help="Read kib as JGroups 5 does.")
-@click.option("--as", "language", type=click.Choice(["xml", "yaml"]), help="Print it so instead.")
+@click.option(
+    "--as",
+    "language",
+    type=click.Choice(["xml", "yaml"]),
+    help="Print the stack in this language instead.",
+)
 @json_option
 def validate(
     stacks: tuple[str, ...],

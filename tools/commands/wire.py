@@ -46,7 +46,7 @@ _wire_version = click.option(
     default=format_version(DEFAULT_VERSION),
     show_default=True,
     callback=_version,
-    help="Release of JGroups that wrote the bytes; packets say it themselves.",
+    help="The release of JGroups that wrote the bytes. Packets have it in them.",
 )
 
 
@@ -66,7 +66,7 @@ def _check_kind(kind: str) -> None:
     ),
 )
 @click.argument("source", metavar="HEX|FILE|-")
-@click.option("--kind", default=None, metavar="KIND", help="What the bytes are.  [packet]")
+@click.option("--kind", default=None, metavar="KIND", help="The kind of the bytes.  [packet]")
 @json_option
 @click.option("--raw", is_flag=True, help="The file holds bytes, not hex digits.")
 @_wire_version
@@ -105,7 +105,9 @@ def decode(source: str, kind: str | None, json_out: str | None, raw: bool, versi
     )
 )
 @click.argument("source", metavar="FIELDS.json|-")
-@click.option("--kind", required=True, metavar="KIND", help="What the fields describe.")
+@click.option(
+    "--kind", required=True, metavar="KIND", help="The kind of value that the fields describe."
+)
 @_wire_version
 def encode(source: str, kind: str, version: int) -> None:
     """Print JSON fields as wire bytes in hex."""
