@@ -1,4 +1,4 @@
-"""``jgroups-py detect``: how soon a killed process is out of everybody's view."""
+"""``jgroups-py detect``: measures how soon a killed process is out of all views."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def detect(
 
 
 def text(result: dict[str, Any]) -> str:
-    """The result for people."""
+    """Return the result as text for people."""
     shown = "  ".join(f"{key} {1000 * result[key + '_s']:.0f}" for key in _SHOWN)
     return (
         f"{result['stack']}: {result['members']} members, {result['kills']} kills, "

@@ -1,4 +1,4 @@
-"""``jgroups-py drill``: run a drill file, print what came of it.
+"""``jgroups-py drill``: runs a drill file and prints its result.
 
 Exit 0: every expectation holds; 1: one does not; 2: the drill could not be run. Errors are raised:
 the group of commands prints them.
@@ -40,7 +40,7 @@ FAILURES_SHOWN_MAX = 20
 
 
 def replay_command(file: str, real: bool, seed: int, settings: Sequence[str]) -> str:
-    """What runs this very drill again."""
+    """Return the command that runs the same drill again."""
     words = ["jgroups-py", "drill", file, "--real" if real else "--simulated", "--seed", str(seed)]
     for setting in settings:
         words += ["--set", setting]
@@ -176,7 +176,7 @@ def _one(
 def _run_seed(
     loaded: Drill, real: bool, settings: Sequence[Setting], seed: int
 ) -> tuple[int, dict[str, Any] | str]:
-    """In a process of its own: the result, or the text of what kept it from running."""
+    """Run a drill in a process of its own. Return its result, or the text of the error that kept it from running."""
     try:
         plan = plans.build(loaded, seed, settings)
         return seed, run(plan, runner_of(plan, real), Silent()).result
@@ -200,7 +200,7 @@ def _many(
     people: TextIO,
 ) -> int:
     first = plans.build(loaded, seeds[0], parsed)
-    check(first)  # wrong with every seed: said once
+    check(first)  # it is wrong with every seed, so it is said once
     runs: dict[int, dict[str, Any]] = {}
     broken: dict[int, str] = {}
     processes = 1 if real else min(cores(), len(seeds))
@@ -309,7 +309,7 @@ def _tell_many(
 
 @contextmanager
 def _output(name: str, unwritten: list[str]) -> Iterator[TextIO]:
-    """A file that cannot be written is told in ``unwritten``: the verdict comes first."""
+    """Write a file. A failure goes to ``unwritten``, because the verdict comes first."""
     if name == "-":
         yield sys.stdout
         sys.stdout.flush()
@@ -330,5 +330,5 @@ def _complain(unwritten: Sequence[str]) -> None:
 
 
 def _is_device(name: str) -> bool:
-    """``/dev/null`` may be written to by all."""
+    """Return whether ``name`` is a device such as ``/dev/null``, to which several outputs may go."""
     return os.path.exists(name) and not os.path.isfile(name)

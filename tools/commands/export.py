@@ -65,7 +65,7 @@ def export(
 
 
 def _token(file: str) -> str:
-    """The token in a file, which is made if it is not there."""
+    """Return the token in a file. Make the file if it is missing."""
     if not Path(file).exists():
         token = secrets.token_urlsafe(32)
         try:

@@ -1,4 +1,4 @@
-"""``jgroups-py rpcperf``: round trips per second between two processes on this machine."""
+"""``jgroups-py rpcperf``: measures round trips per second between two processes on this machine."""
 
 from __future__ import annotations
 
@@ -65,8 +65,8 @@ def rpcperf(
 ) -> int:
     """Measure calls per second between two processes.
 
-    After a warm-up, three windows of a third of the time each; rates are their median, with --repeat
-    the median of runs. Exit 1 when a call gave another value than it was called with.
+    After a warm-up there are three windows, each a third of the time. A rate is their median; with --repeat it is the median
+    of the runs. Exit 1: a call returned another value than its argument.
     """
     chosen = _callers(callers)
     length = _bytes(size)
@@ -115,7 +115,7 @@ def _bytes(text: str) -> int:
 
 
 def text(result: dict[str, Any], repeat: int) -> str:
-    """The result for people."""
+    """Return the result as text for people."""
     rows = [
         f"{run['callers']:>7} {run['calls_per_s']:>12,.0f}/s {run['p50_us']:>9,.0f} us "
         f"{run['p99_us']:>9,.0f} us {run['caller_cpu_us']:>9,.0f} us"

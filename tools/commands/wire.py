@@ -1,4 +1,4 @@
-"""``jgroups-py decode`` and ``encode``: wire bytes to readable fields, and back."""
+"""``jgroups-py decode`` and ``encode``: make readable fields of wire bytes, and wire bytes of fields."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from jgroups_py.wire.text.kinds import encode as encode_kind
 Json = Any
 
 _NEWEST: Final = {(5, 3): 23, (5, 4): 12, (5, 5): 6}
-"""Newest known micro release of a minor, meant where none is given."""
+"""The newest known micro release of a minor one. It is used where none is given."""
 
 _WITH_MESSAGES: Final = ("packet", "tcp_frame", "mping_packet")
 
@@ -119,7 +119,7 @@ def encode(source: str, kind: str, version: int) -> None:
 
 
 def _content(source: str) -> bytes | None:
-    """What the file of that name holds, None if there is none."""
+    """Return the content of the file of that name, or None if there is none."""
     if source == "-":
         return sys.stdin.buffer.read()
     try:
@@ -155,7 +155,7 @@ def _print_payloads(fields: Json, version: int) -> None:
 
 
 def _payloads(fields: Json, version: int) -> list[Json]:
-    """What the payloads mean; one that is not what its headers promise means nothing."""
+    """Return the meaning of the payloads. A payload that does not fit its headers has none."""
     try:
         return interpret_fields(fields, version)
     except RemoteProtocolError as error:
@@ -170,7 +170,7 @@ def _payload_lines(payloads: list[Json]) -> Iterator[str]:
 
 
 def _decode_conversation(conversation: Json, json_out: str | None) -> None:
-    """All events, each as it was recorded with its fields; the first fault ends it."""
+    """Return all recorded events, each with its fields. The first fault ends it."""
     events: list[Json] = []
     if not isinstance(conversation, dict) or not isinstance(conversation.get("events"), list):
         raise LocalProtocolError("not a recorded conversation: it has no events")
