@@ -132,7 +132,7 @@ def run(args: Sequence[str]) -> int:
 
 
 def _leaves(error: BaseException) -> Iterator[BaseException]:
-    """The errors of a group, or the error."""
+    """Yield the errors of a group, or the error itself."""
     if isinstance(error, BaseExceptionGroup):
         for inner in error.exceptions:
             yield from _leaves(inner)
@@ -141,7 +141,7 @@ def _leaves(error: BaseException) -> Iterator[BaseException]:
 
 
 def _lines(error: BaseException) -> Iterator[str]:
-    """One line for each error in a group; what is not ours is named by its class."""
+    """Yield one line for each error in a group. An error that is not of this library is named by its class."""
     if isinstance(error, BaseExceptionGroup):
         for inner in error.exceptions:
             yield from _lines(inner)

@@ -1,4 +1,4 @@
-"""Options that mean the same in every command: times, ``--json [OUT]``, examples in ``--help``."""
+"""Options that are the same in every command: times, ``--json [OUT]``, examples in ``--help``."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ TIME_FORM: Final = "a time with its unit, such as 500ms, 5s, 2m, 1h"
 
 
 class Time(click.ParamType[float]):
-    """A time with its unit, in seconds; more than 0, at least ``least``, at most ``most``.
+    """A time with its unit, converted to seconds. It is more than 0, at least ``least`` and at most ``most``.
 
-    A bare number is refused: in a stack file it is milliseconds, elsewhere people mean seconds."""
+    A bare number is refused: in a stack file it would be milliseconds, elsewhere people mean seconds."""
 
     name = "TIME"
 
@@ -77,8 +77,7 @@ def seeds_option(most: int, help: str) -> Callable[[F], F]:
 
 
 def json_option(command: F) -> F:
-    """``--json [OUT]``: the result as JSON, on standard output or in a file. The command's class is
-    JsonCommand."""
+    """Add ``--json [OUT]``: the result as JSON, on standard output or in a file. The command's class must be JsonCommand."""
     return click.option(
         "--json",
         "json_out",
@@ -89,17 +88,17 @@ def json_option(command: F) -> F:
 
 
 class JsonCommand(click.Command):
-    """A command with ``--json [OUT]``: is the word behind it OUT, or an argument of the command?
+    """A command with ``--json [OUT]``. It decides whether the next word is OUT or an argument of the command.
 
-    It is OUT where enough arguments are left without it. Where there may be any number of them, it
-    is OUT only if it is ``-`` or ends with ``.json``. ``--json=OUT`` is always OUT.
+    The word is OUT if enough arguments are left without it. If the command takes any number of arguments, the word is OUT
+    only if it is ``-`` or ends with ``.json``. ``--json=OUT`` is always OUT.
     """
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         return super().parse_args(ctx, self._spelled_out(args, ctx.allow_interspersed_args))
 
     def _spelled_out(self, args: Sequence[str], interspersed: bool) -> list[str]:
-        """The same words, ``--json`` with its value as one of them."""
+        """Return the same words, with ``--json`` and its value as one word."""
         taking = {
             name
             for option in self.params
@@ -144,5 +143,5 @@ class JsonCommand(click.Command):
 
 
 def examples(*lines: str) -> str:
-    """The end of a command's ``--help``."""
+    """Return the examples for the end of a command's ``--help``."""
     return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)

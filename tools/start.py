@@ -1,6 +1,6 @@
-"""Where ``jgroups-py`` and ``python -m jgroups_py`` begin: are the packages there that commands need?
+"""Starts ``jgroups-py`` and ``python -m jgroups_py``, after a check that the packages for commands are installed.
 
-A plain installation has the library only. What commands need besides is the extra ``cli``.
+A plain installation has the library only. The extra ``cli`` brings the packages for commands.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Final
 
 NEEDED: Final = ("click", "jinja2", "rich")
-"""What the extra ``cli`` brings, by the names modules have."""
+"""The modules that the extra ``cli`` brings."""
 
 
 def main(args: Sequence[str] | None = None) -> None:

@@ -1,7 +1,7 @@
-"""stoppable: a command in a thread of its own, while the main thread waits for it, and for signals.
+"""stoppable: runs a command in a thread of its own. The main thread waits for it, and for signals.
 
-A KeyboardInterrupt in the middle of a call into Java leaves broken connections and pages of tracebacks.
-So signals never reach the thread that works: it is told, and ends what it does in order.
+A KeyboardInterrupt in the middle of a call into Java leaves broken connections and pages of tracebacks. So signals never
+reach the thread that works. It is told to end, and ends its work in order.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from typing import Final, ParamSpec, TypeVar
 P = ParamSpec("P")
 R = TypeVar("R")
 END_SECONDS: Final = 30.0
-"""What is under way may take so long to end; a second signal does not wait."""
+"""Seconds in which the command must end after a signal. A second signal does not wait."""
 LOOK_EVERY: Final = 0.2
 STOP_EVERY: Final = 0.5
 asked = threading.Event()
-"""Set when the command that runs is to end."""
+"""Set when the running command must end."""
 
 
 def stoppable(stop: Callable[[], None]) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """``stop`` makes the thread end; it is called from the main one, until that has happened. The command then
-    ends with KeyboardInterrupt."""
+    """Make a command stoppable. The main thread calls ``stop`` until the command's thread has ended. The command then ends with
+    KeyboardInterrupt."""
 
     def decorated(function: Callable[P, R]) -> Callable[P, R]:
         @functools.wraps(function)

@@ -1,4 +1,4 @@
-"""The only place with sockets, a real clock and tasks: runs one Machine on trio.
+"""The driver runs one Machine on trio. Only this folder has sockets, a real clock and tasks.
 
 driver = SocketDriver(machine)          or MemoryNetwork().driver(machine)
 await nursery.start(driver.run)

@@ -1,8 +1,8 @@
-"""What every trio driver has: turns, one timer wait, lateness.
+"""The base of every trio driver: turns, one timer wait, lateness.
 
-A turn: let the owners hand down what they collected (``before_flush``), take what the machine
-wants done, do it, hand in what that caused. Turns run when sockets were drained, when a timer
-fired, and when somebody called ``wake``; everything sent since the last turn leaves together.
+A turn lets the owners hand down what they collected (``before_flush``), takes the machine's outputs, executes them, and
+hands in what they caused. A turn runs when sockets were drained, when a timer fired, and after ``wake``. Everything that
+was sent since the last turn leaves together.
 """
 
 from __future__ import annotations
@@ -25,54 +25,54 @@ log = logging.getLogger("jgroups_py.driver")
 
 @dataclass(frozen=True, kw_only=True)
 class DriverLimits:
-    """What a driver does at most. Times are seconds, sizes bytes."""
+    """Limits of a driver. Times are seconds, sizes bytes."""
 
     datagrams_per_drain: int = 32
-    """Datagrams read from one socket before the others have their turn."""
+    """The most datagrams that are read from one socket before the others have their turn."""
     reads_per_drain: int = 4
-    """Reads from one connection before the others have their turn."""
+    """The most reads from one connection before the others have their turn."""
     read_size: int = 262_144
     """Bytes asked for by one read of a connection."""
     accepts_per_drain: int = 16
-    """Connections accepted before the others have their turn."""
+    """The most connections that are accepted before the others have their turn."""
     connections_max: int = 1024
-    """Open connections, accepted ones included; more are closed at once."""
+    """The most open connections, with accepted ones. Further ones are closed at once."""
     datagram_queue_max: int = 4 * 1024 * 1024
-    """Bytes of datagrams one socket keeps while the kernel takes none; more are dropped."""
+    """The most bytes of datagrams that one socket keeps while the kernel takes none. Further ones are dropped."""
     stream_queue_max: int = 64 * 1024 * 1024
-    """Unsent bytes of one connection; at more it is reset (its protocol ignored Writable)."""
+    """The most unsent bytes of one connection. Beyond that it is reset, because its protocol ignored Writable."""
     socket_buffer: int = 4 * 1024 * 1024
-    """Kernel buffers of datagram sockets where the stack asks for nothing."""
+    """The size of kernel buffers of datagram sockets, if the stack does not set it."""
     lookups_max: int = 4
-    """Names of hosts looked up at the same time, each in a thread; more wait. As many directories are asked."""
+    """The most host names that are looked up at the same time, each in a thread. Further ones wait. It is also the most
+    directories that are asked at the same time."""
     consults_waiting_max: int = 100
-    """Requests to directories of one kind that wait; more are not carried out."""
+    """The most requests that wait for directories of one kind. Further ones are not carried out."""
     linger: float = 1.0
-    """How long a closed connection may take to send what was written."""
+    """The longest time in which a closed connection may send its last bytes."""
     tick: float = 0.25
     """The driver looks at its own lateness at least this often."""
     timer_slack: float = 0.001
     """Timers due within this time fire together."""
     lag_threshold: float = 0.5
-    """Lateness that is told to the stacks as Lag, and puts their timers off."""
+    """A lateness of this many seconds goes to the stacks as Lag, and puts their timers off."""
     lag_allowance: float = 10.0
-    """Most by which own lateness lengthens a time-out; a single lag longer than this is forgiven
-    wholly."""
+    """The most by which own lateness lengthens a time-out. A single longer lag is forgiven wholly."""
     held_max: int = 10_000
-    """Inputs delayed by a fault filter; more are dropped."""
+    """The most inputs that a fault filter delays. Further ones are dropped."""
     rounds_max: int = 100
-    """Rounds of doing and handing in within one turn."""
+    """The most rounds of executing and handing in within one turn."""
 
 
 class Transport(Interface):
-    """Where machines find each other: real sockets, or a network in memory."""
+    """The network of machines: real sockets, or a network in memory."""
 
     def driver(self, machine: Machine) -> Driver:
-        """A driver for ``machine``, not running yet."""
+        """Return a driver for ``machine`` that does not run yet."""
 
 
 class Driver:
-    """Runs one machine; subclasses execute the Outs. ``before_flush``: called first each turn."""
+    """Runs one machine. Subclasses execute the Outs. The functions in ``before_flush`` are called first in each turn."""
 
     def __init__(self, machine: Machine, limits: DriverLimits | None = None) -> None:
         self.machine = machine
@@ -92,10 +92,10 @@ class Driver:
         self._nursery: trio.Nursery | None = None
         self._failure: Exception | None = None
 
-    # --- what the owner calls
+    # --- calls of the owner
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Runs until ``stop`` or cancelled; then everything it opened is closed."""
+        """Run until ``stop`` or until it is cancelled. Then close everything that it opened."""
         self.clock = trio.lowlevel.current_clock().current_time  # two calls less each time
         self.machine.now = self.clock()
         try:
@@ -114,26 +114,26 @@ class Driver:
             raise self._failure
 
     def wake(self) -> None:
-        """A turn is wanted soon. Cheap; any number of calls before the turn make one turn."""
+        """Ask for a turn soon. Any number of calls before the turn make one turn."""
         self._woken = True
         if self._parked is not None and not self._in_turn:  # else: looked at when that ends
             task, self._parked = self._parked, None
             trio.lowlevel.reschedule(task)
 
     def fail(self, error: Exception) -> None:
-        """A step of the machine raised ``error`` in a task of its owner: it cannot be used any more, and ``run`` raises
-        it, so that it ends the same way wherever it happened."""
+        """Note that a step of the machine raised ``error`` in a task of its owner. The machine cannot be used any more. ``run``
+        raises the error, so that the driver ends the same way wherever it happened."""
         if self._failure is None:
             self._failure = error
         self.wake()
 
     @property
     def failed(self) -> bool:
-        """Did a step of the machine raise?"""
+        """True when a step of the machine raised."""
         return self._failure is not None
 
     def guarded(self, step: Callable[[], None]) -> None:
-        """Runs ``step``, which touches the machine, in a task of the owner. What it raises, ``run`` raises."""
+        """Run ``step``, which touches the machine, in a task of the owner. ``run`` raises its error."""
         if self._failure is None:
             try:
                 step()
@@ -141,8 +141,8 @@ class Driver:
                 self.fail(error)
 
     def at_once(self, step: Callable[[], None]) -> None:
-        """Runs ``step``, and a turn in the same breath, not when the loop comes round to it: for who waits
-        for an answer to what ``step`` sends and has nothing to be bundled with."""
+        """Run ``step`` and a turn at once, not when the loop comes to it. It is for a caller that waits for an answer to what
+        ``step`` sends and has nothing to be bundled with."""
         if self._in_turn or self._nursery is None:
             step()
             return
@@ -154,7 +154,7 @@ class Driver:
             self.guarded(self.turn)
 
     async def stop(self) -> None:
-        """Sends what is left, waits for it (bounded by ``linger``), and ends ``run``."""
+        """Send what is left, wait for it (for ``linger`` at most), and end ``run``."""
         self.guarded(self.turn)
         if self._failure is None:
             with trio.move_on_after(self.limits.linger):
@@ -163,7 +163,7 @@ class Driver:
             self._nursery.cancel_scope.cancel()
 
     def turn(self) -> None:
-        """See the module's docstring. Not from within a step of the machine."""
+        """Run a turn; see the module's docstring. Do not call it within a step of the machine."""
         now = self.clock()
         self._notice(now)
         self._turn(now)
@@ -193,7 +193,7 @@ class Driver:
         self._rearm()
 
     def take(self, inputs: Sequence[In]) -> None:
-        """Things happened: hands them in, and runs a turn."""
+        """Hand inputs in, and run a turn."""
         now = self.clock()
         self._notice(now)
         self._in_turn = True
@@ -203,25 +203,25 @@ class Driver:
             self._in_turn = False
         self._turn(now)
 
-    # --- what subclasses do
+    # --- for subclasses
 
     def execute(self, outs: Sequence[Out]) -> None:
-        """Does it, in order. What is known at once is appended with ``happened``."""
+        """Execute the outputs in order. Results that are known at once are added with ``happened``."""
         raise NotImplementedError
 
     def close_all(self) -> None:
-        """Closes every socket at once. Must be callable twice."""
+        """Close every socket at once. It may be called twice."""
         raise NotImplementedError
 
     async def drained(self) -> None:
-        """Returns when nothing that was written waits in this process any more."""
+        """Return when no written bytes wait in this process any more."""
 
     def neighbours(self, groups: Sequence[Endpoint]) -> list[str]:
-        """What is known of others on this machine, for a member alone in ``groups``: hints in words."""
+        """Return in words what is known of others on this machine, for a member that is alone in ``groups``."""
         return []
 
     def happened(self, item: In) -> None:
-        """For ``execute``: handed in within the same turn."""
+        """Hand an input in within the same turn. ``execute`` uses it."""
         self._inputs.append(item)
 
     @property
@@ -234,7 +234,7 @@ class Driver:
         return self._nursery is not None
 
     def statistics(self) -> dict[str, int]:
-        """Counters: public int attributes, and how late this process has been (milliseconds)."""
+        """Return counters: public int attributes, and how late this process has been (milliseconds)."""
         lateness = self.machine.lateness
         return {
             **{k: v for k, v in vars(self).items() if type(v) is int and k[0] != "_"},
@@ -278,7 +278,7 @@ class Driver:
             self.turn()
 
     def _notice(self, now: float) -> bool:
-        """Before anything is handed in: was this process stopped, or its loop blocked?"""
+        """Notice, before inputs are handed in, whether this process was stopped or its loop blocked."""
         late = now - self._due
         if late <= self.limits.lag_threshold:
             return False
@@ -289,7 +289,7 @@ class Driver:
         return self.machine.woke(now, due, min(due, self.machine.now))
 
     def _rearm(self) -> None:
-        """Moves the timer wait forward where needed; a wait that is too early only looks."""
+        """Move the timer wait forward where needed. A wait that ends too early only looks again."""
         due = self.machine.next_deadline()
         if due is None or due >= self._due:
             return

@@ -1,8 +1,8 @@
-"""Faults made in a member's own driver, for drills with real processes.
+"""Faults in a member's own driver, for drills with real processes.
 
-A driver with ``faults`` set asks it for every datagram and every read; without, nothing is asked.
-Loss, delay and the like happen on receipt. A partition and a vanished host also stop what is sent
-(on a connection only the side that opened it knows the other's port, so it holds both ways).
+A driver with ``faults`` asks them for every datagram and every read. Loss, delay and the like happen on receipt. A
+partition and a vanished host also stop what is sent (on a connection only the side that opened it knows the other's
+port, so it holds both ways).
 """
 
 from __future__ import annotations
@@ -15,27 +15,27 @@ from jgroups_py.stack.ports import Endpoint
 
 
 class Faults(Interface):
-    """What a driver asks. Times are seconds."""
+    """The questions of a driver. Times are seconds."""
 
     def datagram(self, source: Endpoint) -> Sequence[float]:
-        """Delay of each copy to be handed in; empty: the datagram is lost."""
+        """Return the delay of each copy to be handed in. If it is empty, the datagram is lost."""
 
     def stream(self, peer: Endpoint) -> float | None:
-        """Delay of bytes of a connection; None: nothing passes now, ask again later."""
+        """Return the delay of bytes of a connection, or None if none pass now; then ask again later."""
 
     def sends(self, dest: Endpoint) -> bool:
-        """False: nothing leaves for there. Datagrams are lost, bytes and connections wait."""
+        """Return False if nothing may leave for there. Datagrams are lost then; bytes and connections wait."""
 
     @property
     def vanished(self) -> bool:
-        """True: nothing comes in or goes out any more, closing included."""
+        """True when nothing comes in or goes out any more, not even the end of a connection."""
 
 
 class FaultFilter:
     """Seeded faults. The attributes may be changed at any time.
 
-    ``loss``, ``duplicate``, ``reorder``: chances per datagram. ``latency``, ``jitter``: one way;
-    the jitter is added or taken away, evenly drawn. ``is_cut``: endpoints out of reach.
+    ``loss``, ``duplicate`` and ``reorder`` are chances per datagram. ``latency`` and ``jitter`` are one way; the jitter is
+    added or taken away, evenly drawn. ``is_cut`` tells which endpoints are out of reach.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class FaultFilter:
         return self._vanished
 
     def vanish(self) -> None:
-        """From now on as if the cable were out. There is no way back."""
+        """Behave from now on as if the cable were out. There is no way back."""
         self._vanished = True
 
     def datagram(self, source: Endpoint) -> Sequence[float]:

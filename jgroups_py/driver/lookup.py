@@ -1,4 +1,4 @@
-"""Looking up a host's name: what every driver does with ``Resolve``."""
+"""Looks up a host's name, for every driver that executes ``Resolve``."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""A network in memory, for tests of programs that use channels.
+"""MemoryNetwork: a network in memory, for tests of programs that use channels.
 
-Channels opened with the same ``transport=MemoryNetwork()`` see each other and nobody else. No
-socket is opened, nothing is lost, and with trio's MockClock time-outs pass at once. Stacks run
-unchanged: UDP, multicast and TCP behave as on a perfect host without latency.
+Channels that are opened with the same ``transport=MemoryNetwork()`` see each other and no other channel. No socket is
+opened and nothing is lost. With trio's MockClock time-outs pass at once. Stacks run unchanged: UDP, multicast and TCP
+behave as on a perfect host without latency.
 """
 
 from __future__ import annotations
@@ -43,9 +43,8 @@ Place = tuple["MemoryDriver", Handle]
 
 
 class MemoryNetwork:
-    """See the module's docstring. Not to be shared between two runs of trio. ``resolver`` looks up the
-    names in ``initial_hosts``, at once. ``directory`` answers what FILE_PING and its like ask; default: one in memory
-    that all channels share."""
+    """See the module's docstring. Two runs of trio must not share it. ``resolver`` looks up the names in ``initial_hosts`` at
+    once. ``directory`` answers the requests of FILE_PING and its like. By default all channels share one in memory."""
 
     def __init__(
         self,

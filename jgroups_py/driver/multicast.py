@@ -1,4 +1,4 @@
-"""Does multicast work here? Found out by sending to oneself."""
+"""Finds out whether multicast works here, by sending a datagram to itself."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class MulticastProbe:
 def probe_multicast(
     interface: str = "127.0.0.1", *, group: str | None = None, timeout: float = 0.5
 ) -> MulticastProbe:
-    """Sends a datagram to a group on ``interface`` and waits for it. Blocks up to ``timeout``."""
+    """Send a datagram to a group on ``interface`` and wait for it. It blocks up to ``timeout``."""
     if group is None:
         group = "ff11::8:8:123" if ":" in interface else "239.255.77.77"
     opened: list[socket.socket] = []

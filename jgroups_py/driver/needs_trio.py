@@ -1,4 +1,4 @@
-"""A clear line for a program that uses the API of another loop than its own."""
+"""Tells a program that it uses the API of another loop than its own."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def _in_asyncio() -> bool:
 
 
 def check_trio(opener: str, *, aio: bool = True) -> None:
-    """Returns inside a task of trio. ``opener``: the name of the public function that was entered.
-    ``aio``: ``jgroups_py.aio`` has it, too.
+    """Check that the caller is a task of trio. ``opener`` is the name of the public function that was called. ``aio`` is true if
+    ``jgroups_py.aio`` has it, too.
 
     Raises:
         LocalProtocolError: one line that names the functions to use instead. Nothing was started.
@@ -42,7 +42,7 @@ def check_trio(opener: str, *, aio: bool = True) -> None:
 
 
 def check_asyncio(opener: str) -> None:
-    """Returns where an asyncio loop runs. ``opener``: as in ``check_trio``, of ``jgroups_py.aio``.
+    """Check that an asyncio loop runs. ``opener`` is the name of the function of ``jgroups_py.aio``.
 
     Raises:
         LocalProtocolError: one line that names the functions to use instead. Nothing was started.
@@ -58,8 +58,8 @@ def check_asyncio(opener: str) -> None:
 
 
 def warn_of_a_loop(what: str) -> None:
-    """One line in the log, once for each kind of loop, if the blocking API is used in a task of a loop: nothing else of
-    the loop runs while a call waits."""
+    """Log a line, once for each kind of loop, if the blocking API is used in a task of a loop. Nothing else of that loop runs
+    while a call waits."""
     if trio.lowlevel.in_trio_task():
         loop, instead = "trio", "the API of jgroups_py itself"
     elif _in_asyncio():

@@ -1,4 +1,4 @@
-"""Taking a single error out of the group that a nursery of ours put around it."""
+"""Takes a single error out of the group that a nursery of this library put around it."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ import trio
 
 
 def reraise(group: BaseExceptionGroup[Any]) -> NoReturn:
-    """Raises the one error of ``group`` as it was, or the group when there are several.
+    """Raise the one error of ``group`` as it was, or the group when there are several.
 
-    Cancellation does not count beside a real error. Groups inside are left alone: they are what
-    somebody else's nursery raised.
+    Cancellation does not count beside a real error. Groups inside are left alone, because a nursery of the user raised them.
     """
     errors = [e for e in group.exceptions if not isinstance(e, trio.Cancelled)]
     if len(errors) > 1:
@@ -25,7 +24,7 @@ def reraise(group: BaseExceptionGroup[Any]) -> NoReturn:
 
 
 def leaves(error: BaseException) -> list[BaseException]:
-    """Errors that are not groups, of a group and the groups in it."""
+    """Return the errors of a group and of the groups in it."""
     if isinstance(error, BaseExceptionGroup):
         return [leaf for inner in error.exceptions for leaf in leaves(inner)]
     return [error]

@@ -1,8 +1,8 @@
-"""Finds the end of an object in a Java serialization stream, without making anything of it.
+"""Finds the end of an object in a Java serialization stream, without making an object of it.
 
-Such an object has no length on the wire; inside a method call it must be walked through to reach
-what follows. Nothing is instantiated and nothing of it is kept but its bytes. Of an exception, class
-and text can be read; an exception with a text, and a class, can be written.
+Such an object has no length on the wire. Inside a method call it must be walked through to reach the next value. Nothing is
+instantiated, and only its bytes are kept. Of an exception, class and text can be read. An exception with a text, and a
+class, can be written.
 
 Source: Java Object Serialization Specification, chapter 6; WIRE.md section 5, code 51.
 """

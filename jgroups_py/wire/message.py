@@ -1,10 +1,9 @@
-"""One message as bytes, just as it stands on the wire.
+"""WireMessage: one message with exactly the fields that are on the wire.
 
-A WireMessage says what was written, no more: ``dest`` and ``src`` None = not on the wire. Packets
-turn it into a Batch (packets.py), the command line into JSON (fields.py).
+``dest`` and ``src`` are None if they are not on the wire. packet.py turns it into a Batch, text/fields.py into JSON.
 
-Payload by type: BYTES, FRAGMENT bytes or memoryview (BYTES also None); NIO NioPayload; EMPTY None;
-OBJECT Streamable or None; LONG int; COMPOSITE a tuple of WireMessages; BATCH BatchPayload.
+The payload by type: BYTES and FRAGMENT have bytes or a memoryview (BYTES also None); NIO has a NioPayload; EMPTY has None;
+OBJECT has a Streamable or None; LONG has an int; COMPOSITE has a tuple of WireMessages; BATCH has a BatchPayload.
 
 Source: WIRE.md section 6; JGroups BaseMessage.writeTo, MessageFactory.
 """

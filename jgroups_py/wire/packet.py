@@ -1,9 +1,9 @@
-"""Packets: what one UDP datagram or TCP frame holds, from and to batches.
+"""Packets: makes the content of a UDP datagram or a TCP frame from batches, and batches from it.
 
-The hot path. Messages of a run differ in a few bytes only: the low byte of each sequence number,
-and the payload. Encoding writes the bytes before the payload once as a template and patches a run
-of equal-sized messages column by column; decoding predicts the bytes before the next payload and
-compares. Whatever does not fit the prediction takes the general path, with the same result.
+This is the hot path. Messages of a run differ in a few bytes only: the low byte of each sequence number, and the payload.
+Encoding writes the bytes before the payload once as a template and patches a run of equal-sized messages column by column.
+Decoding predicts the bytes before the next payload and compares. Bytes that differ from the prediction take the general
+path, with the same result.
 
 Payloads of a decoded batch are read-only views into the packet. A COMPOSITE payload is a tuple of
 batches of one message each, a BATCH payload a pair (original sender, such a tuple).

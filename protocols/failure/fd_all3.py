@@ -1,14 +1,14 @@
-"""FD_ALL3: every member multicasts heartbeats; who is not heard for `timeout` is suspected.
+"""FD_ALL3: every member multicasts heartbeats; a member that is not heard for `timeout` is suspected.
 
 Place: below VERIFY_SUSPECT2, above the transport and FD_SOCK2.
 
     any message of P          P is alive; if it was suspected, Unsuspect(P) up
-    every `interval`          a heartbeat, unless something was multicast within the last interval;
-                              who was silent for `timeout` is suspected, all in one event
+    every `interval`          a heartbeat, unless this member multicast within the last interval; members
+                              that were silent for `timeout` are suspected, all in one event
     suspects change           Silent(all suspects) down
-    Lag from above            this process was stopped or busy, others were not heard because
-                              nobody listened: that time does not count against them. A heartbeat
-    slow all the time         `timeout` is longer by what the process is late (Protocol.patience)
+    Lag from above            this process was stopped or busy and could not hear the others: that time
+                              does not count against them. It sends a heartbeat
+    slow all the time         `timeout` is longer by the lateness of the process (Protocol.patience)
 
 Source:  JGroups FD_ALL3, FailureDetection; WIRE.md section 11.7.
 Differs: one timer instead of two tasks, a time of last hearing instead of a bitmap of intervals.
@@ -43,10 +43,10 @@ class FD_ALL3(Protocol):
     @dataclass(frozen=True, kw_only=True)
     class Config(Protocol.Config):
         interval: Seconds = 8.0
-        """Between two heartbeats, and between two checks."""
+        """The time between two heartbeats, and between two checks."""
         timeout: Seconds = 40.0
-        """Silence that makes a member suspected. At least two intervals, better five: a lost
-        heartbeat must not be enough."""
+        """A member that is silent for this long is suspected. Use at least two intervals, better five, so that one lost
+        heartbeat is not enough."""
 
         ignored: ClassVar[frozenset[str]] = frozenset(
             {
@@ -70,17 +70,17 @@ class FD_ALL3(Protocol):
 
     def start(self) -> None:
         self._heard: dict[Address, float] = {}
-        """When each other member of the view was last heard."""
+        """The time when each other member of the view was last heard."""
         self._suspects: dict[Address, None] = {}
         self._last_multicast = -self.config.interval
         self._tick = self.timer(self._on_tick)
         self._forgiven: dict[Address, tuple[float, float]] = {}
-        """For how much of its silence, since it was heard at that time, we answer ourselves."""
+        """How much of each member's silence, since it was heard, this process caused itself."""
         self.heartbeats_sent = 0
         self.suspected = 0
-        """Members suspected so far."""
+        """The members that are suspected."""
         self.delays_forgiven = 0
-        """How often this process was late and did not hold it against others."""
+        """How often this process was late and forgave others their silence."""
 
     def stop(self) -> None:
         self._tick.cancel()
@@ -128,7 +128,7 @@ class FD_ALL3(Protocol):
         self.pass_event_down(event)
 
     def _answered(self, members: tuple[Address, ...]) -> None:
-        """Somebody above has heard them."""
+        """Note that a protocol above has heard these members."""
         known = [m for m in members if m in self._heard]
         self._heard.update(dict.fromkeys(known, self.now))
         cleared = [m for m in known if m in self._suspects]
@@ -145,7 +145,7 @@ class FD_ALL3(Protocol):
         if not others:
             self._tick.cancel()
         elif not self._tick.armed:
-            # A random phase, so that the members of a view do not all speak at the same instant.
+            # A random phase, so that the members of a view do not all send at the same instant.
             self._tick.start(self.random.uniform(0.0, self.config.interval))
 
     # --- time
@@ -177,7 +177,7 @@ class FD_ALL3(Protocol):
             self.pass_event_up(Suspect(fresh))
 
     def _forgive(self, seconds: float) -> None:
-        """Nobody listened for so long: silence of that time says nothing about others."""
+        """Forgive others the time in which this process could not listen."""
         self.delays_forgiven += 1
         lateness, forgiven = self.machine.lateness, self._forgiven
         self._forgiven = {}

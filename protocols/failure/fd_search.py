@@ -1,17 +1,17 @@
-"""FD_SOCK2, looking for one member on its ports.
+"""Search: FD_SOCK2 looks for one member on its ports.
 
-A member listens on one of a few ports. They are tried one after the other: connect, CONNECT(who you
-should be), and see who answers.
+A member listens on one of a few ports. The search tries them one after the other: it connects and sends CONNECT with the
+address of the member.
 
     CONNECT_RSP of the member      found
-    CONNECT_RSP of another one     it has that port now, so the member has not: the next port
-    refused                        nobody has it: the next port
+    CONNECT_RSP of another one     another member has that port now: the next port
+    refused                        no member has it: the next port
     no answer, not reachable       nothing is known: the next port
-    no port left                   lost; `refused` when every port was refused or another one's
+    no port left                   lost; `refused` when every port refused or belongs to another member
 
-A connection that closes before the answer is tried once more: it may have lost against the peer's
-own, or the peer has died just now. When there is a connection to the member already, it is asked on
-that one, and no port is tried. The protocol tells the search what happened to connections.
+A connection that closes before the answer is tried once more: the peer's own connection may have replaced it, or the
+peer has just died. When there is a connection to the member already, the search asks on that one and tries no port.
+The protocol tells the search what happened to connections.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from jgroups_py.values.address import Address, IpAddress
 
 
 class SearchResult(Enum):
-    """How a search ended."""
+    """The end of a search."""
 
     FOUND = auto()
     LOST = auto()
-    """Not behind any of its ports."""
+    """The member is not behind any of its ports."""
     AGAIN = auto()
-    """The connection closed in good order, or the one we had broke: look once more."""
+    """The connection closed in good order, or an existing one broke: search once more."""
 
 
 class Search:
@@ -48,11 +48,11 @@ class Search:
     ) -> None:
         self.member = member
         self.connection: Connection | None = None
-        """The one on which an answer is awaited, or on which it came."""
+        """The connection on which an answer is awaited, or on which it came."""
         self.graceful = False
-        """AGAIN: the peer said goodbye."""
+        """True after AGAIN if the peer said goodbye."""
         self.refused = True
-        """Every port so far refused, or had another member behind it."""
+        """True if every port so far refused or had another member behind it."""
         self._owner = owner
         self._connections = connections
         self._timeout = timeout
@@ -62,15 +62,15 @@ class Search:
         self._ports: list[IpAddress] = []
         self._index = 0
         self._known = False
-        """Asked on a connection that there was."""
+        """True if the search asks on an existing connection."""
         self._again = False
-        """This port was tried twice."""
+        """True if this port was tried twice."""
 
     def stop(self) -> None:
         self._timer.cancel()
 
     def ask_known(self, connection: Connection) -> None:
-        """There is a connection to the member: ask on it."""
+        """Ask on an existing connection to the member."""
         assert connection.peer is not None
         self._ports = [connection.peer]
         self._known = True
@@ -82,7 +82,7 @@ class Search:
         self._try()
 
     def _try(self) -> None:
-        """Connects to the current port, or to the first one after it that does not refuse."""
+        """Connect to the current port, or to the first one after it that does not refuse."""
         while self._index < len(self._ports):
             connection = self._connections.connect(self._ports[self._index])
             if connection is not None:
@@ -109,10 +109,10 @@ class Search:
         self._timer.cancel()
         self._done(self, result)
 
-    # --- what happens
+    # --- events of connections
 
     def answered(self, connection: Connection, who: Address | None, same_cluster: bool) -> None:
-        """CONNECT_RSP on a connection."""
+        """Take a CONNECT_RSP on a connection."""
         if connection is self.connection:
             if same_cluster and who == self.member:
                 self._end(SearchResult.FOUND)
@@ -120,17 +120,17 @@ class Search:
                 self._next(refused=who is not None)
 
     def opened(self, connection: Connection) -> None:
-        """The peer's own connection took the place of the one we asked on: ask again."""
+        """Ask again, because the peer's own connection replaced the one that was asked on."""
         if self._index < len(self._ports) and self._ports[self._index] == connection.peer:
             self._ask(connection)
 
     def failed(self, peer: IpAddress, refused: bool) -> None:
-        """A connection could not be opened."""
+        """Note that a connection could not be opened."""
         if self._index < len(self._ports) and self._ports[self._index] == peer:
             self._next(refused=refused)
 
     def lost(self, connection: Connection) -> None:
-        """An open connection closed."""
+        """Note that an open connection closed."""
         if connection is not self.connection:
             return
         self.connection = None
@@ -146,6 +146,8 @@ class Search:
 
     def _on_no_answer(self) -> None:
         connection = self.connection
-        if connection is not None:  # who listened there may be gone, and nobody would tell us
+        if (
+            connection is not None
+        ):  # the process that listened there may be gone, and this member would not be told
             self._connections.close(connection, abort=True)
         self._next(refused=False)

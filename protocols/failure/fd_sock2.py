@@ -14,8 +14,8 @@ it) and holds a connection to its right-hand neighbour in the view.
     SUSPECT, UNSUSPECT        Suspect, Unsuspect up
     Unsuspect from above      UNSUSPECT to everybody; watch it again after suspect_msg_interval
 
-Proof of death. A process is gone when a connection on which it had told who it is broke, and now
-every port refuses or belongs to another member (it was started again). A silent host proves nothing.
+Proof of death. A process is gone when a connection broke on which it had sent its address, and now every port refuses or
+belongs to another member (it was started again). A silent host proves nothing.
 
     proof                     Suspect(gone) up, SUSPECT with the cluster's name to everybody (Java
                               members do not look at that field)
@@ -28,8 +28,8 @@ every port refuses or belongs to another member (it was started again). A silent
 
 VERIFY_SUSPECT2 still asks, but does not wait long for an answer. See design/failure-detection.md.
 
-Two members have one connection and use it in both directions. TransportReady goes up when our own
-port is open, for our neighbour will try it as soon as there is a view.
+Two members have one connection and use it in both directions. TransportReady goes up when this member's own port is open,
+because its neighbour will try it as soon as there is a view.
 
 Source:  JGroups FD_SOCK2.java; WIRE.md section 11.7. Proof of death is ours.
 Differs: silent members are passed over. In a view of two the second member waits for the first
@@ -71,9 +71,9 @@ from jgroups_py.wire.packet import decode_fd_frame, encode_fd_frame, encode_fram
 from jgroups_py.wire.primitives import DEFAULT_VERSION
 
 MAX_FRAME: Final = 100_000
-"""Longest frame accepted, bytes; ours have about 60."""
+"""The longest frame that is accepted, in bytes. Ours have about 60."""
 STRANGER_SECONDS: Final = 10.0
-"""Who connects has told who it is and is in the view by then, or its connection is closed."""
+"""Seconds in which a peer that connects must send its address and be in the view. Then its connection is closed."""
 CLEAN_UP_DELAY: Final = 1.0
 """Seconds from a view change until connections of former members are closed."""
 
@@ -89,26 +89,26 @@ class FD_SOCK2(Protocol):
     @dataclass(frozen=True, kw_only=True)
     class Config(Protocol.Config):
         bind_addr: str = ""
-        """Numeric address to listen on; empty: the transport's."""
+        """The numeric address to listen on. If it is empty, it is the transport's."""
         offset: int = 100
-        """Our port is the transport's plus this."""
+        """This member's port is the transport's port plus this."""
         port_range: int = 3
-        """How many ports after it are tried, by us and by our neighbour."""
+        """How many further ports this member and its neighbour try."""
         connect_timeout: Seconds = 1.0
-        """How long connecting to one port, answer included, may take."""
+        """The longest time to connect to one port and get an answer."""
         suspect_msg_interval: Seconds = 5.0
-        """SUSPECT is repeated this often."""
+        """The time after which SUSPECT is repeated."""
         retry_interval: Seconds = 0.5
-        """How long until a neighbour is tried again that said goodbye or cannot be located."""
+        """The time until a neighbour is tried again that said goodbye or cannot be located."""
         wait_for_peer: Seconds = 0.3
-        """In a view of two, how long to wait for the other one's connection; see the module."""
+        """The time to wait for the other member's connection in a view of two; see the module."""
         max_connections: int = 1000
-        """Connections at the same time; further ones are refused."""
+        """The most connections at the same time. Further ones are refused."""
         prove_death: bool = True
-        """A member whose connection broke and whose ports refuse is dead: say so, and check what
-        others say. False: suspicions are as JGroups makes them, verified by waiting only."""
+        """Take a member for dead whose connection broke and whose ports refuse, and check such reports of others. With False
+        suspicions are as in JGroups: only waiting verifies them."""
         provers: int = 3
-        """How many members, from the coordinator on, check what others say."""
+        """How many members, from the coordinator on, check reports of others."""
         ignored: ClassVar[frozenset[str]] = frozenset(
             {"client_bind_port", "linger", "min_port", "max_port", "start_port", "num_tries"}
         )
@@ -130,25 +130,25 @@ class FD_SOCK2(Protocol):
         self._members: tuple[Address, ...] = ()
         self._connections: Connections | None = None
         self._of: dict[Address, Connection] = {}
-        """Connections whose other side has told who it is."""
+        """The connections whose other side has sent its address."""
         self._unknown: dict[Connection, None] = {}
-        """Those that nobody had told anything on when connections were cleaned up last."""
+        """The connections on which no address had come at the last clean-up."""
         self._met: dict[Address, None] = {}
-        """Members that told on a connection of ours who they are; their ports can prove a death."""
+        """The members that sent their address on a connection of ours. Their ports can prove a death."""
         self._suspected: dict[Address, bool] = {}
-        """Members we have found gone, with proof or without; SUSPECT is repeated for them."""
+        """The members that this member found gone, with proof or without. SUSPECT is repeated for them."""
         self._heard: dict[Address, None] = {}
-        """Members that somebody suspects; an Unsuspect for one of them is passed on."""
+        """The members that any member suspects. An Unsuspect for one of them is passed on."""
         self._silent: dict[Address, None] = {}
-        """Members that are not heard (FD_ALL3); they are not watched."""
+        """The members that are not heard (FD_ALL3). They are not watched."""
         self._proved: dict[Address, None] = {}
-        """Members whose death we have proved, or another one says so."""
+        """The members whose death this member has proved, or another one reports."""
         self._told: dict[Address, None] = {}
-        """Those that are being looked for because another one says so."""
+        """The members that are searched for because another one reports their death."""
         self._dropped: dict[Address, None] = {}
-        """Members not watched by us whose connection broke; looked for, too."""
+        """The members that are not watched here and whose connection broke. They are searched for, too."""
         self._doubted: dict[Address, None] = {}
-        """Members that were alive although their ports refused."""
+        """The members that were alive although their ports refused."""
         self._searches: dict[Address, Search] = {}
         self._watched: Address | None = None
         self._watching: Connection | None = None
@@ -158,9 +158,9 @@ class FD_SOCK2(Protocol):
         self._interval = config.suspect_msg_interval
         self.suspicions = 0
         self.deaths_proved = 0
-        """Suspicions of ours with proof."""
+        """The number of own suspicions with proof."""
         self.deaths_checked = 0
-        """Proofs of others that our own look confirmed."""
+        """The number of others' proofs that an own search confirmed."""
         self.suspect_messages_sent = 0
         self.unsuspect_messages_sent = 0
         self.dropped_garbage = 0
@@ -184,7 +184,7 @@ class FD_SOCK2(Protocol):
         self.pass_event_up(event)
 
     def _ports_of(self, port: int) -> list[int]:
-        """Where a member listens whose transport has ``port``."""
+        """Return where a member listens whose transport has ``port``."""
         ports = []
         for number in range(self.config.port_range + 1):
             candidate = (port + self.config.offset + number) % 65536
@@ -275,7 +275,7 @@ class FD_SOCK2(Protocol):
         self._clean_timer.start(CLEAN_UP_DELAY)
 
     def _next(self) -> Address | None:
-        """The next member on the right that is not suspected, a silent one only if all are."""
+        """Return the next member on the right that is not suspected; a silent one only if all are silent."""
         if self.local_address not in self._members:
             return None
         own = self._members.index(self.local_address)
@@ -284,7 +284,7 @@ class FD_SOCK2(Protocol):
         return next((m for m in known if m not in self._silent), known[0] if known else None)
 
     def _watch(self) -> None:
-        """Sees to it that the right one is watched."""
+        """Watch the right neighbour."""
         target = self._next()
         if target == self._watched and target is not None:
             if target in self._searches or self._try_timer.armed or self._is_watching():
@@ -308,7 +308,7 @@ class FD_SOCK2(Protocol):
         self._try_timer.cancel()
 
     def _lets_go_first(self, other: Address) -> bool:
-        """In a view of two both watch each other: shall ``other`` connect?"""
+        """Return whether ``other`` shall connect, in a view of two whose members watch each other."""
         if len(self._members) != 2:
             return False
         if isinstance(other, UUID) and not other.is_ours:
@@ -330,7 +330,7 @@ class FD_SOCK2(Protocol):
             self._try_timer.start(self.config.retry_interval)
 
     def _look_for(self, member: Address) -> bool:
-        """Searches a member, unless that is being done; False: nobody knows where it should be."""
+        """Search for a member unless a search runs. Return False if its network address is not known."""
         connections = self._connections
         assert connections is not None
         if member in self._searches:
@@ -400,7 +400,7 @@ class FD_SOCK2(Protocol):
     # --- suspicions
 
     def _say_suspects(self) -> None:
-        """To everybody, in one message those with proof and in another one those without."""
+        """Send SUSPECT to all members: one message for the proved, another one for the rest."""
         for proved in (True, False):
             suspects = tuple(m for m, p in self._suspected.items() if p is proved)
             if suspects:
@@ -430,7 +430,7 @@ class FD_SOCK2(Protocol):
             del self._heard[member]
             self._suspected.pop(member, None)
             self._told.pop(member, None)
-            if member in self._proved:  # yet it answers: its ports prove nothing
+            if member in self._proved:  # it answers, so its ports prove nothing
                 del self._proved[member]
                 self._met.pop(member, None)
                 self._doubted[member] = None
@@ -439,7 +439,7 @@ class FD_SOCK2(Protocol):
         if tell:
             self.unsuspect_messages_sent += 1
             self._multicast(FdHeader(FdType.UNSUSPECT, known))
-        # Not at once: we have just failed to find it.
+        # Not at once, because the search has just failed.
         if self._next() != self._watched and not self._clean_timer.armed:
             self._clean_timer.start(self._interval)
 
@@ -463,14 +463,14 @@ class FD_SOCK2(Protocol):
             self.pass_event_up(Unsuspect(tuple(known)))
 
     def _check_deaths(self, members: list[Address]) -> None:
-        """Another member has seen their connections break and their ports refuse. Do they?"""
+        """Check whether the ports refuse of members whose death another one reports."""
         if not self.config.prove_death or self._connections is None:
             return
         for member in members:
             self._proved[member] = None
         alive = [m for m in self._members if m not in self._heard and m not in self._silent]
         if self.local_address not in alive[: self.config.provers]:
-            return  # who makes the next view is before us
+            return  # the member that makes the next view comes before this one
         for member in members:
             if member not in self._doubted:
                 self._told[member] = None
@@ -480,7 +480,7 @@ class FD_SOCK2(Protocol):
     # --- connections
 
     def _on_open(self, connection: Connection) -> None:
-        """A connection is open. If it takes the place of one that we use, ask again on it."""
+        """Note that a connection is open. If it replaces one that is in use, ask again on it."""
         assert self._connections is not None
         if not self._clean_timer.armed:
             self._clean_timer.start(STRANGER_SECONDS)
@@ -553,8 +553,8 @@ class FD_SOCK2(Protocol):
             self._look_for_dropped(lost)
 
     def _look_for_dropped(self, lost: list[Address]) -> None:
-        """The member that watched us is alive and connects again, or it is dead. Who watches it
-        sees that, too, unless it fell at the same time."""
+        """Search for the member that watched this one: it is alive and connects again, or it is dead. Its watcher sees that,
+        too, unless it fell at the same time."""
         for member in lost:
             ours = isinstance(member, UUID) and member.is_ours
             if (
@@ -569,7 +569,7 @@ class FD_SOCK2(Protocol):
                     del self._dropped[member]
 
     def _on_clean(self) -> None:
-        """Closes connections of former members; watches who was unsuspected meanwhile."""
+        """Close connections of former members. Watch members that were unsuspected meanwhile."""
         if self._connections is None:
             return
         self._of = {
@@ -585,7 +585,7 @@ class FD_SOCK2(Protocol):
         self._watch()
 
     def _close_unknown(self) -> None:
-        """Closes connections on which nobody has said who it is twice in a row."""
+        """Close connections on which no address has come at two clean-ups in a row."""
         assert self._connections is not None
         known = {*self._of.values(), self._watching}
         known.update(s.connection for s in self._searches.values())

@@ -7,9 +7,9 @@ Place: above the failure detectors, below GMS and everything reliable.
     silence for `timeout`     Suspect(P, and everyone else due by now) up
       Suspect(P, gone)        silence for `gone_timeout` is enough
     Unsuspect(P), view without P    forget P
-    Lag from above            the answer may have come and gone while we stood still: ask again, and
-                              wait as if that time had not been
-    ARE_YOU_DEAD              answer I_AM_NOT_DEAD to who asks
+    Lag from above            the answer may have been lost while this process stood still: ask again, and
+                              do not count that time
+    ARE_YOU_DEAD              answer I_AM_NOT_DEAD to the member that asks
 
 Why `window`: members that crash together should leave in one view, not one view each.
 Why `gone_timeout`: a member whose connection broke and whose ports refuse is dead, not slow. It is
@@ -49,14 +49,14 @@ class VERIFY_SUSPECT2(Protocol):
     @dataclass(frozen=True, kw_only=True)
     class Config(Protocol.Config):
         timeout: Seconds = 1.0
-        """How long a suspected member may stay silent."""
+        """The longest time for which a suspected member may stay silent."""
         window: Seconds = 0.1
         """Suspicions that fall due this close together go up as one event."""
         num_msgs: int = 1
-        """Copies of each question and answer; raise it on lossy networks."""
+        """The number of copies of each question and answer. Raise it on lossy networks."""
         gone_timeout: Seconds = 0.05
-        """As ``timeout``, for members whose death is proved (FD_SOCK2); it falls due up to half of
-        it later, so that others that fell with it come along. Not more than ``timeout`` counts."""
+        """The ``timeout`` of members whose death is proved (FD_SOCK2). It falls due up to half of it later, so that others that
+        fell at the same time come along. It counts as ``timeout`` at most."""
 
         ignored: ClassVar[frozenset[str]] = frozenset({"use_icmp", "use_mcast_rsps", "bind_addr"})
 
@@ -70,27 +70,27 @@ class VERIFY_SUSPECT2(Protocol):
     def start(self) -> None:
         self._members: tuple[Address, ...] | None = None
         self._due: dict[Address, float] = {}
-        """When a suspected member's silence counts."""
+        """The time when a suspected member's silence counts."""
         self._again: dict[Address, float] = {}
-        """When it is asked a second time."""
+        """The time when it is asked again."""
         self._gone: dict[Address, float] = {}
-        """Of the suspected members those that are proved dead: when their silence counts."""
+        """The time when the silence of a suspected member counts whose death is proved."""
         self._put_off: dict[Address, float] = {}
-        """By how much because of own lags."""
+        """How much later it is because of own lags."""
         self._silence = self.timer(self._on_silence)
         self._repeat = self.timer(self._on_repeat)
         self.suspected = 0
-        """Suspicions taken in."""
+        """The number of suspicions that came."""
         self.confirmed = 0
-        """Suspicions passed on, after silence."""
+        """The number of suspicions that were passed on after silence."""
         self.confirmed_gone = 0
-        """Those of them that did not have to be waited for, because their death was proved."""
+        """The number of them that needed no long wait, because the death was proved."""
         self.refuted = 0
-        """Suspicions answered by the suspect."""
+        """The number of suspicions that the suspect answered."""
 
     @property
     def gone(self) -> Collection[Address]:
-        """Suspected members that are proved dead, until they are confirmed or answer."""
+        """The suspected members that are proved dead, until they are confirmed or answer."""
         return self._gone.keys()
 
     def stop(self) -> None:
@@ -105,7 +105,7 @@ class VERIFY_SUSPECT2(Protocol):
             self.pass_up(batch)
             return
         if header.type == VerifyType.ARE_YOU_DEAD:
-            # Not for us: a former member's address, whose port we have now. It is dead.
+            # For a former member, whose port this one has now. That member is dead.
             if header.sender is not None and batch.dest == self.local_address:
                 self._say(VerifyType.I_AM_NOT_DEAD, header.sender)
         elif batch.src is not None:
@@ -170,11 +170,13 @@ class VERIFY_SUSPECT2(Protocol):
             if more <= 0:
                 continue
             self._put_off[member] = before + more
-            fresh = now + min(more, self.config.timeout)  # what is waiting must be read first
+            fresh = now + min(more, self.config.timeout)  # the packets that wait must be read first
             self._due[member] = max(due + more, fresh)
             if member in self._again:
                 self._again[member] += more
-            if member in self._gone and before == 0:  # once: then all that waited has been read
+            if (
+                member in self._gone and before == 0
+            ):  # once, because then all waiting packets have been read
                 self._gone[member] = max(self._gone[member], now + self.config.gone_timeout)
         self._rearm()
         for member in list(self._due):

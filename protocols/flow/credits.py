@@ -1,8 +1,7 @@
-"""Flow control by credits: what MFC (multicasts) and UFC (unicasts) have in common.
+"""Flow control by credits: the base of MFC (multicasts) and UFC (unicasts).
 
-A sender may have at most ``max_credits`` bytes under way to each member: sent, but not yet taken by
-the application there. What does not fit waits here, in order, and FlowBlocked asks the channel to
-wait; FlowOpened ends that.
+A sender may have at most ``max_credits`` bytes under way to each member: sent, but not yet taken by the application there.
+Messages that do not fit wait here, in order. FlowBlocked asks the channel to wait; FlowOpened ends that.
 
     message from above      fits: count it, send it; else: send what fits of the run, keep the rest
     message from below      attach the credit that its sender is owed
@@ -18,11 +17,10 @@ count their own multicasts, so a member that does not read stops sending.
 A message that is larger than ``max_credits`` goes when nothing else is under way, and blocks until it
 has been taken. (Java needs FRAG2's frag_size below max_credits; so does a mixed group.)
 
-Credits are totals here, but increments on the wire. A credit gets lost when a merge skips messages
-between groups that could not hear each other: a member of the other side that asks twice, and of which
-nothing has come for a while, is owed what it asks for, but not what is still to consume; once a merge,
-since what it asks for may as well be on its way. Anybody else is when nothing has come of it, nor gone
-to it, for LEAK_SECONDS.
+Credits are totals here, but increments on the wire. A credit gets lost when a merge skips messages between groups that could
+not hear each other. So a member of the other side that asks twice, and of which nothing has come for a while, is owed what it
+asks for, without what is still to consume. This happens once a merge, because the credit may also be on its way. Any other
+member is owed it when nothing has come from it or gone to it for LEAK_SECONDS.
 
 Source:  JGroups FlowControl, MFC, UFC, Credit; WIRE.md 11.6.
 Differs: Java replenishes what was received; here, what was consumed. A sender that would wait for a
@@ -56,17 +54,17 @@ from jgroups_py.values.view import MergeView, View
 from jgroups_py.wire.headers import FcHeader, FcType
 
 LEAK_SECONDS: Final = 60.0
-"""Nothing that a sender waits for is under way for longer."""
+"""Seconds after which a credit that a sender waits for is no longer under way."""
 NO_FC: Final = int(Flag.NO_FC)
 _DONT_LOOPBACK: Final = int(Transient.DONT_LOOPBACK)
 _FLAGS: Final = int(Flag.OOB | Flag.DONT_BUNDLE)
 
 
 class Lane:
-    """What is sent to one destination. Bytes.
+    """The bytes to one destination.
 
-    ``sent``: all so far. ``granted``: per member, how much of it is not under way any more.
-    ``room``: what may be sent at once. ``queue``: what waits.
+    ``sent`` counts all so far. ``granted`` has for each member how many of them are not under way any more. ``room`` may be
+    sent at once. ``queue`` has the messages that wait.
     """
 
     __slots__ = (
@@ -92,16 +90,16 @@ class Lane:
         self.queued = 0
         self.peak = 0
         self.blocked = False
-        """The channel was told."""
+        """True when the channel was told to wait."""
         self.blocked_at = 0.0
-        """When something last got through, or members were asked, while something waits."""
+        """The time when a message last got through, or members were asked, while messages wait."""
         self.stuck_at = 0.0
-        """When something last got through, while something waits."""
+        """The time when a message last got through, while messages wait."""
         self.asked: dict[Address, None] = {}
-        """Members asked for credits since then."""
+        """The members that were asked for credits since then."""
 
     def measure(self, max_credits: int) -> None:
-        """Computes ``room`` after ``granted`` has changed."""
+        """Compute ``room`` after ``granted`` has changed."""
         low = min(self.granted.values(), default=None)
         self.room = 1 << 62 if low is None else max_credits - (self.sent - low)
 
@@ -112,7 +110,7 @@ class Lane:
 
 @dataclass(slots=True)
 class _Debt:
-    """What is owed to one sender. Bytes, and when it first asked for more than there is (None: it did
+    """The bytes that are owed to one sender, and the time when it first asked for more than there are (None if it did
     not)."""
 
     held: int = 0
@@ -120,13 +118,13 @@ class _Debt:
     wanted: int = 0
     vain_at: float | None = None
     missing: int = 0
-    """The least that was neither held nor owed of what it has asked for since."""
+    """The least part of its requests since then that was neither held nor owed."""
     moved_at: float = 0.0
-    """When something last came of it, or went to it."""
+    """The time when a message last came from it or went to it."""
     asked_at: float | None = None
-    """When it asked for more than was given back, if the application has taken nothing of it since."""
+    """The time when it asked for more than was given back, if the application has taken none of its messages since."""
     merged: bool = False
-    """It was on the other side of the last merge; what it had sent before may be skipped."""
+    """True if it was on the other side of the last merge. Messages that it had sent before may be skipped."""
 
 
 class FlowControl(Protocol):
@@ -139,18 +137,18 @@ class FlowControl(Protocol):
         """Attributes of the protocol."""
 
         max_credits: Bytes = 2_000_000
-        """Bytes that may be under way to one member."""
+        """The most bytes that may be under way to one member."""
         min_threshold: Fraction = 0.4
-        """Replenish when a sender has this share of its credits left."""
+        """A sender that has this fraction of its credits left gets new ones."""
         min_credits: Bytes = 0
-        """The same in bytes; 0: computed from ``min_threshold``."""
+        """The same in bytes. 0 means that it is computed from ``min_threshold``."""
         max_block_time: Seconds = 5.0
-        """A sender that waits for so long asks for credits."""
+        """A sender that waits for this long asks for credits."""
         max_queue: Bytes = 100_000_000
-        """Bytes that wait for credits to one destination. The channel holds senders back long
-        before; beyond, messages are kept all the same, and counted."""
+        """The bytes that may wait for credits to one destination. The channel holds senders back long before. Further messages
+        are kept all the same, and counted."""
         max_strangers: int = 100
-        """Senders outside the view that are owed something."""
+        """The most senders outside the view that are owed credits."""
 
         ignored: ClassVar[frozenset[str]] = frozenset({"max_block_times"})
 
@@ -186,14 +184,14 @@ class FlowControl(Protocol):
         self.leaks_repaired = 0
         self.queue_overflows = 0
         self.queue_dropped = 0
-        """Messages that waited for a member that left."""
+        """The number of messages that waited for a member that left."""
         self.strangers_dropped = 0
         self.bad = 0
 
     # --- sending
 
     def send(self, lane: Lane, batch: Batch) -> None:
-        """Sends a run that is subject to flow control, or what fits of it."""
+        """Send a run that is subject to flow control, or the part that fits."""
         length = batch.length
         if not lane.queue and length <= lane.room:
             self._pass(lane, batch, length)
@@ -215,13 +213,13 @@ class FlowControl(Protocol):
         lane.room -= length
         self.bytes_sent += length
         if batch.transient & _DONT_LOOPBACK and lane.dest is None and lane.granted:
-            # Nobody here will ever consume it.
+            # No application here will ever consume it.
             if self.local_address in lane.granted:
                 lane.grant(self.local_address, length, self._max)
         self.pass_down(batch)
 
     def _drain(self, lane: Lane) -> None:
-        """Sends what fits now of what waits."""
+        """Send the waiting messages that fit now."""
         queue = lane.queue
         while queue:
             batch = queue[0]
@@ -244,7 +242,7 @@ class FlowControl(Protocol):
             self._pass(lane, batch, length)
 
     def _fitting(self, lane: Lane, batch: Batch) -> int:
-        """How many of the first messages of a run that does not fit as a whole can go."""
+        """Return how many of the first messages of a run can go that does not fit as a whole."""
         if len(batch.payloads) > 1:
             room = lane.room
             for index, payload in enumerate(batch.payloads):
@@ -257,7 +255,7 @@ class FlowControl(Protocol):
         return 1 if lane.room >= self._max else 0
 
     def _short(self, lane: Lane) -> tuple[Address, ...]:
-        """The members whose credits hold up what waits first."""
+        """Return the members whose credits hold up the first waiting message."""
         need = lane.queue[0].slice(0, 1).length
         room = self._max - lane.sent
         return tuple(
@@ -278,7 +276,7 @@ class FlowControl(Protocol):
             self.pass_event_up(FlowBlocked(self.name, lane.dest, short))
 
     def _ask_if_idle(self, lane: Lane) -> None:
-        """Asks members that are short and owe less than they replenish by themselves."""
+        """Ask members that are short and owe less than they replenish by themselves."""
         idle = [
             member
             for member in self._short(lane)
@@ -288,7 +286,7 @@ class FlowControl(Protocol):
         self._ask(lane, idle)
 
     def _open(self, lane: Lane) -> None:
-        """After something got through."""
+        """Update the times after a message got through."""
         if lane.blocked and (not lane.queue or 2 * lane.queued < lane.peak):
             lane.blocked = False
             lane.peak = lane.queued
@@ -333,7 +331,7 @@ class FlowControl(Protocol):
     # --- receiving
 
     def received(self, batch: Batch, length: int) -> Batch:
-        """The run with the credit that its sender is owed."""
+        """Return the run with the credit that its sender is owed."""
         src = batch.src
         assert src is not None
         debt = self._debts.get(src)
@@ -371,7 +369,7 @@ class FlowControl(Protocol):
         return debt
 
     def on_control(self, batch: Batch, header: object) -> None:
-        """REPLENISH or CREDIT_REQUEST."""
+        """Take a REPLENISH or a CREDIT_REQUEST."""
         src, amount = batch.src, batch.payloads[0]
         if type(header) is not FcHeader or src is None or type(amount) is not int or amount < 0:
             self.bad += 1
@@ -488,11 +486,11 @@ class FlowControl(Protocol):
                 debt.vain_at = None
 
     def on_view(self, view: View) -> None:
-        """Brings the lanes in line with the members."""
+        """Make the lanes match the members."""
         raise NotImplementedError
 
     def lane_of(self, member: Address) -> Lane | None:
-        """The lane on which ``member`` grants credits."""
+        """Return the lane on which ``member`` grants credits."""
         raise NotImplementedError
 
     def answer(self, query: Query) -> Any:
@@ -516,7 +514,7 @@ class FlowControl(Protocol):
     # --- looking
 
     def memory_limits(self, members: int) -> dict[str, int]:
-        """What senders may have sent and the application has not taken, packed (backlog.py)."""
+        """Return the memory of messages that the application has not taken, packed (backlog.py)."""
         return {"max_credits": self._max * (members if self.multicast else members - 1)}
 
     def check(self) -> None:

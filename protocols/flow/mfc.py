@@ -1,4 +1,4 @@
-"""MFC: flow control of multicasts. The slowest member sets the pace. See flow_control.py.
+"""MFC: flow control of multicasts. The slowest member sets the pace. See credits.py.
 
 Place: above GMS, below FRAG2.
 """
@@ -21,7 +21,7 @@ _FRAG: Final = PROTOCOL_IDS["FRAG2"]
 
 
 class MFC(FlowControl):
-    """Credits per member; a multicast costs each of them, and the lowest count decides."""
+    """Credits for each member. A multicast costs all of them, and the lowest count decides."""
 
     protocol_id: ClassVar[int] = _ID
     multicast: ClassVar[bool] = True
@@ -54,8 +54,8 @@ class MFC(FlowControl):
         super().event_up(event)
 
     def _torn(self) -> tuple[Batch, ...]:
-        """A message of which the first fragments have gone out: the others drop those, and what waits
-        here for credits comes after the merge."""
+        """Return a message whose first fragments have gone out: the others drop those, and the fragments that wait here for
+        credits come after the merge."""
         queue = self._lane.queue
         header = queue[0].headers.get(_FRAG) if queue else None
         if type(header) is FragHeader and header.index:

@@ -1,6 +1,6 @@
-"""UFC: flow control of unicasts, per destination. See flow_control.py.
+"""UFC: flow control of unicasts, for each destination. See credits.py.
 
-Place: above MFC, below FRAG2. Unicasts to somebody outside the view are not controlled.
+Place: above MFC, below FRAG2. Unicasts to a member outside the view are not controlled.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _ID: Final = PROTOCOL_IDS["UFC"]
 
 
 class UFC(FlowControl):
-    """Credits per destination."""
+    """Credits for each destination."""
 
     protocol_id: ClassVar[int] = _ID
     multicast: ClassVar[bool] = False

@@ -68,7 +68,7 @@ async def test_expelled_for_good_it_names_what_may_be_lost(
         assert caught.value.lost == (Lost(None, ((2, 2),)), Lost(B, ((9, 9),)))
 
 
-def test_what_is_lost_is_named_by_destination_in_ranges() -> None:
+def test_lost_messages_are_named_by_destination_in_ranges() -> None:
     def run(number: int, count: int = 1, to: Any = None) -> Batch:
         return Batch(to, (b"",) * count, {}, A, number=number)
 

@@ -148,7 +148,7 @@ async def test_mistakes_are_found_before_anything_is_started(open_toy: Any) -> N
             pytest.fail("it opened")
 
 
-def test_where_it_binds(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
+def test_the_address_it_binds_to(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
     monkeypatch.delenv("JGROUPS_BIND_ADDR", raising=False)
     named, silent = tmp_path / "named.xml", tmp_path / "silent.xml"
     named.write_text('<config><toy.TOY bind_addr="127.0.0.9"/></config>')
@@ -250,7 +250,7 @@ async def test_a_fetched_state_replaces_what_was_not_read_yet(
         nursery.cancel_scope.cancel()
 
 
-async def test_what_a_fetched_state_replaces_is_given_back_to_its_senders(
+async def test_credits_of_messages_that_a_state_replaces_go_back_to_their_senders(
     open_toy: Any, autojump_clock: Any
 ) -> None:
     async with (

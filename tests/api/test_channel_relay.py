@@ -48,7 +48,7 @@ async def test_a_relay_is_shown_and_a_site_is_promoted(open_site: Any, autojump_
         assert not a.relay.status().relaying
 
 
-async def test_what_cannot_be_promoted_is_refused_and_the_channel_goes_on(
+async def test_a_promotion_that_is_impossible_is_refused_and_the_channel_goes_on(
     open_site: Any, autojump_clock: Any
 ) -> None:
     async with open_site("NYC", "A", "all") as a:

@@ -14,7 +14,7 @@ from jgroups_py.channel.outbox import Outbox
 from jgroups_py.values.events import FlowBlocked, FlowOpened
 
 
-async def test_what_was_sent_in_one_turn_goes_down_as_runs_in_order(
+async def test_messages_of_one_turn_go_down_as_runs_in_order(
     open_toy: Any, autojump_clock: Any
 ) -> None:
     async with open_toy(name="A") as a:
@@ -139,7 +139,9 @@ async def test_a_cancelled_send_sent_nothing(open_toy: Any, autojump_clock: Any)
         assert await take(a, 2) == [["A"], ("A", b"now")]
 
 
-async def test_what_cannot_be_sent_is_refused_at_once(open_toy: Any, autojump_clock: Any) -> None:
+async def test_a_message_that_cannot_be_sent_is_refused_at_once(
+    open_toy: Any, autojump_clock: Any
+) -> None:
     async with open_toy(name="A") as a:
         with pytest.raises(TypeError, match="bytes, not str"):
             await a.send("text")

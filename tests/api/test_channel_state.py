@@ -106,7 +106,7 @@ async def test_the_joiner_is_told_and_the_member_goes_on(
         nursery.cancel_scope.cancel()
 
 
-async def test_what_repeats_is_logged_once_in_an_interval(
+async def test_a_repeated_line_is_logged_once_in_an_interval(
     open_sim: Any, autojump_clock: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with (
@@ -127,7 +127,7 @@ async def test_what_repeats_is_logged_once_in_an_interval(
         nursery.cancel_scope.cancel()
 
 
-async def test_who_reads_after_a_cancelled_reader_makes_the_state(
+async def test_the_reader_after_a_cancelled_one_makes_the_state(
     open_sim: Any, autojump_clock: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     provider = Provider(partial(trio.sleep, 1.0))

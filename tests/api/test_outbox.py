@@ -53,7 +53,7 @@ def test_numbers_that_follow_each_other_become_one_run() -> None:
         ({}, {"to": None}),
     ],
 )
-def test_what_differs_from_the_run_before_goes_in_a_run_of_its_own(
+def test_a_message_that_differs_from_the_run_begins_a_new_run(
     first: dict[str, Any], second: dict[str, Any]
 ) -> None:
     box = outbox()
@@ -118,7 +118,7 @@ def test_after_the_end_nothing_is_taken() -> None:
             box.put(b"y", A, 0, True)
 
 
-def test_who_lets_go_of_what_it_did_not_hold_changes_nothing() -> None:
+def test_a_release_without_a_block_changes_nothing() -> None:
     box = outbox()
     box.on_opened("MFC", A)
     box.on_blocked(FlowBlocked("MFC", A, ()))

@@ -89,7 +89,9 @@ async def test_packed_runs_return_every_credit_once(
     assert owed == {A: 64, B: 60}
 
 
-async def test_what_is_read_can_be_added_to(autojump_clock: Any, always_packed: None) -> None:
+async def test_a_buffer_that_is_read_can_be_added_to(
+    autojump_clock: Any, always_packed: None
+) -> None:
     stream = ItemStream(10**9)
     numbers = itertools.count()
     got = []

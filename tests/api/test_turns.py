@@ -45,7 +45,7 @@ async def running() -> AsyncIterator[Idle]:
         nursery.cancel_scope.cancel()
 
 
-async def test_what_wakes_while_inputs_are_handed_in_has_its_turn_with_them() -> None:
+async def test_a_wake_while_inputs_are_handed_in_shares_their_turn() -> None:
     async with running() as driver:
         driver.take([Received(1, b"x")])
         assert trio.lowlevel.current_statistics().tasks_runnable == 0  # nobody was woken for it
@@ -53,7 +53,7 @@ async def test_what_wakes_while_inputs_are_handed_in_has_its_turn_with_them() ->
         assert (driver.turns, driver.handed) == (1, [Received(1, b"x")])
 
 
-async def test_what_wakes_in_a_turn_has_another_one() -> None:
+async def test_a_wake_in_a_turn_makes_another_turn() -> None:
     async with running() as driver:
         driver.before_flush.append(lambda: driver.wake() if driver.turns == 1 else None)
         driver.turn()
@@ -78,7 +78,7 @@ async def test_a_step_that_fails_leaves_the_driver_wakeable() -> None:
         assert driver.turns == 1
 
 
-async def test_what_is_done_at_once_has_its_turn_with_it() -> None:
+async def test_a_step_at_once_runs_its_turn_with_it() -> None:
     async with running() as driver:
         turns = []
 
@@ -114,7 +114,7 @@ async def test_at_once_within_a_turn_is_part_of_it() -> None:
 
 
 @pytest.mark.parametrize("busy", [False, True])
-async def test_what_a_step_of_the_owner_s_raised_is_raised_by_run_even_if_it_is_stopped(
+async def test_run_raises_the_error_of_an_owners_step_even_if_it_is_stopped(
     busy: bool,
 ) -> None:
     async def run(driver: Idle) -> None:

@@ -133,7 +133,7 @@ def test_many_messages_cross_at_once_and_in_order(pair: Pair) -> None:
     assert crossings < 100
 
 
-def test_what_does_not_come_in_time_is_not_lost(open_sim: Open) -> None:
+def test_an_item_that_does_not_come_in_time_is_not_lost(open_sim: Open) -> None:
     with open_sim() as a:
         a.receive(timeout=5)
         began = time.monotonic()
@@ -431,7 +431,7 @@ def test_threads_that_change_the_same_node_queue(cache: blocking.TreeCache) -> N
     assert count(10) == 130 and cache.batch(retries=0).run(count.__wrapped__, 1) == 131  # type: ignore[attr-defined]
 
 
-def test_what_ends_a_retried_batch_ends_its_turn(cache: blocking.TreeCache) -> None:
+def test_the_end_of_a_retried_batch_ends_its_turn(cache: blocking.TreeCache) -> None:
     def fail(batch: Batch) -> None:
         batch.put("/n", "n", batch.get("/n", "n", 0) + 1)
         raise KeyboardInterrupt
@@ -564,7 +564,7 @@ def test_nothing_is_left_after_many_cycles(open_sim: Open) -> None:
     assert held() == before
 
 
-def test_what_a_with_block_raises_comes_out(open_sim: Open) -> None:
+def test_an_error_of_a_with_block_comes_out(open_sim: Open) -> None:
     with pytest.raises(KeyError, match="mine"), open_sim() as channel:
         raise KeyError("mine")
     assert channel.closed

@@ -61,7 +61,7 @@ def test_the_first_word_that_fits_this_machine_is_taken(text: str, address: str)
         ("", "no address of this machine matches"),
     ],
 )
-def test_what_fits_nothing_is_refused(text: str, problem: str) -> None:
+def test_a_text_that_fits_no_type_is_refused(text: str, problem: str) -> None:
     with pytest.raises(ValueError, match=problem):
         resolve_bind_addr(text, machine)
 

@@ -28,7 +28,7 @@ def test_times_have_units_and_bare_numbers_are_milliseconds(text: str, seconds: 
 @pytest.mark.parametrize(
     "text", ["", "s", "1x", "1 0s", "1.2.3s", "5kb", "1e3", "٣s", "nan", "inf"]
 )
-def test_what_is_not_a_time_is_refused_with_what_would_do(text: str) -> None:
+def test_a_wrong_time_is_refused_with_what_would_do(text: str) -> None:
     with pytest.raises(ValueError, match=r"not a time.*500ms"):
         units.parse_seconds(text)
 
@@ -57,7 +57,7 @@ def test_kib_is_1000_for_those_who_want_what_jgroups_does() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "k", "1.0001k", "1s", "0x10", "1,000"])
-def test_what_is_not_a_size_is_refused(text: str) -> None:
+def test_a_wrong_size_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="not a size"):
         units.parse_bytes(text)
 

@@ -74,7 +74,7 @@ def test_a_place_is_found_in_another_members_log_or_it_is_trimmed(
     assert offset.at == len(given)
 
 
-def test_what_never_was_a_place_has_diverged() -> None:
+def test_a_place_that_never_was_has_diverged() -> None:
     log = filled([("a", 1), ("b", 1), ("a", 1)])
     for origins in ({"a": 2}, {"b": 1}, {"a": 3, "b": 1}, {"c": 1}, {"a": 1, "b": 1, "c": 1}):
         with pytest.raises(Diverged):

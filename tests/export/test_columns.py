@@ -32,7 +32,7 @@ def columns(rows: list[tuple[Any, ...]], width: int) -> list[list[Any]]:
 
 @settings(max_examples=30)
 @given(rows)
-def test_what_was_packed_is_unpacked(rows: list[tuple[Any, ...]]) -> None:
+def test_packed_rows_are_unpacked(rows: list[tuple[Any, ...]]) -> None:
     sizes, body = pack(CHANGES, columns(rows, 7))
     assert list(unpack(CHANGES, len(rows), sizes, body)) == rows
 

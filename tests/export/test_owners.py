@@ -174,7 +174,7 @@ def test_the_end_of_one_whose_changes_are_not_here_is_known() -> None:
         found.log_of(bytes(B).hex())
 
 
-def test_of_too_many_owners_those_that_are_gone_are_forgotten_first() -> None:
+def test_owners_that_are_gone_are_forgotten_first() -> None:
     found, _ = logs(log_origins=3)
     found.begins(B, 0, 0)
     dead = [Address(bytes([n]) * 16) for n in range(4)]
@@ -351,7 +351,7 @@ async def test_each_change_once_while_members_take_nodes_from_each_other_die_lea
         assert table.changes > 100 and len(table.offset.ended) == 2, table.offset
 
 
-async def test_what_a_dead_member_wrote_is_read_at_its_buddies() -> None:
+async def test_changes_of_a_dead_member_are_read_at_its_buddies() -> None:
     async with exported() as e:
         await e.start("ABC", 2)
         for number, path in enumerate(PATHS):
@@ -448,7 +448,7 @@ async def test_latest_earliest_and_a_bound() -> None:
         assert [*later.tree] == ["/later"]
 
 
-async def test_what_is_kept_by_nobody_is_said() -> None:
+async def test_changes_that_nobody_keeps_are_named() -> None:
     async with group() as g:
         (a,) = await g.start("A", settings())
         limits = ExportLimits(log_changes=5)
@@ -507,7 +507,7 @@ def test_a_part_counts_when_all_buddies_have_what_is_in_it() -> None:
     assert len(slept) == 2 + parts.TOLD_TRIES
 
 
-def test_of_an_owner_that_is_gone_no_more_is_read_than_was_adopted(
+def test_no_more_of_a_dead_owner_is_read_than_was_adopted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """What a holder has beyond that was never acknowledged, and is lost."""
@@ -543,7 +543,7 @@ def test_of_an_owner_that_is_gone_no_more_is_read_than_was_adopted(
     assert end() == (place_of({"aa": 4}, ()), 4)
 
 
-def test_what_one_member_has_trimmed_is_read_at_another_that_has_less(
+def test_changes_that_one_member_trimmed_are_read_at_another(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Nothing is passed over; what nobody has any more is said."""

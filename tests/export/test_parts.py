@@ -377,7 +377,7 @@ async def test_a_member_whose_port_is_not_given_is_named() -> None:
                 await opened([("127.0.0.1", 1)])
 
 
-async def test_what_never_holds_still_is_an_error_that_says_why(
+async def test_parts_that_never_hold_still_are_an_error_that_says_why(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with group() as g:

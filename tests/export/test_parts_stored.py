@@ -279,7 +279,7 @@ class Held(FaultyStore):
 
 
 @pytest.mark.parametrize("late", [False, True], ids=["before the rows", "after the rows"])
-async def test_what_happens_while_the_rows_are_taken(late: bool) -> None:
+async def test_changes_while_the_rows_are_taken(late: bool) -> None:
     """Each node is told as it is when memory is looked at, wherever it was and is."""
     async with group() as g:
         store = g.stores["A"] = Held(late)
@@ -547,7 +547,7 @@ async def test_old_rows_of_what_others_own_by_now_are_not_told(tmp_path: Path) -
             assert counter(a, "buddy_claims") == claims
 
 
-async def test_of_one_store_for_all_each_node_is_told_once_while_nodes_are_made_and_removed(
+async def test_each_node_of_a_shared_store_is_told_once_while_nodes_are_made_and_removed(
     autojump_clock: Any,
 ) -> None:
     """A row whose node is just removed, or made, is nobody's for a moment."""

@@ -53,7 +53,7 @@ pytestmark = pytest.mark.sockets
 # --- who may come
 
 
-async def test_who_does_not_know_the_token_is_told_and_learns_nothing() -> None:
+async def test_a_client_without_the_token_is_refused_and_learns_nothing() -> None:
     async with exported() as (_, port):
         with pytest.raises(WrongToken, match="another token"):
             await in_thread(ExportClient, port.address, "a token of somebody else")
@@ -296,7 +296,7 @@ async def test_a_commit_goes_on_without_its_client_and_is_joined() -> None:
 
 
 @pytest.mark.parametrize("replace", [False, True])
-async def test_what_is_there_already_is_not_written_again(replace: bool) -> None:
+async def test_equal_rows_are_not_written_again(replace: bool) -> None:
     """A load that is done again at another member, where a part of it has arrived."""
     async with exported() as (cache, port), client_of(port) as client:
         await cache.put_node("/n/1", {"v": 1, "w": 2})
@@ -337,7 +337,7 @@ async def test_a_marked_batch_is_written_once(atomic: int) -> None:
 
 
 @pytest.mark.parametrize("memory", [1_000_000, 0])
-async def test_what_cannot_be_written_says_so_and_may_be_tried_again(memory: int) -> None:
+async def test_a_write_that_fails_says_so_and_may_be_tried_again(memory: int) -> None:
     """At once where rows are made ready in memory; else when they are written. Nothing of it is."""
     async with exported(stage_memory=memory) as (cache, port), client_of(port) as client:
         for number, (key, data, match) in enumerate(
@@ -382,7 +382,7 @@ async def test_an_attempt_that_lacks_a_frame_is_never_complete() -> None:
         assert tree_of(cache) == {}
 
 
-async def test_what_is_too_much_for_memory_waits_in_a_file() -> None:
+async def test_rows_that_are_too_much_for_memory_wait_in_a_file() -> None:
     """Of one task in the order in which it came, whatever a later frame would fit in."""
     big, small = (write(n, bytes([0xC5, 3, 0xE8]) + bytes(1000)) for n in (1, 2)), (write(3),)
     async with exported(stage_memory=1500) as (cache, port), client_of(port) as client:

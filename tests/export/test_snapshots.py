@@ -31,7 +31,7 @@ class Slow:
         return Frozen([], Offset("log", 0, {}))
 
 
-async def test_those_that_are_being_opened_count(autojump_clock: Any) -> None:
+async def test_snapshots_that_are_being_opened_count(autojump_clock: Any) -> None:
     source: Any = Slow()
     snapshots = Snapshots(ExportLimits(snapshots_max=2))
     async with trio.open_nursery() as nursery:

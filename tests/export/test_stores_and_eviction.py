@@ -169,7 +169,7 @@ async def test_bulk_writes_reach_the_store_and_keep_its_attributes(tmp_path: Pat
         assert await in_thread(state_of, client, opened.id) == await whole(cache)
 
 
-async def test_what_a_store_cannot_do_is_said(
+async def test_a_store_that_cannot_be_read_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from jgroups_py.cache import SqliteStore
@@ -202,7 +202,7 @@ async def test_what_a_store_cannot_do_is_said(
         db.close()
 
 
-async def test_what_is_evicted_without_a_store_is_told_as_removed() -> None:
+async def test_a_node_evicted_without_a_store_is_told_as_removed() -> None:
     """A follower has what the cache has, also when memory was full."""
     async with (
         open_tree_cache("local.xml", properties={"cache.max_nodes": "20"}) as cache,

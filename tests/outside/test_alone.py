@@ -77,7 +77,7 @@ async def test_with_tcp_and_multicast_discovery_too(
     assert "232.5.6.7:7555" in told
 
 
-async def test_who_finds_others_or_has_nobody_near_warns_of_nothing(
+async def test_a_member_with_others_or_with_nobody_near_warns_of_nothing(
     autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     network = MemoryNetwork()

@@ -113,7 +113,7 @@ def chatting(request: pytest.FixtureRequest) -> Iterator[Any]:
 
 
 @pytest.mark.sockets
-def test_what_is_said_appears_above_the_line_that_is_typed(chatting: Any) -> None:
+def test_messages_appear_above_the_line_that_is_typed(chatting: Any) -> None:
     ada = chatting("Ada")
     ada.wait_for("[Ada|0] (1) [Ada]")
     ada.type("half a sent")

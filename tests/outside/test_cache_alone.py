@@ -18,20 +18,20 @@ def put(cache: str, *more: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.sockets
-def test_who_puts_alone_is_told_that_the_value_dies_with_the_member() -> None:
+def test_a_lone_put_warns_that_the_value_dies_with_the_member() -> None:
     done = put("replicated.xml", "--cluster", f"alone-{os.getpid()}", "--name", "Ada")
     assert done.returncode == 0 and done.stdout == ""
     (line,) = done.stderr.splitlines()
     assert "Ada is alone" in line and "gone when it leaves" in line
 
 
-def test_who_has_a_store_is_not_told(tmp_path: Path) -> None:
+def test_a_lone_put_with_a_store_warns_of_nothing(tmp_path: Path) -> None:
     done = put("passivation.xml", "-D", f"cache.file={tmp_path / 'store.db'}")
     assert done.returncode == 0 and done.stderr == ""
 
 
 @pytest.mark.sockets
-def test_who_is_not_alone_is_not_told() -> None:
+def test_a_put_in_a_group_warns_of_nothing() -> None:
     cluster = f"two-{os.getpid()}"
     command = [sys.executable, "-m", "jgroups_py", "cache", "--cluster", cluster, "--json"]
     other = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)

@@ -50,7 +50,7 @@ def drill(tmp_path: Path, text: str, *options: str) -> tuple[int, str, dict[str,
 
 
 @pytest.mark.parametrize("mode", ["--simulated", pytest.param("--real", marks=pytest.mark.sockets)])
-def test_what_is_sent_where_nothing_is_relayed_is_lost(tmp_path: Path, mode: str) -> None:
+def test_messages_of_a_site_that_does_not_relay_are_lost(tmp_path: Path, mode: str) -> None:
     code, said, result = drill(tmp_path, DRILL, mode)
     assert code == 1
     assert result["verdict"] == "fail"
@@ -72,7 +72,7 @@ def test_a_drill_may_say_that_only_the_primary_relays(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("more", "options"), [("primary: all\n", ()), ("", ("--set", "RELAY.primary=all"))]
 )
-def test_where_every_site_relays_nothing_is_missing(
+def test_nothing_is_missing_when_every_site_relays(
     tmp_path: Path, more: str, options: tuple[str, ...]
 ) -> None:
     code, said, result = drill(tmp_path, DRILL + more, *options)

@@ -162,7 +162,7 @@ def run(folder: Path, kind: str, seed: int, *, kill: bool) -> list[Operation]:
 @pytest.mark.timeout(180)
 @pytest.mark.parametrize("kill", [False, True], ids=["all live", "one is killed"])
 @pytest.mark.parametrize("kind", CACHES)
-def test_what_processes_saw_is_linearizable(kind: str, kill: bool, tmp_path: Path) -> None:
+def test_the_history_of_processes_is_linearizable(kind: str, kill: bool, tmp_path: Path) -> None:
     history = run(tmp_path, kind, 1, kill=kill)
     assert sum(op.known for op in history) > 150
     if kill:

@@ -213,7 +213,7 @@ async def test_a_batch_that_is_no_decorator(what: str) -> None:
     await trio.to_thread.run_sync(asyncio.run, main())
 
 
-async def test_what_is_compared_is_what_would_be_stored() -> None:
+async def test_the_stored_form_is_compared() -> None:
     async with open_tree_cache("local.xml") as cache:
         await cache.put("/a", "k", (1, 2))
         assert await cache.compare_and_set("/a", "k", (1, 2), {"a": 1, "b": (2,)})
@@ -244,7 +244,7 @@ class FullStore(SqliteStore):
         raise StoreError("the disk is gone")
 
 
-async def test_what_was_not_saved_is_said_also_when_closing_fails(tmp_path: Path) -> None:
+async def test_unsaved_changes_are_counted_also_when_closing_fails(tmp_path: Path) -> None:
     settings = CacheSettings(
         cache_loader_configuration=LoaderConfig(passivation=True, cacheloader=StoreConfig())
     )

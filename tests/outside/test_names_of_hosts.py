@@ -93,7 +93,7 @@ async def test_new_addresses_are_noticed(autojump_clock: MockClock) -> None:
 
 
 @pytest.mark.parametrize("host", ["no host", "-db", "db_1!", "10.0.0.300", "a..b", "10.0.0"])
-async def test_what_cannot_be_a_host_is_refused_at_once(host: str) -> None:
+async def test_a_text_that_cannot_be_a_host_is_refused_at_once(host: str) -> None:
     with pytest.raises(ConfigError, match=r"initial_hosts: not a host.*localhost\[7800\]"):
         async with member(MemoryNetwork(), "A", "10.0.0.1", f"{host}[7800]"):
             pass

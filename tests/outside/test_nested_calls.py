@@ -27,7 +27,7 @@ async def reads_a(batch: Batch) -> Any:
 
 
 @pytest.mark.parametrize("what", CALLS)
-async def test_what_would_wait_for_its_own_batch_is_refused(what: str) -> None:
+async def test_a_call_that_would_wait_for_its_own_batch_is_refused(what: str) -> None:
     async with open_tree_cache("local.xml") as cache:
         await cache.put("/a", "k", 1)
 
@@ -61,7 +61,7 @@ async def test_tasks_that_the_function_waits_for_are_inside_too() -> None:
             await work()
 
 
-async def test_what_waits_for_nobody_goes_on() -> None:
+async def test_a_call_that_waits_for_nobody_goes_on() -> None:
     async def elsewhere(cache: TreeCache) -> None:
         await cache.increment("/a", "k")
 

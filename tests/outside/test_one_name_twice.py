@@ -53,7 +53,9 @@ async def test_each_member_names_both_once(
         nursery.cancel_scope.cancel()
 
 
-def test_who_comes_back_under_its_name_is_not_told_of(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_member_that_comes_back_under_its_name_is_not_reported(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     """A member that is started again is in one view with its former self for a moment."""
     with SimCluster("ABC", ["udp.xml"], seed=1) as cluster:
         cluster.run_for(5)

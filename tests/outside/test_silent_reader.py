@@ -111,7 +111,7 @@ async def test_a_member_that_does_not_read_itself_is_told_so(
 
 
 @pytest.mark.parametrize("reads", ["one an hour", "one a minute"])
-async def test_who_reads_slowly_or_holds_nobody_up_stays(
+async def test_a_reader_that_is_slow_or_holds_nobody_up_stays(
     reads: str, autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A little unread traffic harms nobody; a message a minute is slow, not silent."""
@@ -176,14 +176,14 @@ async def never(limits: ChannelLimits | None, timeout: float | None, seconds: fl
         return members
 
 
-async def test_who_wants_it_otherwise_says_so(autojump_clock: MockClock) -> None:
+async def test_the_rule_can_be_changed(autojump_clock: MockClock) -> None:
     assert await never(ChannelLimits(hold_senders_max=math.inf), None, 2000) == 2
     assert await never(ChannelLimits(hold_senders_max=30), None, 90) == 1
     assert await never(None, 15, 30) == 1
     assert await never(None, 500, 300) == 2
 
 
-async def test_who_reads_is_not_named(
+async def test_a_member_that_reads_is_not_named(
     autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     """All are short of credit in the moment in which a burst begins to wait."""

@@ -37,7 +37,7 @@ def cache_of(network: MemoryNetwork, name: str) -> AbstractAsyncContextManager[T
 # --- channels
 
 
-async def test_what_holds_already_is_not_waited_for(autojump_clock: MockClock) -> None:
+async def test_a_condition_that_holds_already_is_not_waited_for(autojump_clock: MockClock) -> None:
     async with member(MemoryNetwork(), "A") as a:
         before = trio.current_time()
         assert await a.wait_view(1, timeout=0) == a.view
@@ -174,7 +174,7 @@ async def test_a_wait_ends_when_the_channel_does(autojump_clock: MockClock) -> N
     ("wanted", "error"),
     [(0, ConfigError), (True, TypeError), ("AB", TypeError), ([1], TypeError), (2.0, TypeError)],
 )
-async def test_what_cannot_be_wanted_is_refused_at_once(
+async def test_a_wrong_wish_is_refused_at_once(
     autojump_clock: MockClock, wanted: Any, error: type[Exception]
 ) -> None:
     async with member(MemoryNetwork(), "A") as a:

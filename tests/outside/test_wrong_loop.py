@@ -33,7 +33,9 @@ def without_a_loop(coroutine: Awaitable[None]) -> None:
 
 @pytest.mark.parametrize("name", OPENERS)
 @pytest.mark.parametrize("run", [asyncio.run, without_a_loop])
-def test_who_has_no_trio_loop_is_told_what_to_use(name: str, run: Callable[[Any], None]) -> None:
+def test_a_program_without_a_trio_loop_is_told_what_to_use(
+    name: str, run: Callable[[Any], None]
+) -> None:
     with pytest.raises(LocalProtocolError) as refused:
         run(enter(OPENERS[name]))
     text = str(refused.value)
@@ -67,7 +69,9 @@ OF_ASYNCIO: dict[str, Callable[[], Any]] = {
 
 @pytest.mark.parametrize("name", OF_ASYNCIO)
 @pytest.mark.parametrize("run", [lambda coroutine: trio.run(lambda: coroutine), without_a_loop])
-def test_who_has_no_asyncio_loop_is_told_what_to_use(name: str, run: Callable[[Any], None]) -> None:
+def test_a_program_without_an_asyncio_loop_is_told_what_to_use(
+    name: str, run: Callable[[Any], None]
+) -> None:
     with pytest.raises(LocalProtocolError) as refused:
         run(enter(OF_ASYNCIO[name]))
     text, opener = str(refused.value), name.strip()
@@ -95,14 +99,14 @@ else:
 @pytest.mark.parametrize(
     ("loop", "instead"), [("trio", "the API of jgroups_py itself"), ("asyncio", "jgroups_py.aio")]
 )
-def test_who_blocks_a_loop_is_warned_once(loop: str, instead: str) -> None:
+def test_a_program_that_blocks_a_loop_is_warned_once(loop: str, instead: str) -> None:
     command = [sys.executable, "-c", BLOCKING, loop]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     (line,) = done.stderr.splitlines()
     assert f"tree cache of local.xml is opened in a task of {loop}," in line and instead in line
 
 
-def test_who_blocks_no_loop_is_not_warned() -> None:
+def test_a_program_that_blocks_no_loop_is_not_warned() -> None:
     program = BLOCKING.partition("async def")[0] + "open_tree_cache('local.xml').close()"
     program += "\ntrio.run(trio.to_thread.run_sync, lambda: open_tree_cache('local.xml').close())"
     done = subprocess.run(

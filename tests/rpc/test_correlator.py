@@ -79,7 +79,7 @@ def test_replies_to_several_are_copied_out_of_their_packet() -> None:
     assert type(taken(c, many)[0][2]) is bytes
 
 
-def test_who_leaves_the_view_is_suspected_once_and_an_answer_before_counts() -> None:
+def test_a_member_that_leaves_the_view_is_suspected_once_and_an_answer_before_counts() -> None:
     c, counters = correlator()
     one, other, many = c.call_one(A), c.call_one(B), c.call_many([A, B, C])
     answer(c, A, many.id, b"in time")
@@ -94,7 +94,7 @@ def test_who_leaves_the_view_is_suspected_once_and_an_answer_before_counts() -> 
     c.check()
 
 
-def test_who_comes_back_is_not_answered_with_old_replies() -> None:
+def test_a_member_that_comes_back_gets_no_old_replies() -> None:
     """A member that a merge brings back has the same address, and may still send old replies."""
     c, counters = correlator()
     old = c.call_one(A)
@@ -106,7 +106,7 @@ def test_who_comes_back_is_not_answered_with_old_replies() -> None:
     assert not again.outcomes and counters.late == 1
 
 
-def test_what_is_forgotten_leaves_nothing() -> None:
+def test_a_forgotten_call_leaves_nothing() -> None:
     c, counters = correlator()
     one, many = c.call_one(A), c.call_many([A, B])
     answer(c, A, many.id, b"held")

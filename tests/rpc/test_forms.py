@@ -58,7 +58,7 @@ def over_the_wire(encoded: Encoded) -> Any:
 
 @given(st.lists(java_values, max_size=5))
 @settings(max_examples=60, deadline=None)
-def test_what_java_knows_comes_back(values: list[Any]) -> None:
+def test_values_of_java_types_come_back(values: list[Any]) -> None:
     name, args = JAVA.read_request(over_the_wire(JAVA.write_request("m", values)))
     assert (name, list(args)) == ("m", values)
     for value in values:
@@ -77,7 +77,7 @@ def test_what_java_knows_comes_back(values: list[Any]) -> None:
     )
 )
 @settings(max_examples=60, deadline=None)
-def test_what_msgpack_knows_comes_back(value: Any) -> None:
+def test_values_of_msgpack_types_come_back(value: Any) -> None:
     name, args = OURS.read_request(over_the_wire(OURS.write_request("grün", (value, 1))))
     assert (name, list(args)) == ("grün", [value, 1])
     assert OURS.read_value(over_the_wire(OURS.write_value(value))) == value
@@ -168,7 +168,7 @@ def test_our_exception_is_what_java_writes_but_for_the_stack() -> None:
     assert read_throwable(ours) == read_throwable(theirs) == ("java.lang.RuntimeException", "boom")
 
 
-def test_what_is_no_exception_has_no_class() -> None:
+def test_an_object_that_is_no_exception_has_no_class() -> None:
     vectors = json.loads((VECTORS / "objects.json").read_text())
     others = [v for v in vectors if v["name"].startswith(("serializable_list", "serializable_map"))]
     assert others
@@ -199,7 +199,7 @@ def test_an_exception_cut_short_or_damaged_is_refused_quietly() -> None:
         (JAVA, (0,) * 128),
     ],
 )
-def test_what_has_no_encoding_is_refused_before_it_is_sent(form: Form, args: Any) -> None:
+def test_a_value_without_encoding_is_refused_before_it_is_sent(form: Form, args: Any) -> None:
     with pytest.raises(LocalProtocolError):
         form.write_request("m", args)
 

@@ -89,7 +89,7 @@ async def test_the_caller_gets_it_and_the_callee_logs_it(
         assert type(line.exc_info[1]).__name__ == kind
 
 
-async def test_what_repeats_is_logged_once_in_an_interval_with_the_number(
+async def test_a_repeated_error_is_logged_once_in_an_interval_with_the_number(
     open_sim: Open, autojump_clock: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with open_sim(name="A") as a, open_sim(name="B") as b:

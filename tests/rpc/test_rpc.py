@@ -154,7 +154,7 @@ async def test_an_error_of_the_method_is_raised_at_the_caller(
 
 
 @pytest.mark.parametrize("method", ["missing", "_private", "__init__", "looked_at", "seen"])
-async def test_what_is_no_public_method_is_refused_and_certainly_did_not_run(
+async def test_a_call_of_no_public_method_is_refused_and_certainly_did_not_run(
     open_sim: Open, autojump_clock: Any, method: str
 ) -> None:
     async with nodes(open_sim) as (a, b):
@@ -164,7 +164,9 @@ async def test_what_is_no_public_method_is_refused_and_certainly_did_not_run(
         assert b.counters.refused == 1
 
 
-async def test_who_is_not_in_the_view_is_unreachable(open_sim: Open, autojump_clock: Any) -> None:
+async def test_a_member_outside_the_view_is_unreachable(
+    open_sim: Open, autojump_clock: Any
+) -> None:
     async with nodes(open_sim) as (a, b):
         stranger = UUID(b"stranger of ours")
         with pytest.raises(Unreachable) as caught:
@@ -229,7 +231,7 @@ async def test_call_first_gives_the_first_and_forgets_the_others(
         assert a.counters.late == 2  # the two that came after it
 
 
-async def test_who_stops_early_keeps_what_came_and_leaves_nothing(
+async def test_a_caller_that_stops_early_keeps_its_replies_and_leaves_nothing(
     open_sim: Open, autojump_clock: Any
 ) -> None:
     async with nodes(open_sim, "ABC") as (a, _, _):
@@ -254,7 +256,7 @@ async def test_a_time_limit_is_the_callers_scope(open_sim: Open, autojump_clock:
         assert await a.rpc.call(b.address, "add", 1, 2) == 3
 
 
-async def test_who_leaves_is_suspected_also_by_calls_of_several(
+async def test_a_member_that_leaves_is_suspected_also_by_calls_of_several(
     open_sim: Open, autojump_clock: Any
 ) -> None:
     async with nodes(open_sim) as (a, b), open_sim(name="C") as channel:
@@ -512,7 +514,7 @@ async def test_a_request_is_served_in_the_view_it_came_in(
                 assert await rpc.call(b.address, "size") == 3
 
 
-async def test_what_was_not_read_comes_from_the_channel_after_the_block(
+async def test_unread_items_come_from_the_channel_after_the_block(
     open_sim: Open, autojump_clock: Any
 ) -> None:
     async with open_sim(name="A") as a, open_sim(name="B") as b:
@@ -561,7 +563,7 @@ async def test_the_state_is_made_between_requests(open_sim: Open, autojump_clock
                 assert total == {"A": 300, "B": 300}
 
 
-async def test_what_a_fetched_state_contains_is_not_read_after_it(
+async def test_messages_in_a_fetched_state_are_not_read_after_it(
     open_sim: Open, autojump_clock: Any
 ) -> None:
     async def state() -> AsyncIterator[bytes]:
@@ -756,7 +758,7 @@ async def test_a_reply_that_cannot_be_read_is_lost_not_awaited(
 
 
 @pytest.mark.parametrize("how", ["cast", "call_all"])
-async def test_who_joins_while_a_request_waits_for_room_decides_its_form(
+async def test_a_member_that_joins_while_a_request_waits_decides_its_form(
     open_sim: Open, how: str, autojump_clock: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with nodes(open_sim) as (a, _b):

@@ -134,7 +134,7 @@ async def test_casts_to_another_site_survive_a_change_of_relay_in_order_and_once
         nursery.cancel_scope.cancel()
 
 
-def test_what_is_not_for_this_site_or_no_cast_is_told_apart() -> None:
+def test_casts_for_other_sites_and_other_messages_are_told_apart() -> None:
     src = SiteUUID(bytes(16), "NYC", "A")
     cast = other_sites.MAGIC + b"\x03SFO" + b"\x04note"
     other = other_sites.MAGIC + b"\x03LON" + b"\x04note"

@@ -115,7 +115,7 @@ async def test_side_by_side_at_three_members_no_attribute_is_lost(autojump_clock
             assert (await first.visit(sites[1])).count(b"-") == 30
 
 
-async def test_what_cannot_be_saved_is_not_answered(
+async def test_a_change_that_cannot_be_saved_is_not_answered(
     autojump_clock: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with open_tree_cache("local.xml") as cache:
@@ -135,7 +135,7 @@ async def test_what_cannot_be_saved_is_not_answered(
     assert (counts["failed_saves"], counts["failed_loads"]) == (1, 1)
 
 
-async def test_what_is_no_http_passes_by() -> None:
+async def test_a_scope_that_is_not_http_passes_by() -> None:
     sent = []
 
     async def send(message: Any) -> None:

@@ -45,7 +45,7 @@ ALONE = replace(
 
 
 @pytest.mark.parametrize("settings", [SMALL, ALONE], ids=["buddies", "local"])
-async def test_who_has_slept_for_as_long_as_a_session_may_is_removed_and_nobody_else(
+async def test_a_session_that_slept_too_long_is_removed_and_no_other(
     autojump_clock: Any, settings: CacheSettings
 ) -> None:
     now = 1000.0

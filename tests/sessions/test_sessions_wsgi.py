@@ -115,7 +115,7 @@ def test_the_route_in_the_cookie_follows_the_session(cache: blocking.TreeCache) 
     assert other.set_cookies == []
 
 
-def test_what_is_changed_in_place_is_saved_and_the_rest_is_not_written(
+def test_a_value_changed_in_place_is_saved_and_the_rest_is_not_written(
     cache: blocking.TreeCache,
 ) -> None:
     site = Site(cache)
@@ -189,7 +189,7 @@ def test_a_session_is_over_when_it_was_not_used_or_is_too_old(cache: blocking.Tr
     assert site.visit() == {} and site.sessions.statistics()["expired"] == 2
 
 
-def test_what_is_over_is_swept_by_other_visits(cache: blocking.TreeCache) -> None:
+def test_sessions_that_are_over_are_swept_by_other_visits(cache: blocking.TreeCache) -> None:
     """Not what is in use, and not nodes that are no sessions."""
     site = Site(cache, SessionSettings(max_idle=100))
     cache.put("/sessions/other", "k", 1)

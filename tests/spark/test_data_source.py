@@ -279,7 +279,7 @@ def test_a_cache_with_buddies_is_read_at_all_its_members(spark: Any, tmp_path: P
 # --- writing
 
 
-def test_what_was_read_can_be_written(
+def test_rows_that_were_read_can_be_written(
     spark: Any, cache: Cache, options: dict[str, str], read: Callable[..., Any]
 ) -> None:
     cache.put_many({f"/from/{n}": {"name": f"N{n}", "v": n} for n in range(300)})

@@ -17,7 +17,7 @@ def test_seeds_are_explored_and_counted(
     assert told["runs"] == 8 and told["steps"] > 800 and told["violations"] == []
 
 
-def test_what_fails_is_told_written_and_played_again(
+def test_a_failing_schedule_is_told_written_and_played_again(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.chdir(tmp_path)

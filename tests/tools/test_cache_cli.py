@@ -46,7 +46,7 @@ def test_one_command_by_arguments(stored: list[str], capsys: Captured) -> None:
 @pytest.mark.parametrize(
     "words", [["get", "/x"], ["get", "/x", "k"], ["rm", "/x"], ["rm", "-r", "/x"], ["ls", "/x"]]
 )
-def test_what_is_not_there_is_exit_1(words: list[str], capsys: Captured) -> None:
+def test_a_missing_node_is_exit_1(words: list[str], capsys: Captured) -> None:
     assert cli.run(["cache", "--cache", "local.xml", *words]) == 1
     out, err = capsys.readouterr()
     assert out == "" and err.startswith("not there: /x") and err.count("\n") == 1
@@ -65,7 +65,7 @@ def test_what_is_not_there_is_exit_1(words: list[str], capsys: Captured) -> None
         (["--bind-addr", "host", "members"], "bind_addr must be a numeric address"),
     ],
 )
-def test_what_cannot_run_is_one_line_and_exit_2(
+def test_a_command_that_cannot_run_is_one_line_and_exit_2(
     args: list[str], said: str, capsys: Captured
 ) -> None:
     assert cli.run(["cache", *args]) == 2

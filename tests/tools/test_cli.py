@@ -90,7 +90,7 @@ def test_an_interrupt_ends_it_without_a_word(
     assert capsys.readouterr().err.strip() == ""
 
 
-def test_what_a_command_returns_is_the_exit_code(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_return_value_of_a_command_is_the_exit_code(monkeypatch: pytest.MonkeyPatch) -> None:
     @click.command()
     def three() -> int:
         return 3

@@ -319,7 +319,7 @@ def test_cover_tells_ways_apart() -> None:
 
 
 @pytest.mark.parametrize("forgers", [False, True])
-def test_what_members_said_stays_in_an_episode_of_strangers(
+def test_messages_of_members_stay_in_an_episode_of_strangers(
     forgers: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Else a packet that was replayed becomes one that nobody has sent."""
@@ -336,7 +336,7 @@ def test_what_members_said_stays_in_an_episode_of_strangers(
     assert kept == ([bad] if forgers else [*says, bad])
 
 
-def test_what_is_replayed_was_said_before() -> None:
+def test_a_replayed_message_was_sent_before() -> None:
     """Else it is a forgery: it takes the number of what the member does say then."""
     cluster = Cluster(1, "udp.xml", incarnations=0)
     first, second, _ = cluster.members
@@ -363,7 +363,7 @@ def test_what_is_replayed_was_said_before() -> None:
     assert reach(numbered(nak.seqno + 1)) == 1
 
 
-def test_what_is_not_needed_is_left_out() -> None:
+def test_steps_that_are_not_needed_are_left_out() -> None:
     data = bytes(range(1, 100))
     assert smallest_bytes(data, lambda d: 7 in d and 50 in d) == bytes((7, 50))
     assert smallest_bytes(data, lambda d: False) == data

@@ -44,7 +44,7 @@ def test_nothing_is_left_of_the_trial(tmp_path: Path) -> None:
     assert kept.read_text() == "as it was"
 
 
-def test_what_cannot_be_written_after_all_is_printed(
+def test_a_result_that_cannot_be_written_is_printed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write(str(tmp_path / "new" / "x.json"), "result")
@@ -127,7 +127,7 @@ def test_json_of_a_command_with_one_argument(
         ["memory", "--for", "inf"],
     ],
 )
-def test_what_is_no_number_of_its_kind_is_wrong_usage(
+def test_a_number_of_the_wrong_kind_is_wrong_usage(
     arguments: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(arguments) == 2

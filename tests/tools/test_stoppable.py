@@ -73,7 +73,7 @@ def test_a_signal_while_the_thread_begins(monkeypatch: pytest.MonkeyPatch) -> No
     assert seen == ["stop", "ended"]
 
 
-def test_what_cannot_be_stopped_any_more_is_no_error() -> None:
+def test_a_command_that_cannot_be_stopped_any_more_is_no_error() -> None:
     def stop() -> None:
         raise RuntimeError("it has ended")
 

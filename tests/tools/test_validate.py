@@ -97,7 +97,7 @@ def test_it_writes_the_stack_in_the_other_language(
     )
 
 
-def test_what_a_stack_will_not_do_is_said() -> None:
+def test_attributes_without_effect_are_named() -> None:
     path = Path(__file__).resolve().parents[2] / "stacks" / "udp.xml"
 
     whole = load_stack(path, environment={})

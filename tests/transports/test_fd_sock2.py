@@ -332,7 +332,7 @@ def test_another_member_on_the_port_of_the_old_one_is_proof() -> None:
 
 
 @pytest.mark.parametrize("silent", [False, True])
-def test_what_another_member_has_proved_is_looked_at(silent: bool) -> None:
+def test_a_proof_of_another_member_is_checked(silent: bool) -> None:
     stack = opened()
     install(stack, A, B, C, D)
     watching(stack, B)
@@ -518,7 +518,7 @@ def test_a_new_neighbour_is_watched_instead() -> None:
 # --- others
 
 
-def test_who_connects_is_told_who_we_are() -> None:
+def test_a_peer_that_connects_is_told_our_address() -> None:
     stack = opened()
     install(stack, C, A, B)
     stack.take_outgoing()
@@ -529,7 +529,7 @@ def test_who_connects_is_told_who_we_are() -> None:
 
 
 @pytest.mark.parametrize("says", [True, False])
-def test_who_connects_and_never_comes_into_the_view_is_let_go(says: bool) -> None:
+def test_a_peer_that_never_comes_into_the_view_is_disconnected(says: bool) -> None:
     """It was let in too late, or says nothing at all (membership 1..40)."""
     stack = opened()
     install(stack, A, B)
@@ -603,7 +603,7 @@ def test_an_unsuspected_member_is_told_of_and_watched_again_after_a_while() -> N
     assert stack.take_up_events() == []
 
 
-def test_of_two_that_are_suspected_the_other_one_is_still_told_of() -> None:
+def test_the_second_of_two_suspects_is_still_reported() -> None:
     stack = opened()
     install(stack, A, B, C, D)
     stack.handle(Closed(watching(stack, B), False))

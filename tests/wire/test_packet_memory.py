@@ -117,7 +117,7 @@ def test_the_second_call_of_a_member_is_read_by_comparing(monkeypatch: pytest.Mo
         reader.decode(encode_packets([later], "other")[0])
 
 
-def test_what_is_remembered_is_bounded() -> None:
+def test_the_memory_of_packets_is_bounded() -> None:
     reader = PacketReader()
     drawn = random.Random(3)
     for _ in range(1000):

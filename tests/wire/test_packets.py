@@ -275,7 +275,7 @@ def test_another_minor_version_is_refused_and_can_be_learnt() -> None:
         decode_packet(packet, version=make_version(5, 5, 6))
 
 
-def test_what_cannot_be_in_one_packet_is_refused() -> None:
+def test_batches_that_cannot_share_a_packet_are_refused() -> None:
     one, other = Batch(None, [b"x"], {}, A), Batch(B, [b"x"], {}, A)
     with pytest.raises(LocalProtocolError):
         encode_packets([one, other], "demo")

@@ -25,7 +25,7 @@ def _refused(read: Callable[[], object]) -> None:
         read()
 
 
-def test_what_is_left_over_is_refused() -> None:
+def test_bytes_that_are_left_over_are_refused() -> None:
     r = Reader(b"abc")
     r.take(2)
     with pytest.raises(RemoteProtocolError, match="1 bytes left over"):

@@ -40,7 +40,7 @@ def one(payload: Any = b"x", **more: Any) -> Batch:
 
 @pytest.mark.parametrize("parts", [(b"x", b"y"), ()])
 @pytest.mark.parametrize("type", [MessageType.COMPOSITE, MessageType.BATCH])
-def test_what_is_inside_a_message_is_one_message_each(parts: tuple[bytes, ...], type: int) -> None:
+def test_messages_inside_a_message_are_single_messages(parts: tuple[bytes, ...], type: int) -> None:
     inner = (one(), Batch(None, parts, {}, A))
     payload: Any = inner if type == MessageType.COMPOSITE else (B, inner)
     with pytest.raises(LocalProtocolError, match=f"the batch holds {len(parts)}"):

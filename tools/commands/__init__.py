@@ -1,4 +1,4 @@
-"""The commands of users, one file each.
+"""The commands of users, each in a file.
 
 May import: everything.
 Imported by: tools.cli, by name.

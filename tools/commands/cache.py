@@ -1,4 +1,4 @@
-"""``jgroups-py cache``: look into a tree cache and change it, as a member of its group."""
+"""``jgroups-py cache``: reads and changes a tree cache as a member of its group."""
 
 from __future__ import annotations
 
@@ -82,14 +82,14 @@ def cache(
 
 
 class _Alone:
-    """Says, once, that what is put here is gone with this member."""
+    """Warns once that a value that is put here is gone with this member."""
 
     def __init__(self, cache: TreeCache) -> None:
         self._cache = cache
         self._said = False
 
     def after(self, words: Sequence[str]) -> None:
-        """A command has ended well."""
+        """Note that a command has succeeded."""
         cache = self._cache
         if self._said or list(words[:1]) != ["put"] or cache.has_store or len(cache.members) > 1:
             return
@@ -103,7 +103,7 @@ class _Alone:
 
 
 async def _shell(cache: TreeCache, out: TextIO | None) -> int:
-    """Lines until the end of the input; the worst code of all, of a person's always 0."""
+    """Run lines until the end of the input. Return the worst exit code; at a terminal it is always 0."""
     interactive = sys.stdin.isatty() and sys.stdout.isatty()
     worst = 0
     alone = _Alone(cache)
@@ -127,7 +127,7 @@ async def _shell(cache: TreeCache, out: TextIO | None) -> int:
 
 @contextmanager
 def _person() -> Iterator[Callable[[], str]]:
-    """Reads lines of a terminal, with keys to edit them and a history; empty at the end of the input.
+    """Read lines of a terminal, with keys to edit them and a history. The result is empty at the end of the input.
 
     Afterwards the terminal is as it was, also when a line was being typed."""
     import readline
@@ -157,7 +157,7 @@ def _person() -> Iterator[Callable[[], str]]:
 
 @contextmanager
 def _json_lines(json_out: str | None) -> Iterator[TextIO | None]:
-    """Where the JSON of each command goes, a line each."""
+    """Open the output for the JSON of the commands, one line for each."""
     if json_out is None or json_out == "-":
         yield None if json_out is None else sys.stdout
         return

@@ -1,4 +1,4 @@
-"""Options of commands that are a member of a cache: which cache, which stack, which group."""
+"""Options of commands that join a cache: the cache, the stack, the group."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def cache_options(command: F) -> F:
-    """Adds --cache, --stack, --cluster, --name, --set, -D and --bind-addr."""
+    """Add --cache, --stack, --cluster, --name, --set, -D and --bind-addr."""
     command = override_options(command)
     for option in (
         click.option("--name", help="Default: made from the host's name."),
@@ -36,7 +36,7 @@ def cache_options(command: F) -> F:
 
 
 def open_cache(where: Mapping[str, Any]) -> AbstractAsyncContextManager[TreeCache]:
-    """The cache that the values of ``cache_options`` name; errors as ``open_tree_cache``."""
+    """Open the cache that the values of ``cache_options`` name. Errors are those of ``open_tree_cache``."""
     properties = pairs(where["properties"])
     settings = load_cache_settings(where["file"], properties=properties)
     if where["stack"] is not None:

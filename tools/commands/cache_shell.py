@@ -1,6 +1,6 @@
-"""The commands of ``jgroups-py cache``: words in, a result out. No reading and no printing.
+"""The commands of ``jgroups-py cache``. Each takes words and returns a result. They read and print nothing.
 
-A result is what ``--json`` prints; ``text`` makes lines for people of it.
+``--json`` prints a result; ``text`` makes lines for people of it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from jgroups_py.cache.fqn import as_fqn
 from jgroups_py.errors import CacheRefused
 
 TREE_MAX = 10_000
-"""Nodes that one ``tree`` shows at most."""
+"""The most nodes that one ``tree`` shows."""
 
 HELP = """\
 get PATH [KEY]        an attribute, or all of a node
@@ -34,12 +34,12 @@ help, quit"""
 
 
 class Unknown(CacheRefused):
-    """No such command, or not so many words after it."""
+    """There is no such command, or it does not take so many words."""
 
 
 @dataclass(frozen=True)
 class ShellResult:
-    """``value`` is JSON; ``found``: what was asked for is there."""
+    """The result of a command. ``value`` is JSON. ``found`` is false if the node or attribute is not there."""
 
     value: dict[str, Any]
     lines: list[str]
@@ -47,7 +47,7 @@ class ShellResult:
 
 
 def words_of(line: str) -> list[str]:
-    """The words of a line, quoted as in a shell; Unknown for quotes that do not end."""
+    """Return the words of a line, quoted as in a shell. Raise Unknown for quotes that do not end."""
     try:
         return shlex.split(line, comments=True)
     except ValueError as error:
@@ -55,10 +55,10 @@ def words_of(line: str) -> list[str]:
 
 
 def checked(words: list[str]) -> tuple[Callable[..., Awaitable[ShellResult]], list[str]]:
-    """The function of a command, and its arguments.
+    """Return the function of a command, and its arguments.
 
     Raises:
-        Unknown: it is none.
+        Unknown: there is no such command.
     """
     name, arguments = words[0], words[1:]
     if name == "rm" and arguments[:1] == ["-r"]:
@@ -72,11 +72,11 @@ def checked(words: list[str]) -> tuple[Callable[..., Awaitable[ShellResult]], li
 
 
 async def execute(cache: TreeCache, words: list[str]) -> ShellResult:
-    """One command.
+    """Run one command.
 
     Raises:
-        Unknown: it is none; nothing was done.
-        CacheError: as the cache's.
+        Unknown: there is no such command; nothing was done.
+        CacheError: the cache raised it.
     """
     function, arguments = checked(words)
     return await function(cache, *arguments)
@@ -231,14 +231,14 @@ COMMANDS: dict[str, tuple[Callable[..., Awaitable[ShellResult]], int, int, str]]
 
 
 def text_of(value: object) -> str:
-    """A value for people: text as it is (what moves a cursor made visible), else JSON."""
+    """Return a value for people: a text as it is (control characters are made visible), another value as JSON."""
     if isinstance(value, str):
         return "".join(c if c.isprintable() or c in "\t\n" else "�" for c in value)
     return json_of(value)
 
 
 def json_of(value: object) -> str:
-    """JSON in one line; bytes, which it lacks, as ``{"bytes": hexadecimal}``."""
+    """Return JSON in one line. Bytes are written as ``{"bytes": hexadecimal}``."""
     return json.dumps(value, ensure_ascii=False, default=_other)
 
 

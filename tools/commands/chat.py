@@ -1,4 +1,4 @@
-"""``jgroups-py chat``: lines typed here appear at every member of the group."""
+"""``jgroups-py chat``: shows each typed line at every member of the group."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def _plain_complain(text: str) -> None:
 
 
 async def _hear_ourselves(channel: Channel) -> None:
-    """Gives what was typed last the time to come back, so that it is printed."""
+    """Wait until the last typed line comes back, so that it is printed."""
     with trio.move_on_after(1.0):
         while (now := channel.statistics()).buffered_bytes or now.waiting:  # noqa: ASYNC110
             await trio.sleep(0.01)
@@ -128,7 +128,7 @@ async def _hear_ourselves(channel: Channel) -> None:
 
 
 def _change_text(old: View | None, new: View) -> str:
-    """Who came and who left, and the view."""
+    """Return lines about members that came or left, and the view."""
     names = {**(old.names if old else {}), **new.names}
     changes = [
         f"{', '.join(names.get(member, str(member)) for member in members)} {what}"
@@ -139,5 +139,5 @@ def _change_text(old: View | None, new: View) -> str:
 
 
 def _printable(text: str) -> str:
-    """Nothing a peer sends may move our cursor."""
+    """Make control characters visible, so that no peer moves the cursor."""
     return "".join(c if c.isprintable() or c == "\t" else "�" for c in text)

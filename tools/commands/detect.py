@@ -1,4 +1,4 @@
-"""``jgroups-py detect``: how soon a killed process is out of everybody's view."""
+"""``jgroups-py detect``: measures how soon a killed process is out of all views."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from jgroups_py.tools.stack_options import pairs, stack_options
 )
 @click.option("--members", type=click.IntRange(2, 64), default=3, show_default=True)
 @click.option("--kills", type=click.IntRange(1, 1000), default=20, show_default=True)
-@click.option("--goal", type=Time(), help="Exit 1 when one took longer (200ms).")
+@click.option("--goal", type=Time(), help="Exit 1 if one took longer (200ms).")
 @json_option
 @stack_options
 def detect(
@@ -70,7 +70,7 @@ def detect(
 
 
 def text(result: dict[str, Any]) -> str:
-    """The result for people."""
+    """Return the result as text for people."""
     shown = "  ".join(f"{key} {1000 * result[key + '_s']:.0f}" for key in _SHOWN)
     return (
         f"{result['stack']}: {result['members']} members, {result['kills']} kills, "

@@ -1,12 +1,11 @@
 """Measures how soon a group of processes sees that one of them was killed.
 
-The parent starts the members, one process each, kills one with SIGKILL, and waits until every other
-one has a view without it; then it starts another one in its place. The coordinator is killed first,
-then the members in turn. Times are those of the host's monotonic clock, which all processes share:
-from just before the kill until the last of the others had its view.
+The parent starts one process for each member, kills one with SIGKILL, and waits until all others have a view without it.
+Then it starts another one in its place. The coordinator is killed first, then the members in turn. Times are those of the
+host's monotonic clock, which all processes share: from just before the kill until the last of the others had its view.
 
-A child says ``view`` for each view; its members are named by their numbers. Asked for ``statistics``
-it says those. A child whose standard input ends leaves the group.
+A child prints ``view`` for each view, with the numbers of its members, and ``statistics`` when it is asked for them. It
+leaves the group when its standard input ends.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ SETTLE = 0.5  # seconds between the complete view and the kill: neighbours conne
 
 @dataclass(frozen=True)
 class DetectPlan:
-    """What is measured. Times are seconds; a longer one than ``limit`` ends the measurement."""
+    """The plan of a measurement. Times are seconds. A time above ``limit`` ends the measurement."""
 
     stack: str
     members: int
@@ -83,22 +82,22 @@ async def _member(plan: DetectPlan, name: str) -> None:
 
 
 class Group:
-    """Members in processes of their own, and the newest view of each."""
+    """Members as processes, and the newest view of each."""
 
     def __init__(self, plan: DetectPlan, nursery: trio.Nursery) -> None:
         self.plan = plan
         self.children: dict[str, Child] = {}
         self.views: dict[str, dict[str, Any]] = {}
         self.told: dict[str, dict[str, Any]] = {}
-        """The last statistics of each."""
+        """The last statistics of each member."""
         self.history: list[tuple[str, tuple[str, ...]]] = []
-        """(who, members) of every view, as they came in."""
+        """(member, its view's members) of every view, in the order in which they came."""
         self._nursery = nursery
         self._news = trio.Event()
         self._next = 1
 
     async def start_one(self) -> str:
-        """Starts one more; returns its name."""
+        """Start one more member and return its name."""
         name = f"M{self._next}"
         self._next += 1
         process = await start_process(
@@ -124,11 +123,11 @@ class Group:
             raise child.ended()
 
     async def statistics(self, name: str) -> dict[str, Any]:
-        """A member's counters."""
+        """Return a member's counters."""
         return await self._ask(name)
 
     async def block(self, name: str, seconds: float) -> dict[str, Any]:
-        """Keeps a member's event loop busy for so long; its counters afterwards."""
+        """Keep a member's event loop busy for some time. Return its counters afterwards."""
         return await self._ask(name, block=seconds)
 
     async def _ask(self, name: str, **what: float) -> dict[str, Any]:
@@ -139,7 +138,7 @@ class Group:
         return self.told[name]
 
     async def agree(self) -> float:
-        """Waits until all have a view of exactly those that live; when the last one had it."""
+        """Wait until all have a view of exactly the living members. Return when the last one had it."""
         wanted = sorted(self.children)
         with trio.move_on_after(self.plan.limit):
             while any(
@@ -151,7 +150,7 @@ class Group:
         raise ChildError(f"no common view of {', '.join(wanted)} within {self.plan.limit:g} s")
 
     async def kill(self, name: str) -> float:
-        """Seconds from the kill to the view without it everywhere."""
+        """Kill a member. Return the seconds until all others have a view without it."""
         child = self.children.pop(name)
         self.views.pop(name)
         began = time.monotonic()
@@ -169,7 +168,7 @@ class Group:
 
 
 async def measure(plan: DetectPlan, progress: Callable[[str], None]) -> dict[str, Any]:
-    """Kills members; what comes out is ``{"times": [...], ...}`` in seconds, and who was killed."""
+    """Kill members. Return ``{"times": [...], ...}`` in seconds, with the killed members."""
     times: list[float] = []
     coordinators = 0
     async with trio.open_nursery() as nursery:
@@ -196,7 +195,7 @@ async def measure(plan: DetectPlan, progress: Callable[[str], None]) -> dict[str
 
 
 def summary(plan: DetectPlan, times: list[float], coordinators: int) -> dict[str, Any]:
-    """Figures of a measurement. Seconds."""
+    """Return the figures of a measurement, in seconds."""
     ordered = sorted(times)
     return {
         "stack": plan.stack,

@@ -1,4 +1,4 @@
-"""``jgroups-py drill``: run a drill file, print what came of it.
+"""``jgroups-py drill``: runs a drill file and prints its result.
 
 Exit 0: every expectation holds; 1: one does not; 2: the drill could not be run. Errors are raised:
 the group of commands prints them.
@@ -41,7 +41,7 @@ FAILURES_SHOWN_MAX = 20
 
 
 def replay_command(file: str, real: bool, seed: int, settings: Sequence[str]) -> str:
-    """What runs this very drill again."""
+    """Return the command that runs the same drill again."""
     words = ["jgroups-py", "drill", file, "--real" if real else "--simulated", "--seed", str(seed)]
     for setting in settings:
         words += ["--set", setting]
@@ -58,7 +58,7 @@ def replay_command(file: str, real: bool, seed: int, settings: Sequence[str]) ->
 )
 @click.argument("file", type=click.Path())
 @click.option("--simulated/--real", default=True, help="Virtual time (default), or processes.")
-@click.option("--seed", type=click.IntRange(0), help="Instead of the one in the file.")
+@click.option("--seed", type=click.IntRange(0), help="A seed that replaces the file's.")
 @seeds_option(SEEDS_MAX, "Run with each, A and B included, on all cores.")
 @click.option(
     "--set",
@@ -73,14 +73,14 @@ def replay_command(file: str, real: bool, seed: int, settings: Sequence[str]) ->
     "report_out",
     type=OutFile(),
     metavar="OUT.html",
-    help="The report page; with --seeds the page of all.",
+    help="The report page; with --seeds one page of all runs.",
 )
 @click.option(
     "--log",
     "log_out",
     type=OutFile(),
     metavar="OUT.jsonl",
-    help="What happened, one record a line.",
+    help="A log with one record in each line.",
 )
 def drill(
     file: str,
@@ -177,7 +177,7 @@ def _one(
 def _run_seed(
     loaded: Drill, real: bool, settings: Sequence[Setting], seed: int
 ) -> tuple[int, dict[str, Any] | str]:
-    """In a process of its own: the result, or the text of what kept it from running."""
+    """Run a drill in a process of its own. Return its result, or the text of the error that kept it from running."""
     try:
         plan = plans.build(loaded, seed, settings)
         return seed, run(plan, runner_of(plan, real), Silent()).result
@@ -201,7 +201,7 @@ def _many(
     people: TextIO,
 ) -> int:
     first = plans.build(loaded, seeds[0], parsed)
-    check(first)  # wrong with every seed: said once
+    check(first)  # it is wrong with every seed, so it is said once
     runs: dict[int, dict[str, Any]] = {}
     broken: dict[int, str] = {}
     processes = 1 if real else min(cores(), len(seeds))
@@ -310,7 +310,7 @@ def _tell_many(
 
 @contextmanager
 def _output(name: str, unwritten: list[str]) -> Iterator[TextIO]:
-    """A file that cannot be written is told in ``unwritten``: the verdict comes first."""
+    """Write a file. A failure goes to ``unwritten``, because the verdict comes first."""
     if name == "-":
         yield sys.stdout
         sys.stdout.flush()
@@ -331,5 +331,5 @@ def _complain(unwritten: Sequence[str]) -> None:
 
 
 def _is_device(name: str) -> bool:
-    """``/dev/null`` may be written to by all."""
+    """Return whether ``name`` is a device such as ``/dev/null``, to which several outputs may go."""
     return os.path.exists(name) and not os.path.isfile(name)

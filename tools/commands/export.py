@@ -24,13 +24,17 @@ from jgroups_py.tools.running import run_command
     )
 )
 @cache_options
-@click.option("--host", default="127.0.0.1", show_default=True, help="Where the port listens.")
-@click.option("--port", default=0, show_default=True, help="0: a free one, which is printed.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen at.")
+@click.option("--port", default=0, show_default=True, help="0 picks a free port, which is printed.")
 @click.option("--map", "map_name", default="cache", show_default=True, help="The cache's name.")
 @click.option(
-    "--token-file", required=True, help="With the token; made, for you alone, if it is not there."
+    "--token-file",
+    required=True,
+    help="The file with the token. It is made, readable for you alone, if it is missing.",
 )
-@click.option("--allow-remote", is_flag=True, help="Other hosts than loopback: not encrypted.")
+@click.option(
+    "--allow-remote", is_flag=True, help="Allow other hosts than loopback. Nothing is encrypted."
+)
 def export(
     host: str,
     port: int,
@@ -61,7 +65,7 @@ def export(
 
 
 def _token(file: str) -> str:
-    """The token in a file, which is made if it is not there."""
+    """Return the token in a file. Make the file if it is missing."""
     if not Path(file).exists():
         token = secrets.token_urlsafe(32)
         try:

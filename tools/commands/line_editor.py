@@ -1,6 +1,6 @@
-"""A line that is typed on a terminal: keys in, text and cursor out. No reading and no printing.
+"""LineEditor: a line that is typed on a terminal. It takes keys and has text and cursor. It reads and prints nothing.
 
-For commands that print while somebody types: the caller erases the line, prints, and shows it again.
+Commands use it that print while a user types: the caller erases the line, prints, and shows it again.
 
     printable keys, Backspace, Delete       change the text at the cursor
     Left, Right, Home, End, ^A ^E ^B ^F     move the cursor
@@ -19,9 +19,9 @@ from typing import Final
 from rich.cells import cell_len
 
 HISTORY_MAX: Final = 1000
-"""Lines that Up brings back."""
+"""The most lines that Up brings back."""
 TEXT_MAX: Final = 65_536
-"""Characters of a line; further ones are not taken."""
+"""The most characters of a line. Further ones are not taken."""
 _ESCAPE_MAX: Final = 16
 _KEYS: Final = {
     "\x1b[A": "up",
@@ -54,14 +54,14 @@ _KEYS: Final = {
 
 
 class LineEditor:
-    """``feed`` takes what a terminal sends; ``shown`` is what stands on its line."""
+    """``feed`` takes the bytes of a terminal. ``shown`` returns what its line shows."""
 
     def __init__(self) -> None:
         self.text = ""
         self.cursor = 0
-        """Index in ``text`` before which the next character comes."""
+        """The index in ``text`` before which the next character is put."""
         self.ended = False
-        """^D was pressed on an empty line."""
+        """True after ^D on an empty line."""
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._escape = ""
         self._history: deque[str] = deque(maxlen=HISTORY_MAX)
@@ -69,7 +69,7 @@ class LineEditor:
         self._draft = ""
 
     def feed(self, data: bytes) -> list[str]:
-        """Takes keys; the lines that they complete."""
+        """Take keys. Return the lines that they complete."""
         lines = []
         for character in self._decoder.decode(data):
             if self._escape:
@@ -87,9 +87,9 @@ class LineEditor:
         return lines
 
     def shown(self, prompt: str, width: int) -> tuple[str, int]:
-        """The line as it fits into ``width`` columns, and the columns from its begin to the cursor.
+        """Return the line as it fits into ``width`` columns, and the columns from its begin to the cursor.
 
-        Of a longer line the part around the cursor is shown."""
+        Of a longer line it is the part around the cursor."""
         room = max(1, width - 1 - cell_len(prompt))
         begin = 0
         while cell_len(self.text[begin : self.cursor]) > room:
@@ -107,7 +107,7 @@ class LineEditor:
         return line
 
     def _on_escape(self, character: str) -> None:
-        """One more character of a key that sends several; unknown keys do nothing."""
+        """Take one more character of a key that sends several. Unknown keys do nothing."""
         self._escape += character
         if len(self._escape) == 2 and character in "[O":
             return

@@ -1,4 +1,4 @@
-"""``jgroups-py mperf``: multicasts per second between real processes on this machine."""
+"""``jgroups-py mperf``: measures multicasts per second between processes on this machine."""
 
 from __future__ import annotations
 
@@ -28,8 +28,12 @@ from jgroups_py.units import parse_bytes
 )
 @click.option("--members", type=click.IntRange(1, 64), default=2, show_default=True)
 @click.option("--senders", type=click.IntRange(1, 64), help="Default: every member sends.")
-@click.option("--size", default="1000", show_default=True, help="Bytes of payload: 100, 1KB, 10K.")
-@click.option("--for", "seconds", type=Time(), default="10s", show_default=True, help="Measured.")
+@click.option(
+    "--size", default="1000", show_default=True, help="The size of a payload: 100, 1KB, 10K."
+)
+@click.option(
+    "--for", "seconds", type=Time(), default="10s", show_default=True, help="The time to measure."
+)
 @json_option
 @stack_options
 def mperf(
@@ -45,9 +49,9 @@ def mperf(
 ) -> int:
     """Measure multicasts per second between processes.
 
-    After a warm-up, three windows of a third of the time each; rates are their median, own messages
-    included. Every message's order is checked. Exit 1 when one was delivered twice, in the wrong
-    order or not at all. Ports and multicast group are picked for each run.
+    After a warm-up there are three windows, each a third of the time. A rate is their median and includes own messages.
+    The order of every message is checked. Exit 1: a message was delivered twice, in the wrong order or not at all. Each run
+    picks free ports and a multicast group.
     """
     plan = _plan(stack, members, senders or members, size, seconds, settings, properties, bind_addr)
     result: dict[str, Any] = {}
@@ -99,7 +103,7 @@ def _plan(
 
 
 def text(result: dict[str, Any]) -> str:
-    """The result for people."""
+    """Return the result as text for people."""
     rows = [f"{one['name']:>8} {one['delivered_per_s']:>14,}/s" for one in result["per_member"]]
     return "\n".join(
         [

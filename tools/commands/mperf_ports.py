@@ -1,7 +1,7 @@
-"""Ports and multicast groups of their own for processes started by a tool.
+"""Picks ports and multicast groups for processes that a tool starts.
 
-Two runs on one machine must never meet: each takes a block of ports that is free now, below the
-range from which the kernel picks, and multicast addresses derived from it.
+Two runs on one machine must never meet. So each takes a block of ports that is free now, below the range from which the
+kernel picks, and multicast addresses that are derived from it.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from jgroups_py.errors import ConfigError
 
 FIRST, LAST = 12000, 20000  # real drills have theirs above; Linux picks from 32768 on
 RANGE_VARIABLE = "JGROUPS_TOOL_PORTS"
-"""In the environment: another range, as ``12000..20000``. Runs with ranges apart cannot meet, not even
-between the moment in which a block is chosen and that in which it is bound."""
+"""A variable of the environment with another range, such as ``12000..20000``. Runs with separate ranges cannot meet, not even
+between the moments in which a block is chosen and bound."""
 
 
 def free_block(size: int, host: str = "127.0.0.1") -> int:
-    """The first of ``size`` consecutive ports that nobody uses now. Raises ``OSError`` if there are none,
-    ``ConfigError`` if ``JGROUPS_TOOL_PORTS`` is no range of ports."""
+    """Return the first of ``size`` consecutive ports that are free now. Raise ``OSError`` if there are none, and
+    ``ConfigError`` if ``JGROUPS_TOOL_PORTS`` is not a range of ports."""
     low, high = _range()
     chance = random.Random(os.urandom(8))
     for _ in range(200):
@@ -43,7 +43,7 @@ def _range() -> tuple[int, int]:
 
 
 def private_attributes(stack: StackConfig, members: int, host: str = "127.0.0.1") -> dict[str, str]:
-    """Attribute overrides that keep a group of ``members`` on one machine to itself."""
+    """Return attribute overrides that keep a group of ``members`` on one machine apart from others."""
     size = 2 * members + 2
     first = free_block(size, host)
     group = f"239.{192 + first % 64}.{first >> 8 & 255}.{first & 255}"

@@ -1,4 +1,4 @@
-"""Measures multicasts: N processes, each a member, the first ones of them senders.
+"""Measures multicasts. N processes are members, and the first of them send.
 
 The parent starts the members, tells them when to begin, and adds up. Times are those of the host's
 monotonic clock, which all processes share. Lines of JSON go both ways: a member says ``ready``
@@ -48,7 +48,7 @@ log = logging.getLogger("jgroups_py.mperf")
 
 @dataclass(frozen=True)
 class MperfPlan:
-    """What is measured. Times are seconds, ``size`` bytes of payload."""
+    """The plan of a measurement. Times are seconds; ``size`` is the bytes of a payload."""
 
     stack: str
     members: int
@@ -70,7 +70,7 @@ class MperfPlan:
 
 
 class Check:
-    """What one member received, per sender: in order, once, how many."""
+    """Counts the messages that one member received from each sender, and checks their order."""
 
     def __init__(self, senders: int) -> None:
         self.next = [0] * senders
@@ -81,7 +81,7 @@ class Check:
         self.out_of_order = 0
 
     def take(self, payloads: Sequence[Any]) -> None:
-        """A run of one sender."""
+        """Count a run of one sender."""
         heads = list(map(HEAD.unpack_from, payloads))
         first = heads[0][0]
         sender, seqno = first >> SEQNO_BITS, first & (1 << SEQNO_BITS) - 1
@@ -153,7 +153,7 @@ class MeasuredMember:
                 totals = (await words.receive())["totals"]
                 await self._wait_for(totals)
                 self._report(channel, totals)
-                # Everybody stays until everybody has what it needs.
+                # All members stay until all have everything.
                 await words.receive()
                 listening.cancel_scope.cancel()
 
@@ -235,7 +235,7 @@ def _say(**what: Any) -> None:
 
 
 async def _listen(told: trio.MemorySendChannel[dict[str, Any]], leave: trio.CancelScope) -> None:
-    """The parent's words. Their end means that we are to leave, whatever is under way."""
+    """Read the parent's messages. Their end means that this member must leave, whatever is under way."""
     async with trio.lowlevel.FdStream(os.dup(0)) as stream:
         async for line in lines_of(stream):
             await told.send(json.loads(line))
@@ -263,7 +263,7 @@ def member_main(text: str) -> None:
 
 
 async def measure(plan: MperfPlan, progress: Callable[[str], None]) -> dict[str, Any]:
-    """Runs the measurement; the result is the object ``mperf --json`` prints.
+    """Run the measurement. Return the object that ``mperf --json`` prints.
 
     Raises:
         ChildError: a member did not join or died.
@@ -329,7 +329,7 @@ async def _start(plan: MperfPlan, number: int) -> Child:
 
 
 def summary(plan: MperfPlan, done: list[dict[str, Any]]) -> dict[str, Any]:
-    """What all members said, added up. Rates: the median of the windows."""
+    """Return the sums of all members' figures. A rate is the median of the windows."""
     per_member = [
         {"name": one["name"], "delivered_per_s": round(statistics.median(one["rates"]))}
         for one in done
@@ -356,7 +356,7 @@ def summary(plan: MperfPlan, done: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def has_fault(result: dict[str, Any]) -> bool:
-    """Something was delivered twice, in the wrong order, or not at all."""
+    """Return whether a message was delivered twice, in the wrong order, or not at all."""
     return any(result[key] for key in ("duplicates", "out_of_order", "lost"))
 
 

@@ -1,4 +1,4 @@
-"""``jgroups-py rpcperf``: round trips per second between two processes on this machine."""
+"""``jgroups-py rpcperf``: measures round trips per second between two processes on this machine."""
 
 from __future__ import annotations
 
@@ -28,17 +28,26 @@ CALLERS_MAX = 10_000
         "jgroups-py rpcperf --stack tcp.xml --size 100 --repeat 3 --json",
     ),
 )
-@click.option("--callers", default="1,8", show_default=True, help="Tasks that call, one after one.")
-@click.option("--size", default="1000", show_default=True, help="Bytes there and back: 100, 1KB.")
+@click.option(
+    "--callers",
+    default="1,8",
+    show_default=True,
+    help="Numbers of calling tasks, measured in turn.",
+)
+@click.option(
+    "--size", default="1000", show_default=True, help="The size of argument and value: 100, 1KB."
+)
 @click.option(
     "--for",
     "seconds",
     type=Time(),
     default="3s",
     show_default=True,
-    help="For each of the callers.",
+    help="The time for each number of callers.",
 )
-@click.option("--repeat", type=click.IntRange(1, 99), default=1, show_default=True, help="Runs.")
+@click.option(
+    "--repeat", type=click.IntRange(1, 99), default=1, show_default=True, help="The number of runs."
+)
 @click.option("--async", "slow", is_flag=True, help="Call an async method (a task for each call).")
 @json_option
 @stack_options
@@ -56,8 +65,8 @@ def rpcperf(
 ) -> int:
     """Measure calls per second between two processes.
 
-    After a warm-up, three windows of a third of the time each; rates are their median, with --repeat
-    the median of runs. Exit 1 when a call gave another value than it was called with.
+    After a warm-up there are three windows, each a third of the time. A rate is their median; with --repeat it is the median
+    of the runs. Exit 1: a call returned another value than its argument.
     """
     chosen = _callers(callers)
     length = _bytes(size)
@@ -106,7 +115,7 @@ def _bytes(text: str) -> int:
 
 
 def text(result: dict[str, Any], repeat: int) -> str:
-    """The result for people."""
+    """Return the result as text for people."""
     rows = [
         f"{run['callers']:>7} {run['calls_per_s']:>12,.0f}/s {run['p50_us']:>9,.0f} us "
         f"{run['p99_us']:>9,.0f} us {run['caller_cpu_us']:>9,.0f} us"

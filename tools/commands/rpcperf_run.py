@@ -1,8 +1,8 @@
-"""Measures calls: two processes, each a member; one calls the other, with 1 and with more tasks.
+"""Measures calls. Two processes are members, and one calls the other, with 1 and with more tasks.
 
-Each call carries ``size`` bytes and gets them back; every value is compared. For each number of
-callers: a warm-up, then three windows; rates are their median, latencies those of all calls in them.
-Lines of JSON go both ways, as in mperf; a member whose standard input ends leaves.
+Each call sends ``size`` bytes and gets them back, and the value is compared. For each number of callers there are a warm-up
+and three windows. A rate is their median; latencies are those of all calls in them. Lines of JSON go both ways, as in mperf.
+A member leaves when its standard input ends.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ NAMES = ("caller", "called")
 
 @dataclass(frozen=True)
 class RpcperfPlan:
-    """What is measured. ``seconds`` for each number of callers, ``size`` bytes there and back."""
+    """The plan of a measurement: ``seconds`` for each number of callers, ``size`` bytes of argument and value."""
 
     stack: str
     callers: tuple[int, ...]
@@ -52,7 +52,7 @@ class RpcperfPlan:
 
 
 class Echo:
-    """What is called: a plain method, and an async one that lets others run."""
+    """The methods that are called: a plain one, and an async one that lets others run."""
 
     def echo(self, data: bytes) -> bytes:
         return data
@@ -96,7 +96,7 @@ async def _member(plan: RpcperfPlan, number: int) -> None:
 
 
 async def _measure(rpc: Rpc, dest: Address, plan: RpcperfPlan, callers: int) -> dict[str, Any]:
-    """The figures for one number of callers."""
+    """Return the figures for one number of callers."""
     clock = time.perf_counter
     method = "echo_async" if plan.slow else "echo"
     data = os.urandom(plan.size)
@@ -146,7 +146,7 @@ def _say(**what: Any) -> None:
 
 
 async def _listen(begin: trio.Event, leave: trio.CancelScope) -> None:
-    """The parent's one word; the end of its words means that we are to leave."""
+    """Read the parent's only message. The end of its messages means that this member must leave."""
     async with trio.lowlevel.FdStream(os.dup(0)) as stream:
         async for _ in lines_of(stream):
             begin.set()
@@ -174,7 +174,7 @@ def member_main(text: str) -> None:
 
 
 async def measure(plan: RpcperfPlan, progress: Callable[[str], None]) -> dict[str, Any]:
-    """Runs the measurement; the result is the object ``rpcperf --json`` prints.
+    """Run the measurement. Return the object that ``rpcperf --json`` prints.
 
     Raises:
         ChildError: a member did not join or died.
@@ -217,7 +217,7 @@ async def measure(plan: RpcperfPlan, progress: Callable[[str], None]) -> dict[st
 
 
 def median_of(results: list[dict[str, Any]]) -> dict[str, Any]:
-    """One result of several runs: medians, and the rates of every run."""
+    """Return one result of several runs: medians, and the rates of every run."""
     merged = dict(results[0])
     merged["runs"] = []
     for group in zip(*[result["runs"] for result in results], strict=True):

@@ -1,4 +1,4 @@
-"""Lines that were typed in a shell of ours, kept from one session to the next, for their owner alone.
+"""History: keeps the typed lines of a shell from one session to the next, for their owner alone.
 
 The file is $XDG_STATE_HOME/jgroups-py/NAME-history (else ~/.local/state/...), readable by its owner only.
 At most LINES_MAX lines are kept; the file is cut to that whenever a shell begins. A line that begins with
@@ -16,11 +16,11 @@ from typing import Final
 
 LINES_MAX: Final = 1000
 LINE_MAX: Final = 4096
-"""Characters of a line; longer ones are not kept."""
+"""The most characters of a line. Longer lines are not kept."""
 
 
 class ShellHistory:
-    """``lines``: what was typed before, oldest first. ``problem``: why nothing is kept, if so."""
+    """``lines`` has the earlier lines, oldest first. ``problem`` says why no line is kept, if so."""
 
     def __init__(self, name: str) -> None:
         state = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
@@ -34,7 +34,7 @@ class ShellHistory:
             self.problem = f"{self.file}: {error.strerror or error}"
 
     def add(self, line: str) -> None:
-        """Keeps a line, at once: the shell may be killed."""
+        """Keep a line at once, because the shell may be killed."""
         fits = line.strip() and not line.startswith(" ") and len(line) <= LINE_MAX
         if not fits or self.problem is not None:
             return
@@ -45,7 +45,7 @@ class ShellHistory:
             self.problem = f"{self.file}: {error.strerror or error}"
 
     def _load(self) -> None:
-        """Reads the newest lines; a file with more is written anew."""
+        """Read the newest lines. A file with more lines is written anew."""
         with open(self.file, "a", opener=_for_owner):
             pass
         self.file.chmod(0o600)

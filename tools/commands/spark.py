@@ -22,7 +22,7 @@ DIFFERENT = 1
 
 
 def _cancel() -> None:
-    """The jobs that run fail; what Spark would say of that is not said."""
+    """Let the running jobs fail, without Spark's messages about it."""
     from pyspark import SparkContext
 
     context = SparkContext._active_spark_context
@@ -57,14 +57,14 @@ SESSION: tuple[Callable[[Any], Any], ...] = (
 
 
 def session_options(function: F) -> F:
-    """Which Spark."""
+    """Add the options that choose a Spark."""
     for option in SESSION:
         function = option(function)
     return function
 
 
 def cluster_options(function: F) -> F:
-    """Which cluster, and which Spark."""
+    """Add the options that choose a cluster and a Spark."""
     for option in (
         *SESSION,
         click.option("--map", "map_name", help="Default: the only one."),
@@ -279,7 +279,7 @@ def drill_report(drill: str, logs: tuple[str, ...], target: str | None, **which:
 
 @contextmanager
 def _shown(session: Any, written: Mapping[str, str] | None = None) -> Iterator[None]:
-    """On a terminal, a bar that tells how far the job is. ``written``: the cluster that it writes to."""
+    """Show a progress bar on a terminal. ``written`` is the cluster that the job writes to."""
     if not sys.stderr.isatty():
         yield
         return
@@ -303,7 +303,7 @@ def _shown(session: Any, written: Mapping[str, str] | None = None) -> Iterator[N
 
 @contextmanager
 def _session(where: Mapping[str, Any]) -> Iterator[tuple[Any, Any, dict[str, str]]]:
-    """A session, the jobs, and the cluster."""
+    """Return a session, the jobs, and the cluster."""
     cluster = {"members": where["members"], "tokenfile": where["token_file"]}
     if where["map_name"]:
         cluster["map"] = where["map_name"]
@@ -315,13 +315,13 @@ def _session(where: Mapping[str, Any]) -> Iterator[tuple[Any, Any, dict[str, str
 
 
 def _new(target: str | None) -> None:
-    """Before Spark, too."""
+    """Check a target before Spark starts."""
     if target is not None and Path(target).exists():
         raise ConfigError(f"{target} is there already")
 
 
 def _reached(cluster: Mapping[str, str]) -> None:
-    """Before Spark, which takes a while: there is Java, and a member that knows token and map."""
+    """Check before Spark starts that there is Java, and a member that knows token and map."""
     from jgroups_py.spark.options import options_of
     from jgroups_py.spark.session import check_java
 
@@ -333,7 +333,7 @@ def _reached(cluster: Mapping[str, str]) -> None:
 
 @contextmanager
 def _spark(which: Mapping[str, Any]) -> Iterator[Any]:
-    """A session; what Spark says in forty lines becomes one. --verbose shows the others."""
+    """Return a session. Its errors are one line; --verbose shows all lines of Spark."""
     from jgroups_py.spark import open_session, problem_of
 
     config = dict(pairs(which["conf"]))

@@ -1,4 +1,4 @@
-"""A terminal on which lines are typed at the bottom and others appear above, without disturbing them."""
+"""Terminal: a user types lines at the bottom, and other lines appear above."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ READ_MAX: Final = 4096
 
 
 class Terminal:
-    """Made by ``open_terminal``. ``lines`` yields what is typed, ``say`` prints above it."""
+    """Made by ``open_terminal``. ``lines`` yields typed lines, ``say`` prints above them."""
 
     def __init__(self, prompt: str) -> None:
         self._prompt = prompt
         self._editor = LineEditor()
 
     async def lines(self) -> AsyncIterator[str]:
-        """Lines that are typed, until ^D."""
+        """Yield typed lines, until ^D."""
         file = sys.stdin.fileno()
         self._show()
         while not self._editor.ended:
@@ -40,12 +40,12 @@ class Terminal:
             self._show()
 
     def say(self, text: str) -> None:
-        """Prints a line; what is being typed comes below it again."""
+        """Print a line, and show the line that is being typed below it again."""
         self._write(f"\r\x1b[K{text}\n")
         self._show()
 
     def erase(self) -> None:
-        """Leaves nothing of the line that is typed."""
+        """Erase the line that is being typed."""
         self._write("\r\x1b[K")
 
     def _show(self) -> None:
@@ -59,7 +59,7 @@ class Terminal:
 
 @contextmanager
 def open_terminal(prompt: str) -> Iterator[Terminal]:
-    """Standard input and output as a Terminal; afterwards the terminal is as it was."""
+    """Make a Terminal of standard input and output. Afterwards the terminal is as it was."""
     file = sys.stdin.fileno()
     before = termios.tcgetattr(file)
     terminal = Terminal(prompt)

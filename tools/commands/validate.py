@@ -1,4 +1,4 @@
-"""``jgroups-py validate``: what a stack file means, what is ignored, how soon it notices losses."""
+"""``jgroups-py validate``: checks a stack file and prints what it means."""
 
 from __future__ import annotations
 
@@ -41,10 +41,15 @@ from jgroups_py.tools.stack_options import pairs
     metavar="PROTOCOL.attribute=value",
     help="Override an attribute of the stack file.",
 )
-@click.option("-D", "properties", multiple=True, metavar="name=value", help="For ${name}.")
-@click.option("--goal", type=Time(), help="Exit 1 when worst-case detection takes longer (10s).")
+@click.option("-D", "properties", multiple=True, metavar="name=value", help="A value for ${name}.")
+@click.option("--goal", type=Time(), help="Exit 1 if worst-case detection takes longer (10s).")
 @click.option("--compat", type=click.Choice(["jgroups-5"]), help="Read kib as JGroups 5 does.")
-@click.option("--as", "language", type=click.Choice(["xml", "yaml"]), help="Print it so instead.")
+@click.option(
+    "--as",
+    "language",
+    type=click.Choice(["xml", "yaml"]),
+    help="Print the stack in this language instead.",
+)
 @json_option
 def validate(
     stacks: tuple[str, ...],
@@ -59,8 +64,8 @@ def validate(
 
     It prints protocols, attributes, what is ignored, and how soon a lost member is noticed.
 
-    Exit 1 when --goal is not held, 2 when a file cannot be loaded or no channel can work with it.
-    With --as, part of a stack is enough.
+    Exit 1: detection takes longer than --goal; 2: a file cannot be loaded, or no channel can work with it. With --as a
+    part of a stack is enough.
     """
     if language is not None and (goal is not None or json_out is not None):
         raise click.UsageError("--as goes without --goal and --json")
@@ -82,7 +87,7 @@ def validate(
 
 
 def report(config: StackConfig) -> dict[str, Any]:
-    """Everything the command prints about one stack, as JSON values.
+    """Return everything that the command prints about one stack, as JSON values.
 
     Raises:
         ConfigError: the stack cannot be built, or cannot work.
@@ -111,7 +116,7 @@ def report(config: StackConfig) -> dict[str, Any]:
 
 
 def _takeover(config: StackConfig, built: Built) -> WorstCase | None:
-    """None without RELAY, or when its bridge is not a stack file that can be read from here."""
+    """Return the take-over time, or None without RELAY or when its bridge's stack file cannot be read from here."""
     relay = next((settings for cls, settings in built if cls.__name__ == "RELAY"), None)
     bridge = getattr(relay, "bridge", None)
     if not bridge:
@@ -126,7 +131,7 @@ def _times(found: WorstCase | None) -> dict[str, float | None] | None:
 
 
 def text(item: dict[str, Any]) -> str:
-    """The report for people."""
+    """Return the report as text for people."""
     lines = [f"{item['stack']} (top of the stack last)"]
     for protocol in item["protocols"]:
         given = {key.replace(".", "_") for key in protocol["given"]}

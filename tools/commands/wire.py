@@ -1,4 +1,4 @@
-"""``jgroups-py decode`` and ``encode``: wire bytes to readable fields, and back."""
+"""``jgroups-py decode`` and ``encode``: make readable fields of wire bytes, and wire bytes of fields."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from jgroups_py.wire.text.kinds import encode as encode_kind
 Json = Any
 
 _NEWEST: Final = {(5, 3): 23, (5, 4): 12, (5, 5): 6}
-"""Newest known micro release of a minor, meant where none is given."""
+"""The newest known micro release of a minor one. It is used where none is given."""
 
 _WITH_MESSAGES: Final = ("packet", "tcp_frame", "mping_packet")
 
@@ -46,7 +46,7 @@ _wire_version = click.option(
     default=format_version(DEFAULT_VERSION),
     show_default=True,
     callback=_version,
-    help="Release of JGroups that wrote the bytes; packets say it themselves.",
+    help="The release of JGroups that wrote the bytes. Packets have it in them.",
 )
 
 
@@ -66,7 +66,7 @@ def _check_kind(kind: str) -> None:
     ),
 )
 @click.argument("source", metavar="HEX|FILE|-")
-@click.option("--kind", default=None, metavar="KIND", help="What the bytes are.  [packet]")
+@click.option("--kind", default=None, metavar="KIND", help="The kind of the bytes.  [packet]")
 @json_option
 @click.option("--raw", is_flag=True, help="The file holds bytes, not hex digits.")
 @_wire_version
@@ -105,7 +105,9 @@ def decode(source: str, kind: str | None, json_out: str | None, raw: bool, versi
     )
 )
 @click.argument("source", metavar="FIELDS.json|-")
-@click.option("--kind", required=True, metavar="KIND", help="What the fields describe.")
+@click.option(
+    "--kind", required=True, metavar="KIND", help="The kind of value that the fields describe."
+)
 @_wire_version
 def encode(source: str, kind: str, version: int) -> None:
     """Print JSON fields as wire bytes in hex."""
@@ -117,7 +119,7 @@ def encode(source: str, kind: str, version: int) -> None:
 
 
 def _content(source: str) -> bytes | None:
-    """What the file of that name holds, None if there is none."""
+    """Return the content of the file of that name, or None if there is none."""
     if source == "-":
         return sys.stdin.buffer.read()
     try:
@@ -153,7 +155,7 @@ def _print_payloads(fields: Json, version: int) -> None:
 
 
 def _payloads(fields: Json, version: int) -> list[Json]:
-    """What the payloads mean; one that is not what its headers promise means nothing."""
+    """Return the meaning of the payloads. A payload that does not fit its headers has none."""
     try:
         return interpret_fields(fields, version)
     except RemoteProtocolError as error:
@@ -168,7 +170,7 @@ def _payload_lines(payloads: list[Json]) -> Iterator[str]:
 
 
 def _decode_conversation(conversation: Json, json_out: str | None) -> None:
-    """All events, each as it was recorded with its fields; the first fault ends it."""
+    """Return all recorded events, each with its fields. The first fault ends it."""
     events: list[Json] = []
     if not isinstance(conversation, dict) or not isinstance(conversation.get("events"), list):
         raise LocalProtocolError("not a recorded conversation: it has no events")

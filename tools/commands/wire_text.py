@@ -1,7 +1,7 @@
-"""The JSON fields of wire bytes as text for people.
+"""Makes text for people of the JSON fields of wire bytes.
 
-Names stand where the fields have numbers; strings are quoted, so that nothing from the network
-reaches a terminal as control characters.
+It writes names instead of the fields' numbers. Strings are quoted, so that no control characters from the network reach
+a terminal.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from jgroups_py.wire.text.header_fields import TYPES
 Json = Any
 
 SHOWN_BYTES: Final = 64
-"""Longest byte string that is shown whole."""
+"""The longest byte string that is shown whole."""
 
 _PROTOCOLS: Final = {number: name for name, number in PROTOCOL_IDS.items()}
 _MESSAGE_TYPES: Final = {
@@ -28,7 +28,7 @@ _MESSAGE_TYPES: Final = {
 
 
 def render(fields: Json) -> str:
-    """Several lines, without a line end after the last."""
+    """Return several lines, without a line end after the last one."""
     return "\n".join(_lines(fields, ""))
 
 
@@ -53,11 +53,11 @@ def _entry(start: str, value: Json, indent: str) -> Iterator[str]:
 
 
 class _Name(str):
-    """Text that is printed as it is."""
+    """A text that is printed as it is."""
 
 
 def _named(key: str, value: Json, around: Json) -> Json:
-    """Numbers of a message with their names."""
+    """Return the numbers of a message with their names."""
     if "headers" in around and key == "type":
         return _Name(f"{value} ({_MESSAGE_TYPES.get(value, '?')})")
     if "headers" in around and key == "flags" and value:
@@ -73,7 +73,7 @@ def _flag_names(flags: int) -> str:
 
 
 def _one_line(value: Json) -> str | None:
-    """Text of those objects that have a short form."""
+    """Return the text of objects that have a short form."""
     if not isinstance(value, dict):
         return None
     if "t" in value:
