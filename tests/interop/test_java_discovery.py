@@ -19,7 +19,7 @@ from postgresql import PASSWORD, USER, NoServer, postgresql
 from jgroups_py.router import GossipRouter, run_router
 from jgroups_py.tools.commands.mperf_ports import free_block
 
-pytestmark = [pytest.mark.java, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.java, pytest.mark.sockets, pytest.mark.timeout(120)]
 Router = Callable[[JavaParts], AbstractAsyncContextManager[int]]
 
 
