@@ -432,3 +432,14 @@ def test_a_name_learned_after_the_view_is_compared_too(caplog: pytest.LogCapture
     stack.advance(11)
     told = [r.getMessage() for r in caplog.records if "two members are named" in r.getMessage()]
     assert len(told) == 1
+
+
+def test_members_of_two_sites_may_share_a_name(caplog: pytest.LogCaptureFixture) -> None:
+    """Their relays meet in a child stack."""
+    stack, _ = opened()
+    stack.stack.parent = opened()[0].stack
+    stack.event_down(ViewChange(view(A, B, C), None))
+    for member in (B, C):
+        stack.event_down(PhysicalAddress(member, IpAddress("127.0.0.1", 5002), "same"))
+    stack.advance(11)
+    assert not any("two members are named" in r.getMessage() for r in caplog.records)
