@@ -1,8 +1,8 @@
-"""The course of a drill, from the few records that are no messages: who lived when, who held which view, who
-is obliged to have what, what failed and how soon that was seen.
+"""RunRecord: the course of a drill, from the few records that are not messages. It has the lives of members, their views,
+which messages they must have, the faults, and how soon each was seen.
 
-Reckoned from the log alone and apart from ``jgroups_py.drill.judge.verdict``, whose rules it has (design/spark.md), so
-that the two can be held against each other. Plain values: the course goes to every worker.
+It is computed from the log alone, apart from ``jgroups_py.drill.judge.verdict``. Both have the same rules (design/spark.md), so
+that they can be compared. It has plain values, because it goes to every worker.
 """
 
 from __future__ import annotations
