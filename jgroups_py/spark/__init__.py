@@ -10,10 +10,10 @@
         .load()
     )
 
-Executors are no members: they read and write at the export ports of members (``jgroups_py.export``). A snapshot is of
-one moment. Of a cache with buddies ``members`` names the ports of all members: each node is read once, each member's part
-is of one moment, all of these within milliseconds. It is followed at all of them, too; of two changes of a path the one
-with the higher ``stamp`` is later.
+Executors are not members: they read and write at the export ports of members (``jgroups_py.export``). A snapshot is of
+one moment. For a cache with buddies ``members`` names the ports of all members. Then each node is read once, and each
+member's part is of one moment; all these moments are within milliseconds. Changes are followed at all members, too. Of two
+changes of a path the one with the higher ``stamp`` is later.
 Options, schemas and guarantees: design/spark.md.
 """
 

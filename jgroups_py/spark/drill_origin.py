@@ -1,7 +1,7 @@
-"""What became of the messages of one origin in one drill: in a worker, from its sends and deliveries.
+"""OriginRecord: judges the messages of one origin in one drill, in a worker, from its sends and deliveries.
 
-Columns of what comes in: order, t, event ("send", "deliver"), site, member (the receiver's ``NAME#incarnation``),
-seqno. What goes out are rows of ``FOUND``, which the driver adds up.
+The columns of its input are order, t, event ("send", "deliver"), site, member (the receiver's ``NAME#incarnation``) and
+seqno. Its output is rows of ``FOUND``, which the driver adds up.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""The pictures of a drill report: how long deliveries took over the course of the drills, how that is
-distributed, and how many there were."""
+"""The pictures of a drill report: delivery times over the course of the drills, their distribution, and the number of
+deliveries."""
 
 from __future__ import annotations
 

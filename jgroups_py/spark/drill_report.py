@@ -1,8 +1,8 @@
-"""drill_report: what happened in drills, from their logs (``jgroups-py drill --log``), as a Spark job.
+"""drill_report: a Spark job that judges drills from their logs (``jgroups-py drill --log``).
 
-Loss, duplicates, order, detection and take-over, and how long deliveries took, by site and origin; the same
-verdict as the drill's judge, reckoned apart from it. Lines are parsed by Spark, each origin's messages are
-judged in one task; the driver keeps only views and faults.
+It finds loss, duplicates, order, detection, take-over and delivery times, by site and origin. It comes to the verdict of the
+drill's judge, but computes it apart. Spark parses the lines. One task judges the messages of one origin. The driver keeps
+only views and faults.
 """
 
 from __future__ import annotations
@@ -31,14 +31,20 @@ FINDINGS: Final = ("lost", "lost_inside", "duplicated", "out_of_order")
 COUNTS: Final = ("sent", "delivered", "unsent")
 PERCENTILES: Final = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p999": 0.999, "max": 1.0}
 SHOWN: Final = 100
-"""Findings of each kind named in the report of a run; all are counted, and in the Parquet file."""
+"""The most findings of each kind that the report of a run names. All are counted, and are in the Parquet file."""
 BULK: Final = ("send", "deliver")
 
 
 @dataclass(frozen=True, slots=True)
+<<<<<<< HEAD
 class Report:
     """``runs``: one object for each log, as the judge's result. ``lags``: percentiles in seconds by site and
     origin. ``events``: records read."""
+=======
+class DrillReport:
+    """The result. ``runs`` has one object for each log, in the form of the judge's result. ``lags`` has percentiles in seconds by
+    site and origin. ``events`` counts the records."""
+>>>>>>> words
 
     events: int
     runs: Sequence[dict[str, Any]]
@@ -49,16 +55,23 @@ class Report:
         return all(run["verdict"] == "pass" for run in self.runs)
 
 
+<<<<<<< HEAD
 def drill_report(spark: Any, drill: str, logs: Sequence[str], target: str | None = None) -> Report:
     """Analyses logs of one drill file, whatever their seeds.
+=======
+def drill_report(
+    spark: Any, drill: str, logs: Sequence[str], target: str | None = None
+) -> DrillReport:
+    """Judge logs of one drill file, with any seeds.
+>>>>>>> words
 
     Args:
-        drill: the drill file: its sites, primary, grace, expectations.
-        logs: files; each is a run. Folders: all ``*.jsonl`` in them.
+        drill: the drill file, with sites, primary, grace and expectations.
+        logs: files, each of one run, or folders with ``*.jsonl``.
         target: a new folder for ``report.json``, ``report.svg`` and ``findings.parquet``.
 
     Raises:
-        ConfigError: no logs, ``target`` is there already, a drill of a cache, a log that cannot be read.
+        ConfigError: there are no logs, ``target`` exists, the drill is of a cache, or a log cannot be read.
     """
     files = _files(logs)
     if target is not None and Path(target).exists():

@@ -1,4 +1,4 @@
-"""One line of what Spark says in forty: the error that a Python worker raised, or Spark's own."""
+"""Makes one line of Spark's forty: the error that a Python worker raised, or Spark's own."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _LOST: Final = frozenset(("NoMember", "UnknownSnapshot", "UnknownJob", "Behind")
 
 
 def problem_of(error: BaseException) -> str | None:
-    """What went wrong, in one line: ours, else what Spark itself complains of. None: a bug."""
+    """Return the error in one line: this library's, or else Spark's own. Return None for a bug."""
     found = _found(error)
     return found[1] if found is not None else _of_spark(error)
 
 
 def is_lost_member(error: BaseException) -> bool:
-    """Whether another member may do what this one can no more."""
+    """Return whether another member may do what this one cannot do any more."""
     found = _found(error)
     return found is not None and found[0] in _LOST
 
@@ -58,7 +58,7 @@ def _of_spark(error: BaseException) -> str | None:
 
 
 def _innermost(error: Any) -> str:
-    """What the first cause says."""
+    """Return the text of the first cause."""
     for _ in range(_CAUSES_MAX):
         cause = error.getCause()
         if cause is None:

@@ -1,4 +1,4 @@
-"""Explore: simulated drills as a Spark job, one for each seed, the worst first."""
+"""explore: a Spark job that runs one simulated drill for each seed and sorts the worst first."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ ROW = (
     "out_of_order bigint, unrelayed bigint, detection_s double, takeover_s double, rpo_s double, "
     "error string, result string"
 )
-"""Of each seed: what the judge found, the longest times, and the judge's whole result as JSON. The same
-seed gives the same row, on whatever worker."""
+"""The row of a seed: the judge's findings, the longest times, and the judge's whole result as JSON. The same seed gives the
+same row on any worker."""
 
 
 @dataclass(frozen=True, slots=True)
 class Explored:
-    """``worst``: the rows of the worst seeds, as dicts, without ``result``."""
+    """The result. ``worst`` has the rows of the worst seeds, as dicts, without ``result``."""
 
     passed: int
     failed: int
@@ -46,11 +46,11 @@ def explore(
     settings: Sequence[str] = (),
     worst: int = 5,
 ) -> Explored:
-    """Runs a drill file in virtual time with each of the seeds; writes all rows to ``target`` (Parquet),
-    ordered from the worst: those that could not run, those that failed, the longest take-over.
+    """Run a drill file in virtual time with each of the seeds. Write all rows to ``target`` (Parquet), the worst first: drills
+    that could not run, drills that failed, the longest take-over.
 
     Raises:
-        ConfigError: the file or a setting is wrong; ``target`` is there already.
+        ConfigError: the file or a setting is wrong, or ``target`` exists.
     """
     if target is not None and Path(target).exists():
         raise ConfigError(f"{target} is there already")
@@ -94,7 +94,7 @@ def _runner_of(loaded: Drill, settings: Sequence[Setting]) -> Any:
 
 
 def row_of(loaded: Drill, seed: int, settings: Sequence[Setting]) -> dict[str, Any]:
-    """One seed, in this process."""
+    """Run one seed, in this process."""
     from jgroups_py.drill.judged import run, runner
     from jgroups_py.drill.run.runner import Silent
 

@@ -4,7 +4,7 @@
         taken = snapshot(spark, cluster, "users.parquet", path="/users")
         follow(spark, cluster, "changes.parquet", starting=taken.offset, once=True)
 
-``cluster`` are the options of the data source that say where: members, token or tokenfile, map, kind.
+``cluster`` has the options of the data source that name a cluster: members, token or tokenfile, map, kind.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ from jgroups_py.spark.retries import again_elsewhere
 
 FORMATS = {".parquet": "parquet", ".csv": "csv", ".json": "json", ".jsonl": "json"}
 BATCH_SECONDS = 20.0
-"""How long a query that is to end may go on with its batch."""
+"""The longest time that a query may need for its batch when it must end."""
 OFFSET_FILE = "_jgroups_offset.json"
-"""In a snapshot's folder: its place in the change log. Spark does not read files with such names."""
+"""The file in a snapshot's folder with its place in the change log. Spark does not read files with such names."""
 
 Cluster = Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
 class SnapshotOnDisk:
-    """A snapshot on disk: its rows, and the place in the change log that it is the state of."""
+    """A snapshot on disk: its rows, and the place in the change log whose state it is."""
 
     rows: int
     offset: Offset
@@ -48,8 +48,8 @@ class SnapshotOnDisk:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Nodes that only the left cluster has, only the right one, and that differ. ``frame``: all of them
-    (path, what: "left", "right", "both"). ``repaired``: the right one was made like the left one."""
+    """The numbers of nodes that only the left cluster has, that only the right one has, and that differ. ``frame`` has all of
+    them (path, what: "left", "right", "both"). ``repaired`` is true if the right one was made like the left one."""
 
     left: int
     right: int
@@ -67,14 +67,15 @@ def load(
     format: str | None = None,
     replace: bool = False,
 ) -> int:
-    """Puts the rows of a file or folder into a cache; how many. Rows are staged first: a job that fails
-    has written nothing, unless it failed in the end, when it was being written. If the member that is
-    used goes, the job is done again at another; what that has already is not written twice.
+    """Put the rows of a file or folder into a cache, and return their number.
+
+    Rows are staged first, so a job that fails has written nothing, unless it failed at the end during the write. If the
+    member that is used goes, the job runs again at another one. Rows that the other one has already are not written twice.
 
     Args:
-        path: of each row's node, with columns in braces: "/users/{id}".
-        format: parquet, csv or json; else by the name's end.
-        replace: nodes have the row's columns only; else other attributes stay.
+        path: the path of each row's node, with columns in braces: "/users/{id}".
+        format: parquet, csv or json. The default is the end of the name.
+        replace: nodes then have only the row's columns. Without it other attributes stay.
     """
     form = checked_source(source, format, path)
     options = options_of(cluster)  # before anything is read
@@ -94,7 +95,7 @@ def load(
 
 
 def checked_source(source: str, format: str | None, path: str) -> str:
-    """Its format. ConfigError: which one cannot be told, there is no such file, ``path`` is none."""
+    """Return the format of a file. Raise ConfigError if it cannot be told, there is no such file, or ``path`` is wrong."""
     form = format or FORMATS.get(Path(source).suffix)
     if form is None or form not in FORMATS.values():
         raise ConfigError(f"{source}: say which format: parquet, csv or json")
@@ -107,7 +108,7 @@ def checked_source(source: str, format: str | None, path: str) -> str:
 
 
 def with_path(rows: Any, template: str) -> Any:
-    """The rows with a column path first. ConfigError: a column that is not there."""
+    """Return the rows with a column path in front. Raise ConfigError for a column that is not there."""
     if rows.columns == ["_corrupt_record"]:
         raise ConfigError("there is no JSON in it: one object in each line")
     parts: list[Any] = []
@@ -134,9 +135,10 @@ def snapshot(
     schema: str | None = None,
     format: str = "parquet",
 ) -> SnapshotOnDisk:
-    """One moment of a cache, written to a folder that must not be there, with its place in the log
-    (``OFFSET_FILE``), from where changes can be followed. If the member that keeps it goes, it is taken
-    again at another. Of a cache with buddies: each member's part of one moment, each node once."""
+    """Write one moment of a cache to a new folder, with its place in the log (``OFFSET_FILE``), from which changes can be followed.
+
+    If the member that keeps the snapshot goes, it is taken again at another one. Of a cache with buddies each member's part
+    is of one moment, and each node is in it once."""
     options = options_of(cluster)
     if Path(target).exists():
         raise ConfigError(f"{target} is there already: a snapshot is written to a new folder")
@@ -158,7 +160,7 @@ def snapshot(
 
 
 def offset_of(target: str) -> Offset:
-    """Of a snapshot's folder. ConfigError: none is there."""
+    """Return the place in a snapshot's folder. Raise ConfigError if there is none."""
     file = Path(target, OFFSET_FILE)
     try:
         return offset_from(file.read_text(encoding="utf-8"))
@@ -180,15 +182,15 @@ def follow(
     progress: Callable[[Mapping[str, Any]], None] | None = None,
     until: Callable[[], bool] = lambda: False,
 ) -> int:
-    """Appends changes to a Parquet table, each once, also when it is stopped and started again; how many
-    in this run. If a member goes in the middle of a call, it goes on at another.
+    """Append changes to a Parquet table, each once, also when it is stopped and started again. Return how many it appended in
+    this run. If a member goes in the middle of a call, it goes on at another one.
 
     Args:
-        checkpoint: a folder, where Spark keeps how far it is; else next to the table.
-        starting: "earliest", "latest", or a place; only when there is no checkpoint yet.
-        once: what is there now; else until the query is stopped.
-        progress: told of each batch (Spark's own numbers).
-        until: asked twice a second; when it is true, this ends after the batch that is under way.
+        checkpoint: the folder in which Spark keeps how far it is. The default is next to the table.
+        starting: "earliest", "latest", or a place. It counts only when there is no checkpoint yet.
+        once: end after the changes that are there now. Without it the query runs until it is stopped.
+        progress: a function that is called for each batch, with Spark's own numbers.
+        until: a function that is called twice a second. When it returns true, the query ends after its batch.
     """
     options = options_of(cluster)
     where = starting if isinstance(starting, str) else offset_to(starting)
@@ -239,7 +241,7 @@ def _last_batch(query: Any) -> int | None:
 
 
 def _run_to_end(writer: Any, counted: _Counted, until: Callable[[], bool]) -> None:
-    """Raises what the query failed with."""
+    """Raise the error with which the query failed."""
     query = writer.start()
     try:
         while not until() and not query.awaitTermination(0.5):
@@ -259,8 +261,8 @@ def _run_to_end(writer: Any, counted: _Counted, until: Callable[[], bool]) -> No
 def reconcile(
     spark: Any, left: Cluster, right: Cluster, *, path: str = "/", repair: bool = False
 ) -> Difference:
-    """Compares one moment of each of two clusters (with buddies: as ``snapshot``), deletions included. ``repair``: then the right one
-    gets what differs, and loses what only it has; what is written there meanwhile may be undone."""
+    """Compare one moment of each of two clusters, with deletions. With buddies each moment is as in ``snapshot``. With ``repair``
+    the right cluster gets the nodes that differ, and loses those that only it has. Writes there may be undone meanwhile."""
     key = kind_of(left.get("kind")).key
     one, other = (
         spark.read.format("jgroups")
@@ -290,5 +292,5 @@ def reconcile(
 
 
 def json_of(offset: Offset) -> Any:
-    """An offset as a plain value, for output."""
+    """Return an offset as a plain value, for output."""
     return json.loads(offset_to(offset))

@@ -1,4 +1,4 @@
-"""Kinds of maps: what their rows look like in Spark. The tree cache is one; others register theirs."""
+"""Kinds of maps: the form of their rows in Spark. The tree cache is one. Others can be registered."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from jgroups_py.export.client import Frame
 
 
 class ColumnDecoder(Protocol):
-    """Frames to record batches of one schema. Made in a worker."""
+    """Makes record batches of one schema from frames. It is made in a worker."""
 
     def __call__(self, frame: Frame) -> Any: ...
 
 
 class Encoder(Protocol):
-    """Record batches of one schema to frames: (rows, sizes, body)."""
+    """Makes frames (rows, sizes, body) from record batches of one schema."""
 
     def __call__(self, batch: Any) -> Iterator[tuple[int, tuple[int, ...], bytes]]: ...
 
 
 @dataclass(frozen=True)
 class Kind:
-    """``state`` and ``changes``: default schemas, as Spark writes them. ``key``: the name of the column
-    with the key. The functions take Spark's schema and raise ConfigError if it does not fit."""
+    """A kind of map. ``state`` and ``changes`` are the default schemas in Spark's notation. ``key`` is the name of the column with
+    the key. The functions take Spark's schema and raise ConfigError if it does not fit."""
 
     name: str
     key: str
@@ -40,12 +40,13 @@ _kinds: dict[str, Kind] = {}
 
 
 def register_kind(kind: Kind) -> None:
-    """Under its name; in every process that uses it, so in a module that workers import."""
+    """Register a kind under its name. Do it in a module that workers import, because every process that uses the kind needs
+    it."""
     _kinds[kind.name] = kind
 
 
 def kind_of(name: str | None) -> Kind:
-    """ConfigError for one that nobody registered. None: the tree cache."""
+    """Return a kind; None means the tree cache. Raise ConfigError for one that was not registered."""
     found = _kinds.get(name or "tree")
     if found is None:
         raise ConfigError(f'no kind "{name}"; there is {", ".join(sorted(_kinds))}')

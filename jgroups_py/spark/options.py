@@ -1,4 +1,4 @@
-"""Options of the data source, checked. Spark gives them as texts, whatever the case of their names."""
+"""Checks the options of the data source. Spark gives them as texts, and their names in any case."""
 
 from __future__ import annotations
 
@@ -33,15 +33,16 @@ KNOWN = (
     "snapshot",
 )
 OF_SPARK = ("checkpointlocation",)
-"""Options that Spark hands on though they are its own."""
+"""Spark's own options that it hands on all the same."""
 PARTITIONS_MAX = 10_000
-"""Partitions of one read at most."""
+"""The most partitions of one read."""
 
 
 @dataclass(frozen=True, slots=True)
 class SparkOptions:
-    """``members``: export ports, tried in this order; of a cache with buddies those of all members. ``rows``: "state" or
-    "changes". ``snapshot``: one that was opened before, for several queries; in parts, where each member has one."""
+    """The options. ``members`` has export ports, which are tried in this order; of a cache with buddies they are those of all
+    members. ``rows`` is "state" or "changes". ``snapshot`` is one that was opened before, for several queries; it is in parts
+    where each member has one."""
 
     members: tuple[Address, ...]
     token: str
@@ -59,12 +60,12 @@ class SparkOptions:
     snapshot: tuple[KeptPicture, ...] = ()
 
     def connect(self, first: Address | None = None) -> ExportClient:
-        """To ``first``, if it is one of ours and there; else to any member."""
+        """Connect to ``first`` if it is among the members and can be reached, or else to any member."""
         number = self.members.index(first) if first in self.members else 0
         return connect(self.members, self.token, first=number)
 
     def connect_at(self, *places: Offset, first: Address | None = None) -> ExportClient:
-        """To a member whose log has these places; ``first``, if it has."""
+        """Connect to a member whose log has these places; to ``first`` if it has them."""
         number = self.members.index(first) if first in self.members else 0
         return connect_at(
             self.members, self.token, places, map=self.map, kind=self.kind, first=number
@@ -72,7 +73,7 @@ class SparkOptions:
 
 
 def options_of(given: Mapping[str, str]) -> SparkOptions:
-    """ConfigError for what is missing, unknown, or makes no sense."""
+    """Return the options. Raise ConfigError for one that is missing, unknown or wrong."""
     values = {n.lower(): value for n, value in given.items() if n.lower() not in OF_SPARK}
     for name in values:
         if name not in KNOWN:
@@ -107,7 +108,7 @@ def options_of(given: Mapping[str, str]) -> SparkOptions:
 
 
 def offset_from(text: str) -> Offset:
-    """An offset as JSON. ConfigError for what is none."""
+    """Return an offset from JSON. Raise ConfigError if it is not one."""
     try:
         return msgspec.json.decode(text, type=Offset)
     except msgspec.MsgspecError as error:
@@ -115,7 +116,7 @@ def offset_from(text: str) -> Offset:
 
 
 def offset_to(offset: Offset) -> str:
-    """As JSON, for the option ``startingoffset``."""
+    """Return an offset as JSON, for the option ``startingoffset``."""
     return json.dumps(msgspec.to_builtins(offset), sort_keys=True)
 
 

@@ -1,4 +1,4 @@
-"""Watch: how far a job is, told from another thread: Spark's tasks, then the rows that the member writes."""
+"""ProgressWatch: shows from another thread how far a job is: Spark's tasks, then the rows that the member writes."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ EVERY: Final = 0.25
 """Seconds between two looks."""
 What = Literal["tasks", "rows written"]
 Show = Callable[[What, int, int], None]
-"""What, how many are done, of how many."""
+"""A function that takes the name of the work, how much is done, and how much there is."""
 
 
 class ProgressWatch(threading.Thread):
-    """For as long as a ``with`` block lasts. ``options``: of the cluster that is written, if one is."""
+    """It watches for as long as a ``with`` block lasts. ``options`` are those of the cluster that is written, if one is."""
 
     def __init__(
         self, spark: Any, show: Show, options: SparkOptions | None = None, every: float = EVERY

@@ -1,4 +1,4 @@
-"""again_elsewhere: a job whose member goes is done again with another one."""
+"""again_elsewhere: runs a job again with another member when its member goes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from jgroups_py.spark.options import SparkOptions
 
 A = TypeVar("A")
 ATTEMPTS: Final = 3
-"""How often a job is begun at most."""
+"""The most times that a job is begun."""
 SETTLE_SECONDS: Final = 60.0
 """How long the next attempt waits at most, until the others have noticed that a member is gone: what it had
 sent before has arrived by then."""
@@ -24,10 +24,10 @@ _log = logging.getLogger("jgroups_py.spark")
 
 
 def again_elsewhere(options: SparkOptions, job: Callable[[int], A], attempts: int = ATTEMPTS) -> A:
-    """``job`` is given the number of the attempt, from 0.
+    """Run ``job`` with the number of the attempt, from 0.
 
     Raises:
-        Whatever the last attempt does, or one that failed for another reason than a lost member.
+        Others: the error of the last attempt, or of one that failed for another reason than a lost member.
     """
     names = _present(options)
     for number in range(attempts):
@@ -42,7 +42,7 @@ def again_elsewhere(options: SparkOptions, job: Callable[[int], A], attempts: in
 
 
 def _present(options: SparkOptions) -> dict[Address, str]:
-    """Names of the members that can be reached. WrongToken: one refuses us."""
+    """Return the names of the members that can be reached. Raise WrongToken if one refuses the token."""
     found: dict[Address, str] = {}
     for address in options.members:
         try:
@@ -54,7 +54,7 @@ def _present(options: SparkOptions) -> dict[Address, str]:
 
 
 def _settled(options: SparkOptions, before: dict[Address, str]) -> None:
-    """Returns when those who are left have a view without those who went."""
+    """Return when the members that are left have a view without those that went."""
     end = time.monotonic() + SETTLE_SECONDS
     while time.monotonic() < end:
         gone = set(before.values()) - set(_present(options).values())

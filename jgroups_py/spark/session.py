@@ -1,5 +1,5 @@
-"""open_session: a Spark session with the data source, with workers of this Python; on loopback, unless its
-master is elsewhere. ``package_archive``: this package as a file that executors can be sent.
+"""open_session: opens a Spark session with the data source and workers of this Python. It is on loopback unless its master is
+elsewhere. ``package_archive`` makes a file of this package that can be sent to executors.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _LEFT_OUT = ("__pycache__",)
 
 
 def package_archive(folder: Path) -> Path:
-    """``jgroups_py.zip`` in ``folder``: what ``spark.submit.pyFiles`` and ``addPyFile`` take."""
+    """Write ``jgroups_py.zip`` to ``folder``; ``spark.submit.pyFiles`` and ``addPyFile`` take it."""
     target = folder / "jgroups_py.zip"
     root = Path(jgroups_py.__file__).parent
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -41,7 +41,7 @@ def package_archive(folder: Path) -> Path:
 
 
 def check_java() -> None:
-    """ConfigError: there is no Java, or an old one. Spark takes that of JAVA_HOME, else that of the PATH."""
+    """Raise ConfigError if there is no Java, or an old one. Spark takes that of JAVA_HOME, or else that of the PATH."""
     home = os.environ.get("JAVA_HOME")
     java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
     if java is None:
@@ -68,13 +68,13 @@ def open_session(
     config: Mapping[str, str] | None = None,
     ship: bool = False,
 ) -> Iterator[Any]:
-    """A session for as long as the block lasts; one that is there already is used, and not stopped.
+    """Open a session for as long as the block lasts. A session that is there already is used and not stopped.
 
     Args:
-        master: by default local, with tasks that are tried again.
-        memory: of the driver's Java process; in local mode it does all the work.
-        config: Spark's own settings, over ours.
-        ship: sends this package to the executors, which else have it installed. They need Python with
+        master: Spark's master. The default is local, with tasks that are tried again.
+        memory: the memory of the driver's Java process. In local mode it does all the work.
+        config: Spark's own settings. They override ours.
+        ship: send this package to the executors. Without it they must have it installed. They need Python with
             pyarrow, msgspec and pandas in any case.
 
     Raises:

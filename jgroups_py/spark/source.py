@@ -21,7 +21,7 @@ from jgroups_py.spark.writing import BatchWriter, StreamWriter
 
 
 class JGroupsDataSource(DataSource):
-    """Made by Spark, in Python workers beside the driver and in executors. What is read: ``jgroups_py.spark``."""
+    """The data source. Spark makes it in Python workers beside the driver and in executors. See ``jgroups_py.spark``."""
 
     @classmethod
     def name(cls) -> str:
@@ -63,7 +63,7 @@ class JGroupsDataSource(DataSource):
 
 
 def register(spark: Any) -> None:
-    """Makes ``format("jgroups")`` known to a session; in each thread that uses it, for Spark looks for data
-    sources in Python at the session that is the thread's active one."""
+    """Make ``format("jgroups")`` known to a session. Call it in each thread that uses the session, because Spark looks for Python
+    data sources at the thread's active session."""
     spark.dataSource.register(JGroupsDataSource)
     type(spark)._get_j_spark_session_class(spark._jvm).setActiveSession(spark._jsparkSession)

@@ -1,7 +1,7 @@
 """Writers: tasks stage their rows at one member, the commit names the attempts that count.
 
-What a task has staged is known by its partition and Spark's number of the attempt, so tasks that are run
-again, or twice at once, count once.
+Staged rows are known by the task's partition and Spark's number of the attempt. So a task that runs again, or twice at once,
+counts once.
 """
 
 from __future__ import annotations
@@ -30,8 +30,7 @@ from jgroups_py.spark.reading import resolved
 
 @dataclass(frozen=True)
 class StagedPart(WriterCommitMessage):
-    """What one attempt of one task has staged, for which job at which member: Spark may make the writer
-    that commits anew."""
+    """The staged rows of one attempt of one task, with job and member, because Spark may make the committing writer anew."""
 
     member: Address
     job: str
@@ -41,7 +40,7 @@ class StagedPart(WriterCommitMessage):
 
 
 class Writing:
-    """What both writers do. Made where the query is planned: a token that is wrong is told there."""
+    """The base of both writers. It is made where the query is planned, so that a wrong token is told there."""
 
     def __init__(self, options: SparkOptions, schema: Any) -> None:
         with options.connect() as client:
@@ -54,7 +53,7 @@ class Writing:
         self._job = uuid.uuid4().hex
 
     def stage(self, batches: Iterator[Any]) -> StagedPart:
-        """In a task."""
+        """Stage the rows of a task."""
         context = TaskContext.get()
         assert context is not None
         task, attempt = context.partitionId(), context.taskAttemptId()
@@ -70,7 +69,7 @@ class Writing:
             return StagedPart(client.address, self._job, task, attempt, staged)
 
     def finish(self, messages: list[Any], marker: Marker | None) -> None:
-        """In the driver's worker: now it becomes true."""
+        """Commit, in the driver's worker. Now the rows take effect."""
         staged = [message for message in messages if isinstance(message, StagedPart)]
         places = {(part.member, part.job) for part in staged} or {(self._member, self._job)}
         ((member, job),) = places  # of one writer, whose tasks stage at one member
@@ -89,7 +88,7 @@ class Writing:
         assert isinstance(last, Committed)
 
     def drop(self, messages: list[Any]) -> None:
-        """Nothing of it counts; the member forgets what is not known here by itself."""
+        """Drop the staged rows. The member itself forgets those that are not known here."""
         jobs = {(m.member, m.job) for m in messages if isinstance(m, StagedPart)}
         for member, job in jobs | {(self._member, self._job)}:
             try:
@@ -100,7 +99,7 @@ class Writing:
 
 
 class BatchWriter(DataSourceArrowWriter):
-    """Puts, throttled by the cache; written once, or the job fails."""
+    """Writes rows once, or the job fails. The cache throttles it."""
 
     def __init__(self, options: SparkOptions, schema: Any) -> None:
         self._writing = Writing(options, schema)
@@ -116,7 +115,7 @@ class BatchWriter(DataSourceArrowWriter):
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
-    """Each batch once: its number is written with it, under the name of the query."""
+    """Writes each batch once: its number is written with it, under the name of the query."""
 
     def __init__(self, options: SparkOptions, schema: Any) -> None:
         if not options.query:
