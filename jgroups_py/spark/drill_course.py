@@ -1,16 +1,8 @@
-<<<<<<< HEAD
-"""The course of a drill, from the few records that are no messages: who lived when, who held which view, which faults
-there were.
+"""RunRecord: the course of a drill, from the few records that are not messages. It has the lives of members, their views
+and the faults.
 
-Read from the log apart from ``jgroups_py.drill.judge.evidence``, so that the two can be held against each other; the
-rules are the judge's (``jgroups_py.drill.judge.rules``). Plain values: the course goes to every worker.
-=======
-"""RunRecord: the course of a drill, from the few records that are not messages. It has the lives of members, their views,
-which messages they must have, the faults, and how soon each was seen.
-
-It is computed from the log alone, apart from ``jgroups_py.drill.judge.verdict``. Both have the same rules (design/spark.md), so
-that they can be compared. It has plain values, because it goes to every worker.
->>>>>>> words
+It is read from the log alone, apart from ``jgroups_py.drill.judge.evidence``, so that the two can be compared. The rules are
+the judge's (``jgroups_py.drill.judge.rules``). It has plain values, because it goes to every worker.
 """
 
 from __future__ import annotations

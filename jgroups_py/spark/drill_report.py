@@ -36,15 +36,9 @@ BULK: Final = ("send", "deliver")
 
 
 @dataclass(frozen=True, slots=True)
-<<<<<<< HEAD
-class Report:
-    """``runs``: one object for each log, as the judge's result. ``lags``: percentiles in seconds by site and
-    origin. ``events``: records read."""
-=======
 class DrillReport:
     """The result. ``runs`` has one object for each log, in the form of the judge's result. ``lags`` has percentiles in seconds by
     site and origin. ``events`` counts the records."""
->>>>>>> words
 
     events: int
     runs: Sequence[dict[str, Any]]
@@ -55,15 +49,10 @@ class DrillReport:
         return all(run["verdict"] == "pass" for run in self.runs)
 
 
-<<<<<<< HEAD
-def drill_report(spark: Any, drill: str, logs: Sequence[str], target: str | None = None) -> Report:
-    """Analyses logs of one drill file, whatever their seeds.
-=======
 def drill_report(
     spark: Any, drill: str, logs: Sequence[str], target: str | None = None
 ) -> DrillReport:
     """Judge logs of one drill file, with any seeds.
->>>>>>> words
 
     Args:
         drill: the drill file, with sites, primary, grace and expectations.
