@@ -6,7 +6,7 @@ import pytest
 
 from jgroups_py.protocols.discovery.entries import parse_lines
 from jgroups_py.router import GossipRouter
-from jgroups_py.testing import SimCluster
+from jgroups_py.testing import SimCluster, explore
 
 FOLDER = ("/tmp/jgroups", "explore")
 
@@ -137,3 +137,12 @@ def test_a_router_that_is_started_again_brings_newcomers_to_the_group() -> None:
     cluster.settle()
     assert len(cluster["C"].view_names) == 3
     cluster.close()
+
+
+@pytest.mark.parametrize("stack", ["tcp-file.xml", "tcp-jdbc.xml"])
+def test_random_faults_leave_one_group_and_no_message_lost(stack: str) -> None:
+    """Crashes, pauses, cuts and restarts, while members find each other through a directory."""
+    report = explore(
+        lambda seed: SimCluster("ABCD", stack, seed=seed), seeds=range(1, 5), shrink_runs=0
+    )
+    assert report.runs == 4

@@ -20,6 +20,8 @@ from jgroups_py.router import GossipRouter, run_router
 from jgroups_py.tools.commands.mperf_ports import free_block
 
 pytestmark = [pytest.mark.java, pytest.mark.sockets, pytest.mark.timeout(120)]
+PATIENT = {"GMS.join_timeout": "2000"}
+"""A member that Java asks to let it in may have to look first where that Java member is."""
 Router = Callable[[JavaParts], AbstractAsyncContextManager[int]]
 
 
@@ -74,7 +76,7 @@ async def both_ways(group: Group) -> None:
 async def test_a_folder_brings_java_and_python_together(parts: JavaParts, tmp_path: Path) -> None:
     location = tmp_path / "shared"
     file = stack_file(parts, tmp_path, f'<FILE_PING location="{location}"/>')
-    async with mixed_group(parts, "tcp", file=file) as group:
+    async with mixed_group(parts, "tcp", PATIENT, file=file) as group:
         await both_ways(group)
 
 
@@ -123,7 +125,7 @@ async def test_a_gossip_router_brings_java_and_python_together(
     async with router(parts) as port:
         hosts = f"127.0.0.1[{port}]"
         file = stack_file(parts, tmp_path, f'<TCPGOSSIP initial_hosts="{hosts}"/>')
-        async with mixed_group(parts, "tcp", file=file) as group:
+        async with mixed_group(parts, "tcp", PATIENT, file=file) as group:
             await both_ways(group)
 
 
@@ -137,7 +139,7 @@ async def test_a_database_brings_java_and_python_together(parts: JavaParts, tmp_
                 'remove_all_data_on_view_change="true"'
             )
             file = stack_file(parts, tmp_path, f"<JDBC_PING2 {where}/>")
-            async with mixed_group(java, "tcp", file=file) as group:
+            async with mixed_group(java, "tcp", PATIENT, file=file) as group:
                 await both_ways(group)
     except (NoServer, Unavailable) as problem:
         pytest.skip(str(problem))
