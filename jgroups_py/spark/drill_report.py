@@ -84,7 +84,7 @@ def drill_report(
             draw(Path(target, "report.svg"), lags.seconds, list(courses.values()))
     finally:
         found.unpersist()
-    return Report(events, runs, percentiles)
+    return DrillReport(events, runs, percentiles)
 
 
 def _files(logs: Sequence[str]) -> list[str]:
