@@ -13,7 +13,7 @@ The senders and receivers:
     MembersFound        up    discovery -> the protocol that asked
     PhysicalAddress     down  discovery, MERGE3 -> transport   where a member can be reached
     FindPhysical        up    transport -> discovery           where is this member?
-    NobodyListens       up    transport -> discovery           nobody listens at an address
+    Unreachable         up    transport -> discovery           nobody listens at an address
     VersionHeard        up    transport -> discovery           the group speaks another version
     SetDigest           down  GMS, STATE_TRANSFER -> NAKACK2   first seqnos after a join, or a state
     MergeDigest         down  GMS -> NAKACK2                   seqnos after a merge
@@ -132,7 +132,7 @@ class FindPhysical(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class NobodyListens(Event):
+class Unreachable(Event):
     """A packet was sent to ``physical``, and nobody listens there. Discovery keeps the event."""
 
     physical: IpAddress

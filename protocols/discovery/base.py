@@ -40,9 +40,9 @@ from jgroups_py.values.events import (
     GetPhysical,
     IsCoordinator,
     MembersFound,
-    NobodyListens,
     PhysicalAddress,
     TransportReady,
+    Unreachable,
     VersionHeard,
     ViewChange,
 )
@@ -152,7 +152,7 @@ class Discovery(Protocol):
                     self.ask(None, initial=search.request.initial)
                 if not self._is_there(above=True):
                     return
-            case NobodyListens() if not self._is_there(above=True):
+            case Unreachable() if not self._is_there(above=True):
                 return
             case MembersFound(requester) if requester.startswith(f"{self.name}/"):
                 self._found_below(requester.partition("/")[2], event)

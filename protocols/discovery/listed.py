@@ -22,7 +22,7 @@ from jgroups_py.protocols.discovery.base import Discovery
 from jgroups_py.stack.log_limit import LogLimit
 from jgroups_py.values.address import IpAddress
 from jgroups_py.values.batch import Batch
-from jgroups_py.values.events import Event, FindMembers, NobodyListens
+from jgroups_py.values.events import Event, FindMembers, Unreachable
 
 WARN_EVERY: Final = 60.0
 """Seconds between two lines in the log about a list that does not come."""
@@ -142,7 +142,7 @@ class Listed(Discovery):
         self._check_complete()
 
     def event_up(self, event: Event) -> None:
-        if isinstance(event, NobodyListens):
+        if isinstance(event, Unreachable):
             if event.physical in self._hosts:
                 self._refused[event.physical] = None
             self._check_complete()

@@ -27,7 +27,7 @@ from jgroups_py.stack.log_limit import LogLimit
 from jgroups_py.stack.ports import In, Resolve, Resolved
 from jgroups_py.values.address import IpAddress, is_numeric_host
 from jgroups_py.values.batch import Batch
-from jgroups_py.values.events import Event, FindMembers, NobodyListens
+from jgroups_py.values.events import Event, FindMembers, Unreachable
 from jgroups_py.wire.headers import PROTOCOL_IDS
 
 WARN_EVERY: Final = 60.0
@@ -163,7 +163,7 @@ class TCPPING(Discovery):
         self._check_complete()
 
     def event_up(self, event: Event) -> None:
-        if isinstance(event, NobodyListens):
+        if isinstance(event, Unreachable):
             if event.physical in self._initial:
                 self._refused[event.physical] = None
             else:

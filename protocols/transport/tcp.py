@@ -32,7 +32,7 @@ from jgroups_py.protocols.transport.base import TP
 from jgroups_py.protocols.transport.connections import Connection, Connections, Limits, framed
 from jgroups_py.stack.ports import Bind, BindFailed, Bound, In, Received
 from jgroups_py.values.address import Address, IpAddress
-from jgroups_py.values.events import NobodyListens, Suspect, VersionHeard
+from jgroups_py.values.events import Suspect, Unreachable, VersionHeard
 from jgroups_py.wire.packet import Packet
 from jgroups_py.wire.primitives import DEFAULT_VERSION, make_version, same_minor
 
@@ -216,7 +216,7 @@ class TCP(TP):
 
     def _on_connect_failed(self, peer: IpAddress, refused: bool) -> None:
         if refused:
-            self.pass_event_up(NobodyListens(peer))
+            self.pass_event_up(Unreachable(peer))
             if self.config.enable_suspect_events:
                 self._suspect(peer, gone=True)
 

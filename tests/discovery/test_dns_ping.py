@@ -24,9 +24,9 @@ from jgroups_py.values.address import IpAddress
 from jgroups_py.values.events import (
     Failed,
     MembersFound,
-    NobodyListens,
     TransportPorts,
     TransportReady,
+    Unreachable,
 )
 
 HERE = Path(__file__).parent
@@ -52,7 +52,7 @@ def test_who_is_on_the_list_and_alone_there_knows_that_it_is_alone() -> None:
     listing = ping((7800, 0))
     listing.stack.event_down(FIND)
     listing.answer((("127.0.0.1", 0), ("10.0.0.2", 0)))
-    listing.stack.event_up(NobodyListens(at(7800, "10.0.0.2")))
+    listing.stack.event_up(Unreachable(at(7800, "10.0.0.2")))
     assert listing.stack.take_up_events() == [MembersFound("GMS", (), alone=True)]
 
 
@@ -61,7 +61,7 @@ def test_a_list_without_us_is_older_than_we_are(found: Any) -> None:
     listing = ping((7800, 0))
     listing.stack.event_down(FIND)
     listing.answer(found)
-    listing.stack.event_up(NobodyListens(at(7800, "10.0.0.2")))
+    listing.stack.event_up(Unreachable(at(7800, "10.0.0.2")))
     assert listing.stack.take_up_events() == []
     listing.stack.advance(3.1)
     assert listing.stack.take_up_events() == [MembersFound("GMS", (), alone=False)]

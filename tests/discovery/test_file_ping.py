@@ -33,8 +33,8 @@ from jgroups_py.values.events import (
     Failed,
     GetPhysical,
     MembersFound,
-    NobodyListens,
     TransportReady,
+    Unreachable,
 )
 
 
@@ -104,9 +104,9 @@ def test_what_a_dead_member_has_left_behind_keeps_nobody_waiting() -> None:
     listing.stack.event_down(FIND)
     listing.answer()
     listing.answer(OTHERS)
-    listing.stack.event_up(NobodyListens(at(7801)))
+    listing.stack.event_up(Unreachable(at(7801)))
     assert listing.stack.take_up_events() == []
-    listing.stack.event_up(NobodyListens(at(7802)))
+    listing.stack.event_up(Unreachable(at(7802)))
     assert listing.stack.take_up_events() == [MembersFound("GMS", (), alone=True)]
 
 

@@ -25,7 +25,7 @@ from jgroups_py.stack.ports import (
     Write,
 )
 from jgroups_py.testing import FakeStack
-from jgroups_py.values.events import MembersFound, NobodyListens, TransportReady
+from jgroups_py.values.events import MembersFound, TransportReady, Unreachable
 from jgroups_py.values.payloads import PingData
 from jgroups_py.wire.gossip import GOODBYE, GossipRecord, GossipType, gossip_frame, read_gossip
 from jgroups_py.wire.primitives import decode_whole
@@ -88,7 +88,7 @@ def test_whom_the_router_names_is_asked() -> None:
     stack.handle(Received(handle, listing(ME, OTHER)))
     (batch,) = stack.take_down()
     assert batch.dest == at(7801) and 10 in batch.headers
-    stack.event_up(NobodyListens(at(7801)))
+    stack.event_up(Unreachable(at(7801)))
     assert stack.take_up_events() == [MembersFound("GMS", (), alone=True)]
 
 
@@ -132,11 +132,11 @@ def test_the_first_router_that_answers_is_not_kept_waiting_by_the_other() -> Non
     stack.event_down(FIND)
     stack.handle(Received(one, listing(ME, OTHER)))
     assert [b.dest for b in stack.take_down()] == [at(7801)]
-    stack.event_up(NobodyListens(at(7801)))
+    stack.event_up(Unreachable(at(7801)))
     assert stack.take_up_events() == []  # the other one may know more
     stack.handle(Received(two, listing(ME, OTHER, PingData(C, 1, "C", at(7802)))))
     assert [b.dest for b in stack.take_down()] == [at(7802)]
-    stack.event_up(NobodyListens(at(7802)))
+    stack.event_up(Unreachable(at(7802)))
     assert stack.take_up_events() == [MembersFound("GMS", (), alone=True)]
 
 

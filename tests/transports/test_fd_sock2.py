@@ -518,7 +518,7 @@ def test_a_new_neighbour_is_watched_instead() -> None:
 # --- others
 
 
-def test_a_peer_that_connects_is_told_our_address() -> None:
+def test_who_connects_is_told_who_we_are() -> None:
     stack = opened()
     install(stack, C, A, B)
     stack.take_outgoing()
@@ -603,7 +603,7 @@ def test_an_unsuspected_member_is_told_of_and_watched_again_after_a_while() -> N
     assert stack.take_up_events() == []
 
 
-def test_the_second_of_two_suspects_is_still_reported() -> None:
+def test_of_two_that_are_suspected_the_other_one_is_still_told_of() -> None:
     stack = opened()
     install(stack, A, B, C, D)
     stack.handle(Closed(watching(stack, B), False))

@@ -17,8 +17,8 @@ from jgroups_py.values.events import (
     GetPhysical,
     IsCoordinator,
     MembersFound,
-    NobodyListens,
     TransportReady,
+    Unreachable,
     ViewChange,
 )
 from jgroups_py.values.payloads import PingData
@@ -67,9 +67,9 @@ def test_every_host_and_port_but_our_own_is_asked() -> None:
 def test_when_all_refuse_we_are_alone_at_once() -> None:
     stack = ready(("localhost", 7800), port_range=2)
     stack.event_down(FIND)
-    stack.event_up(NobodyListens(at(7801)))
+    stack.event_up(Unreachable(at(7801)))
     assert stack.take_up_events() == []
-    stack.event_up(NobodyListens(at(7802)))
+    stack.event_up(Unreachable(at(7802)))
     assert stack.take_up_events() == [MembersFound("GMS", (), alone=True)]
 
 
@@ -82,7 +82,7 @@ def test_with_nobody_to_ask_we_are_alone_at_once() -> None:
 def test_a_silent_host_is_waited_for() -> None:
     stack = ready(("localhost", 7800), ("127.0.0.2", 7800))
     stack.event_down(FIND)
-    stack.event_up(NobodyListens(at(7801)))
+    stack.event_up(Unreachable(at(7801)))
     stack.advance(2.9)
     assert stack.take_up_events() == []
     stack.advance(0.2)
@@ -93,7 +93,7 @@ def test_when_all_have_refused_or_answered_the_search_ends() -> None:
     stack = ready(("localhost", 7800), port_range=2)
     stack.event_down(FIND)
     stack.up(response(PingData(B, 0, "B", at(7801))))
-    stack.event_up(NobodyListens(at(7802)))
+    stack.event_up(Unreachable(at(7802)))
     (found,) = stack.take_up_events()
     assert [m.address for m in found.members] == [B] and not found.alone
 
@@ -103,7 +103,7 @@ def test_addresses_learned_are_asked_too_and_bounded() -> None:
     stack.up(response(*[PingData(make_address(n), 1, None, at(8000 + n)) for n in range(5)]))
     stack.event_down(FIND)
     assert [b.dest.port for b in stack.take_down()] == [7801, 8003, 8004]  # type: ignore[union-attr]
-    stack.event_up(NobodyListens(at(8003)))
+    stack.event_up(Unreachable(at(8003)))
     stack.event_down(FIND)
     assert [b.dest.port for b in stack.take_down()] == [7801, 8004]  # type: ignore[union-attr]
 
@@ -162,7 +162,7 @@ def test_all_addresses_of_a_name_are_asked_at_once_and_what_it_had_stays_when_it
     assert [str(b.dest) for b in stack.take_down()] == both
     assert stack.stack.statistics()["TCPPING"]["dropped_addresses"] == 1
     for host in ("127.0.0.2", "127.0.0.3", "127.0.0.9"):
-        stack.event_up(NobodyListens(IpAddress(host, 7801)))
+        stack.event_up(Unreachable(IpAddress(host, 7801)))
     assert stack.take_up_events() == [MembersFound("GMS", (), alone=True)]
     stack.advance(5)
     stack.event_down(FIND)
