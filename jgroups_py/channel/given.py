@@ -7,6 +7,7 @@ value that was given, and what would be accepted.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any, Final
 
 from jgroups_py.errors import ConfigError
@@ -57,6 +58,12 @@ def check_text(what: str, value: object) -> None:
     """Check that ``value`` is None or a text."""
     if not (value is None or isinstance(value, str)):
         raise TypeError(f"{what} is a str, got {_of_kind(value)}")
+
+
+def check_path(what: str, value: object) -> None:
+    """None, a text or a path."""
+    if not (value is None or isinstance(value, str | Path)):
+        raise TypeError(f"{what} is a str or a Path, got {_of_kind(value)}")
 
 
 def check_function(what: str, value: object, kind: str) -> None:

@@ -40,18 +40,21 @@ def health_file_of(given: str | Path | None, cluster: str) -> Path | None:
 
 
 class HealthFile:
-    """See the module's docstring."""
+    """See the module's docstring. Without a ``file`` it does nothing."""
 
-    def __init__(self, channel: Channel, file: Path) -> None:
+    def __init__(self, channel: Channel, file: Path | None) -> None:
         self._channel = channel
         self._file = file
+        self._begun = False
 
-    def write(self) -> None:
-        """Writes it now.
+    def begin(self, nursery: trio.Nursery) -> None:
+        """Writes it now, and keeps it fresh from now on.
 
         Raises:
             ConfigError: it cannot be written.
         """
+        if self._file is None:
+            return
         try:
             write_whole(self._file, self._text())
         except OSError as error:
@@ -59,9 +62,11 @@ class HealthFile:
                 f"health_file must be a file that this process may write, in a folder that is there, got "
                 f'"{self._file}": {error.strerror}'
             ) from None
+        self._begun = True
+        nursery.start_soon(self._run, self._file)
 
-    async def run(self) -> None:
-        """Keeps it fresh until cancelled, or the member has left."""
+    async def _run(self, file: Path) -> None:
+        """Until cancelled, or the member has left."""
         channel, told = self._channel, self._channel.view.view_id
         written = trio.current_time()
         while channel.error is None:
@@ -71,12 +76,14 @@ class HealthFile:
                 continue
             told, written = channel.view.view_id, now
             try:
-                await trio.to_thread.run_sync(partial(write_whole, self._file, self._text()))
+                await trio.to_thread.run_sync(partial(write_whole, file, self._text()))
             except OSError as error:
                 channel.warn("the health file cannot be written: %s", error.strerror)
 
     def remove(self) -> None:
         """The member has left."""
+        if self._file is None or not self._begun:
+            return
         try:
             self._file.unlink(missing_ok=True)
         except OSError as error:

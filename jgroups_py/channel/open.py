@@ -15,7 +15,13 @@ import trio
 from jgroups_py.channel.alone import AloneWatch
 from jgroups_py.channel.blame import blamed
 from jgroups_py.channel.channel import Channel
-from jgroups_py.channel.given import check_function, check_names, check_text, check_texts
+from jgroups_py.channel.given import (
+    check_function,
+    check_names,
+    check_path,
+    check_text,
+    check_texts,
+)
 from jgroups_py.channel.health import HealthFile, health_file_of
 from jgroups_py.channel.reader_watch import ReaderWatch
 from jgroups_py.channel.values import ChannelLimits
@@ -104,8 +110,7 @@ async def open_channel(
     check_texts("properties", properties)
     check_function("state", state, "an async generator function")
     check_function("trace", trace, "a function")
-    if not isinstance(health_file, str | Path | None):
-        raise TypeError(f"health_file is a str or a Path, got {type(health_file).__name__}")
+    check_path("health_file", health_file)
     limits = limits or ChannelLimits()
     config, host = configure(stack, bind_addr, attributes, properties)
     protocols = [cls(settings) for cls, settings in build(config)]
@@ -125,20 +130,14 @@ async def open_channel(
         machine.trace = channel.guarded_trace(trace)
     if tap is not None:
         channel.attach(tap(channel))
-    health: HealthFile | None = None
+    health = HealthFile(channel, health_file_of(health_file, cluster))
     try:
         async with trio.open_nursery() as nursery:
             try:
                 with trio.CancelScope(shield=True):  # starts at once, or is not started
                     await nursery.start(_run_to_the_end, channel, driver)
                 await channel._join(cluster, get_state, join_timeout)
-                file = health_file_of(health_file, cluster)
-                if file is not None:
-                    health = HealthFile(channel, file)
-                    health.write()
-                    nursery.start_soon(health.run)
-                nursery.start_soon(AloneWatch(channel).run)
-                nursery.start_soon(ReaderWatch(channel, slow_reader_timeout).run)
+                _look_after(channel, health, slow_reader_timeout, nursery)
                 yield channel
             finally:
                 with trio.CancelScope(shield=True):
@@ -151,9 +150,20 @@ async def open_channel(
     except BaseExceptionGroup as group:
         reraise(group)
     finally:
-        if health is not None:
-            health.remove()  # nobody writes it any more
+        health.remove()  # nobody writes it any more
         channel._close()
+
+
+def _look_after(
+    channel: Channel,
+    health: HealthFile,
+    slow_reader_timeout: float | None,
+    nursery: trio.Nursery,
+) -> None:
+    """Begins what runs beside a channel that has joined."""
+    health.begin(nursery)
+    nursery.start_soon(AloneWatch(channel).run)
+    nursery.start_soon(ReaderWatch(channel, slow_reader_timeout).run)
 
 
 async def _run_to_the_end(

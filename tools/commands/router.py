@@ -15,7 +15,7 @@ from jgroups_py.tools.running import run_command
 
 @click.command(
     epilog=examples(
-        "jgroups-py router",
+        "jgroups-py router --port 12001",
         "jgroups-py router --bind-addr 10.0.0.5 --port 12001 --allow-remote",
     )
 )
