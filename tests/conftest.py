@@ -72,7 +72,12 @@ def _requirements() -> str:
 def _ports_of_this_worker(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[None]:
-    """Ports for a test with the marker ``sockets`` and its children; no sockets for any other."""
+    """Ports for a test with the marker ``sockets`` and its children; no sockets for any other.
+
+    Tests with Java members or Spark run one after the other, and keep the ports of their stacks."""
+    if any(request.node.get_closest_marker(marker) for marker in ("java", "spark")):
+        yield
+        return
     if request.node.get_closest_marker("sockets") is None:
         with SOCKETS.forbidden(request.node.nodeid):
             yield
