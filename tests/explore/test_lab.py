@@ -20,7 +20,7 @@ from jgroups_py.testing.explorer.many import Job, run_seed
 from jgroups_py.testing.explorer.pool import each
 from jgroups_py.testing.explorer.shrink import Shrinker, shrink
 
-OPEN = Path(__file__).parent / "open"
+FOUND = Path(__file__).parent / "found"
 
 
 def plant_in_gms(patch: pytest.MonkeyPatch) -> None:
@@ -73,7 +73,9 @@ def test_a_planted_fault_is_found_made_smaller_and_played_again(
     assert back_end.play(case).problems == []
 
 
-@pytest.mark.parametrize("file", sorted(OPEN.glob("*.json")), ids=lambda file: file.stem)
+@pytest.mark.parametrize(
+    "file", sorted(FOUND.glob("cache-buddy-*.json")), ids=lambda file: file.stem
+)
 def test_files_of_before_there_were_kinds_are_read(file: Path) -> None:
     assert '"kind"' not in file.read_text()
     assert load(file)[0].kind == "caches"
@@ -85,6 +87,7 @@ def test_files_of_before_there_were_kinds_are_read(file: Path) -> None:
         ('{"setting": {"members": 2}, "steps": []}', "buddies"),
         ('{"seed": 1, "profile": "x", "sites": [], "stack": "sim.xml"}', "stacks"),
         ('{"kind": "clusters", "seed": 3}', "clusters"),
+        ('{"seed": 1, "back_end": "local"}', "caches"),
         ("[1]", "stacks"),
         ("no json", "stacks"),
     ],
