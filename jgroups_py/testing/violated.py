@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from jgroups_py.testing.check.violation import Violated
 from jgroups_py.testing.explorer.stacks.schedule import Schedule
 
 STORY_LINES_MAX: Final = 30
 """Lines of a run's story that are told; the last ones, which lead to the violation."""
 
 
-class PropertyViolated(AssertionError):
+class PropertyViolated(Violated):
     """A check does not hold.
 
     ``seed``: of the run. ``check``: a name of ``CHECKS``, ``invariant`` (an assertion within a
@@ -45,7 +46,7 @@ class PropertyViolated(AssertionError):
         self.schedule = schedule
         self.file = file
         self.replay = replay
-        super().__init__(self._text())
+        super().__init__(check, detail, at, self._text())
 
     def _text(self) -> str:
         lines = [f"{self.check}: {self.detail} (seed {self.seed}, {self.at:.3f} s)"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from jgroups_py.protocols.membership.gms.protocol import GMS
@@ -282,12 +282,3 @@ class Member:
 
     def __repr__(self) -> str:
         return f"<{self.name}#{self.incarnation} of {self.site}>"
-
-
-def payloads_by_sender(batches: Sequence[Batch]) -> dict[Address, list[bytes]]:
-    """What was delivered, per sender, in order."""
-    found: dict[Address, list[bytes]] = {}
-    for batch in batches:
-        assert batch.src is not None
-        found.setdefault(batch.src, []).extend(bytes(p or b"") for p in batch.payloads)
-    return found

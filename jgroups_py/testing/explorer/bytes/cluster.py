@@ -112,7 +112,6 @@ class Cluster:
         self._said: set[bytes] = set()
         """What honest members sent, without its version."""
         self.got: dict[str, list[tuple[Address, int]]] = {}
-        self.struck = 0
         self._next_handle = -1_000_000
         for site in sites:
             for name in NAMES:
@@ -300,7 +299,6 @@ class Cluster:
 
     def deliver(self, member: Member, data: bytes) -> None:
         """One packet reaches a member: as a datagram, or on a connection where it has no UDP."""
-        self.struck += 1
         self.perform(self.delivery(member, data))
 
     def delivery(self, member: Member, data: bytes) -> Op:
