@@ -43,10 +43,12 @@ SIZE_MAX: Final = 1_000_000
     help="An older file is that of a member that hangs or has died.",
 )
 def health(file: str | None, least: int, max_age: float) -> int:
-    """Exit 0 when the member that writes FILE is well, else 1 and the reason.
+    """Check the health file of a member.
 
-    A member writes it that was opened with health_file=FILE, or with JGROUPS_HEALTH_FILE in its environment; without FILE
-    that variable is read. Made for HEALTHCHECK of Docker, exec probes of Kubernetes and monitoring.
+    A member that was opened with health_file=FILE, or with JGROUPS_HEALTH_FILE in its environment, writes the file. Without
+    FILE the command reads that variable. It is made for HEALTHCHECK of Docker, exec probes of Kubernetes, and monitoring.
+
+    Exit 0: the member is well; 1: it is not, and the command prints the reason.
     """
     place = file or os.environ.get(VARIABLE)
     if not place:
