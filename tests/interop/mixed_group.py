@@ -38,7 +38,7 @@ MEMBERS_MAX = 4
 
 QUICK = {
     "VERIFY_SUSPECT2.timeout": "500",
-    "GMS.join_timeout": "500",
+    "GMS.join_timeout": "1500",
 }
 """Stock settings made shorter, so that crashes take 1 s instead of 3 s, for all members alike."""
 
