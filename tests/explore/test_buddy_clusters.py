@@ -6,7 +6,7 @@ import pytest
 
 from jgroups_py.buddy import decide
 from jgroups_py.buddy.backups import Backups
-from jgroups_py.buddy.change import Change
+from jgroups_py.buddy.ownership import Ownership
 from jgroups_py.testing.explorer.buddies.clusters import explore_cluster
 
 
@@ -39,9 +39,9 @@ def test_a_seed_is_the_same_cluster_again() -> None:
     ("where", "name", "instead", "seeds"),
     [
         (decide, "_guardians", lambda *args: {}, range(0, 20, 2)),
-        (Change, "_merge", lambda *args: None, range(1, 12, 2)),
+        (Ownership, "_settle_winners", lambda *args: None, range(1, 12, 2)),
         (Backups, "on_filled", lambda *args: None, range(1)),
-        (Backups, "drop_kept_before", lambda *args: None, range(361, 362)),
+        (Backups, "drop_stray", lambda *args: None, range(361, 362)),
     ],
     ids=["nobody-adopts", "nobody-wins", "never-filled", "kept-for-nothing"],
 )
