@@ -9,6 +9,7 @@ import ast
 import dataclasses
 import importlib
 import inspect
+import itertools
 import re
 import textwrap
 from collections.abc import Iterator
@@ -103,7 +104,7 @@ def _field_docstrings(cls: type[Any]) -> dict[str, str]:
 def _docstrings(body: list[ast.stmt]) -> dict[str, str]:
     """The string that follows each name that is set in ``body``."""
     found = {}
-    for field, after in zip(body, body[1:], strict=False):
+    for field, after in itertools.pairwise(body):
         if isinstance(field, ast.AnnAssign):
             target: ast.expr = field.target
         elif isinstance(field, ast.Assign):

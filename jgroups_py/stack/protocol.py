@@ -139,18 +139,22 @@ class Protocol:
 
     @property
     def now(self) -> float:
+        """The member's time in seconds."""
         return self.machine.now
 
     @property
     def random(self) -> Random:
+        """The member's generator, which a simulation seeds."""
         return self.machine.random
 
     @property
     def local_address(self) -> UUID:
+        """The address of this member."""
         return self.stack.address
 
     @property
     def cluster(self) -> str:
+        """The name of the cluster."""
         return self.stack.cluster
 
     def timer(self, callback: Callable[[], None], name: str | None = None) -> Timer:
@@ -180,11 +184,12 @@ class Protocol:
             self.pass_event_down(Consumed(batch.credits))
 
     def open_port(self, out: Bind | JoinGroup | Connect | Resolve | Consult) -> None:
-        """Opens a socket or connection under a handle from ``new_handle``; see ports.py."""
+        """Opens a socket or connection under a handle from ``new_handle``. What comes of it goes to ``on_input``."""
         self.stack.ports[out.handle] = self
         self.machine.open(self, out)
 
     def new_handle(self) -> Handle:
+        """A handle for ``open_port`` that no other port has."""
         return self.machine.new_handle()
 
     def put(self, out: Out) -> None:

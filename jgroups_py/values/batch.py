@@ -106,6 +106,7 @@ class Batch:
         return batch
 
     def without_header(self, protocol_id: int) -> Batch:
+        """Return a copy without the header of that protocol."""
         headers = {key: value for key, value in self.headers.items() if key != protocol_id}
         return replace(self, headers=headers)
 
