@@ -36,7 +36,8 @@ Differs: silent members are passed over. In a view of two the second member wait
          one's connection, and we always wait for that of a Java member, which counts a second
          connection as a failure.
 Limits:  a member that hangs without closing its connection is not noticed: see FD_ALL3. Connections
-         have the limits of TCP's, with frames of at most MAX_FRAME bytes; one search a member of the view.
+         have limits as those of TCP, with numbers of their own (frames: MAX_FRAME bytes); one search a
+         member of the view.
 """
 
 from __future__ import annotations
