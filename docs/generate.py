@@ -9,16 +9,18 @@ import ast
 import dataclasses
 import importlib
 import inspect
+import itertools
 import re
 import textwrap
 from collections.abc import Iterator
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, get_origin
 
 import click
 
 import jgroups_py.errors
+from jgroups_py.config import settings
 from jgroups_py.config.settings import accepted, field_types, value_text
 from jgroups_py.protocols import registry
 from jgroups_py.stack import Protocol
@@ -96,11 +98,22 @@ def _field_docstrings(cls: type[Any]) -> dict[str, str]:
     """The string that follows each field in the source of a dataclass."""
     body = ast.parse(textwrap.dedent(inspect.getsource(cls))).body[0]
     assert isinstance(body, ast.ClassDef)
+    return _docstrings(body.body)
+
+
+def _docstrings(body: list[ast.stmt]) -> dict[str, str]:
+    """The string that follows each name that is set in ``body``."""
     found = {}
-    for field, after in zip(body.body, body.body[1:], strict=False):
-        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name):
-            if isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant):
-                found[field.target.id] = inspect.cleandoc(str(after.value.value))
+    for field, after in itertools.pairwise(body):
+        if isinstance(field, ast.AnnAssign):
+            target: ast.expr = field.target
+        elif isinstance(field, ast.Assign):
+            target = field.targets[0]
+        else:
+            continue
+        if isinstance(target, ast.Name) and isinstance(after, ast.Expr):
+            if isinstance(after.value, ast.Constant):
+                found[target.id] = inspect.cleandoc(str(after.value.value))
     return found
 
 
@@ -179,8 +192,13 @@ PUBLIC = {
     "jgroups_py.blocking": "The same for threads.",
     "jgroups_py.aio": "The same for asyncio.",
     "jgroups_py.export": "The port through which Spark and other clients read and write.",
+    "jgroups_py.stack": "What a protocol of your own is written with.",
     "jgroups_py.testing": "For tests of protocols and of clusters.",
 }
+
+
+_TYPES = _docstrings(ast.parse(inspect.getsource(settings)).body)
+"""Types of attributes with their meaning. They are no classes, so they have no docstrings of their own."""
 
 
 def api() -> str:
@@ -191,7 +209,12 @@ def api() -> str:
         parts += [f"## {module_name}\n", f"{meaning}\n"]
         for name in module.__all__:
             value = getattr(module, name)
-            if inspect.isclass(value) or callable(value):
+            if get_origin(value) is Annotated:
+                parts += [
+                    f"### {module_name.removeprefix('jgroups_py.')}.{name}\n",
+                    _code(f"{name}: type of an attribute\n\n{_TYPES[name]}"),
+                ]
+            elif inspect.isclass(value) or callable(value):
                 parts += [
                     f"### {module_name.removeprefix('jgroups_py.')}.{name}\n",
                     _code(_described(name, value)),
@@ -222,8 +245,9 @@ def _signature(name: str, value: Any) -> str:
 
 
 def _code(text: str) -> str:
-    """Text shown as it stands."""
-    return f"```text\n{text.strip()}\n```\n" if text.strip() else ""
+    """Text shown as it stands, with single backticks."""
+    text = re.sub(r"``(.+?)``", r"`\1`", text.strip(), flags=re.DOTALL)
+    return f"```text\n{text}\n```\n" if text else ""
 
 
 def _cell(text: str) -> str:

@@ -26,10 +26,11 @@ class SIZE_LIMIT(Protocol):
         self.dropped = 0
 
     def down(self, batch: Batch) -> None:
-        fitting = [p for p in batch.payloads if p is None or len(p) <= self.config.max_size]
-        self.dropped += len(batch) - len(fitting)
-        if fitting:
-            self.pass_down(Batch(batch.dest, fitting, batch.headers, batch.src, batch.flags))
+        for index, payload in enumerate(batch.payloads):
+            if payload is None or len(payload) <= self.config.max_size:
+                self.pass_down(batch.slice(index, index + 1))
+            else:
+                self.dropped += 1
 
 
 STACK = """

@@ -1,14 +1,5 @@
 """A batch that runs again when it lost a race.
 
-    @cache.batch(retries=10)
-    async def transfer(batch, amount):
-        balance = await batch.get("/accounts/7", "balance")
-        batch.put("/accounts/7", "balance", balance - amount)
-        return balance - amount
-
-    await transfer(10)                                      or, without the decorator:
-    await cache.batch(retries=10).run(transfer, 10)
-
 It is given a function because the block of a ``with`` cannot run twice: one that is left by ``return`` before a
 conflict shows would say that it has written what it has not.
 
@@ -69,7 +60,17 @@ class OneBatch:
 
 
 class Retried:
-    """See the module. ``function(batch, ...)`` may run up to ``retries`` times more: what it does besides is done
+    """A batch that runs again when it lost a race.
+
+        @cache.batch(retries=10)
+        async def transfer(batch, amount):
+            balance = await batch.get("/accounts/7", "balance")
+            batch.put("/accounts/7", "balance", balance - amount)
+
+        await transfer(10)                              or, without the decorator:
+        await cache.batch(retries=10).run(transfer, 10)
+
+    ``function(batch, ...)`` may run up to ``retries`` times more: what it does besides is done
     again, too. What it raises comes out, and nothing is changed. Inside, read and write with the batch: a call of the
     cache that would wait for this one's turn (``increment`` of a node it has read) is refused.
 

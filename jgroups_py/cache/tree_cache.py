@@ -1,16 +1,4 @@
-"""TreeCache: nodes with attributes, by path; made by ``open_tree_cache``.
-
-    await cache.put("/users/7", "name", "Ada")
-    await cache.get("/users/7", "name")             "Ada"
-    await cache.children("/users")                  ("7",)
-    await cache.remove_tree("/users")               1
-
-A node is a path somebody put something at (also nothing: ``put_node(path, {})``); a path that only
-leads to nodes is none. Each call is serial with every other that touches the same paths. A call that
-raises a CacheError with ``definite`` changed nothing.
-
-Every call takes the options of ``CallOptions`` as keyword arguments.
-"""
+"""TreeCache: nodes with attributes, by path; ``open_tree_cache`` makes it."""
 
 from __future__ import annotations
 
@@ -100,7 +88,17 @@ class NodeOwner:
 
 
 class TreeCache:
-    """See the module. For any number of tasks of one trio run."""
+    """Nodes with attributes, by path; ``open_tree_cache`` makes it. For any number of tasks of one trio run.
+
+        await cache.put("/users/7", "name", "Ada")
+        await cache.get("/users/7", "name")             "Ada"
+        await cache.children("/users")                  ("7",)
+        await cache.remove_tree("/users")               1
+
+    A node is a path at which somebody put attributes, or none (``put_node(path, {})``). A path that only leads to nodes is no
+    node. Each call is serial with every other that touches the same paths. A call that raises a CacheError with
+    ``definite`` changed nothing. Every call takes the options of ``CallOptions`` as keyword arguments.
+    """
 
     def __init__(
         self,

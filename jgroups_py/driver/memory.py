@@ -1,7 +1,6 @@
-"""MemoryNetwork: a network in memory, for tests of programs that use channels.
+"""A network in memory, for tests of programs that use channels.
 
-Channels that are opened with the same ``transport=MemoryNetwork()`` see each other and no other channel. No socket is
-opened and nothing is lost. With trio's MockClock time-outs pass at once. Stacks run unchanged: UDP, multicast and TCP
+Stacks run unchanged: UDP, multicast and TCP
 behave as on a perfect host without latency.
 """
 
@@ -43,7 +42,9 @@ Place = tuple["MemoryDriver", Handle]
 
 
 class MemoryNetwork:
-    """See the module's docstring. Two runs of trio must not share it. ``resolver`` looks up the names in ``initial_hosts`` at
+    """A network in memory, for tests of programs that use channels. Channels that are opened with the same
+    ``transport=MemoryNetwork()`` see each other and no other channel. No socket is opened and nothing is lost. With trio's
+    MockClock time-outs pass at once. Two runs of trio must not share it. ``resolver`` looks up the names in ``initial_hosts`` at
     once. ``directory`` answers the requests of FILE_PING and its like. By default all channels share one in memory."""
 
     def __init__(

@@ -1,17 +1,7 @@
 """A protocol: one layer of a stack. A machine, not a program.
 
 Batches, events and timers come in; calls on its stack go out. It never awaits, sleeps, locks,
-opens a socket, or reads a clock or the global random generator. To write one, derive from
-Protocol, give it a ``protocol_id`` (>= 1024 for your own), a ``Config`` and the handlers you need:
-
-    up(batch), down(batch)              messages; pass_up / pass_down forwards
-    event_up(event), event_down(event)  events;   pass_event_up / pass_event_down forwards
-    answer(query)                       the answer to a query, or None
-    on_input(item)                      sockets and connections opened with open_port
-    start(), stop()                     the stack is being opened / closed
-    check()                             assert what must hold after every step
-
-State is changed before anything is passed on, because passing on may call back.
+opens a socket, or reads a clock or the global random generator.
 """
 
 from __future__ import annotations
@@ -52,7 +42,18 @@ C = TypeVar("C", bound="Protocol")
 
 
 class Protocol:
-    """Base of all protocols. See the module's docstring."""
+    """Base of all protocols. Derive from it and override the handlers that you need:
+
+        up(batch), down(batch)              messages; pass_up / pass_down forwards
+        event_up(event), event_down(event)  events;   pass_event_up / pass_event_down forwards
+        answer(query)                       the answer to a query, or None
+        on_input(item)                      sockets and connections opened with open_port
+        start(), stop()                     the stack is being opened / closed
+        check()                             assert what must hold after every step
+
+    A protocol with headers of its own has a ``protocol_id`` of 1024 or more. A nested ``Config`` has its attributes. Change
+    state before you pass anything on, because passing on may call back.
+    """
 
     protocol_id: ClassVar[int] = 0
     """The id of our headers (jg-protocol-ids of JGroups; user protocols take 1024 and above)."""
@@ -131,25 +132,29 @@ class Protocol:
 
     def memory_limits(self, members: int) -> dict[str, int]:
         """Attribute -> the bytes that this protocol holds at most for a group of ``members``, as the attribute
-        says. Count what Python needs, not payload alone. See limits.py."""
+        says. Count what Python needs, not payload alone."""
         return {}
 
     # --- what a protocol may use
 
     @property
     def now(self) -> float:
+        """The member's time in seconds."""
         return self.machine.now
 
     @property
     def random(self) -> Random:
+        """The member's generator, which a simulation seeds."""
         return self.machine.random
 
     @property
     def local_address(self) -> UUID:
+        """The address of this member."""
         return self.stack.address
 
     @property
     def cluster(self) -> str:
+        """The name of the cluster."""
         return self.stack.cluster
 
     def timer(self, callback: Callable[[], None], name: str | None = None) -> Timer:
@@ -179,11 +184,12 @@ class Protocol:
             self.pass_event_down(Consumed(batch.credits))
 
     def open_port(self, out: Bind | JoinGroup | Connect | Resolve | Consult) -> None:
-        """Opens a socket or connection under a handle from ``new_handle``; see ports.py."""
+        """Opens a socket or connection under a handle from ``new_handle``. What comes of it goes to ``on_input``."""
         self.stack.ports[out.handle] = self
         self.machine.open(self, out)
 
     def new_handle(self) -> Handle:
+        """A handle for ``open_port`` that no other port has."""
         return self.machine.new_handle()
 
     def put(self, out: Out) -> None:

@@ -4,8 +4,8 @@
         cluster["A"].send(b"hello")
         cluster.cut("A", "BC", seconds=3)
         cluster.run_for(5)
-        cluster.settle()
         assert [m.payload for m in cluster["C"].received] == [b"hello"]
+        cluster.settle()                                            it sends messages of its own
 
 Time is virtual and all members run in this thread. Everything random comes from ``seed``.
 """
@@ -110,7 +110,8 @@ class Always(Invariant):
 
 
 class SimCluster:
-    """See the module's docstring. Nothing runs before ``with``, ``play`` or ``explore``.
+    """A simulated cluster for tests: members of any stack, faults, checks; the same for the same seed. Time is virtual, and
+    all members run in this thread. Nothing runs before ``with``, ``play`` or ``explore``.
 
     Args:
         members: names. A text is one name per letter; a mapping is sites with their names.
@@ -314,7 +315,8 @@ class SimCluster:
     def settle(self, within: float = 90.0) -> None:
         """Ends all faults, and judges what must come of it, each within so many seconds: one view,
         all messages, empty buffers (``healing``), ``credits``, ``leftovers``, and ``at_rest`` of
-        the invariants. Those that are gone stay gone, unless it is all of a site. Raises ``PropertyViolated``."""
+        the invariants. Those that are gone stay gone, unless it is all of a site. It sends messages of its own:
+        read ``received`` before. Raises ``PropertyViolated``."""
         scene = self.scene
         healer = KitHealer(scene)
         healer.spec = Healing(within=within)

@@ -43,7 +43,15 @@ class Credit:
 
 @dataclass(slots=True)
 class Batch:
-    """See the module's docstring. ``dest`` is None for the group; ``src`` is None until it is set."""
+    """A run of messages of one sender to one destination. A single message is a run of one.
+
+    All messages share type, flags, source, destination and headers. A batch does not change after it was passed on: make a
+    new one, with ``slice``, ``with_header`` or ``without_header``.
+
+    ``dest`` is None for the group; ``src`` is None until it is set. A payload is bytes, a read-only memoryview or None where
+    ``type`` is BYTES. ``credits`` are owed to the sender until the batch was consumed. ``number`` counts the application's
+    messages to ``dest``; 0 is no message of the application.
+    """
 
     dest: Address | None
     payloads: Sequence[Any]
@@ -98,6 +106,7 @@ class Batch:
         return batch
 
     def without_header(self, protocol_id: int) -> Batch:
+        """Return a copy without the header of that protocol."""
         headers = {key: value for key, value in self.headers.items() if key != protocol_id}
         return replace(self, headers=headers)
 

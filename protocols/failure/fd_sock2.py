@@ -36,7 +36,8 @@ Differs: silent members are passed over. In a view of two the second member wait
          one's connection, and we always wait for that of a Java member, which counts a second
          connection as a failure.
 Limits:  a member that hangs without closing its connection is not noticed: see FD_ALL3. Connections
-         as in connections.py; one search a member of the view.
+         have limits as those of TCP, with numbers of their own (frames: MAX_FRAME bytes); one search a
+         member of the view.
 """
 
 from __future__ import annotations
@@ -101,7 +102,7 @@ class FD_SOCK2(Protocol):
         retry_interval: Seconds = 0.5
         """The time until a neighbour is tried again that said goodbye or cannot be located."""
         wait_for_peer: Seconds = 0.3
-        """The time to wait for the other member's connection in a view of two; see the module."""
+        """The time to wait for the other member's connection in a view of two (see "Differs" above)."""
         max_connections: int = 1000
         """The most connections at the same time. Further ones are refused."""
         prove_death: bool = True

@@ -1,4 +1,8 @@
-"""MFC: flow control of multicasts. The slowest member sets the pace. See credits.py.
+"""MFC: flow control of multicasts. The slowest member sets the pace.
+
+A sender has ``max_credits`` bytes for each member. A multicast uses credits of all members, and the lowest count decides.
+Multicasts that do not fit wait in order, and the channel's senders wait. A member gives credits back when its application
+has taken messages. credits.py has the rules, which are those of UFC, too.
 
 Place: above GMS, below FRAG2.
 """
@@ -21,7 +25,7 @@ _FRAG: Final = PROTOCOL_IDS["FRAG2"]
 
 
 class MFC(FlowControl):
-    """Credits for each member. A multicast costs all of them, and the lowest count decides."""
+    """Flow control of multicasts: credits for each member. A multicast uses credits of all, and the lowest count decides."""
 
     protocol_id: ClassVar[int] = _ID
     multicast: ClassVar[bool] = True

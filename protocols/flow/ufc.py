@@ -1,4 +1,8 @@
-"""UFC: flow control of unicasts, for each destination. See credits.py.
+"""UFC: flow control of unicasts, for each destination.
+
+A sender has ``max_credits`` bytes for each destination. Unicasts that do not fit wait in order, and the channel's senders
+to that destination wait. The destination gives credits back when its application has taken messages. credits.py has the
+rules, which are those of MFC, too.
 
 Place: above MFC, below FRAG2. Unicasts to a member outside the view are not controlled.
 """
@@ -19,7 +23,7 @@ _ID: Final = PROTOCOL_IDS["UFC"]
 
 
 class UFC(FlowControl):
-    """Credits for each destination."""
+    """Flow control of unicasts: credits for each destination."""
 
     protocol_id: ClassVar[int] = _ID
     multicast: ClassVar[bool] = False

@@ -17,7 +17,8 @@ Source:  JGroups TCP.java, BasicTCP.java; WIRE.md section 8.
 Differs: tcp_nodelay is on by default: what leaves is bundled already. max_length has a limit by
          default. Nobody is blocked by a slow peer: what exceeds max_send_queue is dropped, and
          retransmitted by the layers above when there is room.
-Limits:  see connections.py.
+Limits:  max_connections; max_length a frame; max_incomplete bytes of frames that are not complete; max_send_queue unsent bytes
+         a peer; peer_addr_read_timeout for a handshake; write_timeout for a peer that takes nothing. All counted.
 """
 
 from __future__ import annotations

@@ -116,6 +116,15 @@ def test_a_link_leads_to_a_file_or_a_heading(page: Path) -> None:
             assert heading in [title.lower().replace(" ", "-") for title in titles], link
 
 
+@pytest.mark.parametrize("page", [pytest.param(p, id=p.stem) for p in PAGES])
+def test_a_link_of_a_page_leads_to_a_file(page: Path) -> None:
+    """Pages below reference/ are made by ``make docs``."""
+    for link in re.findall(r"\]\(([^)\s#]+)[^)\s]*\)", page.read_text()):
+        if not link.startswith("https://"):
+            assert link.endswith((".md", ".svg")), link
+            assert "reference/" in link or (page.parent / link).exists(), link
+
+
 def test_the_overview_of_the_command_line_has_every_command() -> None:
     text = (ROOT / "docs" / "howto" / "command-line.md").read_text()
     for name in COMMANDS:

@@ -51,9 +51,9 @@ def replay_command(file: str, real: bool, seed: int, settings: Sequence[str]) ->
 @click.command(
     cls=JsonCommand,
     epilog=examples(
-        "jgroups-py drill stacks/drills/nyc-sfo.yaml --report build/nyc-sfo.html",
-        "jgroups-py drill stacks/drills/short.yaml --real --json",
-        "jgroups-py drill stacks/drills/site-split.yaml --seeds 1..8 --set FD_ALL3.timeout=4s",
+        "jgroups-py drill nyc-sfo --report build/nyc-sfo.html",
+        "jgroups-py drill short --real --json",
+        "jgroups-py drill site-split --seeds 1..8 --set FD_ALL3.timeout=4s",
     ),
 )
 @click.argument("file", type=click.Path())

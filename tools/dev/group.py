@@ -31,5 +31,5 @@ COMMANDS: Final = {
 def dev() -> None:
     """Commands for developers of jgroups_py.
 
-    They also run without the word dev, as before: jgroups-py simulate.
+    They also run without the word dev: jgroups-py simulate.
     """

@@ -225,7 +225,8 @@ class Buffer:
 
     @property
     def fill(self) -> float:
-        """The fuller of the two sizes, 0 .. 1."""
+        """Return the larger of the used shares of ``max_messages`` and ``max_bytes``. Messages in the spill file are
+        counted, their bytes are not: with a spill file the result may be above 1."""
         return max(self.messages / self.max_messages, self.bytes / self.max_bytes)
 
     def oldest(self) -> float | None:

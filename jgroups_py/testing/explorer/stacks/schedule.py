@@ -112,7 +112,8 @@ class After(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One fault. ``who``: roles, see roles.py. What else counts depends on ``do``, see faults.py."""
+    """One fault, ``at`` seconds after everybody was started. ``who``: names or roles of members, for example ``relay``. Which
+    other fields count depends on ``do``: ``jgroups_py/testing/explorer/stacks/faults.py`` says it."""
 
     at: Seconds
     do: Kind
@@ -142,7 +143,7 @@ class Healing(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 class Schedule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """See the module's docstring.
+    """Everything that happens in one run, as plain data. Times are seconds.
 
     ``reopen``: seconds after which an application that was expelled opens a new channel; 0: never.
     ``seconds``: how long the faults last; they go on until there were ``least_faults``.
