@@ -278,7 +278,9 @@ def test_how_far_a_job_is(
         from jgroups_py.tools.cli import run
 
         # Where the job is done before the first look there is nothing to show.
-        monkeypatch.setattr("jgroups_py.spark.progress.ProgressWatch", partial(ProgressWatch, every=0.01))
+        monkeypatch.setattr(
+            "jgroups_py.spark.progress.ProgressWatch", partial(ProgressWatch, every=0.01)
+        )
         assert run([*words, "--token-file", token_file]) == 0
         out, err = capsys.readouterr()
         assert json.loads(out.strip().splitlines()[-1]) == {"rows": 20_000}
