@@ -75,9 +75,8 @@ class AsyncioHome:
                 _log.warning("%r does not end though it was cancelled", function)
             raise
         assert task is not None
-        if (
-            task.cancelled()
-        ):  # not cancelled here: asyncio's own cancellation must not get into trio
+        if task.cancelled():
+            # It was not cancelled here. asyncio's own cancellation must not get into trio.
             raise LocalProtocolError(f"{function!r} was cancelled in its asyncio loop")
         return task.result()
 

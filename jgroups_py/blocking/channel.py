@@ -119,9 +119,8 @@ class ItemReader(Handle[R]):
                 items: list[Item] = call.wait(timeout)
             except BaseException:
                 if call.value is not None:
-                    self._kept.append(
-                        call.value
-                    )  # interrupted when it was there: it must not be lost
+                    # The interrupt came when it was there. It must not be lost.
+                    self._kept.append(call.value)
                 raise
             return items
         finally:

@@ -215,9 +215,8 @@ class Replies:
         """Forget the call. The same happens when this object is freed."""
         replies = self._replies
         if replies is not None and self._rpc._block.is_of_this_process:
-            self._rpc._block.post_always(
-                replies.close
-            )  # errors of the loop are not for this thread
+            # Errors of the loop are not for this thread.
+            self._rpc._block.post_always(replies.close)
 
     __del__ = close
 

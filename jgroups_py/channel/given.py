@@ -17,7 +17,7 @@ CLUSTER_MAX: Final = 1000
 """The most characters of a cluster's name. The name is in every packet beside fragments of 60,000 bytes, and a
 datagram has 65,507."""
 NAME_MAX: Final = 255
-"""The most characters of a member's name. Other members keep only the beginning of a longer one (transport.py)."""
+"""The most characters of a member's name. Other members keep only the beginning of a longer one (transport/base.py)."""
 
 
 def check_names(cluster: object, name: object) -> None:

@@ -139,9 +139,8 @@ class Correlator:
                     self._counters.late += 1
                     continue
                 self._answered(pending, src)
-                if isinstance(
-                    payload, memoryview
-                ):  # a view into a packet, which may wait here for long
+                if isinstance(payload, memoryview):
+                    # It is a view into a packet, which may wait here for long.
                     payload = bytes(payload)
             else:
                 pending = None if peer is None else peer.calls.get(number)

@@ -203,9 +203,8 @@ class SessionStore:
             looked += 1
             try:
                 session = Session(cache.decode, None, node)
-            except (
-                CacheError
-            ):  # of another codec: it is not of this request, and not to be removed here
+            except CacheError:
+                # It has another codec. It is not of this request, and not to be removed here.
                 self._counts["unreadable"] += 1
                 continue
             if session.used and self._is_over(session.created, session.used):

@@ -69,9 +69,8 @@ class WsgiSessions:
         environ[SESSION] = loaded.session
         answer = _HeldAnswer(self, loaded, start_response)
         body = self._application(environ, answer.start)
-        if isinstance(
-            body, list | tuple
-        ):  # the whole body is here, so a server may count its bytes
+        if isinstance(body, list | tuple):
+            # The whole body is here, so a server may count its bytes.
             return body if answer.commit() else answer.instead
         return _AnswerBody(answer, body)
 

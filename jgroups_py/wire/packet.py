@@ -329,7 +329,7 @@ def _joined(batches: Iterable[Batch]) -> Iterator[Batch]:
 
 
 def _wire_payload(batch: Batch, payload: Any, version: int) -> Any:
-    """A batch's payload as message_codec.py wants it."""
+    """A batch's payload as message.py wants it."""
     if batch.type == MessageType.NIO:
         return NioPayload(False, payload)
     if batch.type == MessageType.COMPOSITE:

@@ -1,4 +1,4 @@
-"""Reading and writing bytes: primitives and addresses. Views, digests and the like: structures.py.
+"""Reading and writing bytes: primitives and addresses. Views, digests and the like: values.py.
 
 A Reader never reads outside its buffer and never allocates for a count that the buffer cannot
 hold; whatever is wrong with the bytes, it raises RemoteProtocolError with the offset. A Writer

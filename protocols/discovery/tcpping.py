@@ -7,7 +7,7 @@ address learned since. Who refuses the connection is not there: when all have re
 the search ends, and if nobody has answered we are certain to be alone.
 
 A host may be a name, and the name unknown as yet: it is looked up again at later searches (how often:
-tcpping_names.py), and all its addresses are asked. A search in which a name is not known lasts its time.
+host_names.py), and all its addresses are asked. A search in which a name is not known lasts its time.
 
 Source:  JGroups TCPPING.java; WIRE.md section 9.1.
 Differs: JGroups waits out the time-out also when all connections were refused.

@@ -146,8 +146,7 @@ class Search:
 
     def _on_no_answer(self) -> None:
         connection = self.connection
-        if (
-            connection is not None
-        ):  # the process that listened there may be gone, and this member would not be told
+        if connection is not None:
+            # The process that listened there may be gone, and this member would not be told.
             self._connections.close(connection, abort=True)
         self._next(refused=False)

@@ -174,9 +174,8 @@ class VERIFY_SUSPECT2(Protocol):
             self._due[member] = max(due + more, fresh)
             if member in self._again:
                 self._again[member] += more
-            if (
-                member in self._gone and before == 0
-            ):  # once, because then all waiting packets have been read
+            if member in self._gone and before == 0:
+                # Once is enough: then all waiting packets have been read.
                 self._gone[member] = max(self._gone[member], now + self.config.gone_timeout)
         self._rearm()
         for member in list(self._due):

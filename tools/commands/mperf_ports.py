@@ -25,8 +25,8 @@ def free_block(size: int, host: str = "127.0.0.1") -> int:
     ``ConfigError`` if ``JGROUPS_TOOL_PORTS`` is not a range of ports."""
     low, high = _range()
     chance = random.Random(os.urandom(8))
-    for _ in range(200):
-        first = chance.randrange(low, max(low + 1, high - size))
+    for _ in range(200 if size <= high - low + 1 else 0):
+        first = chance.randint(low, high - size + 1)
         if all(_is_free(host, port) for port in range(first, first + size)):
             return first
     raise OSError(f"no {size} free consecutive ports within {low}..{high} on {host}")

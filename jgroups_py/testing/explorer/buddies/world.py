@@ -68,7 +68,7 @@ class Setting(msgspec.Struct, frozen=True):
     majority: bool = False
     site: str = ""
     other: Setting | None = None
-    """There is another site (explore_sites.py)."""
+    """There is another site (sites.py)."""
     removed_max: int = 1000
 
 
