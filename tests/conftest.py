@@ -29,9 +29,8 @@ from hypothesis import HealthCheck, settings
 settings.register_profile("tests", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("tests")
 ROOT = Path(__file__).resolve().parent.parent
-PORTS_PER_WORKER = 600
-"""For tools' members, of the range from 12000 on; the last are for the shipped stacks."""
-WORKERS_MAX = 12
+WORKER_PORTS = range(11000, 12000, 20)
+"""The first port of each worker, for members with the shipped stacks. Tools take their ports above (``free_block``)."""
 NUMBER = "seed"
 """Name of the property of a report that carries a number from a worker."""
 
@@ -82,13 +81,11 @@ def _ports_of_this_worker(
         with SOCKETS.forbidden(request.node.nodeid):
             yield
         return
-    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % WORKERS_MAX
-    first = 12000 + worker * PORTS_PER_WORKER
-    last = first + PORTS_PER_WORKER - 20
-    monkeypatch.setenv("JGROUPS_TOOL_PORTS", f"{first}..{last - 1}")
-    monkeypatch.setenv("JGROUPS_UDP_MCAST_PORT", str(last))
-    monkeypatch.setenv("JGROUPS_BIND_PORT", str(last + 1))
-    monkeypatch.setenv("JGROUPS_TCPPING_INITIAL_HOSTS", f"localhost[{last + 1}]")
+    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    first = WORKER_PORTS[worker % len(WORKER_PORTS)]
+    monkeypatch.setenv("JGROUPS_UDP_MCAST_PORT", str(first))
+    monkeypatch.setenv("JGROUPS_BIND_PORT", str(first + 1))
+    monkeypatch.setenv("JGROUPS_TCPPING_INITIAL_HOSTS", f"localhost[{first + 1}]")
     yield
 
 

@@ -1,42 +1,70 @@
-"""Ports that tools take for their members, and the range that an operator gives them."""
+"""Ports that tools take for their members: nobody else chooses them meanwhile."""
 
 from __future__ import annotations
 
 import socket
+import subprocess
+import sys
+from itertools import pairwise
 from typing import Any
 
 import pytest
 
-from jgroups_py.errors import ConfigError
-from jgroups_py.tools.commands.mperf_ports import free_block
+from jgroups_py.tools.commands import mperf_ports
+from jgroups_py.tools.commands.mperf_ports import FIRST, HELD_MAX, SLOT, free_block
+
+ANOTHER = """
+from jgroups_py.tools.commands import mperf_ports
+mperf_ports.FIRST, mperf_ports.LAST = 11500, 11532
+print(mperf_ports.free_block(4))
+"""
+
+
+def chosen_by_another_process() -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", ANOTHER]
+    return subprocess.run(command, capture_output=True, text=True, timeout=30)
 
 
 @pytest.mark.sockets
-def test_a_block_lies_within_the_range_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    low = free_block(12)
-    monkeypatch.setenv("JGROUPS_TOOL_PORTS", f"{low}..{low + 9}")
-    assert {free_block(9) for _ in range(40)} == {low, low + 1}
-    assert free_block(10) == low
-    with pytest.raises(OSError, match=rf"no 11 free consecutive ports within {low}\.\.{low + 9}"):
-        free_block(11)
+def test_blocks_of_one_process_lie_apart() -> None:
+    size = SLOT + 4
+    blocks = sorted(free_block(size) for _ in range(HELD_MAX))
+    assert all(b - a >= size for a, b in pairwise(blocks))
+    assert all((block - FIRST) % SLOT == 0 for block in blocks)
+
+
+@pytest.mark.sockets
+def test_another_process_does_not_choose_what_this_one_holds(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Though no port of it is bound yet. A block of two slots is held in both."""
+    with monkeypatch.context() as small:
+        small.setattr(mperf_ports, "FIRST", 11500)
+        small.setattr(mperf_ports, "LAST", 11532)
+        assert free_block(SLOT + 1) == 11500
+    other = chosen_by_another_process()
+    assert other.returncode == 1
+    assert "no 4 free consecutive ports within 11500..11532" in other.stderr
+    for _ in range(HELD_MAX):
+        free_block(1)
+    assert int(chosen_by_another_process().stdout) in (11500, 11500 + SLOT)
 
 
 @pytest.mark.sockets
 def test_a_port_that_somebody_has_is_in_no_block(monkeypatch: pytest.MonkeyPatch) -> None:
-    low = free_block(4)
-    monkeypatch.setenv("JGROUPS_TOOL_PORTS", f"{low}..{low + 3}")
+    monkeypatch.setattr(mperf_ports, "FIRST", 11600)
+    monkeypatch.setattr(mperf_ports, "LAST", 11600 + SLOT)
     with socket.socket() as taken:
-        taken.bind(("127.0.0.1", low))
-        assert free_block(3) == low + 1
-        with pytest.raises(OSError, match="no 4 free"):
+        taken.bind(("127.0.0.1", 11603))
+        with pytest.raises(OSError, match="no 4 free consecutive ports"):
             free_block(4)
+        assert free_block(3) == 11600
 
 
-@pytest.mark.parametrize("text", ["", "12000", "5..4", "0..9", "12000..70000", "a..b", "1..2..3"])
-def test_what_is_no_range_is_refused(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
-    monkeypatch.setenv("JGROUPS_TOOL_PORTS", text)
-    with pytest.raises(ConfigError, match=rf"JGROUPS_TOOL_PORTS='{text}' is no range of ports"):
-        free_block(1)
+@pytest.mark.sockets
+def test_without_an_address_for_guards_there_are_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mperf_ports, "GUARD_HOST", "203.0.113.1")
+    assert FIRST <= free_block(3) < mperf_ports.LAST
 
 
 @pytest.mark.sockets

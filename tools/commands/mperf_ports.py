@@ -1,45 +1,66 @@
 """Picks ports and multicast groups for processes that a tool starts.
 
 Two runs on one machine must never meet. So each takes a block of ports that is free now, below the range from which the
-kernel picks, and multicast addresses that are derived from it.
+kernel picks, and multicast addresses that are derived from it. Members bind the ports only later: until then guards say to
+other processes that the block is taken.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import random
-import re
 import socket
+from collections import deque
+from typing import Final
 
 from jgroups_py.config.settings import StackConfig
-from jgroups_py.errors import ConfigError
 
 FIRST, LAST = 12000, 20000  # real drills have theirs above; Linux picks from 32768 on
-RANGE_VARIABLE = "JGROUPS_TOOL_PORTS"
-"""A variable of the environment with another range, such as ``12000..20000``. Runs with separate ranges cannot meet, not even
-between the moments in which a block is chosen and bound."""
+SLOT: Final = 16
+"""Blocks begin at multiples of this many ports."""
+GUARD_HOST: Final = "127.0.0.2"
+"""A guard is a socket that is bound to the first port of a slot, here, where no member is."""
+HELD_MAX: Final = 16
+"""Blocks that a process holds; with one more, the oldest is given up."""
+_held: deque[list[socket.socket]] = deque()
 
 
 def free_block(size: int, host: str = "127.0.0.1") -> int:
-    """Return the first of ``size`` consecutive ports that are free now. Raise ``OSError`` if there are none, and
-    ``ConfigError`` if ``JGROUPS_TOOL_PORTS`` is not a range of ports."""
-    low, high = _range()
-    chance = random.Random(os.urandom(8))
-    for _ in range(200 if size <= high - low + 1 else 0):
-        first = chance.randint(low, high - size + 1)
+    """Return the first of ``size`` consecutive ports that are free now. No other process gets one of them before this one ends or
+    has asked for ``HELD_MAX`` more blocks. Raise ``OSError`` if there are none."""
+    slots = list(range(FIRST, LAST - size + 1, SLOT))
+    random.Random(os.urandom(8)).shuffle(slots)
+    for first in slots:
+        guards = _guards(range(first, first + size, SLOT))
+        if guards is None:
+            continue
         if all(_is_free(host, port) for port in range(first, first + size)):
+            _held.append(guards)
+            if len(_held) > HELD_MAX:
+                _release(_held.popleft())
             return first
-    raise OSError(f"no {size} free consecutive ports within {low}..{high} on {host}")
+        _release(guards)
+    raise OSError(f"no {size} free consecutive ports within {FIRST}..{LAST} on {host}")
 
 
-def _range() -> tuple[int, int]:
-    text = os.environ.get(RANGE_VARIABLE)
-    if text is None:
-        return FIRST, LAST
-    match = re.fullmatch(r"([0-9]{1,5})\.\.([0-9]{1,5})", text)
-    if match is None or not 0 < int(match[1]) < int(match[2]) < 65536:
-        raise ConfigError(f"{RANGE_VARIABLE}={text!r} is no range of ports such as {FIRST}..{LAST}")
-    return int(match[1]), int(match[2])
+def _guards(ports: range) -> list[socket.socket] | None:
+    """A guard for each slot, or None if another process has one. Without ``GUARD_HOST`` (not on Linux) there are none."""
+    guards: list[socket.socket] = []
+    for port in ports:
+        guard = socket.socket()
+        guards.append(guard)
+        try:
+            guard.bind((GUARD_HOST, port))
+        except OSError as error:
+            _release(guards)
+            return None if error.errno == errno.EADDRINUSE else []
+    return guards
+
+
+def _release(guards: list[socket.socket]) -> None:
+    for guard in guards:
+        guard.close()
 
 
 def private_attributes(stack: StackConfig, members: int, host: str = "127.0.0.1") -> dict[str, str]:
