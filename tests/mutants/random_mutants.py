@@ -12,7 +12,7 @@ import random
 import re
 from collections import Counter
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import cache
 from typing import Final
 
 from mutant import ROOT, BadCatalogue, Mutant
@@ -98,7 +98,7 @@ def drawn(catalogue: Sequence[Mutant], areas: Sequence[str], count: int, seed: i
     A change is looked for by the checks that the catalogue names for most faults of its area, and by those
     of ``_NEAR``. ``areas``: only of these; empty: of all.
     """
-    checks = _checks_of(catalogue)
+    checks = checks_of(catalogue)
     every = [
         (file, inside, change)
         for file, (area, _) in sorted(checks.items())
@@ -110,11 +110,12 @@ def drawn(catalogue: Sequence[Mutant], areas: Sequence[str], count: int, seed: i
     return list(itertools.islice(fitting, count))
 
 
+@cache
 def _text_of(file: str) -> str:
     return (ROOT / file).read_text(encoding="utf-8")
 
 
-def _checks_of(catalogue: Sequence[Mutant]) -> dict[str, tuple[str, tuple[str, ...]]]:
+def checks_of(catalogue: Sequence[Mutant]) -> dict[str, tuple[str, tuple[str, ...]]]:
     """File -> the area most of its mutants are of, and that area's checks, the commonest first."""
     areas: dict[str, Counter[str]] = {}
     tests: dict[str, Counter[str]] = {}
@@ -159,13 +160,13 @@ def _mutant_of(
     return mutant
 
 
-@lru_cache(maxsize=256)
+@cache
 def places(text: str) -> list[tuple[str, Change]]:
     """(Class.function, change) for all that can be changed in a source; nothing where it is not ASCII."""
     return _Places(text).found if text.isascii() else []  # columns of a syntax tree are bytes
 
 
-@lru_cache(maxsize=256)
+@cache
 def told(text: str) -> list[tuple[int, int]]:
     """From, to of what decides nothing but what the log, traces and counters say: the arguments of calls that tell,
     the condition of an ``if`` in which everything tells."""
