@@ -16,6 +16,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import socket
 import sys
 from collections.abc import Iterable, Iterator
@@ -28,6 +29,10 @@ from hypothesis import HealthCheck, settings
 
 settings.register_profile("tests", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("tests")
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # A shell starts what runs in the background so, and children inherit it: a test that interrupts one would wait for ever.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 ROOT = Path(__file__).resolve().parent.parent
 WORKER_PORTS = range(11000, 12000, 20)
 """The first port of each worker, for members with the shipped stacks. Tools take their ports above (``free_block``)."""
