@@ -11,6 +11,7 @@ they share the clock, the handles and the heap of timers.
 from __future__ import annotations
 
 import heapq
+import os
 import random as _random
 from collections import deque
 from collections.abc import Callable, Iterable
@@ -95,7 +96,8 @@ class Machine:
 
     ``name``: the member's logical name. ``random``: its own generator (UUIDs, intervals, picks).
     ``host``: the address to bind to where a stack file names none. ``lateness``: how late this
-    process is, and what that excuses.
+    process is, and what that excuses. ``secrets``: so many bytes that nobody can guess (keys, nonces, tokens); only
+    a simulation takes them from a generator with a seed.
     """
 
     def __init__(
@@ -107,10 +109,12 @@ class Machine:
         host: str = "127.0.0.1",
         trace: Trace | None = None,
         lateness: Lateness | None = None,
+        secrets: Callable[[int], bytes] = os.urandom,
     ) -> None:
         self.name = name
         self.lateness = lateness or Lateness()
         self.random = random
+        self.secrets = secrets
         self.now = now
         self.host = host
         self.trace = trace

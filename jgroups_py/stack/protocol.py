@@ -185,21 +185,33 @@ class Protocol:
 
     def open_port(self, out: Bind | JoinGroup | Connect | Resolve | Consult) -> None:
         """Opens a socket or connection under a handle from ``new_handle``. What comes of it goes to ``on_input``."""
-        self.stack.ports[out.handle] = self
-        self.machine.open(self, out)
+        stack = self.stack
+        stack.ports[out.handle] = self
+        if stack.doorway is None:
+            self.machine.open(self, out)
+        else:
+            stack.doorway.open(out)
 
     def new_handle(self) -> Handle:
         """A handle for ``open_port`` that no other port has."""
         return self.machine.new_handle()
 
     def put(self, out: Out) -> None:
-        """Gives the driver something to do."""
-        self.machine.put(out)
+        """Gives the driver something to do. A door of this stack (doors.py) has it first."""
+        doorway = self.stack.doorway
+        if doorway is None:
+            self.machine.put(out)
+        else:
+            doorway.put(out)
 
     def adopt(self, handle: Handle) -> None:
         """Takes the inputs of an accepted connection. Call it on ``Accepted``."""
-        self.stack.ports[handle] = self
-        self.machine.route(handle, self)
+        stack = self.stack
+        stack.ports[handle] = self
+        if stack.doorway is None:
+            self.machine.route(handle, self)
+        else:
+            stack.doorway.adopt(handle)
 
     def forget_port(self, handle: Handle) -> None:
         """The handle was closed, by us or by the peer. No more input comes from it."""

@@ -11,7 +11,16 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 from typing import Protocol as Interface
 
-from jgroups_py.stack.ports import Handle, In
+from jgroups_py.stack.ports import (
+    Bind,
+    Connect,
+    Consult,
+    Handle,
+    In,
+    JoinGroup,
+    Out,
+    Resolve,
+)
 from jgroups_py.values.address import UUID, Address
 from jgroups_py.values.batch import Batch
 from jgroups_py.values.events import Event, Query
@@ -45,6 +54,20 @@ class ProtocolSide(Interface):
         """Asserts its invariants."""
 
 
+class DoorwaySide(Interface):
+    """The place of a door in its stack, as protocols see it. doors.py says what the names mean."""
+
+    @property
+    def door(self) -> Any:
+        """The door itself."""
+
+    def open(self, item: Bind | JoinGroup | Connect | Resolve | Consult, /) -> None: ...
+
+    def adopt(self, handle: Handle, /) -> None: ...
+
+    def put(self, item: Out, /) -> None: ...
+
+
 class StackSide(Interface):
     """A stack, as its machine and its protocols see it. stack.py says what the names mean."""
 
@@ -73,6 +96,12 @@ class StackSide(Interface):
     @property
     def ports(self) -> dict[Handle, Any]:
         """The handles that its protocols opened."""
+
+    @property
+    def doorway(self) -> DoorwaySide | None:
+        """Where its door stands. None: it has no door."""
+
+    def install(self, door: Any) -> None: ...
 
     def connect(self, cluster: str, *, with_state: bool = False) -> None: ...
 

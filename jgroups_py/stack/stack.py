@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 from jgroups_py.config.settings import StackConfig, build, load_stack, with_attributes
 from jgroups_py.errors import ConfigError
+from jgroups_py.stack.doors import Door, Doorway
 from jgroups_py.stack.machine import Machine
 from jgroups_py.stack.ports import Close, Handle
 from jgroups_py.stack.protocol import Protocol
@@ -31,7 +32,7 @@ class Stack:
 
     ``properties`` are what ``${name}`` of its file was resolved with; child stacks inherit them.
     ``names`` maps addresses to logical names (filled by discovery). ``ports`` are the handles its
-    protocols opened; closing the stack closes them.
+    protocols opened; closing the stack closes them. ``doorway``: where its door stands, if it has one (doors.py).
     """
 
     def __init__(
@@ -57,6 +58,7 @@ class Stack:
         self.cluster = ""
         self.names: dict[Address, str] = {self.address: self.name}
         self.ports: dict[Handle, Protocol] = {}
+        self.doorway: Doorway | None = None
         self.closed = False
         self.protocols = list(protocols)
         self.checks = [p.check for p in self.protocols if type(p).check is not Protocol.check]
@@ -83,6 +85,15 @@ class Stack:
         self._send = _first(downwards, "down", _fell_through)
         self._event_down = _first(downwards, "event_down", _ignored)
         self.machine.linked(self)
+
+    def install(self, door: Door) -> None:
+        """Sets the door of this stack (doors.py). A protocol calls this in its ``start``."""
+        if self.doorway is not None:
+            raise ConfigError(
+                f"a stack has one door, and this one has two: {self.doorway.door.name} and {door.name}"
+            )
+        assert not self.ports, "a door is installed before any port is open"
+        self.doorway = Doorway(self.machine, self, door)
 
     def _deliver(self, batch: Batch) -> None:
         self.owner.deliver(batch)
@@ -113,10 +124,17 @@ class Stack:
             protocol.stop()
         self.machine.leave()
         self.machine.take_flushes()
+        doorway = self.doorway
         for handle in list(self.ports):
             self.machine.unroute(handle)
-            self.machine.put(Close(handle))
+            if doorway is None:
+                self.machine.put(Close(handle))
+            else:
+                doorway.put(Close(handle))
         self.ports.clear()
+        for handle in () if doorway is None else doorway.close_held():
+            self.machine.unroute(handle)
+            self.machine.put(Close(handle, True))
         self.machine.drop_timers(self)
         self.machine.stacks.remove(self)
         if self.parent is not None:

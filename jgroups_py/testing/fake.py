@@ -100,7 +100,13 @@ class FakeStack:
         self.down_events: list[Event] = []
         self.answers: dict[type[Query], Any] = dict(answers or {})
         self.traces: list[tuple[float, str, str, dict[str, Any]]] = []
-        self.machine = Machine(name, random=random.Random(seed), now=now, trace=self._on_trace)
+        self.machine = Machine(
+            name,
+            random=random.Random(seed),
+            now=now,
+            trace=self._on_trace,
+            secrets=random.Random(f"{seed}/secrets").randbytes,
+        )
         self.stack = Stack(
             self.machine,
             [_Bottom(self), *protocols, _Top(self)],

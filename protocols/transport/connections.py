@@ -317,7 +317,7 @@ class Connections:
 
     def _write(self, connection: Connection, data: bytes) -> None:
         connection.written += len(data)
-        self._protocol.machine.put(Write(connection.handle, data))
+        self._protocol.put(Write(connection.handle, data))
 
     def close(self, connection: Connection, *, abort: bool = False) -> None:
         """Closes a connection on our own account. ``on_lost`` is not called.

@@ -137,6 +137,7 @@ class World:
             now=self.clock.now,
             host=address,
             trace=self.trace,
+            secrets=random.Random(f"{self.seed}/secrets/{key}#{incarnation}").randbytes,
         )
         host = Host(self, address, site, machine)
         self.hosts[address] = host

@@ -1,0 +1,163 @@
+"""Doors: what stands between the protocols of one stack and its driver.
+
+A protocol installs a door in its ``start`` (``Stack.install``), before any port is open. From then on the door gets
+everything that the protocols of that stack put out, before the driver, and everything that the driver hands in for
+their handles, before the protocols. For each item it decides what goes on: the same item, another one, several,
+none, or something in the other direction. Each stack of a machine has a door of its own or none; a child stack (the
+bridge of RELAY) does not inherit its parent's. A stack without a door pays one look at an attribute.
+
+    class Rot13(Door):
+        def outgoing(self, item: Out) -> None:              # a protocol put it out
+            if type(item) is SendTo:
+                item = SendTo(item.handle, rot13(item.data), item.dest)
+            self.outside(item)                              # to the driver
+
+        def incoming(self, item: In) -> None:               # the driver handed it in
+            if type(item) is Datagram:
+                item = Datagram(item.handle, rot13(item.data), item.source)
+            self.inside(item)                               # to the protocol that has the handle
+
+``outside`` and ``inside`` may be called any number of times, from either method and from a timer. A door has no timers
+and no settings of its own: those of the protocol that installed it are there for that (``self.timer(...)``), and a
+protocol that wants an answer for itself opens its port as usual, through its own door (``Consult``).
+
+A door for streams (SEAL, TLS) lets a connection in when its peer has proved itself, not before:
+
+    Accepted(listener, handle, peer)    call ``hold(handle)``: what comes from the connection goes to the door, and no
+                                        protocol knows it. Keep the item.
+    Received(handle, data)              feed the handshake. Answer with ``outside(Write(handle, ...))``.
+    the peer has proved itself          ``inside(the Accepted)``: its listener's protocol adopts the handle. Then
+                                        ``inside(Received(handle, plain))``.
+    it has not, or too late             ``outside(Close(handle, abort=True))``, ``drop(handle)``: nobody has seen it.
+    Connected(handle, local)            of our own connection: do the handshake, then ``inside`` the item; or
+                                        ``inside(ConnectFailed(handle, False, why))`` and ``outside(Close(handle, True))``.
+    Closed of a held connection         forget it, ``drop(handle)``. Of another one: forget it, ``inside`` the item.
+    Close(handle) from a protocol       forget the connection; say goodbye with a Write first if there is one.
+    Writable(handle, unsent)            counts bytes as the driver sent them: about those that the protocol wrote.
+
+``inside`` of an item whose handle no protocol has any more is counted by the machine (``unrouted``) and dropped. It
+calls the protocol at once, which may put something out, close the connection, or close the whole stack meanwhile: look
+at your own tables again after it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jgroups_py.stack.machine import Machine
+from jgroups_py.stack.ports import (
+    Accepted,
+    Bind,
+    Connect,
+    Consult,
+    Handle,
+    In,
+    JoinGroup,
+    Out,
+    Resolve,
+)
+from jgroups_py.stack.sides import StackSide
+
+
+class Door:
+    """Base of doors. It lets everything pass. See the module's docstring."""
+
+    name = "door"
+    """Its name in traces and on the security pages: ``SEAL``, ``TLS``."""
+
+    def __init__(self) -> None:
+        self._way: Doorway
+
+    # --- what a door decides
+
+    def outgoing(self, item: Out) -> None:
+        """A protocol put ``item`` out."""
+        self.outside(item)
+
+    def incoming(self, item: In) -> None:
+        """The driver handed ``item`` in, for a handle of this stack or one that the door holds."""
+        self.inside(item)
+
+    # --- what a door may use
+
+    def outside(self, item: Out) -> None:
+        """Gives ``item`` to the driver."""
+        self._way.machine.put(item)
+
+    def inside(self, item: In) -> None:
+        """Hands ``item`` to the protocol that has its handle."""
+        self._way.inside(item)
+
+    def hold(self, handle: Handle) -> None:
+        """Takes the inputs of an accepted connection that no protocol has. The stack closes it when it closes."""
+        self._way.hold(handle)
+
+    def drop(self, handle: Handle) -> None:
+        """Gives a held handle up: no more input comes from it."""
+        self._way.drop(handle)
+
+
+class Doorway:
+    """The place of a door in its stack. To the machine it stands for all protocols of the stack."""
+
+    def __init__(self, machine: Machine, stack: StackSide, door: Door) -> None:
+        self.machine = machine
+        self.stack = stack
+        self.door = door
+        self.name = door.name
+        self._entered: dict[Any, None] = {}
+        self._held: dict[Handle, None] = {}
+        door._way = self
+
+    # --- what the stack and its protocols call
+
+    def open(self, item: Bind | JoinGroup | Connect | Resolve | Consult) -> None:
+        """``Protocol.open_port``: the handle is in the stack's table already."""
+        self.machine.route(item.handle, self)
+        self.door.outgoing(item)
+
+    def adopt(self, handle: Handle) -> None:
+        """``Protocol.adopt``: the handle is in the stack's table already."""
+        self._held.pop(handle, None)
+        self.machine.route(handle, self)
+
+    def put(self, item: Out) -> None:
+        """``Protocol.put``."""
+        self.door.outgoing(item)
+
+    def close_held(self) -> tuple[Handle, ...]:
+        """The stack closes: gives back the handles that no protocol has."""
+        held = tuple(self._held)
+        self._held.clear()
+        return held
+
+    # --- what the machine calls
+
+    def on_input(self, item: In) -> None:
+        """Hands an input to the door."""
+        self.door.incoming(item)
+
+    def check(self) -> None:
+        """Checks the protocols that an input has entered since the last check."""
+        entered, self._entered = self._entered, {}
+        for protocol in entered:
+            protocol.check()
+
+    # --- what the door calls
+
+    def inside(self, item: In) -> None:
+        handle = item.listener if type(item) is Accepted else item.handle
+        protocol = self.stack.ports.get(handle)
+        if protocol is None:
+            self.machine.unrouted += 1
+            return
+        self._entered[protocol] = None
+        protocol.on_input(item)
+
+    def hold(self, handle: Handle) -> None:
+        self._held[handle] = None
+        self.machine.route(handle, self)
+
+    def drop(self, handle: Handle) -> None:
+        if self._held.pop(handle, 0) is None:
+            self.machine.unroute(handle)
