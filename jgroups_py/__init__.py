@@ -37,6 +37,7 @@ if typing.TYPE_CHECKING:
     from jgroups_py.values.batch import Batch
     from jgroups_py.values.lost import Excluded, Lost
     from jgroups_py.values.message import Flag, Message
+    from jgroups_py.values.turned_away import TurnedAway
     from jgroups_py.values.view import Digest, MergeView, View, ViewId
 
 __all__ = [
@@ -73,6 +74,7 @@ __all__ = [
     "State",
     "StateTransferError",
     "Suspected",
+    "TurnedAway",
     "UUID",
     "Unreachable",
     "View",
@@ -92,6 +94,7 @@ _PLACES = {
     "errors": "CallError ChannelClosed ConfigError Expelled JGroupsError JoinError LocalProtocolError NoAnswer ProtocolFailed Refused RemoteError ReplyLost StateTransferError Suspected Unreachable WaitTimeout",
     "values.message": "Flag Message",
     "values.lost": "Excluded Lost",
+    "values.turned_away": "TurnedAway",
     "rpc": "Answer Raised Rpc open_rpc",
     "values.view": "Digest MergeView View ViewId",
 }

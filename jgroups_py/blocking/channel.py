@@ -27,6 +27,7 @@ from jgroups_py.errors import ChannelClosed
 from jgroups_py.rpc import Rpc as AsyncRpc
 from jgroups_py.stack.machine import Trace
 from jgroups_py.values.address import UUID, Address
+from jgroups_py.values.turned_away import TurnedAway
 from jgroups_py.values.view import View
 
 R = TypeVar("R", async_channel.Channel, AsyncRpc)
@@ -49,6 +50,7 @@ class ChannelOptions(TypedDict, total=False):
     join_timeout: float
     slow_reader_timeout: float | None
     trace: Trace | None
+    turned_away: Callable[[TurnedAway], None] | None
     health_file: str | Path | None
 
 

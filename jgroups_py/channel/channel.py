@@ -17,7 +17,7 @@ reaches the request.
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -35,8 +35,10 @@ from jgroups_py.errors import (
     LocalProtocolError,
     StateTransferError,
 )
+from jgroups_py.stack.doorkeeper import Doorkeeper, Source
 from jgroups_py.stack.log_limit import LogLimit
 from jgroups_py.stack.raised import loggable, said
+from jgroups_py.stack.stack import StackLog
 from jgroups_py.values.address import UUID, Address, IpAddress
 from jgroups_py.values.batch import Batch, Credit
 from jgroups_py.values.events import (
@@ -59,6 +61,7 @@ from jgroups_py.values.events import (
 )
 from jgroups_py.values.lost import Excluded, Lost, lost_of
 from jgroups_py.values.message import Message
+from jgroups_py.values.turned_away import TurnedAway
 from jgroups_py.values.view import View
 
 if TYPE_CHECKING:
@@ -116,6 +119,8 @@ class Channel:
         self._log_limit = LogLimit(driver.clock)
         self._state_failures = 0
         self._trace_failures = 0
+        self._turned_away_failures = 0
+        self._doorkeepers: dict[str, Doorkeeper] = {}
         # A request for a state; an event answers it.
         self._state_wanted = False
         self._state_first = False
@@ -195,6 +200,8 @@ class Channel:
             MappingProxyType(self._driver.statistics()),
             self._state_failures,
             self._trace_failures,
+            MappingProxyType(dict(self._stack.machine.turned_away)),
+            self._turned_away_failures,
         )
 
     def __repr__(self) -> str:
@@ -661,7 +668,15 @@ class Channel:
                 joined = self._joined.is_set()
                 self._end(Expelled(problem) if joined else JoinError(problem))
 
-    def guarded_trace(self, trace: Trace) -> Trace:
+    def listen(self, trace: Trace | None, turned_away: Callable[[TurnedAway], None] | None) -> None:
+        """Call these functions of the user's from now on."""
+        machine = self._stack.machine
+        if trace is not None:
+            machine.trace = self._guarded_trace(trace)
+        if turned_away is not None:
+            machine.on_turned_away = self._guarded_listener(turned_away)
+
+    def _guarded_trace(self, trace: Trace) -> Trace:
         """Return a function that calls ``trace`` and counts and logs what it raises."""
 
         def told(at: float, member: str, protocol: str, what: str, details: dict[str, Any]) -> None:
@@ -673,6 +688,34 @@ class Channel:
                     self.warn("trace= raised %s%s", said(error), left_out, error=error)
 
         return told
+
+    def _guarded_listener(
+        self, listener: Callable[[TurnedAway], None]
+    ) -> Callable[[TurnedAway], None]:
+        """Return a function that calls ``listener`` and counts and logs what it raises."""
+
+        def told(event: TurnedAway) -> None:
+            try:
+                listener(event)
+            except Exception as error:
+                self._turned_away_failures += 1
+                if (left_out := self._log_limit.admit(("turned_away", type(error)))) is not None:
+                    self.warn("turned_away= raised %s%s", said(error), left_out, error=error)
+
+        return told
+
+    def turn_away(
+        self, by: str, cause: str, source: Source = None, *, causes: Mapping[str, str] = {}
+    ) -> None:
+        """Count and tell that ``by``, a block on top of this channel, refused something. ``by`` and ``cause`` are
+        written in the program; ``causes`` are all of that block, with a sentence each (doorkeeper.py)."""
+        doorkeeper = self._doorkeepers.get(by)
+        if doorkeeper is None:
+            log = StackLog(logging.getLogger(f"jgroups_py.{by}"), self._stack)
+            doorkeeper = Doorkeeper(by, self._stack.machine, log, causes)
+            self._doorkeepers[by] = doorkeeper
+        if not self._stack.closed:
+            self._step(lambda: doorkeeper.turn_away(cause, source))
 
     def _on_excluded(self, event: Exclude) -> None:
         item = Excluded.of(event)

@@ -34,6 +34,7 @@ from jgroups_py.errors import ConfigError
 from jgroups_py.stack.machine import Machine, Trace
 from jgroups_py.stack.services import build_whole
 from jgroups_py.stack.stack import Stack
+from jgroups_py.values.turned_away import TurnedAway
 
 if TYPE_CHECKING:
     from jgroups_py.channel.state import StateProvider
@@ -60,6 +61,7 @@ async def open_channel(
     join_timeout: float = 60.0,
     slow_reader_timeout: float | None = None,
     trace: Trace | None = None,
+    turned_away: Callable[[TurnedAway], None] | None = None,
     health_file: str | Path | None = None,
     tap: Callable[[Channel], Tap] | None = None,
 ) -> AsyncIterator[Channel]:
@@ -88,6 +90,8 @@ async def open_channel(
             wait, and the limit is ``limits.hold_senders_max``.
         trace: a function that is called with each event in the stack. It must not wait. An error that it raises is
             counted and logged.
+        turned_away: a function that is called with a TurnedAway when something from the network was refused, at
+            most once in ten seconds for each cause. It must not wait. An error that it raises is counted and logged.
         health_file: a file that ``jgroups-py health`` reads, kept fresh while the member runs. The default is
             JGROUPS_HEALTH_FILE, else none.
         tap: a function that makes the argument of ``Channel.attach`` before the channel joins. Blocks on top that must
@@ -110,13 +114,13 @@ async def open_channel(
     check_texts("properties", properties)
     check_function("state", state, "an async generator function")
     check_function("trace", trace, "a function")
+    check_function("turned_away", turned_away, "a function")
     check_path("health_file", health_file)
     limits = limits or ChannelLimits()
     config, host = configure(stack, bind_addr, attributes, properties)
     protocols = [cls(settings) for cls, settings in build(config)]
     chance = random.Random(seed)
-    if name is None:
-        name = f"{socket.gethostname().partition('.')[0]}-{chance.randrange(65536)}"
+    name = name or f"{socket.gethostname().partition('.')[0]}-{chance.randrange(65536)}"
     machine = Machine(name, random=chance, now=trio.current_time(), host=host)
     machine.prepare = with_numeric_hosts
     driver = (transport or SocketTransport()).driver(machine)
@@ -126,8 +130,7 @@ async def open_channel(
     except Exception as error:  # a protocol's ``start``
         raise blamed(error, cluster)  # noqa: B904 - it has its cause
     driver.before_flush.append(channel._before_flush)
-    if trace is not None:
-        machine.trace = channel.guarded_trace(trace)
+    channel.listen(trace, turned_away)
     if tap is not None:
         channel.attach(tap(channel))
     health = HealthFile(channel, health_file_of(health_file, cluster))

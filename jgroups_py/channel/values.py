@@ -68,3 +68,7 @@ class ChannelStatistics:
     """How often the state provider raised, or gave no usable state."""
     trace_failures: int = 0
     """How often ``trace`` raised."""
+    turned_away: Mapping[str, int] = field(default_factory=dict)
+    """How often something from the network was refused, by ``protocol.cause``, such as ``TCP.too_many_connections``."""
+    turned_away_failures: int = 0
+    """How often ``turned_away`` raised."""

@@ -32,6 +32,7 @@ from jgroups_py.stack.ports import (
 )
 from jgroups_py.stack.sides import ProtocolSide, StackSide
 from jgroups_py.values.events import Lag
+from jgroups_py.values.turned_away import TurnedAway
 
 Trace = Callable[[float, str, str, str, dict[str, Any]], None]
 """It gets time, member's name, protocol's name, what happened, and details."""
@@ -121,6 +122,10 @@ class Machine:
         self.prepare: Callable[[StackConfig], StackConfig] | None = None
         """Is applied to the stack files of child stacks: host names become numbers. The simulator
         sets none."""
+        self.turned_away: dict[str, int] = {}
+        """How often something was refused, by ``protocol.cause``; of all stacks, also of closed ones."""
+        self.on_turned_away: Callable[[TurnedAway], None] | None = None
+        """Gets each TurnedAway. It must not raise."""
         self.stacks: list[StackSide] = []
         self._outgoing: list[Out] = []
         self._handles: dict[Handle, ProtocolSide] = {}

@@ -7,12 +7,13 @@ opens a socket, or reads a clock or the global random generator.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from random import Random
 from typing import Any, ClassVar, TypeVar
 
 from jgroups_py.config.settings import Bytes, ConfigBase, Fraction, HostPorts, Seconds
+from jgroups_py.stack.doorkeeper import Doorkeeper, Source, text_of
 from jgroups_py.stack.machine import Machine, Timer
 from jgroups_py.stack.ports import Bind, Connect, Consult, Handle, In, JoinGroup, Out, Resolve
 from jgroups_py.stack.sides import StackOwner, StackSide
@@ -69,6 +70,9 @@ class Protocol:
     wants_above: ClassVar[tuple[str, ...]] = ()
     """As ``needs_above``, but the stack works: ``jgroups-py validate`` warns."""
 
+    turns_away: ClassVar[Mapping[str, str]] = {}
+    """The causes of ``turn_away``: a word each, and a sentence for the log. They are counters from the start."""
+
     @dataclass(frozen=True, kw_only=True)
     class Config(ConfigBase):
         """Attributes of the protocol, as written in a stack file."""
@@ -81,6 +85,7 @@ class Protocol:
         self.machine: Machine
         self.name = type(self).__name__
         self.log: logging.LoggerAdapter[logging.Logger]
+        self._doorkeeper: Doorkeeper | None = None
         # Replaced by direct references to the neighbours when the stack is built.
         self.pass_up: Callable[[Batch], None]
         self.pass_down: Callable[[Batch], None]
@@ -123,11 +128,16 @@ class Protocol:
         """Assert the invariants."""
 
     def statistics(self) -> dict[str, int | float]:
-        """Counters and sizes by name. Counters are public int attributes set in ``start``."""
+        """Counters and sizes by name. Counters are public int attributes set in ``start``, and what was turned away as
+        ``turned_away_CAUSE``."""
+        refused = self._doorkeeper.counts if self._doorkeeper else dict.fromkeys(self.turns_away, 0)
         return {
-            key: value
-            for key, value in vars(self).items()
-            if type(value) in (int, float) and not key.startswith("_")
+            **{
+                key: value
+                for key, value in vars(self).items()
+                if type(value) in (int, float) and not key.startswith("_")
+            },
+            **{f"turned_away_{cause}": count for cause, count in refused.items()},
         }
 
     def memory_limits(self, members: int) -> dict[str, int]:
@@ -221,6 +231,18 @@ class Protocol:
     def open_stack(self, stack: str, cluster: str, owner: StackOwner, **options: Any) -> StackSide:
         """Opens a child stack of the same member (stack file name or path). It is not connected yet."""
         return self.stack.open_child(stack, cluster, owner, **options)
+
+    def turn_away(self, cause: str, source: Source = None, count: int = 1) -> None:
+        """Counts, traces and tells that something from ``source`` was refused (doorkeeper.py). ``cause`` is one of
+        ``turns_away``. What is refused must not be in either."""
+        if self._doorkeeper is None:
+            self._doorkeeper = Doorkeeper(
+                self.name, self.machine, self.log, self.turns_away, owner=self
+            )
+        self._doorkeeper.turn_away(cause, source, count)
+        if self.machine.trace is not None:
+            where = {} if source is None else {"source": text_of(source)}
+            self.trace("turned away", cause=cause, **where)
 
     def trace(self, what: str, **details: Any) -> None:
         """Tells a watching simulator or log what happens. Costs nothing when nobody watches."""

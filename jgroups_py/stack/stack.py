@@ -73,7 +73,7 @@ class Stack:
         for protocol in self.protocols:
             protocol.stack = self
             protocol.machine = self.machine
-            protocol.log = _Log(logging.getLogger(f"jgroups_py.{protocol.name}"), self)
+            protocol.log = StackLog(logging.getLogger(f"jgroups_py.{protocol.name}"), self)
         for index, protocol in enumerate(self.protocols):
             above = self.protocols[index + 1 :]
             below = self.protocols[index - 1 :: -1] if index else []
@@ -249,7 +249,7 @@ def _ignored(event: Event) -> None:
     return None
 
 
-class _Log(logging.LoggerAdapter[logging.Logger]):
+class StackLog(logging.LoggerAdapter[logging.Logger]):
     """Writes member and cluster into each record."""
 
     def __init__(self, logger: logging.Logger, stack: Stack) -> None:
