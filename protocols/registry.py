@@ -34,6 +34,7 @@ _ROOMS: Final = {
     "membership.gms": ["GMS"],
     "flow": ["MFC", "UFC"],
     "relay": ["RELAY"],
+    "security": ["SYM_ENCRYPT"],
     "": ["RED", "FRAG2", "STATE_TRANSFER"],
 }
 """Folder -> its protocols. A protocol that is a folder of its own is in that folder's protocol.py."""
@@ -78,7 +79,6 @@ NOT_BUILT: Final = frozenset(
         "RELAY3",
         "FORK",
         "COUNTER",
-        "SYM_ENCRYPT",
         "ASYM_ENCRYPT",
         "SERIALIZE",
         "SSL_KEY_EXCHANGE",

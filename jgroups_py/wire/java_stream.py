@@ -196,10 +196,14 @@ class _Walk:
         size = _SIZES.get(kind)
         count = r.count(r.i32(), size or 1, "array elements")
         if size is not None:
-            r.skip(count * size)
+            self.numbers(kind, count * size)
         else:
             for _ in range(count):
                 self.content()
+
+    def numbers(self, kind: int, size: int) -> None:
+        """The content of an array of numbers of a type: ``size`` bytes."""
+        self.r.skip(size)
 
 
 def write_class(name: str) -> bytes:
@@ -320,3 +324,58 @@ _THROWABLE_FIELDS: Final = (
     ("stackTrace", "[Ljava/lang/StackTraceElement;"),
     ("suppressedExceptions", "Ljava/util/List;"),
 )
+
+
+# Fields of an object
+
+
+def read_fields(r: Reader) -> dict[str, bytes | str]:
+    """The fields of one serialized object that hold byte arrays and texts, from its stream header on. Fields of its
+    ancestors count, too."""
+    start = r.pos
+    if r.u32() != MAGIC:
+        r.fail("not a Java serialization stream", start)
+    walk = _FieldWalk(r)
+    walk.content()
+    return walk.found
+
+
+class _FieldWalk(_Walk):
+    """Remembers byte arrays and texts of the outermost object."""
+
+    def __init__(self, r: Reader) -> None:
+        super().__init__(r)
+        self.found: dict[str, bytes | str] = {}
+        self._level = 0  # objects within objects
+        self._texts: dict[int, bytes | str] = {}  # by handle
+        self._last: bytes | str | None = None  # the element read last
+        self._array: bytes | None = None  # the array of bytes read last
+
+    def content(self) -> int:
+        r = self.r
+        start, handle = r.pos, len(self.handles)
+        code = super().content()
+        self._last = None
+        if code == _STRING:
+            self._last = self._texts[handle] = Reader(r.data, start + 1).mutf()
+        elif code == _REFERENCE:
+            self._last = self._texts.get(Reader(r.data, start + 1).u32() - _FIRST_HANDLE)
+        elif code == _ARRAY:
+            self._last = self._array
+        return code
+
+    def numbers(self, kind: int, size: int) -> None:
+        start = self.r.pos
+        super().numbers(kind, size)
+        self._array = bytes(self.r.data[start : self.r.pos]) if kind == ord("B") else None
+
+    def object(self) -> None:
+        self._level += 1
+        super().object()
+        self._level -= 1
+
+    def field_value(self, part: _Class, index: int) -> None:
+        super().field_value(part, index)
+        if self._level == 1 and self._last is not None:
+            self.found[part.names[index]] = self._last
+            self._last = None

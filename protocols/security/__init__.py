@@ -1,0 +1,5 @@
+"""Security as JGroups has it: SYM_ENCRYPT encrypts the payloads of messages with a key from a keystore.
+
+May import: cryptography, protocols.membership.gms.wire, stack and what is below.
+Imported by: no module; registry.py finds them by name.
+"""

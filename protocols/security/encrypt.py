@@ -1,0 +1,278 @@
+"""Encrypt: what SYM_ENCRYPT and ASYM_ENCRYPT share. Payloads are encrypted, headers are not.
+
+    batch from above          encrypt each payload under the current key; no key yet: drop it
+    message without bytes     serialise it (type, flags, headers and all) and encrypt that
+    message without payload   add the header that names the key
+    own message that comes    hand up what was sent: nothing is decrypted
+      back from below
+    batch from below          decrypt each payload with the key that its header names
+    no header, unknown key,   count it by its cause, trace it, drop it
+      not to be decrypted
+
+A mode with an IV needs one for each message, and the IV is in the header. So a run becomes as many batches as it has
+messages. Without an IV a run stays a run.
+
+What is dropped here was sent by a reliable protocol above, or is not needed: it is sent again, and encrypted anew.
+
+Source:  JGroups Encrypt.java, EncryptHeader.java; WIRE.md 10, 12.
+Differs: a message without payload has no IV in its header, because nothing is encrypted; own messages are not decrypted;
+         a serialised message must name the sender that the packet names.
+Limits:  key_map_max_size keys; LOOPED_MAX own messages on their way back (further ones are decrypted).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Final
+
+from jgroups_py.errors import ConfigError, RemoteProtocolError
+from jgroups_py.protocols.security.ciphers import Cipher, NotDecrypted, Transformation
+from jgroups_py.stack.protocol import Protocol
+from jgroups_py.stack.services import TRANSPORT
+from jgroups_py.values.address import Address
+from jgroups_py.values.batch import Batch
+from jgroups_py.values.events import Event, ViewChange
+from jgroups_py.values.message import MessageType, Transient
+from jgroups_py.values.view import View
+from jgroups_py.wire.headers import EncryptHeader, EncryptType
+from jgroups_py.wire.packet import decode_nested, encode_nested
+
+LOOPED_MAX: Final = 10_000
+"""Own messages that are remembered until they come back."""
+_DONT_LOOPBACK: Final = int(Transient.DONT_LOOPBACK)
+_WITH_BYTES: Final = (MessageType.BYTES, MessageType.NIO)
+
+
+class Encrypt(Protocol):
+    """See the module's docstring. A subclass says which keys there are."""
+
+    provides = ("encryption",)
+    needs_below = (TRANSPORT,)
+
+    @dataclass(frozen=True, kw_only=True)
+    class Config(Protocol.Config):
+        """Attributes of the protocol."""
+
+        sym_algorithm: str = "AES"
+        """How payloads are encrypted: AES (which is AES/ECB/PKCS5Padding), AES/CBC/PKCS5Padding,
+        AES/CTR/NoPadding or AES/GCM/NoPadding. Only GCM notices for certain that a payload was altered. Java members
+        need the provider Bouncy Castle for GCM."""
+        sym_iv_length: int = 0
+        """Bytes of the initialization vector that each message carries: none with ECB, 16 with CBC and CTR, 12 to 16
+        with GCM."""
+
+        ignored: ClassVar[frozenset[str]] = frozenset({"provider", "cipher_pool_size"})
+
+        def __post_init__(self) -> None:
+            self.transformation()
+
+        def transformation(self) -> Transformation:
+            """The cipher that the attributes name."""
+            try:
+                return Transformation.parse(self.sym_algorithm, self.sym_iv_length)
+            except ValueError as error:
+                raise ConfigError(str(error)) from None
+
+    config: Config
+
+    def start(self) -> None:
+        self._how = self.config.transformation()
+        self._view: View | None = None
+        self._current: Cipher | None = None
+        self._looped: dict[int, tuple[Batch, Batch]] = {}
+        """Own batches on their way back: id -> as encrypted, as sent. The former keeps its id from being used again."""
+        self.messages_encrypted = 0
+        self.messages_decrypted = 0
+        self.dropped_no_key = 0
+        """Messages of this member that were dropped because it had no key yet."""
+        self.dropped_unencrypted = 0
+        """Messages that came without the header of this protocol."""
+        self.dropped_unknown_key = 0
+        """Messages under a key that this member has not got, or no longer."""
+        self.dropped_altered = 0
+        """Messages that could not be decrypted."""
+        self.dropped_stranger = 0
+        """Messages of members outside the view, under an old key."""
+        self.dropped_malformed = 0
+        """Messages that no member of ours can have sent."""
+
+    def stop(self) -> None:
+        self._looped.clear()
+
+    # --- keys, for subclasses
+
+    def cipher(self, key: bytes) -> Cipher:
+        """Returns the cipher for a key."""
+        return Cipher(self._how, key, self.machine.secrets)
+
+    def key_for(self, version: bytes | None, batch: Batch) -> Cipher | None:
+        """Returns the key of that name. None: there is none for this batch, and it was counted."""
+        current = self._current
+        if current is not None and version == current.version:
+            return current
+        self.turn_away("unknown_key", batch)
+        return None
+
+    # --- sending
+
+    def down(self, batch: Batch) -> None:
+        self.encrypt_and_pass(batch)
+
+    def encrypt_and_pass(self, batch: Batch) -> None:
+        """Encrypts a batch and passes it down."""
+        cipher = self._current
+        if cipher is None:
+            self.dropped_no_key += len(batch)
+            self.trace("no key yet", dest=self.name_of(batch.dest))
+            return
+        if batch.src is None:
+            batch.src = self.local_address
+        comes_back = (
+            not batch.transient & _DONT_LOOPBACK
+            if batch.dest is None
+            else batch.dest == self.local_address
+        )
+        self.messages_encrypted += len(batch)
+        for plain, encrypted in self._encrypted(batch, cipher):
+            if comes_back:
+                self._remember(plain, encrypted)
+            self.pass_down(encrypted)
+
+    def _encrypted(self, batch: Batch, cipher: Cipher) -> Iterator[tuple[Batch, Batch]]:
+        """Yields parts of a batch: as they are, and encrypted."""
+        if batch.type == MessageType.EMPTY:
+            yield batch, batch.with_header(self.protocol_id, _header(cipher))
+        elif batch.type not in _WITH_BYTES:
+            for index in range(len(batch)):
+                one = batch.slice(index, index + 1)
+                yield one, self._serialised(one, cipher)
+        elif not cipher.needs_iv:
+            payloads = [None if p is None else cipher.encrypt(p)[1] for p in batch.payloads]
+            whole = replace(batch, payloads=payloads)
+            yield batch, whole.with_header(self.protocol_id, _header(cipher))
+        else:
+            for index, payload in enumerate(batch.payloads):
+                one = batch.slice(index, index + 1)
+                iv, data = (None, None) if payload is None else cipher.encrypt(payload)
+                part = replace(one, payloads=(data,))
+                yield one, part.with_header(self.protocol_id, _header(cipher, iv))
+
+    def _serialised(self, one: Batch, cipher: Cipher) -> Batch:
+        iv, data = cipher.encrypt(encode_nested(one))
+        header = _header(cipher, iv, needs_deserialization=True)
+        return Batch(
+            one.dest,
+            (data,),
+            {self.protocol_id: header},
+            one.src,
+            transient=one.transient,
+            number=one.number,
+        )
+
+    def _remember(self, plain: Batch, encrypted: Batch) -> None:
+        looped = self._looped
+        if len(looped) >= LOOPED_MAX:
+            del looped[next(iter(looped))]
+        looped[id(encrypted)] = encrypted, plain
+
+    # --- receiving
+
+    def up(self, batch: Batch) -> None:
+        self.decrypt_and_pass(batch)
+
+    def decrypt_and_pass(self, batch: Batch) -> None:
+        """Decrypts a batch and passes it up, or turns it away."""
+        if batch.src == self.local_address:
+            sent = self._looped.pop(id(batch), None)
+            if sent is not None and sent[0] is batch:
+                self.pass_up(sent[1])
+                return
+        header = batch.headers.get(self.protocol_id)
+        if header is None:
+            self.turn_away("unencrypted", batch)
+        elif type(header) is not EncryptHeader or not self.takes(header):
+            self.turn_away("malformed", batch)
+        else:
+            cipher = self.key_for(header.version, batch)
+            if cipher is not None:
+                self._decrypt(batch, header, cipher)
+
+    def takes(self, header: EncryptHeader) -> bool:
+        """Returns whether a message with such a header is decrypted."""
+        return header.type == EncryptType.DATA
+
+    def _decrypt(self, batch: Batch, header: EncryptHeader, cipher: Cipher) -> None:
+        plain: list[bytes | None] = []
+        for index, payload in enumerate(batch.payloads):
+            if payload is None:
+                plain.append(None)
+                continue
+            if not isinstance(payload, bytes | memoryview):
+                self.turn_away("malformed", batch.slice(index, index + 1))
+                return
+            try:
+                plain.append(cipher.decrypt(header.iv, payload))
+            except NotDecrypted:
+                self.turn_away("altered", batch.slice(index, index + 1))
+                # The others of its run are good, and their headers count from the first message on.
+                self._passed_up(batch.slice(0, index), header, plain)
+                if index + 1 < len(batch):
+                    self._decrypt(batch.slice(index + 1, len(batch)), header, cipher)
+                return
+        self._passed_up(batch, header, plain)
+
+    def _passed_up(self, batch: Batch, header: EncryptHeader, plain: list[bytes | None]) -> None:
+        """Passes up what was decrypted."""
+        if not plain:
+            return
+        if header.needs_deserialization:
+            for data in plain:
+                self._deserialise(batch, data)
+            return
+        self.messages_decrypted += len(plain)
+        self.pass_up(replace(batch.without_header(self.protocol_id), payloads=plain))
+
+    def _deserialise(self, batch: Batch, data: bytes | None) -> None:
+        try:
+            inner = decode_nested(data or b"")
+        except RemoteProtocolError as error:
+            self.turn_away("malformed", batch, problem=str(error))
+            return
+        if inner.src is not None and inner.src != batch.src:
+            self.turn_away("malformed", batch, problem="the message inside has another sender")
+            return
+        self.messages_decrypted += 1
+        self.pass_up(replace(inner, src=batch.src, dest=batch.dest, credits=batch.credits))
+
+    def turn_away(self, cause: str, batch: Batch, **details: Any) -> None:
+        """Counts and traces a batch that is dropped."""
+        counter = f"dropped_{cause}"
+        setattr(self, counter, getattr(self, counter) + len(batch))
+        self.trace(cause, sender=self.name_of(batch.src), **details)
+
+    # --- views
+
+    def event_down(self, event: Event) -> None:
+        if isinstance(event, ViewChange):
+            self.view_changed(event.view)
+        self.pass_event_down(event)
+
+    def view_changed(self, view: View) -> None:
+        """GMS has installed a view."""
+        self._view = view
+
+    def is_member(self, member: Address | None) -> bool:
+        """Before the first view everybody may be one."""
+        return self._view is None or member in self._view.members
+
+    # --- looking
+
+    def check(self) -> None:
+        assert len(self._looped) <= LOOPED_MAX
+
+
+def _header(
+    cipher: Cipher, iv: bytes | None = None, *, needs_deserialization: bool = False
+) -> EncryptHeader:
+    return EncryptHeader(EncryptType.DATA, needs_deserialization, cipher.version, None, iv)
