@@ -64,6 +64,7 @@ __all__ = [
     "nearest",
     "parse_value",
     "value_text",
+    "verified",
     "with_attributes",
 ]
 
@@ -109,6 +110,10 @@ class ConfigBase:
     too."""
     aliases: ClassVar[dict[str, str]] = {}
     """Other names of attributes: name in a file -> field. Those of base classes count, too."""
+
+    def verify(self) -> None:
+        """Raise ConfigError if something outside the stack file that an attribute names, such as a keystore, cannot be used.
+        ``open_channel`` and ``jgroups-py validate`` call it. ``build`` does not: a stack file can be read anywhere."""
 
     def _at_least(self, least: float, *names: str) -> None:
         """Refuse a field of ``names`` that is less or not a number. It is for ``__post_init__``."""
@@ -210,6 +215,15 @@ def build_one(
         raise _at(protocol, str(error), _blamed(protocol, str(error))) from None
     except TypeError as error:
         raise _at(protocol, _missing(protocol, config_class, values) or str(error)) from None
+
+
+def verified(protocol: ProtocolConfig, config: ConfigBase) -> ConfigError | None:
+    """Return what ``config.verify`` finds, with its place."""
+    try:
+        config.verify()
+    except ConfigError as error:
+        return _at(protocol, error.problem, _blamed(protocol, error.problem))
+    return None
 
 
 def parse_value(text: str, kind: Any, *, compat: str | None = None) -> Any:

@@ -14,12 +14,12 @@ Differs: JGroups names event types; here they are services, and each says what f
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from jgroups_py.config.model import ProtocolConfig, StackConfig
-from jgroups_py.config.settings import Ignored, build
+from jgroups_py.config.settings import Ignored, build, verified
 from jgroups_py.errors import ConfigError
 
 TRANSPORT: Final = "transport"
@@ -90,6 +90,7 @@ def examine(stack: StackConfig, built: Sequence[tuple[type[Any], Any]]) -> Findi
         *_transports(layers),
         *(ConfigError(_missing(service, ()), file=stack.source) for service in missing),
         *_unmet(layers, "needs", missing),
+        *_unusable(stack, built),
     ]
     wishes = _unmet(layers, "wants", missing)
     warnings = [f"{wish.where}: {wish.problem}" for wish in wishes]
@@ -178,6 +179,13 @@ def _transports(layers: Sequence[_Layer]) -> list[ConfigError]:
         below = ", ".join(layer.name for layer in layers[: layers.index(found[0])])
         return [_at(found[0].written, f"a transport stands at the bottom; below it: {below}")]
     return []
+
+
+def _unusable(stack: StackConfig, built: Sequence[tuple[type[Any], Any]]) -> Iterator[ConfigError]:
+    """Yields what attributes name outside the stack file and cannot be used."""
+    for protocol, (_, config) in zip(stack.protocols, built, strict=True):
+        if (error := verified(protocol, config)) is not None:
+            yield error
 
 
 def _unset(stack: StackConfig) -> list[ConfigError]:

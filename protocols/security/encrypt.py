@@ -1,4 +1,4 @@
-"""Encrypt: what SYM_ENCRYPT and ASYM_ENCRYPT share. Payloads are encrypted, headers are not.
+"""Encrypt: what protocols that encrypt payloads share. Payloads are encrypted, headers are not.
 
     batch from above          encrypt each payload under the current key; no key yet: drop it
     message without bytes     serialise it (type, flags, headers and all) and encrypt that
@@ -17,24 +17,21 @@ What is dropped here was sent by a reliable protocol above, or is not needed: it
 Source:  JGroups Encrypt.java, EncryptHeader.java; WIRE.md 10, 12.
 Differs: a message without payload has no IV in its header, because nothing is encrypted; own messages are not decrypted;
          a serialised message must name the sender that the packet names.
-Limits:  key_map_max_size keys; LOOPED_MAX own messages on their way back (further ones are decrypted).
+Limits:  LOOPED_MAX own messages on their way back (further ones are decrypted).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 from jgroups_py.errors import ConfigError, RemoteProtocolError
 from jgroups_py.protocols.security.ciphers import Cipher, NotDecrypted, Transformation
 from jgroups_py.stack.protocol import Protocol
 from jgroups_py.stack.services import TRANSPORT
-from jgroups_py.values.address import Address
 from jgroups_py.values.batch import Batch
-from jgroups_py.values.events import Event, ViewChange
 from jgroups_py.values.message import MessageType, Transient
-from jgroups_py.values.view import View
 from jgroups_py.wire.headers import EncryptHeader, EncryptType
 from jgroups_py.wire.packet import decode_nested, encode_nested
 
@@ -47,8 +44,13 @@ _WITH_BYTES: Final = (MessageType.BYTES, MessageType.NIO)
 class Encrypt(Protocol):
     """See the module's docstring. A subclass says which keys there are."""
 
-    provides = ("encryption",)
     needs_below = (TRANSPORT,)
+    turns_away: ClassVar[Mapping[str, str]] = {
+        "unencrypted": "came without the header of this protocol",
+        "unknown_key": "was made with a key that this member has not got",
+        "altered": "could not be decrypted: altered, or not made with the key that it names",
+        "malformed": "is nothing that a member with the key sends",
+    }
 
     @dataclass(frozen=True, kw_only=True)
     class Config(Protocol.Config):
@@ -78,7 +80,6 @@ class Encrypt(Protocol):
 
     def start(self) -> None:
         self._how = self.config.transformation()
-        self._view: View | None = None
         self._current: Cipher | None = None
         self._looped: dict[int, tuple[Batch, Batch]] = {}
         """Own batches on their way back: id -> as encrypted, as sent. The former keeps its id from being used again."""
@@ -86,16 +87,6 @@ class Encrypt(Protocol):
         self.messages_decrypted = 0
         self.dropped_no_key = 0
         """Messages of this member that were dropped because it had no key yet."""
-        self.dropped_unencrypted = 0
-        """Messages that came without the header of this protocol."""
-        self.dropped_unknown_key = 0
-        """Messages under a key that this member has not got, or no longer."""
-        self.dropped_altered = 0
-        """Messages that could not be decrypted."""
-        self.dropped_stranger = 0
-        """Messages of members outside the view, under an old key."""
-        self.dropped_malformed = 0
-        """Messages that no member of ours can have sent."""
 
     def stop(self) -> None:
         self._looped.clear()
@@ -111,7 +102,7 @@ class Encrypt(Protocol):
         current = self._current
         if current is not None and version == current.version:
             return current
-        self.turn_away("unknown_key", batch)
+        self.refuse("unknown_key", batch)
         return None
 
     # --- sending
@@ -190,9 +181,9 @@ class Encrypt(Protocol):
                 return
         header = batch.headers.get(self.protocol_id)
         if header is None:
-            self.turn_away("unencrypted", batch)
+            self.refuse("unencrypted", batch)
         elif type(header) is not EncryptHeader or not self.takes(header):
-            self.turn_away("malformed", batch)
+            self.refuse("malformed", batch)
         else:
             cipher = self.key_for(header.version, batch)
             if cipher is not None:
@@ -209,12 +200,12 @@ class Encrypt(Protocol):
                 plain.append(None)
                 continue
             if not isinstance(payload, bytes | memoryview):
-                self.turn_away("malformed", batch.slice(index, index + 1))
+                self.refuse("malformed", batch.slice(index, index + 1))
                 return
             try:
                 plain.append(cipher.decrypt(header.iv, payload))
             except NotDecrypted:
-                self.turn_away("altered", batch.slice(index, index + 1))
+                self.refuse("altered", batch.slice(index, index + 1))
                 # The others of its run are good, and their headers count from the first message on.
                 self._passed_up(batch.slice(0, index), header, plain)
                 if index + 1 < len(batch):
@@ -236,35 +227,18 @@ class Encrypt(Protocol):
     def _deserialise(self, batch: Batch, data: bytes | None) -> None:
         try:
             inner = decode_nested(data or b"")
-        except RemoteProtocolError as error:
-            self.turn_away("malformed", batch, problem=str(error))
+        except RemoteProtocolError:
+            self.refuse("malformed", batch)
             return
         if inner.src is not None and inner.src != batch.src:
-            self.turn_away("malformed", batch, problem="the message inside has another sender")
+            self.refuse("malformed", batch)
             return
         self.messages_decrypted += 1
         self.pass_up(replace(inner, src=batch.src, dest=batch.dest, credits=batch.credits))
 
-    def turn_away(self, cause: str, batch: Batch, **details: Any) -> None:
-        """Counts and traces a batch that is dropped."""
-        counter = f"dropped_{cause}"
-        setattr(self, counter, getattr(self, counter) + len(batch))
-        self.trace(cause, sender=self.name_of(batch.src), **details)
-
-    # --- views
-
-    def event_down(self, event: Event) -> None:
-        if isinstance(event, ViewChange):
-            self.view_changed(event.view)
-        self.pass_event_down(event)
-
-    def view_changed(self, view: View) -> None:
-        """GMS has installed a view."""
-        self._view = view
-
-    def is_member(self, member: Address | None) -> bool:
-        """Before the first view everybody may be one."""
-        return self._view is None or member in self._view.members
+    def refuse(self, cause: str, batch: Batch) -> None:
+        """Drops a batch for one of the causes in ``turns_away``."""
+        self.turn_away(cause, batch.src, len(batch))
 
     # --- looking
 

@@ -289,7 +289,7 @@ def _skip_jceks_entry(r: Reader, kind: int) -> None:
         r.skip(r.i32())
 
 
-def _unsealed(sealed: dict[str, object], password: str) -> bytes:
+def _unsealed(sealed: dict[str, bytes | str], password: str) -> bytes:
     """Decrypts a SealedObject of the algorithm PBEWithMD5AndTripleDES. It holds a SecretKeySpec or a KeyRep."""
     data, parameters = sealed.get("encryptedContent"), sealed.get("encodedParams")
     if not isinstance(data, bytes) or not isinstance(parameters, bytes):

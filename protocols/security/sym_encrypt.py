@@ -51,8 +51,6 @@ class SYM_ENCRYPT(Encrypt):
         secret_key: Secret = field(default="", repr=False)
         """The key itself, in place of a keystore: 32, 48 or 64 hex digits. Better a variable than a text in the
         file."""
-        key: bytes = field(init=False, repr=False, compare=False)
-        """The bytes of the key."""
 
         ignored: ClassVar[frozenset[str]] = frozenset(
             {"asym_algorithm", "asym_keylength", "sym_keylength", "key_map_max_size"}
@@ -64,8 +62,19 @@ class SYM_ENCRYPT(Encrypt):
                 raise ConfigError(
                     "keystore_name must name a keystore file (or give secret_key, and no keystore_name)"
                 )
-            key = self._given() if self.secret_key else self._stored()
-            object.__setattr__(self, "key", key)
+            if self.secret_key:
+                self._given()
+
+        def verify(self) -> None:
+            self.key()
+
+        def key(self) -> bytes:
+            """Read the key.
+
+            Raises:
+                ConfigError: the keystore, its password or the key is not what it should be.
+            """
+            return self._given() if self.secret_key else self._stored()
 
         def _given(self) -> bytes:
             try:
@@ -93,4 +102,4 @@ class SYM_ENCRYPT(Encrypt):
 
     def start(self) -> None:
         super().start()
-        self._current = self.cipher(self.config.key)
+        self._current = self.cipher(self.config.key())

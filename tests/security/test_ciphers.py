@@ -151,6 +151,6 @@ def test_a_new_prefix_is_drawn_when_the_counter_is_full() -> None:
 def test_a_cipher_that_is_not_there_is_explained(
     algorithm: str, iv_length: int, problem: str
 ) -> None:
-    with pytest.raises(ValueError, match="^sym_") as caught:
+    with pytest.raises(ValueError, match=r"^sym_") as caught:
         Transformation.parse(algorithm, iv_length)
     assert problem in str(caught.value)

@@ -12,13 +12,13 @@ import pytest
 from jgroups_py.config.settings import build, load_stack
 from jgroups_py.errors import ConfigError
 from jgroups_py.protocols.security.sym_encrypt import SYM_ENCRYPT
+from jgroups_py.stack.services import build_whole
 from jgroups_py.testing import FakeStack, make_address
 from jgroups_py.values.batch import Batch
 from jgroups_py.values.message import Flag, MessageType, Transient
 from jgroups_py.values.payloads import Streamable, Typed
 from jgroups_py.wire.headers import (
     PROTOCOL_IDS,
-    EncryptHeader,
     EncryptType,
     NakAckHeader2,
     NakAckType,
@@ -178,20 +178,24 @@ def test_java_messages_without_payload_are_taken() -> None:
 
 
 def counters(stack: FakeStack) -> dict[str, int | float]:
-    return {k: v for k, v in stack.protocol.statistics().items() if v and k.startswith("dropped")}
+    return {
+        k: v for k, v in stack.protocol.statistics().items() if v and k.startswith("turned_away")
+    }
 
 
 def test_a_message_in_clear_is_dropped() -> None:
     stack = fake()
     stack.up(replace(run(b"one", b"two"), src=B))
-    assert stack.take_up() == [] and counters(stack) == {"dropped_unencrypted": 2}
-    assert [what for _, _, what, _ in stack.traces] == ["unencrypted"]
+    assert stack.take_up() == [] and counters(stack) == {"turned_away_unencrypted": 2}
+    assert [(what, d["cause"]) for _, _, what, d in stack.traces] == [
+        ("turned away", "unencrypted")
+    ]
 
 
 def test_a_message_under_another_key_is_dropped() -> None:
     sender, receiver = fake(key=OTHER, address=B), fake()
     assert sent_and_received(sender, receiver, replace(run(b"one"), src=B)) == []
-    assert counters(receiver) == {"dropped_unknown_key": 1}
+    assert counters(receiver) == {"turned_away_unknown_key": 1}
 
 
 @EVERY_KIND
@@ -214,7 +218,7 @@ def test_an_altered_message_is_dropped_and_the_rest_of_its_run_is_not(
         assert [payload for _, _, payload, _ in got] == [b"one", b"tw", b"three"]
         return
     assert [(number, payload) for number, _, payload, _ in got] == [(1, b"one"), (3, b"three")]
-    assert counters(receiver) == {"dropped_altered": 1}
+    assert counters(receiver) == {"turned_away_altered": 1}
 
 
 @pytest.mark.parametrize("kind", [EncryptType.INSTALL_KEYS, EncryptType.FETCH_SHARED_KEY])
@@ -224,14 +228,14 @@ def test_a_message_with_keys_is_dropped(kind: EncryptType) -> None:
     (batch,) = stack.take_down()
     header = replace(batch.headers[ID], type=kind)  # type: ignore[call-arg]
     stack.up(replace(batch.with_header(ID, header), src=B))
-    assert stack.take_up() == [] and counters(stack) == {"dropped_malformed": 1}
+    assert stack.take_up() == [] and counters(stack) == {"turned_away_malformed": 1}
 
 
 def test_a_header_of_another_class_is_dropped() -> None:
     stack = fake()
     header = NakAckHeader2(NakAckType.MSG, 1)
     stack.up(Batch(None, (b"x",), {ID: header}, B))
-    assert stack.take_up() == [] and counters(stack) == {"dropped_malformed": 1}
+    assert stack.take_up() == [] and counters(stack) == {"turned_away_malformed": 1}
 
 
 def test_a_payload_that_is_no_bytes_is_dropped() -> None:
@@ -239,7 +243,7 @@ def test_a_payload_that_is_no_bytes_is_dropped() -> None:
     stack.down(run(b"x"))
     (sent,) = stack.take_down()
     stack.up(Batch(None, (7,), sent.headers, B, type=MessageType.LONG))
-    assert stack.take_up() == [] and counters(stack) == {"dropped_malformed": 1}
+    assert stack.take_up() == [] and counters(stack) == {"turned_away_malformed": 1}
 
 
 def test_a_serialised_message_of_another_sender_is_dropped() -> None:
@@ -248,7 +252,7 @@ def test_a_serialised_message_of_another_sender_is_dropped() -> None:
     sender.down(replace(run(5000, type=MessageType.LONG), src=B))
     (batch,) = sender.take_down()
     receiver.up(replace(batch, src=make_address(3)))
-    assert receiver.take_up() == [] and counters(receiver) == {"dropped_malformed": 1}
+    assert receiver.take_up() == [] and counters(receiver) == {"turned_away_malformed": 1}
     receiver.up(batch)
     assert len(receiver.take_up()) == 1
 
@@ -259,7 +263,7 @@ def test_garbage_in_place_of_a_serialised_message_is_dropped() -> None:
     (batch,) = stack.take_down()
     header = replace(batch.headers[ID], needs_deserialization=True)  # type: ignore[call-arg]
     stack.up(replace(batch.with_header(ID, header), src=B))
-    assert stack.take_up() == [] and counters(stack) == {"dropped_malformed": 1}
+    assert stack.take_up() == [] and counters(stack) == {"turned_away_malformed": 1}
 
 
 # Own messages
@@ -288,7 +292,7 @@ def test_a_message_in_clear_with_our_own_address_is_dropped() -> None:
     stack.down(run(b"one"))
     stack.take_down()
     stack.up(run(b"forged"))
-    assert stack.take_up() == [] and counters(stack) == {"dropped_unencrypted": 1}
+    assert stack.take_up() == [] and counters(stack) == {"turned_away_unencrypted": 1}
 
 
 # Settings
@@ -306,6 +310,9 @@ STACK = """<config>
   <PING/>
   <SYM_ENCRYPT {attributes}/>
   <pbcast.NAKACK2/>
+  <UNICAST3/>
+  <pbcast.STABLE/>
+  <pbcast.GMS/>
 </config>"""
 
 
@@ -343,11 +350,27 @@ def test_a_wrong_setting_is_told_with_its_place(
     file = tmp_path / "s.xml"
     file.write_text(STACK.format(attributes=attributes))
     with pytest.raises(ConfigError) as caught:
-        build(load_stack(str(file)))
+        build_whole(load_stack(str(file)))
     error = caught.value
     assert (error.file, error.line, error.where) == (str(file), 4, where)
     assert problem in error.problem
     assert "sesame" not in str(error) and KEY not in str(error)
+
+
+def test_a_stack_file_can_be_read_where_its_keystore_is_not(tmp_path: Path) -> None:
+    file = tmp_path / "s.xml"
+    file.write_text(STACK.format(attributes='keystore_name="/no/such/file"'))
+    assert len(build(load_stack(str(file)))) == 7
+
+
+def test_it_stands_below_the_reliable_protocols(tmp_path: Path) -> None:
+    door = f'<SYM_ENCRYPT secret_key="{KEY}"/>'
+    text = STACK.format(attributes="").replace("<SYM_ENCRYPT />", "")
+    file = tmp_path / "s.xml"
+    file.write_text(text.replace("<pbcast.STABLE/>", f"{door}<pbcast.STABLE/>"))
+    with pytest.raises(ConfigError, match="needs reliable multicast above it") as caught:
+        build_whole(load_stack(str(file)))
+    assert caught.value.where == "SYM_ENCRYPT"
 
 
 def test_a_keystore_of_java_is_used(tmp_path: Path) -> None:
@@ -356,4 +379,4 @@ def test_a_keystore_of_java_is_used(tmp_path: Path) -> None:
         path = tmp_path / kind
         path.write_bytes(bytes.fromhex(stores[kind]["file"]))
         protocol = SYM_ENCRYPT(keystore_name=str(path))
-        assert protocol.config.key.hex() == stores[kind]["key"]
+        assert protocol.config.key().hex() == stores[kind]["key"]
