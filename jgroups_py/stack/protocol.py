@@ -7,13 +7,14 @@ opens a socket, or reads a clock or the global random generator.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from random import Random
 from typing import Any, ClassVar, TypeVar
 
 from jgroups_py.config.settings import Bytes, ConfigBase, Fraction, HostPorts, Seconds
 from jgroups_py.stack.doorkeeper import Doorkeeper, Source, text_of
+from jgroups_py.stack.exposure import Place, PortUse
 from jgroups_py.stack.machine import Machine, Timer
 from jgroups_py.stack.ports import Bind, Connect, Consult, Handle, In, JoinGroup, Out, Resolve
 from jgroups_py.stack.sides import StackOwner, StackSide
@@ -72,6 +73,17 @@ class Protocol:
 
     turns_away: ClassVar[Mapping[str, str]] = {}
     """The causes of ``turn_away``: a word each, and a sentence for the log. They are counters from the start."""
+
+    @classmethod
+    def port_uses(cls, config: Any, place: Place) -> Sequence[PortUse]:
+        """The ports that this protocol opens or connects to with such settings (exposure.py). ``place``: where the
+        transport is."""
+        return ()
+
+    @classmethod
+    def protects(cls, config: Any) -> Mapping[str, str]:
+        """Kinds of traffic (exposure.py) that this protocol encrypts with such settings, whoever carries them, and how."""
+        return {}
 
     @dataclass(frozen=True, kw_only=True)
     class Config(ConfigBase):

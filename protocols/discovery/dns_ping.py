@@ -17,18 +17,22 @@ Limits:  max_records addresses of an answer; max_hosts addresses are asked.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final, Literal
 
 from jgroups_py.errors import ConfigError
 from jgroups_py.protocols.discovery.by_host import ByHost
 from jgroups_py.stack.directories import DirectoryRequest, QueryDns
+from jgroups_py.stack.exposure import DIRECTORY, Place, PortUse
 from jgroups_py.stack.ports import Consulted, Endpoint
 from jgroups_py.values.address import is_numeric_host
 from jgroups_py.wire.headers import PROTOCOL_IDS
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_*-]+(\.[A-Za-z0-9_-]+)*\.?")
 _SERVER: Final = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(:[0-9]{1,5})?")
+DNS_PORT: Final = 53
+NAME_SERVER: Final = "the system's name server"
 QUERIES_MAX: Final = 20
 """Names in dns_query."""
 
@@ -71,6 +75,16 @@ class DNS_PING(ByHost):
                 )
 
     config: Config
+
+    @classmethod
+    def port_uses(cls, config: DNS_PING.Config, place: Place) -> Sequence[PortUse]:
+        found = _SERVER.fullmatch(config.dns_address)
+        host = found[1].strip("[]") if found else ""
+        port = int(found[2][1:]) if found and found[2] else DNS_PORT
+        return [
+            PortUse(proto, "out", port, port, "", host or NAME_SERVER, (DIRECTORY,), "to DNS")
+            for proto in ("udp", "tcp")
+        ]
 
     @property
     def needs_port(self) -> bool:

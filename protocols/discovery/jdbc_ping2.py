@@ -16,8 +16,10 @@ Limits:  max_hosts rows are read; max_hosts addresses are asked.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Final
+from urllib.parse import parse_qsl, urlsplit
 
 from jgroups_py.config.settings import Secret
 from jgroups_py.errors import ConfigError
@@ -32,12 +34,14 @@ from jgroups_py.stack.directories import (
     SqlStatement,
     shown_url,
 )
+from jgroups_py.stack.exposure import DIRECTORY, Place, PortUse
 from jgroups_py.stack.ports import Consulted
 from jgroups_py.values.address import UUID, Address
 from jgroups_py.wire.headers import PROTOCOL_IDS
 
 COLUMNS: Final = 4
 """Columns of a row that are read."""
+POSTGRESQL_PORT: Final = 5432
 URLS: Final = ("jdbc:postgresql://", "jdbc:sqlite:")
 
 
@@ -103,6 +107,22 @@ class JDBC_PING2(Stored):
                     )
 
     config: Config
+
+    @classmethod
+    def port_uses(cls, config: JDBC_PING2.Config, place: Place) -> Sequence[PortUse]:
+        if not config.connection_url.startswith("jdbc:postgresql:"):
+            return ()  # a file
+        url = urlsplit(config.connection_url.removeprefix("jdbc:"))
+        asked = dict(parse_qsl(url.query))
+        mode = asked.get("sslmode", "require" if asked.get("ssl") == "true" else "disable")
+        sealed = "" if mode in ("disable", "allow", "prefer") else "TLS"
+        try:
+            port = url.port or POSTGRESQL_PORT
+        except ValueError:
+            return ()  # the database's own check tells it
+        host = url.hostname or "localhost"
+        why = "to the database"
+        return [PortUse("tcp", "out", port, port, "", host, (DIRECTORY,), why, "", sealed)]
 
     def start(self) -> None:
         super().start()

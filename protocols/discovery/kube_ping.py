@@ -13,6 +13,7 @@ Limits:  max_answer bytes of an answer; max_hosts addresses are asked.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Final, Literal
 
@@ -22,6 +23,7 @@ from jgroups_py.config.settings import Bytes, Seconds, Secret
 from jgroups_py.errors import ConfigError
 from jgroups_py.protocols.discovery.by_host import ByHost
 from jgroups_py.stack.directories import DirectoryRequest, ListPods
+from jgroups_py.stack.exposure import DIRECTORY, Place, PortUse
 from jgroups_py.stack.ports import Consulted, Endpoint
 from jgroups_py.values.address import is_numeric_host
 from jgroups_py.values.batch import Batch
@@ -135,6 +137,14 @@ class KUBE_PING(ByHost):
                     raise ConfigError(f'{name} must be a name, got "{text}"')
 
     config: Config
+
+    @classmethod
+    def port_uses(cls, config: KUBE_PING.Config, place: Place) -> Sequence[PortUse]:
+        host = config.masterHost or "the API server of Kubernetes"
+        port = config.masterPort or 443
+        sealed = "TLS" if config.masterProtocol == "https" else ""
+        why = "to the API server of Kubernetes"
+        return [PortUse("tcp", "out", port, port, "", host, (DIRECTORY,), why, "", sealed)]
 
     def start(self) -> None:
         super().start()

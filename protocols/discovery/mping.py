@@ -11,12 +11,14 @@ Source:  JGroups MPING.java; WIRE.md section 9.1.
 from __future__ import annotations
 
 import ipaddress
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
 from jgroups_py.config.settings import Bytes
 from jgroups_py.errors import ConfigError, RemoteProtocolError
 from jgroups_py.protocols.discovery.base import Discovery
+from jgroups_py.stack.exposure import DISCOVERY, Place, PortUse
 from jgroups_py.stack.ports import Bind, BindFailed, Bound, Datagram, In, JoinGroup, SendTo
 from jgroups_py.values.address import is_numeric_host
 from jgroups_py.values.batch import Batch
@@ -74,6 +76,16 @@ class MPING(Discovery):
             self._at_least(0, "recv_buf_size")
 
     config: Config
+
+    @classmethod
+    def port_uses(cls, config: MPING.Config, place: Place) -> Sequence[PortUse]:
+        host = config.bind_addr or place.host
+        group, port = config.mcast_addr, config.mcast_port
+        carried = (DISCOVERY,)
+        return (
+            PortUse("udp", "in", port, port, host, group, carried, "requests of joiners"),
+            PortUse("udp", "out", port, port, host, group, carried, "requests to members"),
+        )
 
     def start(self) -> None:
         super().start()

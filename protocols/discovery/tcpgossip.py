@@ -17,6 +17,7 @@ Limits:  lookup_timeout for a router's answer; MAX_FRAME bytes a record; max_hos
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
@@ -24,6 +25,7 @@ from jgroups_py.config.settings import HostPorts, Seconds
 from jgroups_py.errors import ConfigError, RemoteProtocolError
 from jgroups_py.protocols.discovery.listed import Listed
 from jgroups_py.protocols.transport.connections import FrameReader
+from jgroups_py.stack.exposure import DIRECTORY, Place, PortUse
 from jgroups_py.stack.ports import (
     Close,
     Closed,
@@ -108,6 +110,13 @@ class TCPGOSSIP(Listed):
                 )
 
     config: Config
+
+    @classmethod
+    def port_uses(cls, config: TCPGOSSIP.Config, place: Place) -> Sequence[PortUse]:
+        return [
+            PortUse("tcp", "out", port, port, "", host, (DIRECTORY,), "to a gossip router")
+            for host, port in config.initial_hosts
+        ]
 
     def start(self) -> None:
         super().start()

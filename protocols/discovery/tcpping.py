@@ -17,12 +17,14 @@ Limits:  max_dynamic_hosts addresses learned; max_resolved addresses of a name.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 from jgroups_py.config.settings import HostPorts, Seconds
 from jgroups_py.protocols.discovery.base import Discovery
 from jgroups_py.protocols.discovery.host_names import HostName
+from jgroups_py.stack.exposure import DISCOVERY, Place, PortUse
 from jgroups_py.stack.log_limit import LogLimit
 from jgroups_py.stack.ports import In, Resolve, Resolved
 from jgroups_py.values.address import IpAddress, is_numeric_host
@@ -63,6 +65,22 @@ class TCPPING(Discovery):
             self._above(0, "resolve_interval", "resolve_max_interval")
 
     config: Config
+
+    @classmethod
+    def port_uses(cls, config: TCPPING.Config, place: Place) -> Sequence[PortUse]:
+        return [
+            PortUse(
+                "tcp",
+                "out",
+                port,
+                min(port + config.port_range, 65535),
+                place.host,
+                host,
+                (DISCOVERY,),
+                "to hosts of initial_hosts, over the transport",
+            )
+            for host, port in config.initial_hosts
+        ]
 
     def start(self) -> None:
         super().start()

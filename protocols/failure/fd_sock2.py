@@ -42,6 +42,7 @@ Limits:  a member that hangs without closing its connection is not noticed: see 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
@@ -49,6 +50,7 @@ from jgroups_py.config.settings import Seconds
 from jgroups_py.errors import RemoteProtocolError
 from jgroups_py.protocols.failure.fd_search import Search, SearchResult
 from jgroups_py.protocols.transport.connections import Connection, Connections, Limits, State
+from jgroups_py.stack.exposure import FAILURES, Place, PortUse
 from jgroups_py.stack.machine import Timer
 from jgroups_py.stack.ports import Bind, BindFailed, Bound, Handle, In
 from jgroups_py.stack.protocol import Protocol
@@ -121,6 +123,21 @@ class FD_SOCK2(Protocol):
             self._at_least(0, "wait_for_peer")
 
     config: Config
+
+    @classmethod
+    def port_uses(cls, config: FD_SOCK2.Config, place: Place) -> Sequence[PortUse]:
+        host = config.bind_addr or place.host
+        first, last, setting = 0, 0, "the transport's bind_port"
+        if place.first:
+            setting = ""
+            first = place.first + config.offset
+            last = place.last + config.offset + config.port_range
+            if last > 65535:  # they go on from the lowest ports
+                first, last = (first % 65536, last % 65536) if first > 65535 else (1, 65535)
+        return (
+            PortUse("tcp", "in", first, last, host, host, (FAILURES,), "from members", setting),
+            PortUse("tcp", "out", first, last, host, "", (FAILURES,), "to members", setting),
+        )
 
     def start(self) -> None:
         config = self.config

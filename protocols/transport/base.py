@@ -32,6 +32,7 @@ from typing import Any, ClassVar, Final
 from jgroups_py.config.settings import Bytes, ConfigBase, Seconds
 from jgroups_py.errors import ConfigError, RemoteProtocolError
 from jgroups_py.protocols.transport.namesakes import AFTER, Namesakes
+from jgroups_py.stack.exposure import DISCOVERY, HEADERS, MESSAGES
 from jgroups_py.stack.protocol import Protocol
 from jgroups_py.stack.services import TRANSPORT
 from jgroups_py.values.address import Address, IpAddress, is_numeric_host
@@ -73,6 +74,10 @@ STRANGERS_MAX: Final = 5
 """Other clusters and versions that are remembered. A member that is alone can ask for them."""
 NAME_MAX = 255
 """Characters of a logical name that are remembered."""
+
+
+CARRIED: Final = (MESSAGES, HEADERS, DISCOVERY)
+"""Traffic that passes a transport's sockets."""
 
 
 @dataclass(slots=True)

@@ -29,8 +29,9 @@ from typing import ClassVar, Final
 
 from jgroups_py.config.settings import Bytes, Seconds
 from jgroups_py.errors import ConfigError
-from jgroups_py.protocols.transport.base import TP
+from jgroups_py.protocols.transport.base import CARRIED, TP
 from jgroups_py.protocols.transport.connections import Connection, Connections, Limits, framed
+from jgroups_py.stack.exposure import Place, PortUse
 from jgroups_py.stack.ports import Bind, BindFailed, Bound, In, Received
 from jgroups_py.values.address import Address, IpAddress
 from jgroups_py.values.events import Suspect, Unreachable, VersionHeard
@@ -114,6 +115,16 @@ class TCP(TP):
                 )
 
     config: Config
+
+    @classmethod
+    def port_uses(cls, config: TCP.Config, place: Place) -> Sequence[PortUse]:
+        host, first, last = place.host, place.first, place.last
+        setting = "" if first else "TCP.bind_port"
+        theirs = config.external_port or first, config.external_port or last
+        return (
+            PortUse("tcp", "in", first, last, host, host, CARRIED, "from members", setting),
+            PortUse("tcp", "out", *theirs, host, "", CARRIED, "to members", setting),
+        )
 
     def start(self) -> None:
         super().start()

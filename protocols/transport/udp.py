@@ -21,7 +21,8 @@ from typing import ClassVar
 
 from jgroups_py.config.settings import Bytes
 from jgroups_py.errors import ConfigError
-from jgroups_py.protocols.transport.base import TP
+from jgroups_py.protocols.transport.base import CARRIED, TP
+from jgroups_py.stack.exposure import Place, PortUse
 from jgroups_py.stack.ports import (
     Bind,
     BindFailed,
@@ -89,6 +90,23 @@ class UDP(TP):
             self._at_least(0, "ucast_recv_buf_size", "ucast_send_buf_size", "mcast_recv_buf_size")
 
     config: Config
+
+    @classmethod
+    def port_uses(cls, config: UDP.Config, place: Place) -> Sequence[PortUse]:
+        host, first, last = place.host, place.first, place.last
+        setting = "" if first else "UDP.bind_port"
+        theirs = config.external_port or first, config.external_port or last
+        uses = [
+            PortUse("udp", "in", first, last, host, host, CARRIED, "from members", setting),
+            PortUse("udp", "out", *theirs, host, "", CARRIED, "to members", setting),
+        ]
+        if config.ip_mcast:
+            group, port = config.mcast_addr, config.mcast_port
+            uses += [
+                PortUse("udp", "in", port, port, host, group, CARRIED, "multicasts of members"),
+                PortUse("udp", "out", port, port, host, group, CARRIED, "multicasts to members"),
+            ]
+        return uses
 
     def start(self) -> None:
         super().start()

@@ -75,6 +75,7 @@ def test_it_prints_for_people(stack: str, capsys: pytest.CaptureFixture[str]) ->
     ("arguments", "code"),
     [
         (["--goal", "10s"], 0),
+        (["--goal", "6.6s"], 0),
         (["--goal", "6s"], 1),
         (["--goal", "6s", "--set", "FD_ALL3.timeout=4s"], 0),
         (["--goal", "10s", "-D", "t=20s"], 1),

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import click
 
-from jgroups_py.config.detection_time import Built, WorstCase, detection, takeover
+from jgroups_py.config.detection_time import WorstCase, detection, takeover
 from jgroups_py.config.settings import (
     Ignored,
     StackConfig,
@@ -18,7 +19,11 @@ from jgroups_py.config.settings import (
     value_text,
 )
 from jgroups_py.config.write import to_xml, to_yaml
+from jgroups_py.protocols.relay.config import pairs as bridge_pairs
+from jgroups_py.stack.exposure import Built
 from jgroups_py.stack.services import build_whole, examine
+from jgroups_py.tools.commands.validate_ports import exposure, firewall, ports_text
+from jgroups_py.tools.commands.validate_require import Require, Requirement
 from jgroups_py.tools.options import JsonCommand, Time, examples, json_option
 from jgroups_py.tools.outputs import show
 from jgroups_py.tools.stack_options import pairs
@@ -29,6 +34,8 @@ from jgroups_py.tools.stack_options import pairs
     epilog=examples(
         "jgroups-py validate udp.xml",
         "jgroups-py validate my-stack.xml --set FD_ALL3.timeout=4s --goal 10s",
+        "jgroups-py validate my-stack.xml --require 'detection<=10s' --require 'take-over<=30s'",
+        "jgroups-py validate tcp.xml --firewall",
         "jgroups-py validate tcp.xml --json",
         "jgroups-py validate udp.xml --as yaml",
     ),
@@ -43,6 +50,17 @@ from jgroups_py.tools.stack_options import pairs
 )
 @click.option("-D", "properties", multiple=True, metavar="name=value", help="A value for ${name}.")
 @click.option("--goal", type=Time(), help="Exit 1 if worst-case detection takes longer (10s).")
+@click.option(
+    "--require",
+    "requirements",
+    type=Require(),
+    multiple=True,
+    metavar="WHAT<=TIME",
+    help="Exit 1 if a time may be longer: detection or take-over, also .crash or .silent of them.",
+)
+@click.option(
+    "--firewall", "rules", is_flag=True, help="Print the ports as rules of nftables instead."
+)
 @click.option("--compat", type=click.Choice(["jgroups-5"]), help="Read kib as JGroups 5 does.")
 @click.option(
     "--as",
@@ -56,19 +74,25 @@ def validate(
     settings: tuple[str, ...],
     properties: tuple[str, ...],
     goal: float | None,
+    requirements: tuple[Requirement, ...],
+    rules: bool,
     compat: str | None,
     language: str | None,
     json_out: str | None,
 ) -> int:
     """Check stack files and print what they mean.
 
-    It prints protocols, attributes, what is ignored, and how soon a lost member is noticed.
+    It prints protocols, attributes, what is ignored, the ports, which traffic is in clear, and how soon a lost member is
+    noticed.
 
-    Exit 1: detection takes longer than --goal; 2: a file cannot be loaded, or no channel can work with it. With --as a
-    part of a stack is enough.
+    Exit 1: detection takes longer than --goal, or a --require does not hold; 2: a file cannot be loaded, or no channel
+    can work with it. With --as a part of a stack is enough.
     """
-    if language is not None and (goal is not None or json_out is not None):
-        raise click.UsageError("--as goes without --goal and --json")
+    judged = goal is not None or bool(requirements)
+    if language is not None and (judged or rules or json_out is not None):
+        raise click.UsageError("--as goes without --goal, --require, --firewall and --json")
+    if rules and json_out is not None:
+        raise click.UsageError("--firewall goes without --json, which has the ports, too")
     loaded = [
         load_stack(name, pairs(properties), pairs(settings), compat=compat) for name in stacks
     ]
@@ -77,16 +101,23 @@ def validate(
             build(config)
             click.echo(to_xml(config) if language == "xml" else to_yaml(config), nl=False)
         return 0
-    reports = [report(config) for config in loaded]
+    reports = [report(config, pairs(properties)) for config in loaded]
+    broken = []
+    for item in reports:
+        for requirement in requirements:
+            if problem := requirement.broken_by(item):
+                broken.append(problem)
     show(
         json_out,
         lambda: json.dumps(reports if len(reports) > 1 else reports[0], indent=1),
-        lambda: "\n\n".join(text(item) for item in reports),
+        lambda: firewall(reports) if rules else "\n\n".join(text(item) for item in reports),
     )
-    return int(any(not _holds(item["detection_s"], goal) for item in reports))
+    for problem in broken:
+        click.echo(problem, err=True)
+    return int(bool(broken) or any(not _holds(item["detection_s"], goal) for item in reports))
 
 
-def report(config: StackConfig) -> dict[str, Any]:
+def report(config: StackConfig, properties: Mapping[str, str] | None = None) -> dict[str, Any]:
     """Return everything that the command prints about one stack, as JSON values.
 
     Raises:
@@ -94,6 +125,7 @@ def report(config: StackConfig) -> dict[str, Any]:
     """
     ignored: list[Ignored] = []
     built = build_whole(config, ignored)
+    bridge = _bridge(config, built, properties)
     return {
         "stack": config.source,
         "protocols": [
@@ -111,19 +143,30 @@ def report(config: StackConfig) -> dict[str, Any]:
         "ignored": [str(item) for item in ignored],
         "warnings": list(examine(config, built).warnings),
         "detection_s": _times(detection(built)),
-        "takeover_s": _times(_takeover(config, built)),
+        "takeover_s": None if bridge is None else _times(takeover(built, bridge[1])),
+        **exposure(built),
+        "bridge": None if bridge is None else {"stack": bridge[0], **exposure(bridge[1])},
     }
 
 
-def _takeover(config: StackConfig, built: Built) -> WorstCase | None:
-    """Return the take-over time, or None without RELAY or when its bridge's stack file cannot be read from here."""
+def _bridge(
+    config: StackConfig, built: Built, properties: Mapping[str, str] | None
+) -> tuple[str, Built] | None:
+    """Return the name and the protocols of the bridge's stack, as RELAY opens it; None without RELAY."""
     relay = next((settings for cls, settings in built if cls.__name__ == "RELAY"), None)
     bridge = getattr(relay, "bridge", None)
     if not bridge:
         return None
-    beside = Path(config.source).parent
-    stack = load_stack(bridge, compat=config.compat, beside=beside)
-    return takeover(built, build_whole(stack))
+    given = bridge_pairs(getattr(relay, "bridge_attributes", ""), "bridge_attributes")
+    values = bridge_pairs(getattr(relay, "bridge_properties", ""), "bridge_properties")
+    stack = load_stack(
+        bridge,
+        {**(properties or {}), **values},
+        given,
+        compat=config.compat,
+        beside=Path(config.source).parent,
+    )
+    return stack.source, build_whole(stack)
 
 
 def _times(found: WorstCase | None) -> dict[str, float | None] | None:
@@ -143,6 +186,9 @@ def text(item: dict[str, Any]) -> str:
         lines += (
             [f"{heading}:", *(f"  {entry}" for entry in item[heading])] if item[heading] else []
         )
+    lines += ports_text(item)
+    if item["bridge"]:
+        lines += [f"bridge {item['bridge']['stack']}", *ports_text(item["bridge"])]
     for what, times in (("detection", item["detection_s"]), ("take-over", item["takeover_s"])):
         if times is not None:
             shown = ", ".join(f"{case} {_shown(seconds)}" for case, seconds in times.items())
@@ -155,4 +201,4 @@ def _shown(seconds: float | None) -> str:
 
 
 def _holds(times: dict[str, float | None], limit: float | None) -> bool:
-    return limit is None or all(time is not None and time <= limit for time in times.values())
+    return limit is None or all(time is not None and round(time, 6) <= limit for time in times.values())

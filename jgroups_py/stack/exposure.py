@@ -1,0 +1,143 @@
+"""exposure: what a stack does on the network. Each protocol tells its ports, and what it hides from strangers.
+
+A protocol answers two questions from its settings alone, before anything is opened:
+
+    port_uses(config, place)   the ports that it listens on, and those that it connects or sends to
+    protects(config)           traffic that it encrypts wherever it travels, and how: {MESSAGES: "AES-GCM"}
+
+A carrier that encrypts what passes its own sockets (TLS) says so in ``PortUse.sealed``. ``jgroups-py validate``
+prints the answers as a list for a firewall and as a table of what is in clear.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, Literal
+
+MESSAGES: Final = "messages"
+HEADERS: Final = "headers"
+DISCOVERY: Final = "discovery"
+FAILURES: Final = "failure detection"
+DIRECTORY: Final = "directory"
+
+TRAFFIC: Final[Mapping[str, str]] = {
+    MESSAGES: "what applications and caches send",
+    HEADERS: "views, acknowledgements, names of members and of the cluster",
+    DISCOVERY: "who is a member, and at which address",
+    FAILURES: "connections that break when a process ends",
+    DIRECTORY: "questions to a directory outside the group",
+}
+"""Kinds of traffic, with what they hold."""
+BY_MEMBERS: Final = (MESSAGES, HEADERS)
+"""What a transport carries at least."""
+
+Built = Sequence[tuple[type[Any], Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The address and ports at which the transport may be: ``first`` to ``last``, or any port if ``first`` is 0."""
+
+    host: str
+    first: int = 0
+    last: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class PortUse:
+    """Ports of one protocol, in one direction.
+
+    ``way``: ``in`` is what comes to this member, ``out`` is what it begins. ``first`` is 0 for any port; then
+    ``setting`` is the attribute that fixes it. ``bound`` is the own address. ``address`` is where packets go: the own
+    address, a multicast group, or whom ``out`` reaches; empty means the other members. ``sealed``: how the protocol
+    encrypts it itself. ``protocol`` is filled in by ``port_uses``.
+    """
+
+    proto: Literal["udp", "tcp"]
+    way: Literal["in", "out"]
+    first: int
+    last: int
+    bound: str
+    address: str
+    carries: tuple[str, ...]
+    why: str
+    setting: str = ""
+    sealed: str = ""
+    protocol: str = ""
+
+    @property
+    def multicast(self) -> bool:
+        """The address is that of a multicast group."""
+        return is_multicast(self.address)
+
+    @property
+    def local(self) -> bool:
+        """Nothing of it leaves this machine."""
+        return is_loopback(self.bound) or is_loopback(self.address)
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """One kind of traffic of one protocol. ``sealed`` has every protocol that encrypts it. Without one it is in clear.
+    ``local``: it does not leave this machine."""
+
+    protocol: str
+    traffic: str
+    sealed: tuple[str, ...]
+    local: bool
+
+
+def port_uses(built: Built, host: str = "127.0.0.1") -> tuple[PortUse, ...]:
+    """Return the ports of all protocols of a stack, bottom first. ``host`` is where a stack without ``bind_addr`` binds."""
+    place = place_of(built, host)
+    return tuple(
+        replace(use, protocol=cls.__name__)
+        for cls, config in built
+        for use in cls.port_uses(config, place)
+    )
+
+
+def place_of(built: Built, host: str = "127.0.0.1") -> Place:
+    """Return where the transport of a stack may be."""
+    _, config = built[0]
+    first = getattr(config, "bind_port", 0)
+    last = min(first + getattr(config, "port_range", 0), 65535) if first else 0
+    return Place(getattr(config, "bind_addr", "") or host, first, last)
+
+
+def flows(built: Built, host: str = "127.0.0.1") -> tuple[Flow, ...]:
+    """Return each kind of traffic of each protocol, with what encrypts it."""
+    layers: dict[str, list[str]] = {}
+    for cls, config in built:
+        for traffic, how in cls.protects(config).items():
+            layers.setdefault(traffic, []).append(f"{cls.__name__} ({how})")
+    found: dict[tuple[str, str], Flow] = {}
+    for use in port_uses(built, host):
+        for traffic in use.carries:
+            own = [f"{use.protocol} ({use.sealed})"] if use.sealed else []
+            flow = Flow(use.protocol, traffic, (*own, *layers.get(traffic, ())), use.local)
+            before = found.get((use.protocol, traffic))
+            if before is not None:
+                # One way without encryption is enough to be in clear. One that leaves the machine is enough, too.
+                sealed = min(before.sealed, flow.sealed, key=len)
+                flow = replace(flow, sealed=sealed, local=before.local and flow.local)
+            found[use.protocol, traffic] = flow
+    return tuple(found.values())
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether a text is a numeric address of this machine alone, or the word loopback."""
+    try:
+        return ipaddress.ip_address(host.partition("%")[0]).is_loopback
+    except ValueError:
+        return host.strip().lower() in ("loopback", "localhost")
+
+
+def is_multicast(host: str) -> bool:
+    """Return whether a text is a numeric multicast address."""
+    try:
+        return ipaddress.ip_address(host.partition("%")[0]).is_multicast
+    except ValueError:
+        return False
