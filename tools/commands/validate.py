@@ -201,4 +201,6 @@ def _shown(seconds: float | None) -> str:
 
 
 def _holds(times: dict[str, float | None], limit: float | None) -> bool:
-    return limit is None or all(time is not None and round(time, 6) <= limit for time in times.values())
+    return limit is None or all(
+        time is not None and round(time, 6) <= limit for time in times.values()
+    )
