@@ -16,14 +16,16 @@ Limits:  those of encrypt.py.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from jgroups_py.config.settings import Secret
 from jgroups_py.errors import ConfigError
 from jgroups_py.protocols.security.ciphers import KEY_LENGTHS
 from jgroups_py.protocols.security.encrypt import Encrypt
 from jgroups_py.protocols.security.keystore import KeystoreError, read_secret_key
+from jgroups_py.stack.exposure import MESSAGES
 from jgroups_py.stack.services import MULTICAST, UNICAST
 from jgroups_py.wire.headers import PROTOCOL_IDS
 
@@ -33,6 +35,10 @@ class SYM_ENCRYPT(Encrypt):
 
     protocol_id = PROTOCOL_IDS["SYM_ENCRYPT"]
     needs_above = (MULTICAST, UNICAST)
+
+    @classmethod
+    def protects(cls, config: Any) -> Mapping[str, str]:
+        return {MESSAGES: str(config.sym_algorithm)}
 
     @dataclass(frozen=True, kw_only=True)
     class Config(Encrypt.Config):

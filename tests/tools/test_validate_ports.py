@@ -167,3 +167,20 @@ def test_outputs_that_exclude_each_other_are_refused(stack: str) -> None:
     assert cli.run(["validate", stack, "--firewall", "--json"]) == 2
     assert cli.run(["validate", stack, "--as", "yaml", "--firewall"]) == 2
     assert cli.run(["validate", stack, "--as", "yaml", "--require", "detection<=1s"]) == 2
+
+
+def test_payloads_are_not_in_clear_below_sym_encrypt(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    key = "00112233445566778899aabbccddeeff"
+    path = tmp_path / "mine.xml"
+    path.write_text(
+        TCP.replace("<pbcast.NAKACK2/>", f'<SYM_ENCRYPT secret_key="{key}"/><pbcast.NAKACK2/>')
+    )
+    assert cli.run(["validate", "--json", str(path)]) == 0
+    text = capsys.readouterr().out
+    assert key not in text
+    messages, headers = json.loads(text)["traffic"][:2]
+    assert messages["protected_by"][0].startswith("SYM_ENCRYPT (AES")
+    assert not messages["in_clear"]
+    assert headers["in_clear"]
