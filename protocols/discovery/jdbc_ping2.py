@@ -49,6 +49,7 @@ class JDBC_PING2(Stored):
     """See the module's docstring."""
 
     protocol_id = PROTOCOL_IDS["JDBC_PING2"]
+    each_has_its_own = True
 
     @dataclass(frozen=True, kw_only=True)
     class Config(Stored.Config):

@@ -56,6 +56,8 @@ class Stored(Consulting):
             self._above(0, "info_writer_sleep_time")
 
     config: Config
+    each_has_its_own: ClassVar[bool] = False
+    """What is written of a member stays when only others are written again."""
 
     def start(self) -> None:
         super().start()
@@ -66,6 +68,8 @@ class Stored(Consulting):
         """Whose entries are to be removed; a removal waits for its turn if there are any."""
         self._saved = False
         """Something of ours may be in the directory."""
+        self._in_flight: tuple[Address, ...] = ()
+        """Whom the write is about that is not answered yet."""
         self._again = self.timer(self._on_again)
         self._again_left = 0
         self.writes = 0
@@ -145,6 +149,9 @@ class Stored(Consulting):
             if old.view_id.creator != self.local_address:
                 self.remove([old.view_id.creator])
         left = old is not None and any(member not in view for member in old.members)
+        if self.each_has_its_own:
+            # A member that goes removes what is written of it. A write under way would bring that back.
+            self.remove(member for member in self._in_flight if member not in view)
         if not was or left or config.update_store_on_view_change:
             self.save()
             self._again_left = config.info_writer_max_writes_after_view
@@ -171,6 +178,7 @@ class Stored(Consulting):
         if not entries or not self.is_ours_to_write():
             return None
         self._saved = True
+        self._in_flight = tuple(entry.address for entry in entries)
         return self.writing(entries)
 
     def _own_entries(self) -> list[Entry]:
@@ -189,6 +197,7 @@ class Stored(Consulting):
         return entries
 
     def _on_written(self, reply: Consulted) -> None:
+        self._in_flight = ()
         if reply.problem:
             self.failed_lookup(self.directory_name, reply.problem)
         else:
@@ -199,7 +208,7 @@ class Stored(Consulting):
     def remove(self, members: Iterable[Address]) -> None:
         waits = bool(self._removing)
         self._removing.update(dict.fromkeys(members))
-        if not waits:
+        if self._removing and not waits:
             self.consult(self._make_removing, self.removed)
 
     def _make_removing(self) -> DirectoryRequest | None:

@@ -135,6 +135,20 @@ def test_a_member_that_goes_removes_its_row() -> None:
     assert removed(listing.answer_left()) == [f"uuid://{A}"]
 
 
+def test_a_write_that_was_under_way_does_not_bring_back_the_row_of_who_has_left() -> None:
+    listing = coordinator()
+    listing.stack.event_down(became(view(A, B, number=2), view(A)))
+    assert listing.requests()  # under way: B's own removal may come before it
+    listing.stack.event_down(became(view(A, number=3), view(A, B, number=2)))
+    assert f"uuid://{B}" in [r[0] for r in written(listing.answer())]
+    assert removed(listing.answer()) == [f"uuid://{B}"]
+    assert [r[0] for r in written(listing.answer())] == [f"uuid://{A}"]
+    listing.stack.event_down(became(view(A, C, number=4), view(A)))
+    listing.answer()
+    listing.stack.event_down(became(view(A, number=5), view(A, C, number=4)))
+    assert [r[0] for r in written(listing.answer())] == [f"uuid://{A}"], "C's row is C's to remove"
+
+
 def test_a_stored_procedure_replaces_two_statements() -> None:
     listing = ping(insert_sp="CREATE PROCEDURE x", call_insert_sp="call x(?,?,?,?,?)")
     listing.stack.event_down(FIND)
