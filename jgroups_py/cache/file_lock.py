@@ -26,7 +26,7 @@ class FileLock:
 
     def take(self) -> None:
         """OSError: somebody else holds it (waited for up to ``WAIT``), or it cannot be made. Blocks."""
-        descriptor = os.open(self._name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        descriptor = os.open(self._name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             _lock(descriptor, time.monotonic() + WAIT)
             os.truncate(descriptor, 0)

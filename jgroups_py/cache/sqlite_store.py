@@ -15,6 +15,7 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Final, TypeVar
 
 import trio
@@ -33,7 +34,7 @@ R = TypeVar("R")
 
 
 class SqliteStore(Store):
-    """``file``: made when it is not there. One store at a time has it open: a second one's ``open`` raises
+    """``file``: made when it is not there, for its owner alone (0600). The mode of one that is there stays. One store at a time has it open: a second one's ``open`` raises
     StoreError, in other processes, too (``FILE-lock`` beside it; file_lock.py). ``durable``: a write survives a power cut (fsync each);
     without, it survives a killed process."""
 
@@ -153,6 +154,8 @@ class SqliteStore(Store):
             raise
 
     def _connected(self) -> sqlite3.Connection:
+        if self.file != IN_MEMORY:
+            _make_private(self.file)
         db = sqlite3.connect(self.file, isolation_level=None, check_same_thread=False)
         try:
             (version,) = db.execute("PRAGMA user_version").fetchone()
@@ -170,6 +173,16 @@ class SqliteStore(Store):
 
     async def _run(self, doing: str, work: Callable[[], R]) -> R:
         return await _in_thread(self.file, self._one, doing, work)
+
+
+def _make_private(file: str) -> None:
+    """Make ``file`` if it is missing, so that only its owner may read it. SQLite gives its mode to the files beside it.
+
+    One that is there is not opened: to close it would end the locks that SQLite has on it in this process.
+    """
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    with suppress(FileExistsError):
+        os.close(os.open(os.path.realpath(file), flags, 0o600))
 
 
 class _Picture(StorePicture):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Literal
 
@@ -45,7 +45,7 @@ class SparkOptions:
     where each member has one."""
 
     members: tuple[Address, ...]
-    token: str
+    token: str = field(repr=False)
     map: str | None = None
     kind: str | None = None
     rows: Literal["state", "changes"] = "state"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
@@ -161,8 +162,13 @@ def _json_lines(json_out: str | None) -> Iterator[TextIO | None]:
     if json_out is None or json_out == "-":
         yield None if json_out is None else sys.stdout
         return
-    with open(json_out, "w", encoding="utf-8") as out:
+    with open(json_out, "w", encoding="utf-8", opener=_for_owner) as out:
         yield out
+
+
+def _for_owner(path: str, flags: int) -> int:
+    """Open a file that holds values of the cache. If it is made, only its owner may read it."""
+    return os.open(path, flags, 0o600)
 
 
 def _show(result: ShellResult, out: TextIO | None) -> int:
