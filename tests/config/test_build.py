@@ -65,9 +65,18 @@ class NEEDY(Protocol):
         elements: tuple[Element, ...] = ()
 
 
+class NEEDIER(Protocol):
+    protocol_id = 2002
+
+    @dataclass(frozen=True, kw_only=True)
+    class Config(Protocol.Config):
+        site: str
+        relay: str
+
+
 class Registry:
     def find(self, name: str) -> type[Any]:
-        known = {"SAMPLE": SAMPLE, "NEEDY": NEEDY}
+        known = {"SAMPLE": SAMPLE, "NEEDY": NEEDY, "NEEDIER": NEEDIER}
         if name not in known:
             raise ConfigError("unknown protocol")
         return known[name]
@@ -168,6 +177,8 @@ def test_a_missing_attribute_is_named() -> None:
         build_text("<NEEDY/>")
     with pytest.raises(ConfigError, match=r"needs site \(\$\{no\.such\} is not set\)"):
         build_text('<NEEDY site="${no.such}"/>')
+    with pytest.raises(ConfigError, match=r"s:1:9: NEEDIER: needs relay$"):
+        build_text('<NEEDIER site="x"/>')
 
 
 def test_nested_elements_go_to_protocols_that_read_them() -> None:

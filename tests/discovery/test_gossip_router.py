@@ -87,6 +87,17 @@ def test_who_registers_is_told_to_who_asks() -> None:
     )
 
 
+def test_a_member_without_a_name_is_told_without_one_and_a_long_name_is_cut() -> None:
+    router = Router()
+    a = router.accept()
+    router.say(a, GossipType.REGISTER, address=A, physical=at(1))
+    router.say(a, GossipType.REGISTER, address=B, physical=at(2), name="n" * 300)
+    router.say(a, GossipType.GET_MBRS)
+    (answer,) = router.heard(a)
+    assert answer.members is not None
+    assert [member.name for member in answer.members] == [None, "n" * 255]
+
+
 def test_a_group_that_nobody_knows_has_no_answer() -> None:
     router = Router()
     assert router.members(router.accept()) == []

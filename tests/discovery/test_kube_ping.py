@@ -98,6 +98,14 @@ def test_a_request_that_failed_is_made_again_a_few_times() -> None:
     assert listing.statistics()["lookups_failed"] < 10
 
 
+def test_where_one_attempt_is_allowed_a_failed_request_is_not_repeated() -> None:
+    listing = ping(operationAttempts=1, operationSleep=0.1)
+    listing.stack.event_down(FIND)
+    listing.answer(problem="answers 500")
+    listing.stack.advance(0.2)
+    assert listing.requests() == []
+
+
 @pytest.mark.parametrize(
     "answer",
     [
@@ -298,6 +306,25 @@ def test_the_environment_tells_what_is_not_set(
     monkeypatch.setenv("KUBERNETES_LABELS", "app=x")
     assert ask(host="", port=0, namespace="") == RECORDED
     assert server[0].paths == ["/api/v1/namespaces/other/pods?labelSelector=app%3Dx"]
+
+
+@pytest.mark.parametrize(
+    ("written", "asked"), [(" shop-7\n", "shop-7"), ("", "default"), (None, "default")]
+)
+def test_a_pod_knows_its_own_namespace_from_a_file(
+    server: tuple[Api, int],
+    ask: Ask,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    written: str | None,
+    asked: str,
+) -> None:
+    monkeypatch.delenv("KUBERNETES_NAMESPACE", raising=False)
+    monkeypatch.setattr(adapter, "NAMESPACE_FILE", str(tmp_path / "namespace"))
+    if written is not None:
+        (tmp_path / "namespace").write_text(written)
+    assert ask(namespace="") == RECORDED
+    assert server[0].paths == [f"/api/v1/namespaces/{asked}/pods"]
 
 
 @pytest.mark.parametrize(

@@ -451,3 +451,9 @@ def test_exactly_the_planted_losses_are_found(new_story: Any, holes: Any) -> Non
         story.send(seqno * 0.1, "NYC.D", skip=holes.get(seqno, ()))
     found = {f.seqno: sorted(str(who)[:-2] for who in f.at) for f in story.judge().lost}
     assert found == {seqno: sorted(skip) for seqno, skip in holes.items()}
+
+
+def test_a_partition_between_others_excuses_nobody_else(story: Any) -> None:
+    story.fault(1.0, "partition", groups=[["NYC.D"], ["NYC.C"]])
+    story.send(2.0, "NYC.E", skip=["SFO.T", "NYC.D", "NYC.C"])
+    assert named(story.judge().lost) == [("NYC.E#1", 1, ["SFO.T#1"])]

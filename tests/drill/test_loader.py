@@ -330,6 +330,14 @@ def test_what_may_be_possible_is_planned(lines: Any) -> None:
     plan.build(loader.loads(small("timeline:", *(f"- {line}" for line in lines))))
 
 
+def test_in_a_drill_of_messages_the_only_site_may_be_promoted() -> None:
+    text = "sites:\n  NYC: {members: [E, D]}\ntimeline:\n- {at: 1s, promote: NYC}\n"
+    (event,) = loader.loads(text).timeline
+    assert (event.fault, [target.site for target in event.targets]) == ("promote", ["NYC"])
+    with pytest.raises(ConfigError, match="there is no other site than NYC"):
+        loader.loads(text + "workload: cache\n")
+
+
 def test_a_missing_stack_file_is_named(tmp_path: Path) -> None:
     text = SMALL.replace("[E, D, C]", "[E, D, C], stack: nowhere.xml")
     with pytest.raises(ConfigError, match=r"d\.yaml:2:36.*nowhere\.xml"):

@@ -14,6 +14,7 @@ from jgroups_py.cache.tree_cache import TreeCache
 from jgroups_py.errors import ConfigError
 from jgroups_py.protocols.membership.gms.protocol import GMS
 from jgroups_py.testing.check.violation import Violated, Violation, violation_of
+from jgroups_py.testing.explorer import lab
 from jgroups_py.testing.explorer.back_ends import BACK_ENDS, back_end_of, kind_of, load
 from jgroups_py.testing.explorer.lab import Size
 from jgroups_py.testing.explorer.many import Job, run_seed
@@ -101,6 +102,18 @@ def test_an_unknown_kind_is_refused(tmp_path: Path) -> None:
     file.write_text('{"kind": "weather"}')
     with pytest.raises(ConfigError, match="kind: one of stacks, caches, buddies, clusters, not"):
         load(file)
+
+
+def test_a_file_that_is_too_long_for_a_schedule_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "x.json"
+    monkeypatch.setattr(lab, "LENGTH_MAX", 10)
+    file.write_text("x" * 10)
+    assert lab.text_of(file) == "x" * 10
+    file.write_text("x" * 11)
+    with pytest.raises(ConfigError, match=r"x\.json.*too long for a schedule \(at most 10 char"):
+        lab.text_of(file)
 
 
 def test_each_profile_belongs_to_a_back_end() -> None:

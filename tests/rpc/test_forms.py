@@ -16,7 +16,7 @@ from jgroups_py.rpc.form import Encoded, Form, Unreadable
 from jgroups_py.rpc.java import Arg, JavaForm, JavaObject
 from jgroups_py.rpc.limits import RpcCounters
 from jgroups_py.rpc.methods import methods_of
-from jgroups_py.rpc.ours import Msgpack, OurForm
+from jgroups_py.rpc.ours import NAMES_KEPT, Msgpack, OurForm
 from jgroups_py.rpc.serving import ServedCall, Server
 from jgroups_py.stack.log_limit import LogLimit
 from jgroups_py.values.batch import Batch
@@ -208,6 +208,14 @@ def test_a_value_without_encoding_is_refused_before_it_is_sent(form: Form, args:
 def test_names_have_bounds(name: str) -> None:
     with pytest.raises(LocalProtocolError, match="1 to 255 bytes"):
         OURS.write_request(name, ())
+
+
+def test_names_of_methods_are_remembered_up_to_a_limit() -> None:
+    form = OurForm(Msgpack())
+    for number in range(2 * NAMES_KEPT + 1):
+        request = form.write_request(f"m{number}", ())
+        assert form.read_request(request.payload)[0] == f"m{number}"
+        assert len(form._heads) <= NAMES_KEPT and len(form._names) <= NAMES_KEPT
 
 
 @given(st.binary(max_size=60))

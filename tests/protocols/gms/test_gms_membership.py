@@ -9,7 +9,7 @@ from gms_rounds import rounds
 
 from jgroups_py.protocols.membership.gms.excluded import WHY
 from jgroups_py.protocols.membership.gms.protocol import GMS
-from jgroups_py.protocols.membership.gms.wire import Kind
+from jgroups_py.protocols.membership.gms.wire import AGREE_ID, Kind, encode_freeze
 from jgroups_py.testing import FakeStack, make_address
 from jgroups_py.testing.check.tables import named_in
 from jgroups_py.values.address import UUID, IpAddress
@@ -25,15 +25,17 @@ from jgroups_py.values.events import (
     GetView,
     IsCoordinator,
     MembersFound,
+    MergeViews,
     SetDigest,
     Suspect,
     TransportReady,
     ViewChange,
+    WentOn,
 )
 from jgroups_py.values.message import Flag, MessageType
 from jgroups_py.values.payloads import JoinRsp, ViewDigest
 from jgroups_py.values.view import DeltaView, Digest, MergeView, View, ViewId
-from jgroups_py.wire.headers import GmsHeader, GmsType
+from jgroups_py.wire.headers import FragHeader, GmsHeader, GmsType
 from jgroups_py.wire.primitives import decode_whole, encode_whole
 from jgroups_py.wire.values import (
     read_join_rsp,
@@ -221,6 +223,20 @@ def test_an_answer_of_somebody_who_was_not_asked_is_ignored() -> None:
     assert fake.protocol.statistics()["views_ignored"] == 1
 
 
+def test_an_answer_without_the_joiner_is_counted_and_the_next_one_is_taken() -> None:
+    fake = FakeStack(GMS(join_timeout=1.0), address=A)
+    fake.event_down(Connect("test"))
+    fake.event_up(READY)
+    fake.event_up(MembersFound("GMS", (found(B, coordinator=True),)))
+    wrong = JoinRsp(View(ViewId(B, 7), (B, C)), Digest({m: (0, 0) for m in (B, C)}))
+    fake.up(message(B, GmsType.JOIN_RSP, encode_whole(write_join_rsp, wrong)))
+    assert fake.stack.ask(GetView()) is None
+    assert fake.protocol.statistics()["bad_messages"] == 1
+    right = JoinRsp(View(ViewId(B, 8), (B, C, A)), Digest({m: (0, 0) for m in (A, B, C)}))
+    fake.up(message(B, GmsType.JOIN_RSP, encode_whole(write_join_rsp, right)))
+    assert fake.stack.ask(GetView()).id == 8
+
+
 def test_a_refused_join_fails() -> None:
     fake = FakeStack(GMS(), address=A)
     fake.event_down(Connect("test"))
@@ -337,6 +353,12 @@ def test_the_first_view_is_full_and_the_next_ones_tell_the_difference(net: Any) 
     views = [decode_whole(read_view_digest, p).view for p in net.payloads(GmsType.VIEW)]
     assert isinstance(views[0], View) and isinstance(views[1], DeltaView)
     assert views[1].joined == (net.nodes["C"].address,) and views[1].left == ()
+
+
+def test_without_delta_views_every_view_is_full(net: Any) -> None:
+    net.group("ABC", use_delta_views=False)
+    views = [decode_whole(read_view_digest, p).view for p in net.payloads(GmsType.VIEW)]
+    assert len(views) == 2 and all(type(view) is View for view in views)
 
 
 def test_a_view_is_reliable_but_neither_flow_controlled_nor_relayed(net: Any) -> None:
@@ -838,3 +860,21 @@ def test_an_answer_to_a_leave_that_nobody_asked_for_ends_nothing(net: Any) -> No
     b.fake.up(stranger)
     net.pump()
     assert not b.left, "only a member of the view can answer"
+
+
+def test_who_has_left_merges_with_nobody_and_answers_no_round() -> None:
+    fake = joined(B, A, C, me=A)
+    mine = fake.stack.ask(GetView())
+    fake.stack.disconnect()
+    fake.up(message(B, GmsType.LEAVE_RSP))
+    assert Disconnected() in fake.take_up_events()
+    fake.take_down()
+    other = View(ViewId(C, 9), (C,))
+    fake.event_up(MergeViews({A: mine, C: other}))
+    fake.event_up(WentOn(B, View(ViewId(B, 6), (B, C))))
+    freeze = Batch.of(
+        A, AGREE_ID, FragHeader(1, int(Kind.FREEZE), 0), payload=encode_freeze(6, (B, A))
+    )
+    freeze.src = B
+    fake.up(freeze)
+    assert fake.take_down() == [] and fake.take_up_events() == []

@@ -14,10 +14,10 @@ from jgroups_py.values.address import Address
 from jgroups_py.values.batch import Batch
 from jgroups_py.values.events import GetDeparted, HoldStability, MergeViews
 from jgroups_py.values.message import Flag
-from jgroups_py.values.payloads import ViewDigest
+from jgroups_py.values.payloads import MergeId, ViewDigest
 from jgroups_py.values.view import Digest, MergeView, View, ViewId
 from jgroups_py.wire.headers import GmsHeader, GmsType
-from jgroups_py.wire.primitives import encode_whole
+from jgroups_py.wire.primitives import Writer, encode_whole
 from jgroups_py.wire.values import write_view_digest
 
 A, B, C, D, E, F = (make_address(n) for n in range(1, 7))
@@ -288,6 +288,33 @@ def test_only_who_leads_a_merge_can_cancel_it(net: Any) -> None:
         cancel.src = source.address
         c.fake.up(cancel)
         assert c.gms.merger.busy is busy
+
+
+def test_what_belongs_to_another_merge_than_the_one_that_runs_is_ignored(net: Any) -> None:
+    a, _b, c, d = net.group("ABCD")
+    split(net, "AB", "CD")
+    heal(net)
+    net.lose = lambda src, dest, batch: src is c or dest is c  # it waits for D's digest
+    net.merge("A", "C")
+    request = GmsHeader(GmsType.MERGE_REQ, a.address, merge_id=MergeId(a.address, 7))
+
+    def say(src: Any, header: GmsHeader, payload: bytes | None = None) -> None:
+        batch = Batch.of(c.address, GMS.protocol_id, header, payload=payload)
+        batch.src = src.address
+        c.fake.up(batch)
+
+    say(a, request, encode_whole(Writer.addrs, (c.address, d.address)))
+    net.pump()
+    assert c.gms.merger._id == MergeId(a.address, 7)
+    say(a, GmsHeader(GmsType.CANCEL_MERGE, merge_id=MergeId(a.address, 6)))
+    assert c.gms.merger.busy
+    known = encode_whole(write_view_digest, ViewDigest(None, Digest({d.address: (5, 5)})))
+    say(d, GmsHeader(GmsType.GET_DIGEST_RSP, merge_id=MergeId(a.address, 6)), known)
+    net.pump()
+    assert ("C", "A") not in net.gms_messages(GmsType.MERGE_RSP)
+    say(d, GmsHeader(GmsType.GET_DIGEST_RSP), known)  # a member in Java names no merge
+    net.pump()
+    assert net.gms_messages(GmsType.MERGE_RSP)[-1:] == [("C", "A")]
 
 
 def test_who_does_not_lead_the_merge_installs_nothing(net: Any) -> None:
