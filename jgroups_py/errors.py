@@ -175,7 +175,7 @@ class StateTransferError(JGroupsError):
 
 
 class WaitTimeout(JGroupsError, TimeoutError):
-    """What a ``wait_`` function waits for did not come in time. The text says what is missing. Nothing was changed;
+    """The condition that a ``wait_`` function waits for was not met in time. The text says what is missing. Nothing was changed;
     the channel or cache still works."""
 
 

@@ -56,7 +56,7 @@ class Change:
         return inventories
 
     def decide(self, inventories: Mapping[Address, Inventory], sites: SiteState) -> Settle:
-        """What becomes of the dead and of what was on the move. ``sites``: what is known of the other sites."""
+        """The fate of the dead and of nodes on the move. ``sites``: what is known of the other sites."""
         membership = self._membership
         members, number = membership.members, membership.number
         return replace(decide(members, inventories, number, membership.sides), sites=sites)
@@ -89,7 +89,7 @@ def inventory(
     holders: tuple[Address, ...],
     sites: SiteState,
 ) -> Inventory:
-    """What this member reports. ``holders``: of the view before."""
+    """The report of this member. ``holders``: of the view before."""
     full = membership.unmerged
     orphans = tuple(_orphan(o, backups.of[o], full) for o in backups.orphans())
     nodes = _listed(ownership.nodes) if full else ()

@@ -51,7 +51,7 @@ class OwnClaim:
         self.mode = mode
         self.missing = dict.fromkeys(missing)
         self.owned: dict[Path, Address] = {}
-        """What others own and have not granted."""
+        """The nodes that others own and have not granted."""
         self.backed_up: dict[Path, list[Address]] = {}
         """By path, the members that keep a backup."""
         self.survey: Survey | None = None
@@ -147,7 +147,7 @@ class Claims:
             self._order(message)
 
     def settled(self) -> None:
-        """What was asked for before the ``Settle`` gets its place now."""
+        """Claims from before the ``Settle`` get their place now."""
         early, self._early = self._early, []
         for message in early:
             self._order(message)

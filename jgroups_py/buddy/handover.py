@@ -83,7 +83,7 @@ class Handover:
         self.heirs = {}
 
     def settled(self) -> None:
-        """What came before the ``Settle`` is handled now."""
+        """Messages from before the ``Settle`` are handled now."""
         early, self._early = self._early, []
         for src, message in early:
             if src in self._membership.members:

@@ -39,7 +39,7 @@ class Holders(dict[Address, Holder]):
     """``Buddies`` assigns and dismisses. ``Log`` asks who gets an entry and who has it."""
 
     def receivers(self) -> list[Address]:
-        """Who gets the next entry of the log."""
+        """The holders that get the next entry of the log."""
         return [m for m, h in self.items() if h.state is not DISMISSED]
 
     def acked_by_all(self, last: int) -> int:

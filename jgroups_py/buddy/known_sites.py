@@ -1,4 +1,4 @@
-"""What all members of this site have been told of the other sites."""
+"""The facts about other sites that all members of this site have been told."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ BUDDIES_MAX: Final = 100
 
 
 class Member(msgspec.Struct, frozen=True):
-    """What a locator is told of a member. ``hosts``: all interface addresses of its host."""
+    """The facts that a locator is told of a member. ``hosts``: all interface addresses of its host."""
 
     address: Address
     pool: str = ""

@@ -4,7 +4,7 @@ In: ``install`` (a view), ``receive`` (a message of a member), ``submit`` and ``
 ``push`` (there is room to send more state), ``advance`` (time). Out: ``take``: what to send, which calls
 are completed, what happened.
 
-The driver's part: views are installed in their order, and some may be left out. What one member sends to another arrives
+The driver's part: views are installed in their order, and some may be left out. Messages from one member to another arrive
 in order and complete while both are in the view, and carries the key of the sender's view at sending. A message may
 arrive before its view.
 
@@ -256,7 +256,7 @@ class BuddyMachine:
         self._end_step()
 
     def look(self, now: float) -> None:
-        """What was kept may go."""
+        """Kept messages may go."""
         self.membership.now = now
         self.claims.look()
         self._end_step()
@@ -325,7 +325,7 @@ class BuddyMachine:
         )
 
     def missing(self, site: str, *, backups: bool = False) -> dict[Path, int]:
-        """What ``site`` has not acknowledged, with the number of its event: nodes of this member, those on their way to
+        """The nodes that ``site`` has not acknowledged, with the number of its event: nodes of this member, those on their way to
         another owner too, and backups of dead owners that nobody has adopted. Of all members together: what is lost to
         that site if this one is. ``backups``: also of owners that are members; holders hear late of what is
         acknowledged."""
@@ -343,7 +343,7 @@ class BuddyMachine:
         """From now on tells ``journal`` what this member writes, and what those owners write whose backups are here.
 
         Returns:
-            What ends that.
+            The calls that end that.
         """
         journal.begins(self.me, self.log.seq, self.log.wrote)
         for owner, backup in self.backups.of.items():
@@ -384,7 +384,7 @@ class BuddyMachine:
         self.out.send(self.membership.coordinator, report)
 
     def _on_ask_all(self, src: Address, message: m.AskAll) -> None:
-        """Somebody else's merge is not resolved. What we own takes part in it."""
+        """Somebody else's merge is not resolved. Our own nodes take part in it."""
         if not self.settled:
             self.membership.freeze()
             self._report()

@@ -16,7 +16,7 @@ NO_VIEW: Final = (-1, Address(b""))
 
 
 class Arrival(NamedTuple):
-    """What a new view brought."""
+    """The changes that a new view brought."""
 
     before: tuple[Address, ...]
     """The members of the view before it."""

@@ -18,7 +18,7 @@ AdoptedGroups = tuple[tuple[Address, int, int], ...]
 Adoptions = dict[Address, tuple[int, int]]
 """``AdoptedGroups`` by dead owner."""
 Mode = Literal["take", "create", "look"]
-"""What a claim may do. take: the nodes of others come here. create: what nobody owns is created. look: nothing moves, and the
+"""The kinds of claims. take: the nodes of others come here. create: what nobody owns is created. look: nothing moves, and the
 claimant hears who has what."""
 
 
@@ -206,7 +206,7 @@ class Discarded(Message, frozen=True):
     stamp: Stamp
     member: Address
     side: Address
-    """Who created the view of the side it was written at."""
+    """The member that created the view of the side it was written at."""
 
 
 class Settle(Message, frozen=True):

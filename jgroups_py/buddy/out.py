@@ -1,4 +1,4 @@
-"""What a member has to say and to tell: messages, ends of calls, events, counters. In the order in which they arise."""
+"""Everything that a member has to say and to tell: messages, ends of calls, events, counters. In the order in which they arise."""
 
 from __future__ import annotations
 

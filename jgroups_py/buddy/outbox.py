@@ -1,4 +1,4 @@
-"""What one owner has still to tell other sites, by number. The values are in the nodes."""
+"""The news that one owner has still to tell other sites, by number. The values are in the nodes."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Outbox:
             self.flying.pop(n, None)
 
     def again(self) -> None:
-        """Whatever was sent may be lost, and is sent again."""
+        """Anything that was sent may be lost, and is sent again."""
         flying, self.flying = self.flying, {}
         last = {path: n for n, paths in flying.items() for path in paths} | self._at
         sent = {}

@@ -1,4 +1,4 @@
-"""What a machine wants done, and what it tells."""
+"""The actions that a machine wants, and the news that it tells."""
 
 from __future__ import annotations
 

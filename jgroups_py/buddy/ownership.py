@@ -40,7 +40,7 @@ Discards = dict[tuple[Path, Stamp], Any]
 
 
 class Settled(NamedTuple):
-    """What ``settle`` has changed."""
+    """The changes that ``settle`` made."""
 
     discards: Discards
     forgotten: list[Path]

@@ -29,7 +29,7 @@ class Sent(msgspec.Struct, frozen=True, array_like=True):
 
 
 class SiteEvent(SiteMessage, frozen=True):
-    """What one write changed. ``origin``: the owner; ``n``: its number there for this site, from 1."""
+    """The nodes that one write changed. ``origin``: the owner; ``n``: its number there for this site, from 1."""
 
     origin: Address
     n: int
@@ -115,7 +115,7 @@ class Walk(msgspec.Struct, frozen=True, array_like=True):
 
 
 class SiteState(msgspec.Struct, frozen=True, array_like=True):
-    """What the coordinator knows. ``known``: the highest epoch of any site. ``up``: sites that can be
+    """The knowledge of the coordinator. ``known``: the highest epoch of any site. ``up``: sites that can be
     reached; ``again``: those to which everything not acknowledged is to be sent again."""
 
     epoch: int = 0

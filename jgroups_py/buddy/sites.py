@@ -119,7 +119,7 @@ class Sites:
     # --- what all members know
 
     def state(self) -> SiteState:
-        """What this member knows. Only a coordinator knows which sites can be reached."""
+        """The knowledge of this member. Only a coordinator knows which sites can be reached."""
         known = self._known
         return SiteState(
             known.epoch,
@@ -185,7 +185,7 @@ class Sites:
             self._walking.clear()  # that member may have marked what nobody else has marked
 
     def settled(self) -> None:
-        """What was asked for before the ``Settle`` is done now. The coordinator goes on with the walks."""
+        """Requests from before the ``Settle`` are done now. The coordinator goes on with the walks."""
         leads = self._membership.leads
         asked, self._asked = self._asked, []
         if leads:  # else the member that asked asks the one that leads

@@ -1,4 +1,4 @@
-"""What a member answers when a whole site is asked in the order of claims (``Survey``).
+"""The answers of a member when a whole site is asked in the order of claims (``Survey``).
 
 At its place in that order every member answers for what it owns. No node is then on its way from one member to another.
 """
@@ -96,7 +96,7 @@ def total(found: list[Found]) -> tuple[int, ...]:
 
 
 def _weight(path: Path, node: Node) -> int:
-    """What a node adds to the sum of its bucket: it depends on path, stamp and whether the node is removed."""
+    """The number that a node adds to the sum of its bucket: it depends on path, stamp and whether the node is removed."""
     stamp = node.stamp
     text = f"{path} {stamp.site} {stamp.epoch} {stamp.version} {bytes(stamp.owner).hex()} {node.removed}"
     return int.from_bytes(blake2b(text.encode(), digest_size=8).digest())

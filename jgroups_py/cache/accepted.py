@@ -1,4 +1,4 @@
-"""What callers may give to a cache: paths, names and values, checked and encoded before any call begins.
+"""The values that callers may give to a cache: paths, names and values, checked and encoded before any call begins.
 
 This part knows no cache, only its codec and its limit of a value.
 """

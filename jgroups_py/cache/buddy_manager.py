@@ -160,7 +160,7 @@ class BuddyManager:
         await self._steps.until(is_so, timeout, lambda: self._unprotected(size))
 
     def _unprotected(self, size: int | None) -> str:
-        """What ``wait_protected`` waits for, in words."""
+        """The condition that ``wait_protected`` waits for, in words."""
         machine = self.machine
         parts = []
         if size is not None and len(machine.members) != size:
@@ -178,7 +178,7 @@ class BuddyManager:
         return f"what {self._channel.name} owns is not protected: {', '.join(parts)}"
 
     def backups(self) -> Mapping[str, Mapping[Path, Entry]]:
-        """What this member keeps for others, by the name of their group."""
+        """The backups that this member keeps for others, by the name of their group."""
         return {b.group.name: b.nodes for b in self.machine.backups.of.values()}
 
     def statistics(self) -> Mapping[str, int]:

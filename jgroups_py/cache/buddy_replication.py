@@ -57,7 +57,7 @@ class _Ticket(msgspec.Struct, eq=False):
     call: Call | None
     """None: the call has no body."""
     raised: Exception | None = None
-    """What the body raised. Nothing was changed."""
+    """The exception that the body raised. Nothing was changed."""
     completed: Completed | None = None
     task: trio.lowlevel.Task | None = None
     due: float = 0.0
@@ -132,7 +132,7 @@ class BuddyReplication(Replication):
     # --- for calls
 
     async def come_up(self, turn: Turn) -> None:
-        """What the turn reads stays here until it has written."""
+        """Nodes that the turn reads stay here until it has written."""
         self.keeping.begin(turn)
 
     def step_back(self, turn: Turn) -> None:
@@ -216,7 +216,7 @@ class BuddyReplication(Replication):
         return "not everybody has answered"
 
     def _wanted(self, scope: Scope, search: bool) -> Wanted:
-        """What a write claims. With gravitation all below a node that is not here comes along (B22)."""
+        """The nodes that a write claims. With gravitation all below a node that is not here comes along (B22)."""
         path = tuple(scope.path)
         return path, scope.deep or (search and path not in self.manager.entries)
 

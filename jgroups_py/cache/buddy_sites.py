@@ -3,7 +3,7 @@
     machine --> SendSite --> RELAY's post --> the other relay's machine
     RELAY ----> link, post, epoch --> queue of the manager --> machine
 
-RELAY relays the multicasts of applications. A cache's messages are unicasts with NO_RELAY. What other sites must know goes
+RELAY relays the multicasts of applications. A cache's messages are unicasts with NO_RELAY. News for other sites goes
 as posts, from relay to relay. A post names a site and a path, but no member there.
 """
 
@@ -88,7 +88,7 @@ class CacheSites:
 
     @property
     def status(self) -> SitesStatus:
-        """What this member has been told of the sites."""
+        """The news that this member has been told of the sites."""
         machine = self.machine
         known = machine.known
         return SitesStatus(

@@ -28,7 +28,7 @@ class Call(msgspec.Struct, eq=False):
     body: Callable[[Call, Container], Sequence[Modification]]
     options: Options = DEFAULT
     depends: Sequence[Scope] = ()
-    """What the modifications were worked out from. If that differs when they would take effect, they must not
+    """The reads that the modifications were worked out from. If those differ when they would take effect, the modifications must not
     (BatchConflict)."""
     turn: Turn | None = None
     """The caller's, if it queues with others that read and write the same paths (turns.py)."""
@@ -41,7 +41,7 @@ class Call(msgspec.Struct, eq=False):
     computed: bool = False
     """The body has run."""
     expected: Sequence[tuple[Scope, bytes]] = ()
-    """What ``depends`` was in the turn in which the body ran. See ``Replication.promise``."""
+    """The value of ``depends`` in the turn in which the body ran. See ``Replication.promise``."""
     ticket: Any = None
     """The replication's own, between ``claim`` and ``commit``."""
     result: Any = None

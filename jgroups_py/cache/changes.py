@@ -1,4 +1,4 @@
-"""What a call wants changed, and what then changes, node by node.
+"""The changes that a call wants, and the changes that follow, node by node.
 
 A call says modifications (``Put``, ``Drop``, ``Remove``, ``RemoveTree``); ``fold`` plays them, in
 order, against the nodes as they are and gives one ``Change`` for each node: before and after. All

@@ -27,7 +27,7 @@ class Codec(Protocol):
 class MsgpackCodec:
     """None, bool, int (64 bits), float, str, bytes, lists, dicts, datetimes, UUIDs, dataclasses.
 
-    What comes back are plain values: tuples as lists, dataclasses as dicts, UUIDs as texts.
+    Plain values come back: tuples as lists, dataclasses as dicts, UUIDs as texts.
     """
 
     def __init__(self) -> None:

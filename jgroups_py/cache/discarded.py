@@ -1,4 +1,4 @@
-"""What merges have dropped: listed, so that somebody can look at it, and put back what is missed.
+"""The values that merges have dropped: listed, so that somebody can look at them, and put back those that are missed.
 
 After a partition two sides may have written one node; one value stays. This member lists what it had
 itself, with the attributes, and, with buddies, what others had and the winner's history lacks.

@@ -110,7 +110,7 @@ def parse_all(texts: Sequence[str]) -> list[Fqn]:
     for text in texts:
         above, slash, name = text.rpartition("/")
         parent = parents.get(above)
-        # What a parent of moderate size and depth may be followed by without another look:
+        # The parts that a parent of moderate size and depth may be followed by without another look:
         short = slash and name.isascii() and 0 < len(name) <= MAX_PART_BYTES
         if parent is None or not short or "\\" in name:
             path = Fqn.parse(text)
@@ -143,7 +143,7 @@ _MODERATE: Final = (MAX_PATH_BYTES - MAX_PART_BYTES) // 4
 """Letters (of four bytes at most) of a parent below which every name is short enough."""
 
 AnyPath = str | Iterable[str]
-"""What calls take for a path: an Fqn, the written form, or the parts."""
+"""The forms of a path that calls take: an Fqn, the written form, or the parts."""
 
 
 def as_fqn(path: AnyPath) -> Fqn:

@@ -65,7 +65,7 @@ OUTSTANDING_MAX = 1000
 
 @dataclass
 class _Asked:
-    """Who waits for a proposal: its bytes, and what they say, if that is known."""
+    """A caller that waits for a proposal: its bytes, and what they say, if that is known."""
 
     bytes: bytes
     body: Body | None
@@ -303,7 +303,7 @@ class FullReplication(Replication):
             asked.applied.set()
 
     def _stand(self, body: Body, place: Place, refused: bool) -> None:
-        """Who lost a race is in line for the next one, at every member; who won it is not any more."""
+        """A caller that lost a race is in line for the next one, at every member; the one that won it is not any more."""
         if refused:
             self._line.join(place, tuple(scope for scope, _ in body.depends))
         else:

@@ -40,7 +40,7 @@ def holding(machine: BuddyMachine, moves: int, name_of: Callable[[Address], str]
         moves=moves,
         moving=_moving(machine),
         seq=machine.log.seq,
-        # What the smaller side of a partition writes may be dropped when that ends.
+        # A write of the smaller side of a partition may be dropped when that ends.
         told=0 if machine.minority else machine.log.acked,
     )
 

@@ -1,7 +1,7 @@
 """Keeping: with buddies, nodes stay at a caller that has a turn on them, from its read to its write.
 
 Otherwise members that change the same node take it from each other in between, and all but one have worked
-in vain. Who claims a node that is kept waits, at most ``KEEP_TIME``, and gets it next: claims have an order.
+in vain. A member that claims a node that is kept waits, at most ``KEEP_TIME``, and gets it next: claims have an order.
 """
 
 from __future__ import annotations

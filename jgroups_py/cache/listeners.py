@@ -28,7 +28,7 @@ from jgroups_py.errors import CacheClosed
 
 
 class Kind(enum.Enum):
-    """What happened to a node."""
+    """The kinds of events of a node."""
 
     CREATED = "created"
     MODIFIED = "modified"

@@ -1,4 +1,4 @@
-"""What a call waits for that is made inside a batch which runs again: not for that batch.
+"""The waits of a call that is made inside a batch which runs again: not for that batch.
 
 Such a batch has a turn on what it has read until it has ended. A call for the same nodes, made by the batch's own
 function, would wait for that turn: the one waits for the other. The function's context (of its task or
@@ -32,7 +32,7 @@ class Holder(Protocol):
 
     @property
     def turn(self) -> Held | None:
-        """What it holds now."""
+        """The turn that it holds now."""
 
 
 _around: ContextVar[tuple[Holder, ...]] = ContextVar("jgroups_py.cache.nested", default=())

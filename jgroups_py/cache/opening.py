@@ -66,7 +66,7 @@ async def open_tree_cache(
         Expelled, StateTransferError: later, the group went on without this member; the block is
             cancelled.
 
-    What the block raises comes out as it is; only several errors at once make an ExceptionGroup.
+    An exception of the block comes out as it is; only several errors at once make an ExceptionGroup.
     """
     check_trio("open_tree_cache")
     _check_given(codec, store)

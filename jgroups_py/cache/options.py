@@ -1,4 +1,4 @@
-"""What one call may say about itself, over what the configuration says for all."""
+"""The options of one call, which replace those of the configuration."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ class Touched:
             self.moves += 1
 
     def take(self) -> dict[Path, Entry | None]:
-        """What has changed since the last time."""
+        """The nodes that have changed since the last time."""
         taken, self.nodes = self.nodes, {}
         return taken
 

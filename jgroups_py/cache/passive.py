@@ -158,7 +158,7 @@ class PassiveNodes:
                 problem = StoreError(f"there is no row of {Fqn(path)}, which was passivated")
             else:
                 loaded[path] = node
-        # What changed while the others were loaded has its value, or is needed no longer.
+        # A node that changed while the others were loaded has its value, or is needed no longer.
         ready = {p: n for p, n in loaded.items() if p in own and own[p].passive}
         for path in ready:
             del self._needed[path]

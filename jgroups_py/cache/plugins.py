@@ -28,7 +28,7 @@ def find_class(path: str) -> type[Any] | str:
 
 
 def check_locator(path: str) -> str | None:
-    """What is wrong with a locator of the user's; None when nothing is."""
+    """The fault of a locator of the user's; None when nothing is."""
     found = find_class(path)
     if isinstance(found, str):
         return found
@@ -39,7 +39,7 @@ def check_locator(path: str) -> str | None:
 
 
 def check_store(config: StoreConfig) -> str | None:
-    """What is wrong with a store's settings; None when nothing is. Nothing is opened."""
+    """The fault of a store's settings; None when nothing is. Nothing is opened."""
     try:
         make_store(config)
     except ConfigError as error:

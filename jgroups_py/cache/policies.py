@@ -17,7 +17,7 @@ SLACK = 20
 
 
 class EvictionPolicy(ABC):
-    """What a region's nodes are told to. Times are seconds of the clock the evictor uses."""
+    """The policy for a region's nodes. Times are seconds of the clock the evictor uses."""
 
     @abstractmethod
     def touched(self, path: Fqn, size: int, now: float, *, written: bool) -> None:

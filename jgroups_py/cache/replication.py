@@ -81,7 +81,7 @@ class Replication(ABC):
         """
 
     def position(self) -> Mapping[str, int] | None:
-        """What the tree contains: by origin, the number of its last batch. None: batches have no numbers."""
+        """The batches that the tree contains: by origin, the number of its last batch. None: batches have no numbers."""
         return None
 
     def holding(self) -> Holding | None:

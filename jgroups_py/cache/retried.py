@@ -3,7 +3,7 @@
 It is given a function because the block of a ``with`` cannot run twice: one that is left by ``return`` before a
 conflict shows would say that it has written what it has not.
 
-Batches that read the same nodes queue, here by the first node that each reads. Who lost a race waits for a
+Batches that read the same nodes queue, here by the first node that each reads. A caller that lost a race waits for a
 turn on all it has read and written, at all members, before it runs again: first come, first served.
 """
 
@@ -71,7 +71,7 @@ class Retried:
         await cache.batch(retries=10).run(transfer, 10)
 
     ``function(batch, ...)`` may run up to ``retries`` times more: what it does besides is done
-    again, too. What it raises comes out, and nothing is changed. Inside, read and write with the batch: a call of the
+    again, too. An exception that it raises comes out, and nothing is changed. Inside, read and write with the batch: a call of the
     cache that would wait for this one's turn (``increment`` of a node it has read) is refused.
 
     Raises:
@@ -150,7 +150,7 @@ class Attempts:
 
     @property
     def turn(self) -> Turn | None:
-        """What it holds now."""
+        """The turn that it holds now."""
         return self._turn
 
     async def begin(self) -> Batch:
@@ -194,7 +194,7 @@ class Attempts:
         await self._come_up(self._turn)
 
     def _learn(self, batch: Batch) -> None:
-        """What it touched, the next one will, too: all at once, because who has a turn waits for no other."""
+        """The next run will touch the same nodes: all at once, because who has a turn waits for no other."""
         self._scopes.update(dict.fromkeys(batch.scopes()))
         if self._turn is not None and not self._turn.covers(self._scopes):
             self._give(self._turn)

@@ -1,4 +1,4 @@
-"""What the store has and what it lacks: write-through, passivation, and a store that fails.
+"""The rows that the store has and lacks: write-through, passivation, and a store that fails.
 
 Memory is the truth for what is in memory; a row of the store counts only for what is not.
 

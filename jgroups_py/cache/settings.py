@@ -1,4 +1,4 @@
-"""What a cache file may say, typed, with JBoss Cache's names and defaults.
+"""The settings of a cache file, typed, with JBoss Cache's names and defaults.
 
 A field ``buddy_pool_name`` is ``buddyPoolName`` in a file, whatever the case. Reading is
 settings_file.py's part; here are meaning, defaults and what is refused.
@@ -30,7 +30,7 @@ class BuddyReplicationConfig(ConfigBase):
     buddy_replication_enabled: bool
     """The only one that must be given."""
     buddy_locator_class: str = NEXT_MEMBER
-    """Who chooses buddies: this, or the import path of a class of yours."""
+    """The chooser of buddies: this, or the import path of a class of yours."""
     buddy_locator_properties: Mapping[str, str] = field(default_factory=dict)
     """``numBuddies = 1`` and ``ignoreColocatedBuddies = true``, or what your locator reads."""
     buddy_pool_name: str | None = None
@@ -42,7 +42,7 @@ class BuddyReplicationConfig(ConfigBase):
     data_gravitation_remove_on_find: bool = True
     """The former owner removes what moved away; false: it evicts, so a shared store keeps it."""
     data_gravitation_search_backup_trees: bool = True
-    """Who keeps a backup of what is searched for says so (``TreeCache.owners``). It never grants: only
+    """A member that keeps a backup of the node that is searched for says so (``TreeCache.owners``). It never grants: only
     owners do, and what a dead one owned has an owner already."""
     zone: str | None = None
     """Rack, power source, room: buddies are looked for in another one."""
@@ -103,7 +103,7 @@ class BuddyReplicationConfig(ConfigBase):
 
 @dataclass(frozen=True, kw_only=True)
 class RegionConfig(ConfigBase):
-    """What stays in memory at and below a path. Zero: no such limit."""
+    """The limits of memory at and below a path. Zero: no such limit."""
 
     name: str
     """The path; ``/`` or ``/_default_`` is everything no other region claims."""

@@ -193,7 +193,7 @@ class Loading(Interceptor):
 
 
 class Gravitating(Interceptor):
-    """What this member lacks is taken from the others, if the call may do that."""
+    """Nodes that this member lacks are taken from the others, if the call may do that."""
 
     def __init__(self, tree: Tree, replication: Replication, automatic: bool) -> None:
         self._tree = tree

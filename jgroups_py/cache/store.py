@@ -1,7 +1,7 @@
 """Store: where nodes are kept outside memory. ``SqliteStore`` is ours; others may be plugged in.
 
-A store is asked and told under the cache's locks; it need not know of concurrency. What it cannot
-do it says with StoreError, and then it has done nothing (or it may have: then not ``definite``).
+A store is asked and told under the cache's locks; it need not know of concurrency. It tells
+a failure with StoreError, and then it has done nothing (or it may have: then not ``definite``).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Row = tuple[Fqn, Node | None]
 
 
 async def asked(call: Callable[..., Awaitable[R]], *args: Any, **options: Any) -> R:
-    """What a store answers. StoreError, also where a store of the user's raises something else."""
+    """The answers of a store. StoreError, also where a store of the user's raises something else."""
     try:
         return await call(*args, **options)
     except StoreError:
@@ -79,7 +79,7 @@ class Store(ABC):
         return [(path, node) for path, node in found if node is not None]
 
     async def picture(self) -> StorePicture:
-        """What is there now, to be read while it changes. StoreError: this store cannot do that."""
+        """The rows that are there now, to be read while it changes. StoreError: this store cannot do that."""
         raise StoreError(
             f"a store of class {type(self).__name__} cannot be read as of one moment (picture)"
         )

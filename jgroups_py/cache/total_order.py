@@ -85,7 +85,7 @@ class TotalOrder:
 
     @property
     def coordinator(self) -> Member:
-        """Who orders."""
+        """The member that orders."""
         return self.members[0]
 
     @property
@@ -143,7 +143,7 @@ class TotalOrder:
             self.receive(sender, said)
 
     def _announce(self, origins: Sequence[Member]) -> None:
-        """What a state contained is applied here: who joined or waits must hear of it."""
+        """Batches in a state are applied here: a member that joined or waits must hear of them."""
         for origin in origins:
             if origin != self.me and origin in self.applied:
                 self.to_send.append((origin, Done(self.view, self.applied[origin])))

@@ -249,7 +249,7 @@ class TreeCache:
 
         Callers of the same node queue, at all members. ``function`` gets ``default`` where there is no such
         attribute. It runs while others wait: it is not async, waits for nothing and calls no cache; where
-        everybody has everything it may run more than once. What it raises comes out, and nothing is changed.
+        everybody has everything it may run more than once. An exception that it raises comes out, and nothing is changed.
 
         Raises:
             BatchConflict: others who do not queue (``put``) were first 100 times; nothing was changed.
@@ -523,7 +523,7 @@ class TreeCache:
 
     @property
     def discarded(self) -> tuple[Discarded, ...]:
-        """What merges after partitions have dropped, as far as this member knows: its own values, with
+        """The values that merges after partitions have dropped, as far as this member knows: its own values, with
         their attributes, and with buddies those of others. The newest last, 1,000 at most."""
         channel = self._replication.channel
         me = "" if channel is None else channel.name
@@ -537,7 +537,7 @@ class TreeCache:
         )
 
     async def owners(self, path: AnyPath = "/", *, deep: bool = True) -> dict[Fqn, NodeOwner]:
-        """Who owns the nodes at a path, and those below with ``deep``; nothing moves. Each member is asked,
+        """The members that own the nodes at a path, and those below with ``deep``; nothing moves. Each member is asked,
         and names at most 10,000 nodes.
 
         Raises:
@@ -646,7 +646,7 @@ class TreeCache:
                 yield at, node
 
     async def passive_paths(self, path: Fqn) -> list[Fqn]:
-        """What is directly below a path and has left memory for the store, of what this member owns; in
+        """The names directly below a path that have left memory for the store, of what this member owns; in
         CacheMode LOCAL of all, names that only lead to nodes among them.
 
         Raises:
@@ -747,7 +747,7 @@ class TreeCache:
     # --- beginning and end
 
     async def run(self) -> None:
-        """What time makes due; runs for as long as the cache is open."""
+        """The work that time makes due; it runs for as long as the cache is open."""
         await self._evictor.run(self._limits.wake_up_interval)
 
     async def end_calls(self) -> None:

@@ -3,7 +3,7 @@
 A call that writes what it worked out from what it read may find that somebody else was first, and then
 it runs again. With many callers nearly all work is done in vain. So callers queue: here (``Turns``),
 first come, first served; and between members, where a replication has a ``Line`` of those that lost a
-race. What is read is compared all the same when it is written, so a caller that has waited for too
+race. The values read are compared all the same when it is written, so a caller that has waited for too
 long goes on without its turn, and a line that differs from another member's costs work, not data.
 """
 
@@ -108,7 +108,7 @@ class Line:
         self._tell()
 
     def ahead(self, place: Place | None, scopes: Sequence[Scope]) -> list[Place]:
-        """Who is to go first. None: of somebody who is not in the line; nobody is, if it lost its place."""
+        """The caller that goes first. None: of somebody who is not in the line; nobody is, if it lost its place."""
         if place is not None and place not in self._places:
             return []
         found = []

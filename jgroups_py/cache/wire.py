@@ -1,4 +1,4 @@
-"""What members of a fully replicated cache say to each other, and the state of a joiner: msgpack."""
+"""The messages that members of a fully replicated cache say to each other, and the state of a joiner: msgpack."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """HealthFile: a file that tells a health check of a member, of its view and that its loop runs.
 
-It is written whole at each view and every ``WRITE_EVERY`` seconds, and removed when the member has left. Who reads it
+It is written whole at each view and every ``WRITE_EVERY`` seconds, and removed when the member has left. Its reader
 (``jgroups-py health``) takes an old file for a member that hangs. No port is opened, and nothing is asked of the member.
 """
 

@@ -38,7 +38,7 @@ class RelayControl:
             self._protocol.promote()
 
     def give_up(self, site: str) -> None:
-        """Keep no messages for ``site`` any more. What it then lacks is listed as out of sync."""
+        """Keep no messages for ``site`` any more. The messages that it then lacks are listed as out of sync."""
         with self._step():
             self._protocol.give_up(site)
 

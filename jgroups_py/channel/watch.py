@@ -34,7 +34,7 @@ class Watch:
     async def until(
         self, holds: Callable[[], bool], timeout: float | None, missing: Callable[[], str]
     ) -> None:
-        """Return when ``holds()`` is true. What it raises comes out.
+        """Return when ``holds()`` is true. An exception that it raises comes out.
 
         Args:
             timeout: seconds; None waits without a limit.

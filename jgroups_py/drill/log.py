@@ -1,4 +1,4 @@
-"""What happened in a drill: records, the file they go to, and the payload that is sent.
+"""The events of a drill: records, the file they go to, and the payload that is sent.
 
 A record on disk is one JSON object a line, ``{"t", "site", "member", "event", "origin", "seqno",
 "detail"}``. ``t`` is seconds from the start of the drill, ``member`` a name, ``origin`` is
@@ -198,7 +198,7 @@ def read_log(path: str | Path) -> Iterator[Record]:
 
 
 class Payload(NamedTuple):
-    """What a load generator puts into a message: who (indexes into the plan), number, time."""
+    """The fields that a load generator puts into a message: who (indexes into the plan), number, time."""
 
     site: int
     member: int

@@ -119,7 +119,7 @@ def _is_any(word: str) -> bool:
 
 
 def _test_of(word: str) -> Callable[[Interface], bool] | None:
-    """What an interface must fulfil for a word; None: it is not one of the words."""
+    """The condition that an interface must fulfil for a word; None: it is not one of the words."""
     kind, colon, pattern = word.partition(":")
     kind = kind.strip().lower().replace("_", "-")
     if colon and kind in PATTERNS:

@@ -1,7 +1,7 @@
-"""Who else on this machine listens to multicast groups, as Linux tells in /proc/net. Hints, no more.
+"""The other programs of this machine that listen to multicast groups, as Linux tells in /proc/net. Hints, no more.
 
-Elsewhere, and where /proc is closed, nothing is known. IPv4 only. What belongs to other machines or
-other network namespaces is not seen; what is seen may be another program. Groups of 224.0.0.* are left
+Elsewhere, and where /proc is closed, nothing is known. IPv4 only. Sockets of other machines or other network namespaces are not
+seen; one that is seen may belong to another program. Groups of 224.0.0.* are left
 out: no cluster uses them, name services do.
 """
 

@@ -47,7 +47,7 @@ async def _ask_again() -> None:
 
 
 class StreamDriver(Interface):
-    """What listeners and connections need of the driver that runs them."""
+    """The part of their driver that listeners and connections need."""
 
     limits: DriverLimits
     faults: Faults | None

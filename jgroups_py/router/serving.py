@@ -23,7 +23,7 @@ class RouterError(JGroupsError):
 
 
 class _Owner:
-    """Who hears that the router listens, or why not."""
+    """The one that hears that the router listens, or why not."""
 
     def __init__(self) -> None:
         self.heard = trio.Event()

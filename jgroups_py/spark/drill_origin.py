@@ -44,7 +44,7 @@ def percentile(bins: Sequence[int], part: float) -> float:
 
 
 class Had:
-    """What one member delivered of the origin. Index 0 is seqno 1; ``inf``: not delivered."""
+    """The deliveries of one member of the origin's messages. Index 0 is seqno 1; ``inf``: not delivered."""
 
     def __init__(self, member: Who, given: Sequence[int], rows: Any) -> None:
         """``given``: the places of its views in the log; ``rows``: order, t, seqno in the order of the log."""
@@ -214,7 +214,7 @@ def who_of(site: str, origin: str) -> Who:
 
 
 def judging(courses: dict[str, RunRecord]) -> Callable[[tuple[Any, ...], Any], Any]:
-    """What ``applyInPandas`` calls with (run, origin_site, origin) and the rows."""
+    """The function that ``applyInPandas`` calls with (run, origin_site, origin) and the rows."""
 
     def judged(key: tuple[Any, ...], frame: Any) -> Any:
         import pandas as pd

@@ -128,7 +128,7 @@ def _from_texts(row: Any) -> bytes:
 
 
 def _plain(value: Any) -> Any:
-    """What msgpack has no form for."""
+    """Types that msgpack has no form for."""
     if isinstance(value, date):
         return value.isoformat()
     raise TypeError(f"a value of type {type(value).__name__}")

@@ -11,7 +11,7 @@ _OURS = re.compile(
     r"^(?:jgroups_py\.(?:export\.errors|errors|spark\.errors)\.)(\w+): (.+)$", re.MULTILINE
 )
 _TASK: Final = re.compile(r"Lost task [^()]*\([^()]*\) \([^()]*\): (.+)")
-"""What a stage failed of."""
+"""The reason why a stage failed."""
 _STATE: Final = re.compile(r"\s*SQLSTATE: \w+")
 _CLASS: Final = re.compile(r"^(?:[a-z]\w*\.)+(?=\w+:)")
 """The package of a Java class before its message."""

@@ -1,4 +1,4 @@
-"""What a protocol asks of a directory: of something outside the group that lists its members.
+"""The requests of a protocol to a directory: of something outside the group that lists its members.
 
 A directory is a folder, the DNS, Kubernetes or a database. A request goes to the driver in ``Consult``,
 and its answer comes back in ``Consulted`` (ports.py). Answers are raw: the protocol judges them.
@@ -84,7 +84,7 @@ class QueryDns:
 class ListPods:
     """Ask Kubernetes' API server for pods. The answer is its JSON text, in bytes.
 
-    What is empty, the environment of the process tells (KUBERNETES_SERVICE_HOST ...)."""
+    An empty field is read from the environment of the process (KUBERNETES_SERVICE_HOST ...)."""
 
     protocol: str
     host: str

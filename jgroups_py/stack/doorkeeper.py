@@ -143,7 +143,7 @@ class Doorkeeper:
 
 
 def _host_of(source: Source) -> str | None:
-    """What makes two sources one: the host, whatever the port."""
+    """The part that makes two sources one: the host, whatever the port."""
     match source:
         case None | "":
             return None

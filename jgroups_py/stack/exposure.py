@@ -31,7 +31,7 @@ TRAFFIC: Final[Mapping[str, str]] = {
 }
 """Kinds of traffic, with what they hold."""
 BY_MEMBERS: Final = (MESSAGES, HEADERS)
-"""What a transport carries at least."""
+"""The traffic that a transport carries at least."""
 
 Built = Sequence[tuple[type[Any], Any]]
 

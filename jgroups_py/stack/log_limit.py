@@ -1,6 +1,6 @@
 """LogLimit: one log line per interval and key; the next line says how many were left out.
 
-For lines whose number others decide: a peer, a caller, an operator's mistake that repeats. What is left out is
+For lines whose number others decide: a peer, a caller, an operator's mistake that repeats. Lines that are left out are
 counted, never lost silently.
 
     limit = LogLimit(trio.current_time)

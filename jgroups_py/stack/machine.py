@@ -223,7 +223,7 @@ class Machine:
         self._depth += 1
 
     def leave(self) -> None:
-        """Ends a step. What was put off runs now."""
+        """Ends a step. Work that was put off runs now."""
         self._depth -= 1
         if self._depth == 0 and self._soon:
             self._run_soon()

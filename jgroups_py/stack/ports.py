@@ -1,4 +1,4 @@
-"""What a machine and its driver say to each other. Nothing else crosses that line.
+"""The language of a machine and its driver: what they say to each other. Nothing else crosses that line.
 
 Out: things to do, executed in order by the driver (trio or simulated). In: things that happened.
 A ``handle`` is an int that the protocol chose with ``new_handle()``; only handles of accepted
@@ -41,7 +41,7 @@ class Bind:
 
 @dataclass(frozen=True, slots=True)
 class JoinGroup:
-    """Open a UDP socket that receives what is sent to ``group`` on ``interface``. What our own
+    """Open a UDP socket that receives what is sent to ``group`` on ``interface``. Datagrams that our own
     socket ``without`` sends there may be left out (a saving, not a promise)."""
 
     handle: Handle
@@ -196,7 +196,7 @@ class Resolved:
 
 @dataclass(frozen=True, slots=True)
 class Consulted:
-    """What a directory has answered; with a ``problem``, nothing. The handle is gone. ``final``: it cannot work
+    """The answer of a directory; with a ``problem``, nothing. The handle is gone. ``final``: it cannot work
     before somebody mends what ``problem`` says."""
 
     handle: Handle

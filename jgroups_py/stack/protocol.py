@@ -206,7 +206,7 @@ class Protocol:
             self.pass_event_down(Consumed(batch.credits))
 
     def open_port(self, out: Bind | JoinGroup | Connect | Resolve | Consult) -> None:
-        """Opens a socket or connection under a handle from ``new_handle``. What comes of it goes to ``on_input``."""
+        """Opens a socket or connection under a handle from ``new_handle``. Its result goes to ``on_input``."""
         stack = self.stack
         stack.ports[out.handle] = self
         if stack.doorway is None:
@@ -246,7 +246,7 @@ class Protocol:
 
     def turn_away(self, cause: str, source: Source = None, count: int = 1) -> None:
         """Counts, traces and tells that something from ``source`` was refused (doorkeeper.py). ``cause`` is one of
-        ``turns_away``. What is refused must not be in either."""
+        ``turns_away``. A refused message must not be in either."""
         if self._doorkeeper is None:
             self._doorkeeper = Doorkeeper(
                 self.name, self.machine, self.log, self.turns_away, owner=self

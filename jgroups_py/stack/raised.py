@@ -1,6 +1,6 @@
-"""What users' own code raised, as text: for logs, and for members on other machines.
+"""Exceptions of users' own code, as text: for logs, and for members on other machines.
 
-Who calls what, and what an exception does there: design/callbacks.md.
+The table of callbacks says who calls what, and what an exception does there: design/callbacks.md.
 """
 
 from __future__ import annotations

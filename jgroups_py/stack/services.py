@@ -1,4 +1,4 @@
-"""What protocols of a stack need of each other, and whether a stack can work at all.
+"""The needs of protocols of a stack, and whether a stack can work at all.
 
 A protocol names what it provides and what it needs, below and above it, as class attributes
 (``provides``, ``needs_below``, ``needs_above``, ``wants_below``, ``wants_above`` of Protocol). A

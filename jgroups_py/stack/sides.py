@@ -1,4 +1,4 @@
-"""What a machine, a stack and the protocols of a stack see of each other.
+"""The sides that a machine, a stack and its protocols show each other.
 
 A machine holds stacks, a stack holds protocols, and a protocol calls its stack and its machine. Each is
 written against what it sees here, so machine.py, protocol.py and stack.py import each other in one
@@ -29,7 +29,7 @@ P = TypeVar("P")
 
 
 class StackOwner(Interface):
-    """What is above the top protocol."""
+    """The side above the top protocol."""
 
     def deliver(self, batch: Batch) -> None:
         """Takes a run of messages. ``Stack.consumed`` gives its credits back."""

@@ -388,7 +388,7 @@ class GapClock:
         return True
 
     def due(self, window: ReceiveWindow, now: float, delay: float, limit: int) -> SeqnoList | None:
-        """What to ask for now, at most ``limit`` seqnos. None: nothing."""
+        """The seqnos to ask for now, at most ``limit`` of them. None: nothing."""
         if not window.has_gap:
             self.new_at = self.again_at = None
             self.tries = 0

@@ -1,4 +1,4 @@
-"""What a cluster is held to: the named checks.
+"""The properties that a cluster is held to: the named checks.
 
 The named checks judge what applications sent and were given. So that they can tell messages apart,
 each message a cluster sends begins with a tag (sender, kind, number: ``TAG_BYTES``), which is
@@ -47,7 +47,7 @@ CHECKS: Final[dict[str, str]] = {
 """The named checks: what each promises. All are judged unless a cluster is given others."""
 
 TAG_BYTES: Final = 25
-"""What the cluster puts in front of each payload."""
+"""The prefix that the cluster puts in front of each payload."""
 
 
 def checked(names: Iterable[str]) -> tuple[str, ...]:
@@ -109,7 +109,7 @@ class KitChecker(Checker):
         return tag + payload
 
     def bare(self, payload: bytes | memoryview | None) -> bytes:
-        """What the application is given of a payload."""
+        """The part of a payload that the application is given."""
         data = bytes(payload or b"")
         return data[TAG_BYTES:] if self.tagged else data
 

@@ -50,9 +50,9 @@ QUICKLY: Final = {
     "UDP.logical_addr_cache_expiration": "10s",
     "TCP.logical_addr_cache_expiration": "10s",
 }
-"""What ``quick`` sets."""
+"""The settings of ``quick``."""
 ROLES: Final = ("all", "any", "asker", "dead", "last", "relay", "sender", "standby", "trigger")
-"""What schedules call members by; nobody can bear such a name."""
+"""The prefix by which schedules call members; nobody can bear such a name."""
 
 
 Who = str | SimMember
@@ -71,7 +71,7 @@ class Invariant:
 
     @property
     def name(self) -> str:
-        """What violations of it are called."""
+        """The name of its violations."""
         return type(self).__name__
 
     def asks(self, question: str) -> bool:
@@ -196,14 +196,14 @@ class SimCluster:
             scene.world.after_each_step.append(looks.after_step)
 
     def close(self) -> None:
-        """Ends all members at once. What they received can still be looked at."""
+        """Ends all members at once. The messages that they received can still be looked at."""
         if self._scene is not None and not self._closed:
             self._closed = True
             self._scene.world.close()
 
     def play(self, schedule: Schedule | None = None, *, heal: bool = True) -> RunOutcome:
         """Plays a schedule with a cluster that has not been used: traffic and faults, then healing
-        (unless ``heal`` is off). Default: no faults at all. What does not hold is in
+        (unless ``heal`` is off). Default: no faults at all. A property that does not hold is in
         ``RunOutcome.problems``; nothing is raised."""
         if self._scene is not None:
             raise ConfigError("a cluster is used once: make a new one")
@@ -222,7 +222,7 @@ class SimCluster:
         return self.stack(self.attributes | dict(attributes or {}), properties)
 
     def make_handle(self, scene: KitScene, member: Member) -> SimMember:
-        """What a test holds of a member; for subclasses."""
+        """The handle that a test holds of a member; for subclasses."""
         return SimMember(scene, member)
 
     @property
@@ -258,7 +258,7 @@ class SimCluster:
         return self.world.now
 
     def member_of(self, address: object) -> SimMember | None:
-        """Who bears an address (a message's sender); None: nobody ever did."""
+        """The member that bears an address (a message's sender); None: nobody ever did."""
         found = self.scene.checker.members.get(address)  # type: ignore[call-overload]
         return None if found is None else self.scene.handle(found)
 

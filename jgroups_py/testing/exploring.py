@@ -62,7 +62,7 @@ Faults = Iterable[str] | Mapping[str, int]
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What an exploration that found nothing has seen. ``faults``: those that hit somebody;
+    """The figures of an exploration that found nothing. ``faults``: those that hit somebody;
     ``virtual_s``, ``wall_s``: seconds."""
 
     runs: int = 0
@@ -205,7 +205,7 @@ def explore(
         )
         outcome = made.play(schedule)
         if outcome.problems:
-            # What went wrong during the faults is looked for there: without healing it is quick.
+            # Faults that show before the healing are looked for there: without healing it is quick.
             back_end = _Own(cluster, heal=made.scene.ended)
             if shrink_runs:
                 schedule = shrunk(back_end, schedule, outcome, shrink_runs)

@@ -5,7 +5,7 @@
     stack.advance(1.0)
     assert stack.take_up_events() == [Suspect((B,))]
 
-Time stands still until ``advance``. What the protocols pass on is collected in four lists.
+Time stands still until ``advance``. Everything that the protocols pass on is collected in four lists.
 """
 
 from __future__ import annotations

@@ -71,7 +71,7 @@ class Parts:
         made: list[Protocol] = []
         for index, part in enumerate(self.parts):
             if _is_file(part):
-                # What no other part has taken is for files; an unknown name is refused there.
+                # Settings that no other part has taken are for files; an unknown name is refused there.
                 mine = self._for_file(str(part), left, properties)
                 made += make_protocols(str(part), mine, properties)
             else:

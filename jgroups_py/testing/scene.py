@@ -90,7 +90,7 @@ class SimMember:
         return self.member.state
 
     def take(self) -> list[Message]:
-        """What was received since the last call, and forgets it."""
+        """Gives the messages received since the last call, and forgets them."""
         taken, self.received = self.received, []
         return taken
 
@@ -138,7 +138,7 @@ class Judge(typing.Protocol):
 
 
 class Kit(typing.Protocol):
-    """What a scene needs of the cluster that it is for."""
+    """The things that a scene needs of the cluster that it is for."""
 
     checks: tuple[str, ...]
     tagged: bool
@@ -182,7 +182,7 @@ class KitScene(Scene):
         return member
 
     def handle(self, member: Member) -> SimMember:
-        """What a test holds of ``member``."""
+        """The handle that a test holds of ``member``."""
         found = self.handles.get(member)
         if found is None:
             found = self.handles[member] = self.cluster.make_handle(self, member)

@@ -3,7 +3,7 @@
     @given(views(), digests())
     def test_mine(view, digest): ...
 
-Whatever is drawn is valid: it can be encoded, and decoding gives it back. Numbers and sizes are
+Everything drawn is valid: it can be encoded, and decoding gives it back. Numbers and sizes are
 drawn near the places where one byte more is needed. Needs hypothesis (the extra ``testing``).
 """
 

@@ -133,7 +133,7 @@ def delta_views(draw: st.DrawFn, of: View | None = None) -> DeltaView:
 
 @st.composite
 def view_histories(draw: st.DrawFn, holder: UUID, *, max_size: int = 6) -> list[View]:
-    """What ``holder`` is given one after the other: views that contain it, with rising numbers;
+    """The views that ``holder`` is given one after the other: views that contain it, with rising numbers;
     members leave, and others join at the end."""
     view = View(ViewId(holder, draw(st.integers(0, 300))), (holder,))
     if draw(st.booleans()):

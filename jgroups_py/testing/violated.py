@@ -1,4 +1,4 @@
-"""What is raised when something does not hold."""
+"""The exception for a property that does not hold."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from jgroups_py.values.address import UUID, Address
 
 @dataclass(frozen=True, slots=True)
 class ViewId:
-    """Who made the view, and its number. Numbers only grow for one member."""
+    """The member that made the view, and its number. Numbers only grow for one member."""
 
     creator: Address
     id: int

@@ -34,7 +34,7 @@ class _Class:
     name: str
     flags: int = 0
     fields: tuple[int, ...] = ()
-    """What each field holds."""
+    """The content of each field."""
     names: tuple[str, ...] = ()
     parent: _Class | None = None
 

@@ -2,7 +2,7 @@
 
 A call, its answer, an acknowledgement travel alone, and from one to the next only sequence numbers, the
 payload and its length differ. So what came before the payload is remembered, numbers left out; the next
-packet is compared with that, and read by taking its numbers. Whatever differs takes the general way
+packet is compared with that, and read by taking its numbers. A packet that differs takes the general way
 (``decode_packet``), with the same result.
 """
 

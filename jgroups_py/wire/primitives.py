@@ -588,7 +588,7 @@ def _encode_mutf(text: str) -> bytes:
 
 
 def decode_whole(read: Callable[[Reader], T], data: Buffer, version: int = DEFAULT_VERSION) -> T:
-    """What ``read`` makes of ``data``; leftover bytes are an error, and so is a payload of another
+    """The value that ``read`` makes of ``data``; leftover bytes are an error, and so is a payload of another
     kind, which a peer may have sent instead of bytes."""
     if not isinstance(data, bytes | bytearray | memoryview):
         raise RemoteProtocolError(f"{type(data).__name__} instead of bytes", 0)

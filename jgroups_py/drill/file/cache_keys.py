@@ -1,4 +1,4 @@
-"""What a line of traffic to caches may say, and how it is read."""
+"""The keys of a line of traffic to caches, and how it is read."""
 
 from __future__ import annotations
 

@@ -14,20 +14,20 @@ ROLES = ("coordinator", "relay", "standby", "newest", "any")
 """Selectors that are no names; a member cannot be called one of these."""
 
 FAULTS = ("crash", "vanish", "pause", "leave", "restart", "partition", "fail_site", "promote")
-"""What a line of the timeline may do."""
+"""The actions of the timeline."""
 
 COUNTS = ("lost", "lost_inside", "duplicated", "out_of_order")
 TIMES = ("detection", "takeover", "unrelayed_at_site_failure")
-"""What may be expected: numbers of messages, and times."""
+"""The figures that may be expected: numbers of messages, and times."""
 
 WORKLOADS = ("messages", "cache")
 PRIMARY_ONLY = "primary only"
-"""What ``relay`` in a drill file may say."""
+"""The values of ``relay`` in a drill file."""
 CACHE_FAULTS = (*FAULTS, "bootstrap")
 """Of caches also: everything is sent to a site."""
 CACHE_COUNTS = ("lost", "stale", "doubly_owned", "diverged", "discarded")
 CACHE_TIMES = ("detection", "unprotected", "bootstrap", "unrelayed_at_site_failure")
-"""What may be expected of caches: numbers of keys, and times."""
+"""The figures that may be expected of caches: numbers of keys, and times."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class Override:
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """What happens to packets; ``None``: nothing is injected. Fractions and seconds, one way."""
+    """The faults of packets; ``None``: nothing is injected. Fractions and seconds, one way."""
 
     latency: Span | None = None
     jitter: Span | None = None
@@ -145,7 +145,7 @@ class Expectation:
     place: Place
 
     def holds(self, measured: float | None) -> bool:
-        """What was not measured does not hold."""
+        """A figure that was not measured does not hold."""
         if measured is None:
             return False
         match self.compare:

@@ -34,7 +34,7 @@ START_SECONDS_MAX = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What is injected into a network: seconds, and fractions of packets; all 0: nothing.
+    """The faults that are injected into a network: seconds, and fractions of packets; all 0: nothing.
     ``latency`` None: not written, so the simulator's own."""
 
     latency: float | None = None
@@ -126,7 +126,7 @@ class Plan:
     expect: tuple[Expectation, ...]
     workload: str = "messages"
     primary_only: bool = False
-    """What sites send that do not relay is not counted as lost."""
+    """Messages of sites that do not relay are not counted as lost."""
 
     def site(self, name: str) -> SitePlan:
         return next(site for site in self.sites if site.name == name)
@@ -357,7 +357,7 @@ def _loads(line: Traffic, where: str, draw: _Draws, last_event: float) -> list[L
 
 
 class _Site:
-    """Who is there, as far as the plan tells: named faults are certain, roles take one of many."""
+    """The members that are there, as far as the plan tells: named faults are certain, roles take one of many."""
 
     def __init__(self, members: Sequence[str]) -> None:
         self.gone: dict[str, None] = {}  # certainly not there

@@ -1,4 +1,4 @@
-"""What a drill asks of stacks, and all it knows of RELAY: settings, samples, who is on the bridge.
+"""The questions of a drill to stacks, and all that it knows of RELAY: settings, samples, who is on the bridge.
 
 Each member gets a bridge stack file of its own, in which hosts, port and overrides are resolved:
 RELAY opens it when the member becomes relay.
@@ -29,12 +29,12 @@ RELAY = "RELAY"
 COUNTERS = ("relayed", "replayed", "duplicates_dropped", "gaps")
 """RELAY's running totals that a sample holds."""
 TRACED = ("relay", "replay", "trim", "overflow")
-"""What RELAY traces that the log has, too."""
+"""The traces of RELAY that go into the log."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What a member's stack is made from."""
+    """The source of a member's stack."""
 
     stack: str
     attributes: dict[str, str]

@@ -29,7 +29,7 @@ class Request(NamedTuple):
 
 
 def requests(evidence: Evidence) -> list[Request]:
-    """Answered reads and acknowledged writes, by their end. What is asked at the end is left out."""
+    """Answered reads and acknowledged writes, by their end. Reads at the end are left out."""
     found: list[Request] = []
     begun: dict[tuple[str | None, int | None, Who], float] = {}
     for record in evidence.marks:

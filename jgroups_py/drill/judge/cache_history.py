@@ -17,7 +17,7 @@ from typing import NamedTuple
 from jgroups_py.drill.judge.rules import NEVER
 
 Version = tuple[str, str, int]
-"""Who wrote a value: site, ``NAME#incarnation``, and its number of that writer."""
+"""The writer of a value: site, ``NAME#incarnation``, and its number of that writer."""
 
 
 @dataclass
@@ -30,7 +30,7 @@ class Write:
     looked: float | None = None
     """When it said what it replaces; None: it did not."""
     over: Version | None = None
-    """What it replaces, if it looked."""
+    """The value that it replaces, if it looked."""
 
     @property
     def at(self) -> float:
@@ -56,7 +56,7 @@ class History:
         self.owners: dict[str, dict[str, Version]] = {}
         """At the end, by site and ``NAME#incarnation``, of members of the view that most hold."""
         self.discarded: list[tuple[float, Version | None]] = []
-        """What merges dropped and listed, and when; None: a removal, or something unknown."""
+        """The values that merges dropped and listed, and when; None: a removal, or something unknown."""
 
 
 class Order:
@@ -87,7 +87,7 @@ class Order:
         return earlier
 
     def done(self, site: str, by: float) -> list[Version]:
-        """What the site had acknowledged before ``by``, in the life it lives then."""
+        """The values that the site had acknowledged before ``by``, in the life it lives then."""
         ends = self._acked.get(site, [])
         since = max((t for t in self._failures.get(site, ()) if t < by), default=-NEVER)
         return [version for t, version in ends[: bisect_left(ends, (by,))] if t > since]

@@ -18,8 +18,8 @@ they fall and at the end. After a site failure ``unrelayed`` is what the others 
 
 A write without an answer, or with one that says "may have happened", may come true at any time later:
 neither it nor its absence is held against the cache. Writes whose outcome overlaps in time may take
-effect in any order. What is found that nobody wrote, or whose writer was told that certainly nothing was
-changed, is stale as well. What a member reads whose view lacks somebody who lives is not held against it:
+effect in any order. A value that nobody wrote, or whose writer
+was told that certainly nothing was changed, is stale as well. A read at a member whose view lacks a living member is not held against it:
 its site is split, and each side knows its own writes only.
 
 ``unprotected``: from a crash until every survivor's view lacks who fell and says that all it owns has its
@@ -44,7 +44,7 @@ from jgroups_py.drill.log import Record
 
 @dataclass
 class Key:
-    """What became of one key of a site."""
+    """The fate of one key of a site."""
 
     site: str
     key: int
@@ -196,7 +196,7 @@ def _compare(keys: Sequence[Key], sites: Sites) -> None:
 
 
 def _whole(key: Key) -> str | None:
-    """What was found, with its site."""
+    """The values that were found, with their site."""
     found = key.found
     return found if found is None or "." in found else f"{key.site}.{found}"
 

@@ -1,4 +1,4 @@
-"""What ``--json`` prints of a drill of caches."""
+"""The JSON (``--json``) of a drill of caches."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _seconds(value: float | None) -> float | None:
 
 
 def _findings(verdict: CacheVerdict) -> dict[str, Any]:
-    """What is wrong with which key, and what was missing when a site failed."""
+    """The faults by key, and the values that were missing when a site failed."""
     return {
         "lost": [
             {

@@ -1,7 +1,7 @@
 """Caches at several sites: what a site must have of what another one acknowledged, and what it had not.
 
 The members of a site name the keys that another site has not acknowledged: just before they fall, and at
-the end (``unsent``). What is acknowledged and not named must be there. After a site failure those named
+the end (``unsent``). A value that is acknowledged and not named must be there. After a site failure those named
 and not there are ``unrelayed``: how many writes of a key, the last one, the age of the oldest.
 
 Not asked are members that fell without a word, as long as nobody had their nodes: their last list counts.
@@ -44,7 +44,7 @@ class _Named(NamedTuple):
 
 
 class Sites:
-    """Who failed when, who is there at the end, what was named."""
+    """The failures and their times, the sites that are there at the end, the keys that were named."""
 
     def __init__(self, evidence: Evidence) -> None:
         self._evidence = evidence
@@ -132,7 +132,7 @@ class Sites:
         return any(key in named.keys for named in lists if named.ended >= acked)
 
     def _lists(self, origin: str, to: str, failed: float) -> list[_Named]:
-        """What counts when ``origin`` failed (``NEVER``: at the end)."""
+        """The values that count when ``origin`` failed (``NEVER``: at the end)."""
         found = self._counted.get((origin, to, failed))
         if found is None:
             before = max((t for t in self.failures[origin] if t < failed), default=-NEVER)
@@ -213,7 +213,7 @@ class Sites:
     def _held_after(
         self, key: int, site: str, other: str, t: float
     ) -> list[tuple[float, Version | None]]:
-        """What ``other`` owned of the key when ``site`` had failed; None: nobody there had it."""
+        """The value that ``other`` owned of the key when ``site`` had failed; None: nobody there had it."""
         rounds: dict[str | None, list[tuple[float, Version | None]]] = {}
         for record in self._looks:
             detail = record.detail or {}
@@ -234,7 +234,7 @@ def version_of(said: Sequence[Any], record: Record) -> Version:
 
 
 def told(evidence: Evidence) -> dict[Who, Said]:
-    """What members said of their copies."""
+    """The statements of members about their copies."""
     found: dict[Who, list[tuple[float, bool, list[str]]]] = {}
     for record in evidence.marks:
         if record.event == "buddies" and record.site is not None:

@@ -20,7 +20,7 @@ SEQNO_MAX = 100_000_000
 
 
 class Delivered:
-    """What one incarnation delivered of one origin. Index 0 is seqno 1."""
+    """The deliveries of one incarnation of one origin. Index 0 is seqno 1."""
 
     __slots__ = ("times", "epochs", "count", "repeated", "late")
 
@@ -75,7 +75,7 @@ class Delivered:
 
 @dataclass
 class Told:
-    """What RELAY says of itself: information, no figure of the verdict rests on it."""
+    """RELAY's statements about itself: information, no figure of the verdict rests on it."""
 
     relayed: int = 0
     replayed: int = 0
@@ -86,7 +86,7 @@ class Told:
 _LIFE = ("crash", "vanish", "leave", "fail_site")
 _FAULTS = (*_LIFE, "pause", "resume", "restart", "partition", "heal", "promote")
 _ASKED = (*_FAULTS, "unsent")
-"""What the runner does, and what it asks of who is about to fall."""
+"""The actions of the runner, and its questions to a member that is about to fall."""
 
 
 class Evidence(Lives):

@@ -1,4 +1,4 @@
-"""What an operator asks after a drill, reckoned from what applications sent and were given.
+"""The figures that an operator wants after a drill, reckoned from the messages that applications sent and were given.
 
     RTO            the longest time that the service stood still after a fault: messages waited, and none
                    that was sent after the fault was at another site (``flows.longest_wait``). When a

@@ -55,8 +55,8 @@ def longest_wait(under_way: Iterable[tuple[float, float]], t: float) -> Wait | N
 
     ``under_way``: (begun, done) of messages or requests. It looks at the time from ``t`` until something
     that was begun after it was done, and takes the longest part in which there was always something
-    under way. So the time in which nobody asked for anything does not count. What was begun before and
-    never done is not waited for: it may have ended with its sender.
+    under way. So the time in which nobody asked for anything does not count. A send that was begun
+    before and never done is not waited for: it may have ended with its sender.
     """
     waits = [
         (max(t, begun), done)

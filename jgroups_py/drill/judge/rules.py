@@ -39,7 +39,7 @@ from jgroups_py.drill.file.model import Expectation
 NEVER: Final = float("inf")
 DOWN: Final = ("crash", "vanish")
 Reigns = list[tuple[str, float, float]]
-"""Who relays to the others when, by time of sending: site, from, until."""
+"""The sites that relay to the others, by time of sending: site, from, until."""
 
 
 class Who(NamedTuple):
@@ -87,7 +87,7 @@ class ViewSeen(NamedTuple):
 
 
 class Lives:
-    """What the rules need of a log, besides its messages: who lived when and was given which views, and the faults.
+    """The facts of a log that the rules need besides its messages: the lives of members, their views, and the faults.
     Everything in the order in which it came."""
 
     def __init__(self, sites: Sequence[str] = ()) -> None:
@@ -179,7 +179,7 @@ class Rules:
     # --- between sites
 
     def must_have(self, site: str, origin_site: str) -> dict[Who, float]:
-        """Who of ``site`` is obliged for messages of ``origin_site``, from which time of sending on."""
+        """The members of ``site`` that are obliged for messages of ``origin_site``, from which time of sending on."""
         return {
             who: since
             for who, since in self.obliged.items()
@@ -298,7 +298,7 @@ class Rules:
         return any(name == site and a <= t < b for name, a, b in self.reigns)
 
     def _survivors(self, victim: Who, t: float) -> list[Who]:
-        """Who lives when it falls, and has it in view."""
+        """The members that live when it falls, and have it in view."""
         found: list[Who] = []
         for who in self.lives.members(victim.site):
             view = self.lives.view_at(who, t)

@@ -165,7 +165,7 @@ class Chart:
     """Default: from the values."""
     form: Callable[[float], str] = "{:,.6g}".format
     band: tuple[float, float, float] | None = None
-    """What is fine: from which x on, between which values."""
+    """The range that is fine: from which x on, between which values."""
 
 
 def standalone(charts: Sequence[Chart], note: str = "") -> str:

@@ -1,4 +1,4 @@
-"""What happened in a drill, as a list by time: faults, views, suspicions, when the service was back."""
+"""The events of a drill, as a list by time: faults, views, suspicions, when the service was back."""
 
 from __future__ import annotations
 

@@ -116,7 +116,7 @@ def page(
 
 @dataclass(frozen=True)
 class _Subject:
-    """What differs between drills of messages and of caches."""
+    """The parts that differ between drills of messages and of caches."""
 
     drawn: Verdict
     """With what the picture needs."""
@@ -177,7 +177,7 @@ def _subject(
 def headlines(
     plan: Plan, verdict: Verdict | CacheVerdict, figures: Figures, limit: str
 ) -> list[Headline]:
-    """What an operator asks first."""
+    """The figures that an operator wants first."""
     cache = isinstance(verdict, CacheVerdict)
     things = "requests" if cache else "messages"
     found = [_rto(figures, cache), _rpo(verdict, things)]

@@ -42,7 +42,7 @@ class Figure:
     keys: tuple[str, ...]
     form: Callable[[float], str]
     expectation: str = ""
-    """Whose limit is drawn."""
+    """The curves whose limit is drawn."""
 
 
 FIGURES = (

@@ -204,7 +204,7 @@ def primary_text(verdict: Verdict) -> str:
 
 
 def not_relayed_text(verdict: Verdict) -> str:
-    """What was sent where nothing is relayed, and what that means; or nothing."""
+    """A sentence about messages that were sent where nothing is relayed; or nothing."""
     sent = ", ".join(
         f"{numbers.not_relayed} messages of {site}"
         for site, numbers in verdict.sites.items()

@@ -60,7 +60,7 @@ class CacheRealDrill(RealDrill):
                 await self._tell(member, do="holds", keys=keys_of(self.plan), failed=site)
 
     async def _last_look(self) -> None:
-        """Who owns what; then each key is read once more, each by one of its site."""
+        """The owners of all keys are asked; then each key is read once more, each by one of its site."""
         keys = keys_of(self.plan)
         there = [m for m in self._members.values() if not (m.gone or m.paused)]
         await self._look(there, {member: {"do": "census", "keys": keys} for member in there})

@@ -186,7 +186,7 @@ class CacheSimulation(TrioCourse[Member]):
         return True
 
     async def _last_look(self) -> None:
-        """Who owns what; then each key is read once more, where it is at home."""
+        """The owners of all keys are asked; then each key is read once more, where it is at home."""
         there = [m for m in self._members.values() if not (m.gone or m.paused)]
         keys = keys_of(self.plan)
         for member in there:
@@ -318,7 +318,7 @@ class CacheSimulation(TrioCourse[Member]):
         )
 
     def _watch_bridge(self, member: Member) -> None:
-        """Whom the relays see, as in a drill of messages."""
+        """The sites that the relays see, as in a drill of messages."""
         if member.cache is None or member.gone:
             return
         channel = member.cache.buddies.channel

@@ -165,7 +165,7 @@ class CacheUser:
             self._log("unsent", to=site, keys=keys)
 
     def last_words(self, *, backups: bool = False) -> None:
-        """What must be known of a member that is about to fall, or was expelled."""
+        """The facts that must be known of a member that is about to fall, or was expelled."""
         self._tell_discarded()
         self.name_unsent(backups=backups)
 
@@ -179,7 +179,7 @@ class CacheUser:
         self._discarded = len(listed)
 
     def _sites(self) -> dict[str, Any]:
-        """What this member knows of other sites, for the log."""
+        """The knowledge of this member about other sites, for the log."""
         if not self._others:
             return {}
         status = self._cache.buddies.sites.status

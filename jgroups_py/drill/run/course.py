@@ -21,7 +21,7 @@ Sides = list[list[tuple[str, str]]]
 
 
 class Hit(Protocol):
-    """What a course must know of one incarnation of a member."""
+    """The facts that a course must know of one incarnation of a member."""
 
     @property
     def site(self) -> str: ...
@@ -131,7 +131,7 @@ class Course(ABC, Generic[M]):
         }
 
     def _relay(self, site: str) -> M | None:
-        """Who leads the site's view."""
+        """The member that leads the site's view."""
         views = self._views()[site]
         leader = next((name for name, view in views.items() if view[:1] == (name,)), None)
         return None if leader is None else self._member(site, leader)

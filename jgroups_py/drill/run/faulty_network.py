@@ -50,7 +50,7 @@ class FaultyNetwork(MemoryNetwork):
         """Of connections that are cut."""
         self.cut: Callable[[FaultyDriver, FaultyDriver], bool] = lambda a, b: False
         self.sender: FaultyDriver | None = None
-        """Whose turn it is."""
+        """The pipe whose turn it is."""
 
     def of(self, who: Any, prepare: Callable[[Machine], None]) -> MemberNetwork:
         """The network as one member sees it."""
@@ -80,7 +80,7 @@ class FaultyNetwork(MemoryNetwork):
             self._push(at, dst, item)
 
     def later(self, seconds: float, dst: FaultyDriver, item: In) -> None:
-        """What a host tells itself."""
+        """A packet of a host to itself."""
         self._push(trio.current_time() + seconds, dst, item)
 
     def healed(self) -> None:

@@ -198,7 +198,7 @@ class DrillMember:
         os._exit(3)  # the runner is gone; nobody is there whom a goodbye would help
 
     async def obey(self, command: dict[str, Any]) -> None:
-        """What only some kinds of members know."""
+        """Requests that only some kinds of members know."""
 
     def before_end(self) -> None:
         """The last words of one that vanishes."""

@@ -2,7 +2,7 @@
 
 All members are on one host, so ports tell who is who: each member has its own, known to all. A
 packet or connection from a port of the bridge gets the bridge's figures, every other one those of
-the site. Who accepted a connection sees a port of the kernel's choice; such a connection counts as
+the site. The side that accepted a connection sees a port of the kernel's choice; such a connection counts as
 one of the bridge while the member is relay.
 """
 
@@ -15,7 +15,7 @@ from jgroups_py.drill.file.plan import Figures
 from jgroups_py.stack.ports import Endpoint
 
 RESEND_SECONDS = 0.2
-"""What a lost packet costs a connection: TCP's first time-out."""
+"""The time that a lost packet costs a connection: TCP's first time-out."""
 REORDER_SECONDS = 0.005
 """How long a datagram is held back, at most, to be overtaken."""
 

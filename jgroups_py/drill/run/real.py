@@ -115,7 +115,7 @@ class RealDrill(TrioCourse[Process]):
     sample_seconds = SAMPLE_SECONDS
     """Between a member's samples of RELAY's buffer."""
     module = "jgroups_py.drill.run.member"
-    """What a member's process runs."""
+    """The command of a member's process."""
 
     def __init__(self, plan: Plan, progress: Progress, folder: Path, base: int) -> None:
         super().__init__(plan, progress)
@@ -284,7 +284,7 @@ class RealDrill(TrioCourse[Process]):
                 raise DrillError(f"{member} does not listen any more: {_last(member)}") from None
 
     async def _listen(self, member: Process) -> None:
-        """What the member tells, until it ends."""
+        """The lines that the member tells, until it ends."""
         assert member.process.stdout is not None
         buffer = b""
         async for data in member.process.stdout:
@@ -311,7 +311,7 @@ class RealDrill(TrioCourse[Process]):
                 member.bridge = tuple(told["members"])
                 self._bridge_records.append((told["t"], member, told["id"], told["members"]))
             case "vanished":
-                # It has logged so itself. What it would do from now on is nobody's business.
+                # It has logged so itself. Its actions from now on are nobody's business.
                 if member.process.poll() is None:
                     os.kill(member.process.pid, signal.SIGSTOP)
             case "ended":
@@ -345,7 +345,7 @@ class RealDrill(TrioCourse[Process]):
             async with trio.open_nursery() as nursery:
                 self._nursery = nursery
                 await self._run(nursery)
-                # Who lives is killed: the drill is judged as it is now.
+                # Living members are killed: the drill is judged as it is now.
                 await self._kill_all()
                 nursery.cancel_scope.cancel()
         finally:
@@ -455,7 +455,7 @@ class RealDrill(TrioCourse[Process]):
             await self._tell(member, do="vanish", **detail)
 
     async def _before_crash(self, member: Process) -> None:
-        """What must be known of it first."""
+        """The facts that must be known of it first."""
 
     async def _leave(self, member: Process) -> None:
         member.gone = True
@@ -494,7 +494,7 @@ class RealDrill(TrioCourse[Process]):
                 await self._tell(member, do="cut", ports=ports)
 
     def _beyond(self, who: tuple[str, str]) -> list[tuple[str, str]]:
-        """Who is cut off from there."""
+        """The members that are cut off from there."""
         return [
             other
             for sides in self._cuts

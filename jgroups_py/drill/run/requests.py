@@ -52,7 +52,7 @@ def homes(keys: int, members: tuple[str, ...]) -> dict[str, list[int]]:
 
 
 class Requests:
-    """What one member is asked for. ``chance``: its own stream."""
+    """The requests to one member. ``chance``: its own stream."""
 
     def __init__(self, load: Load, me: str, chance: random.Random) -> None:
         self._load = load

@@ -1,4 +1,4 @@
-"""Who ``NYC.relay`` is, at the moment an event fires.
+"""The members that ``NYC.relay`` is, at the moment an event fires.
 
 The runner says who lives and which view each of them has; the view most of them hold decides.
 """

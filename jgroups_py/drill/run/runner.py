@@ -1,4 +1,4 @@
-"""What a way of running a plan offers, and what it hands back.
+"""The interface of a way to run a plan, and its result.
 
 A runner is ``run(plan, progress) -> RunLog``; it raises ``DrillError`` when the drill could not be
 run. ``simulated`` and ``real`` are two.
@@ -45,7 +45,7 @@ class RunLog:
     wall_s: float
     virtual_s: float | None = None
     notes: list[str] = field(default_factory=list)
-    """What people should know about the run: another stack was taken, and why."""
+    """Remarks for people about the run: another stack was taken, and why."""
 
 
 Runner = Callable[[Plan, Progress], RunLog]

@@ -43,7 +43,7 @@ TCP_PORT, BRIDGE_PORT = 7800, 8000  # FD_SOCK2 listens 100 above each
 
 
 class BrokenInvariant(DrillError):
-    """What is checked after every step does not hold: a bug in the stack, whatever the judge says."""
+    """A check after a step does not hold: a bug in the stack, whatever the judge says."""
 
 
 def run_simulated(plan: Plan, progress: Progress, *, check: bool = True) -> RunLog:
@@ -67,7 +67,7 @@ def run_simulated(plan: Plan, progress: Progress, *, check: bool = True) -> RunL
 
 @types.coroutine
 def _until(t: float) -> Generator[float, None, None]:
-    """What a course waits for; ``Simulation`` goes on with it then."""
+    """The condition that a course waits for; ``Simulation`` goes on with it then."""
     yield t
 
 

@@ -56,7 +56,7 @@ def _ordered(seed: int, shuffled: bool) -> Iterator[None]:
 
 @functools.cache
 def _chance() -> random.Random:
-    """What trio draws from. The plug-in has the globals of a copy: it would make trio shuffle."""
+    """The random numbers that trio draws from. The plug-in has the globals of a copy: it would make trio shuffle."""
     plugin = _plugin()
     return _told_by(types.FunctionType(plugin.__code__, dict(plugin.__globals__)))
 

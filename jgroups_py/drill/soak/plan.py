@@ -1,4 +1,4 @@
-"""What happens in a long run: cycles of churn, each ended by a calm moment in which is measured.
+"""The events of a long run: cycles of churn, each ended by a calm moment in which is measured.
 
     |<------------- churn ------------->|<------------ calm ----------->|
     | faults, each undone after a while | all are back; nothing happens |  sample

@@ -1,7 +1,7 @@
 """A long run for real: processes and sockets on this machine, the same churn, looked at from outside.
 
 At each calm moment every process tells its tables; memory, open files and threads are the kernel's word.
-What applications sent and were delivered is judged at the end, as in a drill.
+The messages that applications sent and were delivered are judged at the end, as in a drill.
 """
 
 from __future__ import annotations

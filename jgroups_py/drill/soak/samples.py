@@ -1,4 +1,4 @@
-"""What is measured at a calm moment, kept outside memory, and how two times are compared.
+"""The sizes measured at a calm moment, kept outside memory, and how two times are compared.
 
 Two windows are compared: a twelfth of the run up to its first quarter (of 24 hours: 4:00 to 6:00), and
 the last twelfth. Of each the mean counts. Fine is: at most ``TOLERANCE`` more, or ``slack`` more
@@ -82,11 +82,11 @@ class Samples:
 
 @dataclass
 class Run:
-    """What came of a run."""
+    """The result of a run."""
 
     samples: Samples = field(default_factory=Samples)
     problems: list[str] = field(default_factory=list)
-    """What must not be: a message lost or twice, no common view, a broken invariant."""
+    """The things that must not be: a message lost or twice, no common view, a broken invariant."""
     notes: list[str] = field(default_factory=list)
     faults: dict[str, int] = field(default_factory=dict)
     cycles: int = 0
@@ -166,7 +166,7 @@ def compare(samples: list[Sample], end: float, slacks: Mapping[str, float]) -> l
 
 
 def _stack(table: str) -> str:
-    """Whose table it is: "" of the first stack, else the stack's cluster."""
+    """The owner of the table: "" of the first stack, else the stack's cluster."""
     return table.rpartition(":")[0]
 
 

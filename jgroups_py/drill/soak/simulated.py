@@ -1,6 +1,6 @@
 """A long run in virtual time: the simulator's world, drawn churn, a look at everything at each calm.
 
-What the simulator itself would pile up (ended members, what the oracle knows of them) is freed at each
+Anything that the simulator itself would pile up (ended members, what the oracle knows of them) is freed at each
 calm moment, so that memory is the stack's.
 """
 

@@ -3,7 +3,7 @@
 A table is a container (dict, list, set, deque, array, bytearray, cache of a function) that is
 reached from a protocol, the machine, its timers, the driver or the channel. Its name is the way to
 it: ``NAKACK2._windows`` is a dict, ``NAKACK2._windows[].received`` what all its windows hold
-together. What a table's entries need (keys, values that are no tables themselves) counts as bytes
+together. The memory of a table's entries (keys, values that are no tables themselves) counts as bytes
 of the table. Each object counts once, where it is met first; shorter ways come before longer ones.
 """
 
@@ -112,7 +112,7 @@ def _visit(roots: Mapping[str, Any], outside: Iterable[Any]) -> Iterator[tuple[s
 
 
 def _owner(tables: Tables, name: str) -> Table:
-    """What an object on the way ``name`` counts for: the table it is an entry of."""
+    """The table that an object on the way ``name`` counts for: the table it is an entry of."""
     end = name.rfind("[]")
     return tables.at(name[:end] if end >= 0 else name.partition(".")[0])
 
@@ -122,7 +122,7 @@ def _is_strange(thing: Any) -> bool:
 
 
 def _inside(name: str, thing: Any) -> Iterator[tuple[str, Any]]:
-    """What an object refers to, each with the way to it."""
+    """The objects that an object refers to, each with the way to it."""
     if isinstance(thing, dict):
         for key, value in thing.items():
             yield f"{name}[]", key

@@ -1,4 +1,4 @@
-"""Who answers a request to a directory: what every driver does with ``Consult``."""
+"""The answering of requests to a directory, as every driver does it with ``Consult``."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def real_directory(request: DirectoryRequest) -> Any:
 
 
 def answer_of(directory: Directory, out: Consult) -> Consulted:
-    """What ``directory`` says. It never raises: another error is a problem, too."""
+    """The answer of ``directory``. It never raises: another error is a problem, too."""
     try:
         return Consulted(out.handle, directory(out.request))
     except DirectoryProblem as problem:

@@ -191,7 +191,7 @@ def _problem(error: Exception) -> DirectoryProblem:
 
 
 def _told(error: Exception) -> dict[str, str]:
-    """What PostgreSQL told, by its letters: M the message, C the SQLSTATE."""
+    """The fields that PostgreSQL told, by its letters: M the message, C the SQLSTATE."""
     first = error.args[0] if error.args else None
     return first if isinstance(first, dict) else {}
 

@@ -20,7 +20,7 @@ REFUSED: Final = {
     403: "the service account must be allowed to get and list pods in namespace {namespace} (Role, RoleBinding)",
     404: "there is no namespace {namespace}, or no API of that version",
 }
-"""What an operator can do about an answer."""
+"""The action that an operator can take about an answer."""
 
 
 def answer(request: ListPods) -> bytes:

@@ -1,4 +1,4 @@
-"""What must hold of any run: checkers and the oracle of RELAY.
+"""The properties of any run: checkers and the oracle of RELAY.
 
 May import: testing.sim, protocols and what is below.
 Imported by: testing.explorer, drill, the kit.

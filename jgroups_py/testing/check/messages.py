@@ -1,4 +1,4 @@
-"""What every receiver may expect of the messages of each sender.
+"""The expectations of every receiver about the messages of each sender.
 
     fifo       numbers of one sender rise
     duplicate  no message twice
@@ -42,7 +42,7 @@ _STATE: Final = list[tuple[bytes, int, bool, list[int]]]
 
 @dataclass(slots=True)
 class _Track:
-    """What one member has had of one sender, of one kind."""
+    """The messages that one member has had of one sender, of one kind."""
 
     last: int = 0
     known: bool = False
@@ -179,7 +179,7 @@ class Messages:
     # --- views
 
     def _has_ended(self, track: _Track, origin: Address, member: Member, number: int) -> bool:
-        """What was sent before ``number``: with a view of ``origin`` without ``member``, whether its
+        """The messages that were sent before ``number``: with a view of ``origin`` without ``member``, whether its
         reader has come to it or not."""
         if number - 1 <= track.lost:
             return True
@@ -266,7 +266,7 @@ class Messages:
             seen.track(origin, kind).apart = True
 
     def _lose(self, there: Address, member: Member) -> None:
-        """What ``member`` still had to send to ``there`` is dropped; some of it may be there, unread."""
+        """Messages that ``member`` still had to send to ``there`` are dropped; some of them may be there, unread."""
         seen = self._seen.get(there)
         if seen is not None:
             track = seen.track(member.address, UNICAST)
@@ -274,7 +274,7 @@ class Messages:
         self._leave_out(there, member)
 
     def _leave_out(self, there: Address, member: Member) -> None:
-        """What ``member`` has multicast so far it may have forgotten: ``there`` was not in its view."""
+        """``member`` may have forgotten its multicasts so far: ``there`` was not in its view."""
         seen = self._seen.get(there)
         if seen is not None:
             seen.track(member.address, MULTICAST).lost = self.count(member)

@@ -39,7 +39,7 @@ def given_up(
 
 
 def unrest(sites: Mapping[str, Site], origins: Mapping[bytes, Origin]) -> str | None:
-    """What is not at rest: buffers, relays, sessions, digests. None: everything is."""
+    """The things that are not at rest: buffers, relays, sessions, digests. None: everything is."""
     for site in sites.values():
         living = site.living()
         if not site.is_settled:

@@ -18,7 +18,7 @@ The design (RELAY.md) promises I3 for departed origins while fewer than ``buffer
 fall between two moments at which all are complete; what is missing after more, or after a partition and
 one, is excused, and so is what an origin sent before it heard that its site had been promoted, or had gone by then: only the
 relay keeps that. A member cut off from its site is not held to I2's last part until it has caught up.
-What does not hold is raised as ``Violated``, with the member, the time and the world's seed.
+A property that does not hold is raised as ``Violated``, with the member, the time and the world's seed.
 """
 
 from __future__ import annotations
@@ -163,7 +163,7 @@ class RelayOracle:
         begins = numbers.begun and not watched.begun
         if begins or len(watched.member.events) != watched.states:
             if any(isinstance(e, StateReceived) for e in watched.member.events[watched.states :]):
-                # What the state contains is not delivered; what it lacks comes (again).
+                # Messages in the state are not delivered; the others come (again).
                 watched.since = self.world.now
                 for raw, track in watched.tracks.items():
                     if self._origins[raw].watched.site is site:
@@ -199,7 +199,7 @@ class RelayOracle:
         if epoch != watched.relaying_in:
             watched.relaying_in = epoch
             if numbers.relaying:
-                # What it sent before it heard that its site is primary now, it has no copy of; nor
+                # It has no copy of messages that it sent before it heard that its site is primary now; nor
                 # has anybody of those who were gone by then.
                 for other in site.members:
                     if other is watched or not other.member.alive:
@@ -270,7 +270,7 @@ class RelayOracle:
 
     def _begin_track(self, watched: Watched, origin: Origin) -> Track:
         if origin.watched.site is not watched.site:
-            # What a joiner begins with was taken from its digest; who had been forgotten is not in it.
+            # A joiner's beginning was taken from its digest; a forgotten origin is not in it.
             back = (watched.site.name, origin.watched.raw) in self._forgot
             return Track(0, not back or origin.first_at > watched.since)
         if origin.watched is watched:
@@ -340,7 +340,7 @@ class RelayOracle:
         raw = origin.watched.raw
         if origin.watched.site is watched.site:
             return False
-        # Who could not be told where to begin, begins behind what all acknowledged.
+        # A joiner that could not be told where to begin begins behind what all acknowledged.
         start = origin.watched.site.trimmed.get(raw, 0) if watched.blind else 0
         left = [(max(first, origin.base + 1, start + 1), last)]
         for span in watched.skipped.get(raw, ()):
@@ -357,7 +357,7 @@ class RelayOracle:
         site.disturbed |= merged
         here = [w for w in site.living() if w.view is not None and not w.member.leaving]
         beyond = [w for w in here if w.member.address not in view.members]
-        # Who begins a group knows nobody whose return it could wait for.
+        # The founder of a group knows nobody whose return it could wait for.
         anew = old is None and view.members[0] == watched.member.address
         if anew or 2 * sum(w.member.address in view.members for w in here) > len(here):
             for other in beyond:
@@ -624,9 +624,9 @@ class RelayOracle:
         )
 
     def given_up(self) -> Iterator[tuple[str, str, int, int]]:
-        """What was announced as lost although RELAY promises it."""
+        """The messages that were announced as lost although RELAY promises them."""
         return relay_at_rest.given_up(self.sites, self._origins)
 
     def unrest(self) -> str | None:
-        """What is not at rest: buffers, relays, sessions, digests. None: everything is."""
+        """The things that are not at rest: buffers, relays, sessions, digests. None: everything is."""
         return relay_at_rest.unrest(self.sites, self._origins)

@@ -1,4 +1,4 @@
-"""What the RELAY oracle holds of origins, members and sites."""
+"""The notes of the RELAY oracle about origins, members and sites."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Origin:
 
 @dataclass(slots=True)
 class Track:
-    """What one application was delivered of one origin."""
+    """The messages that one application was delivered of one origin."""
 
     last: int = 0
     exact: bool = True
@@ -181,7 +181,7 @@ class Site:
         ) == len(living)
 
     def highest(self, living: Sequence[Watched]) -> dict[bytes, int]:
-        """What survivors delivered of the site's origins."""
+        """The messages that survivors delivered of the site's origins."""
         highest: dict[bytes, int] = {}
         for watched in self.members:
             number = max(w.has(watched.raw) for w in living)
@@ -198,7 +198,7 @@ def sums_of(batch: Batch) -> list[int]:
 
 
 def without(part: Span, span: Span) -> list[Span]:
-    """What of ``part`` is not in ``span``."""
+    """The numbers of ``part`` that are not in ``span``."""
     (a, b), (c, d) = part, span
     if d < a or c > b:
         return [part]
@@ -206,7 +206,7 @@ def without(part: Span, span: Span) -> list[Span]:
 
 
 def missing_in(buffers: Iterable[Buffer], raw: bytes, low: int, high: int) -> list[Span]:
-    """What of ``low .. high`` is in none of them."""
+    """The numbers of ``low .. high`` that are in none of them."""
     spans = [(low, high)]
     for buffer in buffers:
         spans = [rest for a, b in spans for rest in buffer.missing(raw, a, b)]

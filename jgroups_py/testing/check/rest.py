@@ -17,7 +17,7 @@ EMPTY: Final = {
 
 
 def waiting(stack: Stack) -> str | None:
-    """What still waits in a stack; None: nothing."""
+    """The work that still waits in a stack; None: nothing."""
     for name, numbers in stack.statistics().items():
         for key in EMPTY.get(name, ()):
             if numbers.get(key):

@@ -60,7 +60,7 @@ def leftovers(
 
 
 def _kept_for_a_site(here: Iterable[Member]) -> set[Address]:
-    """Who has sent something at a site that has never met another one: the first that comes gets it,
+    """The origins that have sent at a site that has never met another one: the first that comes gets it,
     or is told what is lost of it."""
     relays = [p for m in here for p in m.stack.protocols if isinstance(p, RELAY)]
     waiting = [r for r in relays if r.is_relaying and not r.state.sites]

@@ -1,4 +1,4 @@
-"""What every member may expect of views.
+"""The expectations of every member about views.
 
 view_order     numbers of views rise at each member
 view_holder    every view contains its holder, nobody twice

@@ -1,4 +1,4 @@
-"""What a check found: one type for all of them, and the exception for checks that end a run.
+"""The finding of a check: one type for all of them, and the exception for checks that end a run.
 
 May import: nothing of testing.
 Imported by: everything that judges.
@@ -38,7 +38,7 @@ class Violated(AssertionError):
 
 
 def violation_of(error: Exception, at: float = 0.0) -> Violation:
-    """What an error that ended a run says: a check, an invariant of a protocol, or a bug in a handler."""
+    """The meaning of an error that ended a run: a check, an invariant of a protocol, or a bug in a handler."""
     if isinstance(error, Violated):
         return error.violation
     place = traceback.extract_tb(error.__traceback__)[-1]

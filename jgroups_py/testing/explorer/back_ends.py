@@ -37,7 +37,7 @@ def load(file: Path | str) -> tuple[BackEnd[Any], Any]:
 
 
 def kind_of(text: str) -> str:
-    """What the text says, or, before files had a kind, what its fields are those of."""
+    """The kind in the text, or, for files from before there were kinds, the kind that its fields show."""
     try:
         fields = msgspec.json.decode(text)
     except msgspec.DecodeError:

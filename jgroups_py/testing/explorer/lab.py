@@ -1,4 +1,4 @@
-"""What the lab is made of: a case, what its run showed, and what a back end has to offer.
+"""The parts of the lab: a case, the findings of its run, and the interface of a back end.
 
 A case is plain data: everything that happens in one run. The same case gives the same run. A back end is one
 kind of system: it draws cases from seeds, plays and judges them, says what could be taken away from one, and
@@ -28,7 +28,7 @@ LENGTH_MAX: Final = 10_000_000
 
 @dataclass(slots=True)
 class RunOutcome:
-    """What a run showed. ``problems`` empty: everything held. ``faults``: those that hit somebody. ``story``: what
+    """The findings of a run. ``problems`` empty: everything held. ``faults``: those that hit somebody. ``story``: what
     happened, for people."""
 
     seed: int
@@ -53,7 +53,7 @@ MEMBERS_MAX: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """What of a case's size is not left to the seed. ``members``: per site, least and most."""
+    """The parts of a case's size that are not left to the seed. ``members``: per site, least and most."""
 
     sites: int | None = None
     members: tuple[int, int] | None = None
@@ -85,7 +85,7 @@ class BackEnd(ABC, Generic[C]):
     command: str
     """The command that replays its files and seeds."""
     passes: Sequence[Pass[C]]
-    """What could be taken away from a case (shrink.py)."""
+    """The parts that could be taken away from a case (shrink.py)."""
     before: Sequence[Pass[C]] = ()
     """The passes that are tried once, before the others."""
 

@@ -25,7 +25,7 @@ SHOWN_MAX: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What each seed is played with. ``shrink_runs`` 0: failing cases stay as they are. ``kind``: the back end,
+    """The settings that each seed is played with. ``shrink_runs`` 0: failing cases stay as they are. ``kind``: the back end,
     if not the first that has the profile. ``folder`` None: nothing is written."""
 
     profile: str

@@ -33,7 +33,7 @@ def each(
     """The results of ``work`` for all jobs, as they are ready.
 
     ``chunk``: so many jobs are handed to a process at once. ``stop_after``: seconds of real time after which no
-    further chunk is begun. Who stops iterating cancels what has not begun. With one process everything is done here.
+    further chunk is begun. A caller that stops iterating cancels the tasks that have not begun. With one process everything is done here.
     """
     begun = time.monotonic()
     waiting = iter(jobs)

@@ -1,6 +1,6 @@
 """Why a history has no order: the shortest beginning of it that has none, without reads that do not matter.
 
-A beginning ends with a return. What was called and had not returned by then may have happened. If one
+A beginning ends with a return. A call that had not returned by then may have happened. If one
 beginning has no order no longer one has, so the shortest is found by halving.
 """
 
@@ -31,7 +31,7 @@ class Explanation:
 
 
 def explain(operations: Sequence[Operation], model: Model[Any], steps_max: int) -> Explanation:
-    """Of operations that have no order. What ``steps_max`` leaves undecided counts as having one."""
+    """Of operations that have no order. A history that ``steps_max`` leaves undecided counts as having one."""
 
     def fails(history: Sequence[Operation]) -> bool:
         found = search(history, model, steps_max)

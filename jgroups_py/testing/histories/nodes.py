@@ -29,7 +29,7 @@ Kind = Literal[
 
 
 class Call(NamedTuple):
-    """What is asked of a cache.
+    """The requests to a cache.
 
     node         result: the attributes; None where there is no node
     exists       result: is there a node?

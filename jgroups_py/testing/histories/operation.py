@@ -1,4 +1,4 @@
-"""What a history is made of: operations, and the model that says what they mean."""
+"""The parts of a history: operations, and the model that says what they mean."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ State = TypeVar("State", bound=Hashable)
 
 
 class Model(ABC, Generic[State]):
-    """What operations do, one at a time. It has no state of its own."""
+    """The effect of operations, one at a time. It has no state of its own."""
 
     @abstractmethod
     def initial(self) -> State:
@@ -73,7 +73,7 @@ class Model(ABC, Generic[State]):
         ``result`` may be UNKNOWN: then any result will do."""
 
     def keys(self, what: Any) -> Sequence[Hashable] | None:
-        """What of the state the operation reads and writes. None: all of it. Operations that share
+        """The parts of the state that the operation reads and writes. None: all of it. Operations that share
         no key, not even by way of others, are checked apart from each other."""
         return None
 
@@ -84,7 +84,7 @@ class Model(ABC, Generic[State]):
     # Three that make the search quick where values are written once. Without them it is as exact.
 
     def facts(self, state: State) -> frozenset[Hashable]:
-        """What is so in a state, as far as ``wants`` may name it."""
+        """The facts of a state, as far as ``wants`` may name it."""
         return frozenset()
 
     def wants(self, what: Any, result: Any) -> Sequence[Hashable]:

@@ -9,7 +9,7 @@ from jgroups_py.testing.histories.operation import UNKNOWN, Model
 
 
 class Use(NamedTuple):
-    """What is asked of a register.
+    """The requests to a register.
 
     read        result: the value
     write       ``value``; no result

@@ -1,7 +1,7 @@
 """The search for an order: which operation may come next, and next, until all have had their turn.
 
-An operation may come next if no other that must come before it is left. What was tried without success
-is remembered as the set of operations done and the state then: another way to the same two need not be
+An operation may come next if no other that must come before it is left. Attempts without
+success are remembered as the set of operations done and the state then: another way to the same two need not be
 tried. Nor is what cannot end well: an operation that is left wants a value which is gone, and nobody who is left
 writes it (``Model.wants``, ``gives``). An operation that may come next, has the right result and changes nothing is taken at once:
 whatever order there is, there is one in which it comes now.
@@ -45,7 +45,7 @@ class _Search:
         self.model = model
         self.steps_max = steps_max
         self.steps = 0
-        # Who was called first is asked first; who returned first is tried first.
+        # The operation that was called first is asked first; the one that returned first is tried first.
         by_call = sorted(range(len(operations)), key=lambda i: (operations[i].call, i))
         self.index = by_call
         self.ops = [operations[i] for i in by_call]
@@ -158,7 +158,7 @@ class _Search:
         return done, state
 
     def _next(self, done: int, state: Any) -> Iterator[tuple[int, Any]]:
-        """Whoever writes what somebody waits for now is tried before the others."""
+        """An operation that writes a value that another one waits for is tried before the others."""
         choices = self._may_be_next(done)
         if len(choices) > 1 and self.wanted_facts:
             choices = self._by_need(choices, state)
@@ -166,7 +166,7 @@ class _Search:
             op = self.ops[i]
             self.steps += 1
             allowed, after = self.model.step(state, op.what, op.result)
-            # What changes nothing was taken before; what is not known and changes nothing is of no use.
+            # An operation that changes nothing was taken before; an unknown one that changes nothing is of no use.
             if allowed and after != state:
                 yield i, after
 

@@ -61,7 +61,7 @@ class Pipe:
 
 @dataclass(slots=True, eq=False)
 class Connection:
-    """What a host knows of one of its connections."""
+    """The knowledge of a host about one of its connections."""
 
     out: Pipe
     back: Pipe
@@ -70,7 +70,7 @@ class Connection:
 
 
 class Around(Protocol):
-    """What a host needs of its world. ``packets``: inputs that machines have handled."""
+    """The things that a host needs of its world. ``packets``: inputs that machines have handled."""
 
     clock: Clock
     network: Network
@@ -123,7 +123,7 @@ class Host:
 
     @property
     def now(self) -> float:
-        """What its clock shows."""
+        """The time that its clock shows."""
         return self._reading + (self.world.clock.now - self._since) * self.rate
 
     def drift(self, rate: float) -> None:
@@ -187,7 +187,7 @@ class Host:
             self._answer_with_reset(pipe)
 
     def _answer_with_reset(self, pipe: Pipe) -> None:
-        """Who sent on ``pipe`` hears that there is no such connection."""
+        """The sender on ``pipe`` hears that there is no such connection."""
         pipe.open = False
         for connection in pipe.source.connections.values():
             if connection.out is pipe and not pipe.source.vanished:

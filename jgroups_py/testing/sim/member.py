@@ -35,14 +35,14 @@ Item = View | Batch | StateRequested | StateReceived | Excluded
 
 
 class Listener(Protocol):
-    """Who is told what an application sends and what it is offered: RELAY's oracle."""
+    """The observer of an application's sends and receipts: RELAY's oracle."""
 
     def sent(self, member: Member, batch: Batch) -> None: ...
     def offered(self, member: Member, item: Any) -> None: ...
 
 
 class Told(Protocol):
-    """What a member, and who judges it, need of the world."""
+    """The things that a member, and its judge, need of the world."""
 
     seed: str
     clock: Clock
@@ -60,7 +60,7 @@ class Told(Protocol):
 
 
 class Member:
-    """What a test or a drill holds of one simulated process.
+    """The handle that a test or a drill holds of one simulated process.
 
     ``on_batch``, ``on_view`` and ``on_state`` are called when the application *takes* an item; by default it
     takes everything at once. ``reading = False`` makes it a reader that never reads; ``take``

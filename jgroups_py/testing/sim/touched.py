@@ -1,7 +1,7 @@
 """A machine that knows which protocols a step has entered: only their invariants can have changed.
 
 A step enters few layers of a stack: a heartbeat never gets to flow control. To check them all after
-every step took half the time of a run. What a step may change by a way that is not seen here (an
+every step took half the time of a run. A change that a step makes by a way that is not seen here (an
 answer to another protocol, say) is found when everything is looked at: every ``EVERY`` steps.
 """
 

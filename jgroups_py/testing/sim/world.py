@@ -243,7 +243,7 @@ class World:
         self.network.clog(source.address, dest.address)
 
     def unclog(self, source: Host, dest: Host) -> None:
-        """What waited arrives, in order."""
+        """Waiting packets arrive, in order."""
         for deliver in self.network.clogs.pop((source.address, dest.address), ()):
             self.clock.at(self.clock.now, deliver)
         self._go_on()

@@ -208,7 +208,7 @@ class _Cluster:
             self._gone(peer)
 
     def _go(self) -> None:
-        """Who may leave does. Below b + 1 members that would count as a crash."""
+        """Members that may leave do so. Below b + 1 members that would count as a crash."""
         for peer in list(self.peers.values()):
             if peer.going and peer.machine.leaving.may_go() and self._may_shrink:
                 peer.member.leave()

@@ -70,7 +70,7 @@ class Scheduler:
         self.length = random.randint(60, STEPS_MAX)
         self.slow: frozenset[Address] = frozenset()
         self.last = Address(b"")
-        """Who was delivered something last."""
+        """The member that was delivered a message last."""
 
     def run(self) -> tuple[BuddySchedule, RunOutcome]:
         problems = violations_in(self._run)
@@ -235,7 +235,7 @@ class Scheduler:
             self._take(("wake",))
 
     def _stop(self, members: list[Address]) -> None:
-        """What is under way to those that are stopped mostly does not arrive."""
+        """Messages under way to stopped members mostly do not arrive."""
         random = self.random
         self._recover()
         self._call()

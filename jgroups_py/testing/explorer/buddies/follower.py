@@ -1,7 +1,7 @@
 """A follower of changes, in the explorer: reads the journals of those that run, and judges what they promise.
 
 An entry is promised when all holders have it (its owner says so), or when its owner is dead and whoever has its nodes
-has adopted this entry (the journals of all say so). What is promised must be what the owner wrote, and at the end the
+has adopted this entry (the journals of all say so). A promised value must be one that the owner wrote, and at the end the
 highest stamp of each path must be the node's.
 
 Nobody copies the log of a dead owner: when all who had it are gone it cannot be read any more, and who follows is told so

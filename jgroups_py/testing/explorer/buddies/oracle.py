@@ -83,7 +83,7 @@ class Oracle:
         self._pending.append((call, path, history, op))
 
     def resolve(self) -> None:
-        """What was about to be written has its stamp now."""
+        """The value that was about to be written has its stamp now."""
         for call, path, history, value in self._pending:
             node = call.nodes.get(path)
             if node is None:
@@ -107,7 +107,7 @@ class Oracle:
         self.listed[path] = self.listed.get(path, EMPTY) | self.history[(path, stamp)]
 
     def removed_there(self, path: Path, stamp: Stamp, there: Stamp) -> None:
-        """What another site still had was removed here, and forgotten: it is removed again."""
+        """A node that another site still had was removed here, and forgotten: it is removed again."""
         self.history[(path, stamp)] = self.history[(path, there)]
 
     # --- at rest

@@ -225,7 +225,7 @@ class Sites:
         return True
 
     def _known(self, path: Path) -> frozenset[int]:
-        """What the others have acknowledged."""
+        """The nodes that the others have acknowledged."""
         known = EMPTY
         for at, world in self.both[1:]:
             held = self.held[at].get(path)
@@ -315,7 +315,7 @@ class Sites:
     @property
     def unasked(self) -> list[int]:
         """Sites whose bootstrap of the first one nobody there knows of: when it was to be asked for nobody had
-        a view, or whom it was asked of died. Whoever builds a site anew sees that, and asks again."""
+        a view, or whom it was asked of died. The member that builds a site anew sees that, and asks again."""
         return [
             at
             for at, known in self.fresh.items()

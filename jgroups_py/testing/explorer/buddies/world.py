@@ -58,7 +58,7 @@ PATHS: tuple[Path, ...] = (("a",), ("a", "b"), ("c",))
 
 
 class Setting(msgspec.Struct, frozen=True):
-    """What a world is made with. ``judged``: values, merges or owners (see ``Oracle``)."""
+    """The settings of a world. ``judged``: values, merges or owners (see ``Oracle``)."""
 
     members: int = 3
     buddies: int = 1
@@ -108,13 +108,13 @@ class World:
         self.stopped: tuple[Address, ...] = ()
         """A part whose processes are stopped: it notices nothing."""
         self.unaware: dict[Address, None] = {}
-        """Who was stopped and has not heard of the merge: it reads what is old."""
+        """Members that were stopped and have not heard of the merge: they read old values."""
         self.operations: dict[int, Operation] = {}
         self.outcomes: dict[int, Completed] = {}
         self.events: list[tuple[Address, Event]] = []
         self.may_go: dict[Address, None] = {}
         self.stored: dict[Address, dict[Path, Any]] = {}
-        """What each member has in its store."""
+        """The rows in the store of each member."""
         self.spent = 0
         """Crashes since everything was protected."""
         self.allowed = 0
@@ -276,7 +276,7 @@ class World:
         )
 
     def _do_crash(self, member: Address) -> bool:
-        """What it sent before may still arrive, as long as its view is not replaced. Not one more than
+        """Messages that it sent before may still arrive, as long as its view is not replaced. Not one more than
         must do no harm, if that is what is judged."""
         if member not in self.machines or len(self.machines) < 2:
             return False

@@ -117,7 +117,7 @@ def of_another_cluster(c: Cluster) -> bytes:
 
 
 def of_a_stranger(c: Cluster) -> bytes:
-    """What a member said, from somebody nobody knows: one of ours, or of Java's."""
+    """A message of a member under the name of a stranger: one of ours, or of Java's."""
     packet = c.decoded()
     rng = c.random
     packet.src = c.stranger() if rng.random() < 0.5 else UUID(rng.randbytes(16))

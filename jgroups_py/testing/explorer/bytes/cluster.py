@@ -7,7 +7,7 @@
 Every exception that leaves a machine, and every invariant of a machine that breaks (they are checked after
 each step), ends the attack. ``held`` is what a member's machine holds in bytes.
 
-Whatever happens to the cluster after it was set up is an op, a tuple of plain values; ``perform`` does one.
+Everything that happens to the cluster after it was set up is an op, a tuple of plain values; ``perform`` does one.
 The ops that were done, done again to another Cluster of the same kind and seed, end the same way.
 """
 
@@ -66,7 +66,7 @@ SETTLE: Final = 120.0
 _HOSTILE_HOST: Final = "10.9.9.9"
 _HOSTILE_PORT: Final = 55555
 _PAYLOAD: Final = struct.Struct("!16sBQ")
-"""What ``Checker.payload`` makes: the sender's address, what kind of message it is, a number."""
+"""The faults that ``Checker.payload`` makes: the sender's address, what kind of message it is, a number."""
 
 Op = tuple[Any, ...]
 """
@@ -110,7 +110,7 @@ class Cluster:
         self.only_said = False
         """A member's message that it has not sent is dropped: it was recorded in a run that went another way."""
         self._said: set[bytes] = set()
-        """What honest members sent, without its version."""
+        """The messages that honest members sent, without their version."""
         self.got: dict[str, list[tuple[Address, int]]] = {}
         self._next_handle = -1_000_000
         for site in sites:
@@ -395,7 +395,7 @@ class Cluster:
                 assert heard == list(range(begin, begin + 5)), (member.name, sender.name, heard)
 
     def once_in_order(self) -> None:
-        """What the simulator's checkers saw: each honest multicast once, in order, without a gap; views that
+        """The properties that the simulator's checkers saw: each honest multicast once, in order, without a gap; views that
         grow, contain their holder and mean the same everywhere."""
         problems = [
             str(problem) for checker in self.checkers.values() for problem in checker.problems

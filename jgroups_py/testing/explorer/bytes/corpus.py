@@ -50,7 +50,7 @@ Make = Callable[[Values], bytes]
 
 
 def seeds_of(make: Make, name: str) -> list[bytes]:
-    """What ``make`` draws for the target ``name``: always the same, no empty ones, none twice."""
+    """The inputs that ``make`` draws for the target ``name``: always the same, no empty ones, none twice."""
     values = Values(random.Random(f"corpus/{name}"))
     found: dict[bytes, None] = {}
     for _ in range(SEEDS):

@@ -1,8 +1,8 @@
 """Chunks of all targets over all cores.
 
 The parent keeps each target's corpus and hands it, with a number and a count, to whichever process is idle. A
-target has one chunk under way at a time, so that its chunks follow each other whatever the machine does. What is
-attacked next is the target that lags most behind its share.
+target has one chunk under way at a time, so that its chunks follow each other whatever the machine does. The next target
+is the one that lags most behind its share.
 
 A process that runs a wild input writes it down first, in memory it shares with the parent: when the process dies,
 or uses up its CPU time without another input (an endless loop in C code, which Python's signals do not
@@ -63,7 +63,7 @@ def catalogue() -> dict[str, Attacked]:
 
 @dataclass(slots=True)
 class Report:
-    """What a run came to. ``rss_growth`` in bytes, of the process that grew most."""
+    """The result of a run. ``rss_growth`` in bytes, of the process that grew most."""
 
     inputs: dict[str, int]
     corpora: dict[str, Corpus]

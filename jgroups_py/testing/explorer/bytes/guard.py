@@ -43,7 +43,7 @@ _ROOT: Final = str(Path(jgroups_py.__file__).parent)
 
 
 class Broken(Exception):
-    """What came out is wrong, though no other error came."""
+    """The result is wrong, though no other error came."""
 
 
 class Hang(BaseException):
@@ -138,7 +138,7 @@ def _place(error: BaseException) -> str:
 
 @contextlib.contextmanager
 def address_space(headroom: int = HEADROOM) -> Iterator[None]:
-    """What is inside may take ``headroom`` bytes more than the process has now."""
+    """The block may take ``headroom`` bytes more than the process has now."""
     pages = int(Path("/proc/self/statm").read_text().split()[0])
     before = resource.getrlimit(resource.RLIMIT_AS)
     limit = pages * resource.getpagesize() + headroom

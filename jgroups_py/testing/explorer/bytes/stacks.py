@@ -100,7 +100,7 @@ SCENES: Final[tuple[Scene, ...]] = (
 
 
 class Episode(msgspec.Struct, frozen=True):
-    """What was done to a cluster, so that it can be done again."""
+    """The steps done to a cluster, so that it can be done again."""
 
     scene: str
     forgers: bool
@@ -109,7 +109,7 @@ class Episode(msgspec.Struct, frozen=True):
 
 @functools.cache
 def honest_packets(scene: Scene) -> tuple[bytes, ...]:
-    """What the members of a scene say before anybody attacks them."""
+    """The messages that the members of a scene send before anybody attacks them."""
     with _quiet():
         cluster = scene.make()
         packets = tuple(dict.fromkeys(cluster.packets))
@@ -200,7 +200,7 @@ def _dropped(transport: TP) -> float:
 
 
 def aftermath(cluster: Cluster, forgers: bool, alive: Callable[[], None]) -> None:
-    """What must hold when the attack is over: see the module's docstring. ``alive`` is called as virtual time
+    """The properties that must hold when the attack is over: see the module's docstring. ``alive`` is called as virtual time
     goes by, which it may do for two minutes."""
     cluster.world.heal()
     cluster.world.run_for(RECOVERY)

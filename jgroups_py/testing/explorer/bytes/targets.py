@@ -1,4 +1,4 @@
-"""What is attacked: one entry per decoder, with the one error that may come out of it.
+"""The targets of attacks: one entry per decoder, with the one error that may come out of it.
 
 Names: ``kind:...`` what ``jgroups-py decode`` reads; ``wire:...`` how stacks read packets, datagrams and streams;
 ``control:...`` payloads of protocols; ``file:...`` what people write. Whole stacks are in stacks.py.
@@ -120,7 +120,7 @@ def _packet_seeds() -> list[bytes]:
 
 
 def _interpret(data: bytes) -> None:
-    """What a message's payload is by its headers, as ``jgroups-py decode`` shows it."""
+    """The kind of a message's payload by its headers, as ``jgroups-py decode`` shows it."""
     kinds.interpret_fields(kinds.decode("packet", data))
 
 

@@ -1,4 +1,4 @@
-"""What a chunk of inputs is given and comes back with; what can be attacked at all.
+"""The task and the result of a chunk of inputs; the targets that there are.
 
 Which inputs a chunk makes follows from the seed, the target's name, the chunk's number and the corpus the chunk
 before left, hence from nothing that differs between machines.
@@ -25,7 +25,7 @@ TRACED_EVERY: Final = 20
 
 @dataclass(slots=True)
 class Corpus:
-    """What a target's chunks hand on: inputs worth changing further, and the ways that are known."""
+    """The findings that a target's chunks hand on: inputs worth changing further, and the ways that are known."""
 
     entries: list[bytes] = field(default_factory=list)
     edges: Edges = field(default_factory=set)
@@ -49,7 +49,7 @@ class Finding:
 
 @dataclass(slots=True)
 class Done:
-    """What a chunk comes back with."""
+    """The result of a chunk."""
 
     target: str
     inputs: int
@@ -69,7 +69,7 @@ class Attacked(Protocol):
     @property
     def chunk_size(self) -> int: ...
     def begin(self) -> Corpus:
-        """What the first chunk begins with."""
+        """The beginning of the first chunk."""
 
     def chunk(self, work: Work, guard: Guard, tell: Tell = ...) -> Done:
         """``work.count`` inputs. ``tell`` is called with each before it is read, for who watches

@@ -49,7 +49,7 @@ class Entry:
 
 
 Action = Callable[[Entry], Awaitable[Any]]
-"""What is called, and answers the result."""
+"""The function that is called, and answers the result."""
 
 
 @dataclass(eq=False)
@@ -58,11 +58,11 @@ class History:
     happen, by kind of error; they are not among ``entries``."""
 
     note: Callable[[str], Any]
-    """What the stage wants to know of a member now."""
+    """The fact that the stage wants to know of a member now."""
     entries: list[Entry] = field(default_factory=list)
     definite: dict[str, int] = field(default_factory=dict)
     errors: list[str] = field(default_factory=list)
-    """What callers must never see."""
+    """Errors that callers must never see."""
     events: int = 0
     """Calls and returns so far."""
 

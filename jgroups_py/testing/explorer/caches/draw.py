@@ -60,7 +60,7 @@ class _Draw:
     def schedule(self, back_end: Any, *, sessions: bool = False) -> CacheSchedule:
         pick, chance = self.random.choice, self.random
         members = self.members()
-        # Who is left of two would wait for the other one for good, also where that one was killed.
+        # The one that is left of two would wait for the other one for good, also where that one was killed.
         majority = back_end == "buddy" and len(members) > 2 and pick((False, True))
         late: tuple[str, ...] = ()
         if back_end != "local" and not self.calm and len(members) > 2 and chance.random() < 0.3:

@@ -1,12 +1,12 @@
-"""What a back end promises of an operation: recorded calls become the operations that are checked.
+"""The promises of a back end about an operation: recorded calls become the operations that are checked.
 
 design/linearizability.md says why; here is each rule once.
 
     all         an operation with a result is exact: it has its place between its call and its return
     replicated  what waited for nobody (a read, an update or move that found nothing) was read from the
                 member's own copy: exact for that copy (``Operation.copy``)
-    replicated  what was begun and done on a line of views that did not go on is gone with it. What was begun before
-                or not acknowledged may have happened. A read there is not judged, nor one at a member that the
+    replicated  what was begun and done on a line of views that did not go on is gone with it. An operation that was begun
+                before or not acknowledged may have happened. A read there is not judged, nor one at a member that the
                 others went on without
     replicated, a read at a member that was lost in that view is not judged if it may have seen a change
     buddy       that nobody was ever told of

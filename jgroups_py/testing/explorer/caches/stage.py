@@ -76,7 +76,7 @@ STACK: Final = """<config xmlns="urn:org:jgroups">
 
 
 class MemoryStore(Store):
-    """What a disk keeps when the process is killed. Each call takes ``seconds()``."""
+    """The rows that a disk keeps when the process is killed. Each call takes ``seconds()``."""
 
     def __init__(self, seconds: Callable[[], float]) -> None:
         self.rows: dict[Fqn, Node] = {}
@@ -133,7 +133,7 @@ class Member:
     wants: int = 0
     """Callers that are not done."""
     met: dict[Address, None] = field(default_factory=dict)
-    """Who was in a view of it, with buddies."""
+    """The members that were in a view of it, with buddies."""
 
     @property
     def origin(self) -> str:

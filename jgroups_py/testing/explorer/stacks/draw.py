@@ -45,7 +45,7 @@ def draw(seed: int, profile: str, wanted: Size = ANYTHING) -> Schedule:
 
 
 class _Draw:
-    """What the profiles have in common."""
+    """The parts that the profiles have in common."""
 
     def __init__(self, seed: int, profile: str, wanted: Size) -> None:
         self.seed = seed
@@ -230,7 +230,7 @@ MOMENTS: Final[dict[str, tuple[str, ...]]] = {
     "state": ("state", "state", "join"),
     "relay": ("relay", "relay", "hand-over", "join", "state"),
 }
-"""What some of the faults wait for."""
+"""The events that some of the faults wait for."""
 SIZES: Final[dict[str, tuple[int, ...]]] = {"flow": (0, 500, 5000, 20_000)}
 """Of messages, where they are not 0, 50 and 1000 bytes."""
 LEAST_FAULTS: Final = 5

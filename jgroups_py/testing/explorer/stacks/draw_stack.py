@@ -115,7 +115,7 @@ def draw_relay_settings(
     if len(sites) > 1:  # one alone keeps everything for whoever comes first: it would only fill up
         settings |= _overflow(rng, credits)
     if "RELAY.max_age" in settings:
-        # What is dropped before STABLE knows of it would never be relayed.
+        # A message that is dropped before STABLE knows of it would never be relayed.
         settings.pop("RELAY.relay_when", None)
     bridge = {
         "MERGE3.max_interval": "3s",

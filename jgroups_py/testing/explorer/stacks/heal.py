@@ -112,7 +112,7 @@ class Healer:
         return [m for m in started if m is not None]
 
     def _break(self, keep: list[Member]) -> None:
-        """What is not the core never comes back; the cuts of before are gone with it."""
+        """Members outside the core never come back; the cuts of before are gone with it."""
         scene, how = self.scene, self.spec.rest
         self.world.heal()
         if not self.rest:
@@ -168,7 +168,7 @@ class Healer:
         return self._reach("no common view", self._views)
 
     def _epochs(self) -> str | None:
-        """Who has not heard yet that its site is primary now keeps nothing for others."""
+        """A member that has not heard yet that its site is primary now keeps nothing for others."""
         found = {m.name: r.state.epoch for m in self.core() if (r := m.stack.find(RELAY))}
         if len(set(found.values())) < 2:
             return None
@@ -182,7 +182,7 @@ class Healer:
         return self._say_all(max(1, -(-(least - total) // max(1, len(core)))))
 
     def _again(self) -> bool:
-        """What full buffers lost is behind us: now everything arrives everywhere."""
+        """Losses of full buffers are behind us: now everything arrives everywhere."""
         if self._lossy:
             return self._say_all(1, near=False)
         return self._reach("messages are missing", self._missing)
@@ -226,7 +226,7 @@ class Healer:
         return "RELAY.max_age" in attributes or "RELAY.overflow" in attributes
 
     def _missing(self, near: bool = False) -> str | None:
-        """What somebody of the core lacks of another (``near``: of one of its own site)."""
+        """The messages that a member of the core lacks of another (``near``: of one of its own site)."""
         messages = self.scene.checker.messages
         for receiver in self.core():
             for origin in self.core():
@@ -287,7 +287,7 @@ class Healer:
 
     def _leftover(self) -> str | None:
         core = self.core()
-        # Who cannot hear but speaks goes on to announce itself.
+        # A member that cannot hear but speaks goes on to announce itself.
         here = [*core, *(self.rest if self.spec.rest == "deaf" else ())]
         core.sort(key=lambda m: m is not self._remembers)  # who did last time probably still does
         for member in core:

@@ -22,7 +22,7 @@ from jgroups_py.testing.sim import Member, World
 
 @dataclass(slots=True)
 class Cast:
-    """Who is there, by site and name, in the order in which they were named."""
+    """The members that are there, by site and name, in the order in which they were named."""
 
     world: World
     sites: dict[str, tuple[str, ...]]
@@ -44,7 +44,7 @@ class Cast:
         return [m for m in self.newest(site) if m.alive and not m.leaving]
 
     def dead(self, site: str = "*") -> list[Member]:
-        """Who can be started again."""
+        """The members that can be started again."""
         return [m for m in self.newest(site) if not m.host.alive or m.host.vanished]
 
     def in_line(self, site: str) -> list[Member]:

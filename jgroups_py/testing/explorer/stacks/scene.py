@@ -61,7 +61,7 @@ class Scene:
         self.site_of = {name: site.name for site in schedule.sites for name in site.members}
         self._turns: dict[str, int] = {}
         self._fetching: dict[Member, int] = {}
-        """Who fetches a state, and how many events it had been told before."""
+        """The members that fetch a state, and how many events it had been told before."""
         self.world.on_record.append(self._on_record)
         self.followers: list[Follower] = []
 
@@ -78,7 +78,7 @@ class Scene:
     # --- members
 
     def stack(self) -> str | MakeProtocols:
-        """What members run; the kit for users puts protocols of their own here."""
+        """The protocols that members run; the kit for users puts protocols of their own here."""
         return self.schedule.stack
 
     def start(self, name: str) -> Member:
@@ -198,7 +198,7 @@ class Scene:
         self.world.at(self.world.now + load.every, self._load, load)
 
     def act(self, member: Member, load: Load) -> None:
-        """What an application does whenever its load says so."""
+        """The actions of an application whenever its load says so."""
         self.send(member, load.count, load.size, load.to)
 
     def send(self, member: Member, count: int, size: int, to: str = "all") -> bool:

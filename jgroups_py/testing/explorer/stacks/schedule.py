@@ -58,7 +58,7 @@ SHARED_MAX: Final = 10
 RATES: Final = (0.01, 100.0)
 """Of a clock that drifts."""
 
-# What a file may say; a value that is not among it is named with its place.
+# The values that a file may have; a value that is not among them is named with its place.
 Name = Annotated[str, Meta(min_length=1, max_length=64, pattern="^[^/.*]+$")]
 Seconds = Annotated[float, Meta(ge=0, le=SECONDS_MAX)]
 Latency = Annotated[float, Meta(ge=0, le=LATENCY_MAX)]
@@ -208,7 +208,7 @@ def load(file: Path) -> Schedule:
 
 
 def _found(text: str, error: msgspec.DecodeError) -> str:
-    """What stands at the place that ``error`` speaks of."""
+    """The value at the place that ``error`` speaks of."""
     place = re.search(r" - at `\$(.+)`$", str(error))
     if place is None:
         return ""
@@ -222,7 +222,7 @@ def _found(text: str, error: msgspec.DecodeError) -> str:
 
 
 def _problem(schedule: Schedule) -> str | None:
-    """What is wrong with values that are right by themselves."""
+    """The fault of values that are right by themselves."""
     return next(_problems(schedule), None)
 
 

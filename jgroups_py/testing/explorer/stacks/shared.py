@@ -46,7 +46,7 @@ STEPS_MAX: Final = 300_000
 
 
 class Asked(msgspec.Struct, frozen=True, tag="w", array_like=True):
-    """Who has waited for a tree since view ``view`` asks for it."""
+    """A member that has waited for a tree since view ``view`` asks for it."""
 
     view: int
 
