@@ -35,6 +35,7 @@ COMMANDS: Final = {
     "encode": "jgroups_py.tools.commands.wire:encode",
     "export": "jgroups_py.tools.commands.export:export",
     "health": "jgroups_py.tools.commands.health:health",
+    "keys": "jgroups_py.tools.commands.keys:keys",
     "mperf": "jgroups_py.tools.commands.mperf:mperf",
     "router": "jgroups_py.tools.commands.router:router",
     "rpcperf": "jgroups_py.tools.commands.rpcperf:rpcperf",
