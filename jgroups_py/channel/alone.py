@@ -27,6 +27,11 @@ LOOK_EVERY: Final = 160.0
 HINTS_MAX: Final = 5
 """The most names that the line has."""
 
+ASK_MULTICAST: Final = (
+    "if others run, multicast does not pass between them and this member "
+    "(tcp.xml needs no multicast)"
+)
+
 
 class AloneWatch:
     """See the module's docstring."""
@@ -48,8 +53,14 @@ class AloneWatch:
                 channel.warn("%s; hint: %s", text, "; ".join(hints[:HINTS_MAX]))
                 return
             extra = {"member": channel.name, "cluster": channel.cluster}
+            ask = f"; {ASK_MULTICAST}" if place else ""
             _log.info(
-                "%s/%s: %s; nobody was heard", channel.name, channel.cluster, text, extra=extra
+                "%s/%s: %s; nobody was heard%s",
+                channel.name,
+                channel.cluster,
+                text,
+                ask,
+                extra=extra,
             )
             pause = min(2 * pause, LOOK_EVERY)
 

@@ -27,7 +27,7 @@ from jgroups_py.channel.reader_watch import ReaderWatch
 from jgroups_py.channel.values import ChannelLimits
 from jgroups_py.config.settings import StackConfig, build, load_stack, with_attributes
 from jgroups_py.driver import SocketTransport, Transport
-from jgroups_py.driver.interfaces import with_numeric_hosts
+from jgroups_py.driver.interfaces import own_addresses, with_numeric_hosts
 from jgroups_py.driver.needs_trio import check_trio
 from jgroups_py.driver.unwrap import reraise
 from jgroups_py.errors import ConfigError
@@ -218,5 +218,5 @@ def _check_numeric(host: str) -> None:
         ipaddress.ip_address(host.partition("%")[0])
     except ValueError:
         raise ConfigError(
-            f'bind_addr must be a numeric address such as 127.0.0.1, got "{host}"'
+            f'bind_addr must be a numeric address of this machine ({own_addresses()}), got "{host}"'
         ) from None

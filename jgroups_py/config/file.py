@@ -146,11 +146,7 @@ class _StackReader:
     def protocols(
         self, source: MarkupSource, including: tuple[str, ...], language: str | None = None
     ) -> list[ProtocolConfig]:
-        identity = str(source.directory / Path(source.name).name) if source.directory else ""
-        identity = identity or source.name
-        if identity in including:
-            chain = " -> ".join((*including[including.index(identity) :], identity))
-            raise ConfigError(f"files include each other: {chain}", file=source.name)
+        identity = _identity(source)
         if language is None:
             language = "yaml" if source.name.endswith((".yaml", ".yml")) else "xml"
         parse = _parse_yaml if language == "yaml" else parse_xml
@@ -193,6 +189,10 @@ class _StackReader:
             found = _find(files[0].text, source.directory)
         except ConfigError as error:
             raise _error(error.problem, source, files[0], "include") from None
+        identity = _identity(found)
+        if identity in including:
+            chain = " -> ".join((*including[including.index(identity) :], identity))
+            raise _error(f"files include each other: {chain}", source, files[0], "include")
         included = self.protocols(found, including)
         overriding = [attribute for attribute in attributes if attribute.key != "file"]
         if overriding and len(included) != 1:
@@ -252,6 +252,11 @@ class _StackReader:
         return result
 
 
+def _identity(source: MarkupSource) -> str:
+    """Return what tells one file from another in a chain of includes."""
+    return str(source.directory / Path(source.name).name) if source.directory else source.name
+
+
 def _error(
     problem: str, source: MarkupSource, at: MarkupNode | Attribute, where: str | None = None
 ) -> ConfigError:
@@ -276,7 +281,8 @@ def _find(name: str, directory: Path | None) -> MarkupSource:
             file = resources.files("jgroups_py.stacks") / candidate
             return MarkupSource(candidate, file.read_bytes(), None)
     hint = nearest(name, shipped) or f" (shipped: {', '.join(shipped)})"
-    raise ConfigError(f'no stack file "{name}", here or among the shipped ones{hint}')
+    beside = f"in {directory}" if directory is not None and directory.name else "here"
+    raise ConfigError(f'no stack file "{name}" {beside} or among the shipped ones{hint}')
 
 
 def _parse_yaml(source: MarkupSource) -> MarkupNode:

@@ -185,8 +185,11 @@ def compose_yaml(source: MarkupSource) -> yaml.Node | None:
             loader.dispose()
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
+        tab = "'\\t'" in (error.problem or "")
         raise ConfigError(
-            f"not YAML: {error.problem}",
+            "not YAML: a tab stands where YAML wants spaces"
+            if tab
+            else f"not YAML: {error.problem}",
             file=source.name,
             line=mark.line + 1 if mark else None,
             column=mark.column + 1 if mark else None,

@@ -41,6 +41,8 @@ _SITE_LOCAL: Final = [
 WORDS: Final = ("loopback", "global", "site_local", "link_local", "non_loopback")
 PATTERNS: Final = ("match-interface", "match-address", "match-host")
 _BIND_FIELDS: Final = ("bind_addr", "external_addr")
+ADDRESSES_MAX: Final = 5
+"""Own addresses that one error names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +66,13 @@ def interfaces() -> list[Interface]:
         if entry.family in (socket.AF_INET, socket.AF_INET6)
     ]
     return sorted(found, key=lambda interface: interface.address.version)
+
+
+def own_addresses() -> str:
+    """The addresses of this machine, for an error."""
+    found = list(dict.fromkeys(str(interface.address) for interface in interfaces()))
+    more = f" and {len(found) - ADDRESSES_MAX} more" if len(found) > ADDRESSES_MAX else ""
+    return ", ".join(found[:ADDRESSES_MAX]) + more
 
 
 def resolve_host(host: str) -> str:

@@ -32,6 +32,11 @@ def local_of(sock: socket.socket) -> Endpoint:
     return name[0], name[1]
 
 
+def last_port(bind: Bind) -> int:
+    """The last port that is tried; 0 where the system chooses."""
+    return min(bind.port + bind.port_range, 65535) if bind.port else 0
+
+
 def open_udp(bind: Bind, default_buffer: int) -> socket.socket:
     """A bound UDP socket that can also send to groups."""
     family = family_of(bind.host)
@@ -126,9 +131,7 @@ def open_stream(connect: Connect) -> socket.socket:
 
 
 def _ports(bind: Bind) -> Iterator[int]:
-    if bind.port == 0:
-        return iter((0,))
-    return iter(range(bind.port, min(bind.port + bind.port_range, 65535) + 1))
+    return iter(range(bind.port, last_port(bind) + 1))
 
 
 def _send_multicast_through(sock: socket.socket, host: str, ttl: int) -> None:

@@ -7,7 +7,6 @@ Sending is tried at once; only what the kernel does not take waits, in bounded q
 
 from __future__ import annotations
 
-import errno
 import heapq
 import itertools
 import logging
@@ -24,6 +23,7 @@ from jgroups_py.driver.directories.desk import Desk
 from jgroups_py.driver.faults import Faults
 from jgroups_py.driver.interfaces import resolve_all
 from jgroups_py.driver.lookup import Resolver, addresses_of
+from jgroups_py.driver.refusal import refusal
 from jgroups_py.driver.streams import Connection, Listener
 from jgroups_py.stack.machine import Machine
 from jgroups_py.stack.ports import (
@@ -156,7 +156,8 @@ class SocketDriver(Driver):
         try:
             sock = opening.open_listener(bind)
         except OSError as error:
-            self.happened(BindFailed(bind.handle, _where(bind.host, bind.port, error)))
+            problem = refusal(bind.host, bind.port, opening.last_port(bind), error)
+            self.happened(BindFailed(bind.handle, problem))
             return
         listener = self.listeners[bind.handle] = Listener(self, bind.handle, sock)
         self.happened(Bound(bind.handle, opening.local_of(sock)))
@@ -172,8 +173,11 @@ class SocketDriver(Driver):
                     own = self.sockets[out.without].sock
                     own_multicasts.leave_out(sock, opening.local_of(own))
         except OSError as error:
-            place = (out.host, out.port) if isinstance(out, Bind) else out.group
-            self.happened(BindFailed(handle, _where(*place, error)))
+            if isinstance(out, Bind):
+                problem = refusal(out.host, out.port, opening.last_port(out), error)
+            else:
+                problem = refusal(*out.group, out.group[1], error)
+            self.happened(BindFailed(handle, problem))
             return
         udp = self.sockets[handle] = UdpSocket(handle, sock)
         self.happened(Bound(handle, opening.local_of(sock)))
@@ -391,8 +395,3 @@ class SocketTransport:
 
     def driver(self, machine: Machine) -> SocketDriver:
         return SocketDriver(machine, self.limits, self.faults, self.resolver, self.directory)
-
-
-def _where(host: str, port: int, error: OSError) -> str:
-    name = errno.errorcode.get(error.errno or 0, "")
-    return f"{host}:{port}: {error.strerror or error}{f' ({name})' if name else ''}"

@@ -127,9 +127,10 @@ def _who(layers: Sequence[_Layer], service: str) -> list[_Layer]:
 def _unmet(layers: Sequence[_Layer], kind: str, missing: dict[str, list[str]]) -> list[ConfigError]:
     """Finds what the layers' ``kind`` (needs, wants) asks for and is not there, or on the wrong side.
 
-    A service that nobody provides is told once, for all who ask for it; ``missing`` has those that
+    A service is told once, for all who ask for it; ``missing`` has those that
     were told before, and gets the others."""
     found = []
+    turned: dict[tuple[str, bool], list[_Layer]] = {}
     for index, layer in enumerate(layers):
         for above in (False, True):
             side = layers[index + 1 :] if above else layers[:index]
@@ -138,11 +139,13 @@ def _unmet(layers: Sequence[_Layer], kind: str, missing: dict[str, list[str]]) -
                     continue
                 others = [other for other in _who(layers, service) if other is not layer]
                 if others:
-                    problem = _misplaced(service, others[0], above)
+                    turned.setdefault((service, above), []).append(layer)
                 else:
                     missing[service] = _askers(layers, kind, service)
-                    problem = _missing(service, missing[service])
-                found.append(_at(layer.written, problem))
+                    found.append(_at(layer.written, _missing(service, missing[service])))
+    for (service, above), askers in turned.items():
+        other = next(other for other in _who(layers, service) if other is not askers[0])
+        found.append(_at(askers[0].written, _misplaced(service, other, above, askers[1:])))
     return found
 
 
@@ -155,10 +158,11 @@ def _askers(layers: Sequence[_Layer], kind: str, service: str) -> list[str]:
     ]
 
 
-def _misplaced(service: str, other: _Layer, above: bool) -> str:
+def _misplaced(service: str, other: _Layer, above: bool, more: Sequence[_Layer]) -> str:
     wanted, there = ("above", "below") if above else ("below", "above")
     line = f" (line {other.written.line})" if other.written.line is not None else ""
-    return f"needs {service} {wanted} it, and {other.name}{line} stands {there} it"
+    also = f" ({', '.join(layer.name for layer in more)} too)" if more else ""
+    return f"needs {service} {wanted} it{also}, and {other.name}{line} stands {there} it"
 
 
 def _missing(service: str, askers: Sequence[str]) -> str:

@@ -34,7 +34,16 @@ ACCIDENTS_MAX: Final = 3
 MEMORY_MAX: Final = 6 << 30
 """Address space of a check, bytes: a fault may allocate without end."""
 _LEFT_OUT: Final = (".*", "build", "dist", "*.egg-info", "__pycache__")
-_COPIED: Final = ("jgroups_py", "protocols", "stacks", "tools", "tests", "examples", "design")
+_COPIED: Final = (
+    "jgroups_py",
+    "protocols",
+    "stacks",
+    "tools",
+    "tests",
+    "examples",
+    "design",
+    "docs",
+)
 
 
 class NotGreen(Exception):
