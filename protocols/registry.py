@@ -34,7 +34,7 @@ _ROOMS: Final = {
     "membership.gms": ["GMS"],
     "flow": ["MFC", "UFC"],
     "relay": ["RELAY"],
-    "security": ["SYM_ENCRYPT"],
+    "security": ["SYM_ENCRYPT", "AUTH"],
     "": ["RED", "FRAG2", "STATE_TRANSFER"],
 }
 """Folder -> its protocols. A protocol that is a folder of its own is in that folder's protocol.py."""
@@ -83,7 +83,6 @@ NOT_BUILT: Final = frozenset(
         "SERIALIZE",
         "SSL_KEY_EXCHANGE",
         "DH_KEY_EXCHANGE",
-        "AUTH",
         "COMPRESS",
         "STATS",
         "SIZE",

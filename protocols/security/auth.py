@@ -1,0 +1,210 @@
+"""AUTH: who joins, or merges its group with ours, shows a token; without a good one it is refused.
+
+Place: directly below GMS.
+
+    JOIN_REQ, MERGE_REQ       the sender adds its token. A member that gets one without a good token drops the request
+                              and tells the sender: JOIN_RSP with a reason, MERGE_RSP with a refusal
+    JOIN_RSP, MERGE_RSP,      the same with auth_coord, so that nobody joins a coordinator that has no token. What lacks
+      INSTALL_MERGE_VIEW      one is dropped, and its sender is told nothing
+    JOIN_RSP with a reason    goes without a token: a refusal is no secret
+
+auth_class names the kind of token (tokens.py). All members need the same. A member that was refused ends with the reason.
+
+AUTH says who may come in. It does not protect the group's traffic: somebody who reaches the network can forge what comes
+after. That is the work of an encryption.
+
+Source:  JGroups AUTH.java, AuthHeader.java; WIRE.md 11.1, 11.10.
+Differs: a refusal is not sent again by UNICAST3, since a member keeps no memory for strangers. A sender that did not
+         get it asks again, and is refused again. Krb5Token and X509Token are not built.
+Limits:  none of its own, because it keeps nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final
+
+from jgroups_py.errors import ConfigError, RemoteProtocolError
+from jgroups_py.protocols.security.tokens import (
+    Claim,
+    FixedMembershipToken,
+    RegexMembership,
+    Token,
+)
+from jgroups_py.stack.protocol import Protocol
+from jgroups_py.stack.services import UNICAST, VIEWS
+from jgroups_py.values.address import Address
+from jgroups_py.values.batch import Batch
+from jgroups_py.values.events import GetPhysical
+from jgroups_py.values.message import Flag
+from jgroups_py.values.payloads import JoinRsp
+from jgroups_py.wire.headers import PROTOCOL_IDS, AuthHeader, GmsHeader, GmsType
+from jgroups_py.wire.primitives import decode_whole, encode_whole
+from jgroups_py.wire.values import read_join_rsp, write_join_rsp
+
+_GMS: Final = PROTOCOL_IDS["GMS"]
+_PACKAGE: Final = "org.jgroups.auth."
+_JOINS: Final = (GmsType.JOIN_REQ, GmsType.JOIN_REQ_WITH_STATE_TRANSFER)
+_REQUESTS: Final = (*_JOINS, GmsType.MERGE_REQ)
+_ANSWERS: Final = (GmsType.JOIN_RSP, GmsType.MERGE_RSP, GmsType.INSTALL_MERGE_VIEW)
+_OTHERS: Final = ("Krb5Token", "X509Token")
+_NOT_BUILT: Final = (
+    "client_principal_name",
+    "client_password",
+    "service_principal_name",
+    "auth_value",
+    "keystore_*",
+    "cert_*",
+    "cipher_type",
+)
+"""Attributes of tokens that are not built. The error is about auth_class, and names what is."""
+_REFUSAL_FLAGS: Final = int(Flag.OOB | Flag.NO_RELIABILITY)
+
+
+class AUTH(Protocol):
+    """See the module's docstring."""
+
+    protocol_id = PROTOCOL_IDS["AUTH"]
+    needs_below = (UNICAST,)
+    needs_above = (VIEWS,)
+    turns_away: ClassVar[Mapping[str, str]] = {
+        "no_token": "would join, merge or let us in, and shows no token",
+        "wrong_token": "would join, merge or let us in, and its token or address is not one that is admitted",
+    }
+
+    @dataclass(frozen=True, kw_only=True)
+    class Config(Protocol.Config):
+        """Attributes of the protocol. Those of the token may be written ``auth_token.NAME``, too."""
+
+        auth_class: str
+        """The kind of token: org.jgroups.auth.FixedMembershipToken or org.jgroups.auth.RegexMembership. The package may
+        be left out."""
+        auth_coord: bool = True
+        """A coordinator must show a token, too, when it lets a member in or merges."""
+        fixed_members_value: str = ""
+        """FixedMembershipToken: the numeric addresses of members that may join, with a port or for any port, as
+        10.0.0.1/7800,10.0.0.2."""
+        fixed_members_seperator: str = ","
+        """FixedMembershipToken: the characters between addresses. (JGroups spells it so.)"""
+        match_string: str = ""
+        """RegexMembership: a regular expression that the whole address (10.0.0.1:7800) or logical name must match."""
+        match_ip_address: bool = True
+        """RegexMembership: the address is looked at."""
+        match_logical_name: bool = False
+        """RegexMembership: the logical name is looked at. It is enough if one of both matches."""
+
+        ignored: ClassVar[frozenset[str]] = frozenset(f"auth_token.{name}" for name in _NOT_BUILT)
+        aliases: ClassVar[dict[str, str]] = {
+            f"auth_token.{name}": name
+            for kind in (FixedMembershipToken, RegexMembership)
+            for name in kind.attributes
+        }
+
+        def __post_init__(self) -> None:
+            self.token()
+
+        def token(self) -> Token:
+            """The kind of token that the attributes name.
+
+            Raises:
+                ConfigError: there is none of that name, or an attribute is not one of it.
+            """
+            name = self.auth_class.removeprefix(_PACKAGE)
+            kind = _KINDS.get(name)
+            if kind is None:
+                problem = "is not built here" if name in _OTHERS else "is not known"
+                raise ConfigError(
+                    f'auth_class must be one of {", ".join(_KINDS)}: "{self.auth_class}" {problem}'
+                )
+            for other, (attributes, _) in _KINDS.items():
+                for attribute in attributes if other != name else ():
+                    if getattr(self, attribute) != getattr(AUTH.Config, attribute):
+                        raise ConfigError(f"{attribute} is an attribute of {other}, not of {name}")
+            attributes, make = kind
+            return make(*(getattr(self, attribute) for attribute in attributes))
+
+    config: Config
+
+    def start(self) -> None:
+        self._token = self.config.token()
+        self.tokens_sent = 0
+        self.tokens_taken = 0
+        """Requests and answers whose token was good."""
+
+    # --- sending
+
+    def down(self, batch: Batch) -> None:
+        header = batch.headers.get(_GMS)
+        if isinstance(header, GmsHeader) and self._is_checked(header.type, batch.payloads[0]):
+            self.tokens_sent += len(batch)
+            batch = batch.with_header(self.protocol_id, AuthHeader(self._token.shown))
+        self.pass_down(batch)
+
+    def _is_checked(self, type: GmsType, payload: Any) -> bool:
+        """Returns whether such a message needs a token."""
+        if type in _REQUESTS:
+            return True
+        if type not in _ANSWERS or not self.config.auth_coord:
+            return False
+        return type != GmsType.JOIN_RSP or not is_refusal(payload)
+
+    # --- receiving
+
+    def up(self, batch: Batch) -> None:
+        header = batch.headers.get(_GMS)
+        if not isinstance(header, GmsHeader) or header.type not in (*_REQUESTS, *_ANSWERS):
+            self.pass_up(batch)
+            return
+        for index in range(len(batch)):
+            one = batch.slice(index, index + 1)
+            if not self._is_checked(header.type, one.payloads[0]) or self._is_good(one, header):
+                self.pass_up(one)
+            else:
+                self.consume(one)
+
+    def _is_good(self, one: Batch, header: GmsHeader) -> bool:
+        """Returns whether the token of a message is good. If not, it was counted and its sender told."""
+        src = one.src
+        shown = one.headers.get(self.protocol_id)
+        if not isinstance(shown, AuthHeader) or src is None:
+            self._refuse("no_token", "it shows no token (AUTH)", src, header)
+            return False
+        if not self._token.admits(shown.token, self._claim(src)):
+            self._refuse("wrong_token", "its token or address is not admitted (AUTH)", src, header)
+            return False
+        self.tokens_taken += 1
+        return True
+
+    def _claim(self, src: Address) -> Claim:
+        name = self.name_of(src)
+        return Claim(self.ask_down(GetPhysical(src)), None if name == str(src) else name)
+
+    def _refuse(self, cause: str, reason: str, src: Address | None, header: GmsHeader) -> None:
+        self.turn_away(cause, src)
+        if src is None:
+            return
+        if header.type in _JOINS:
+            payload = encode_whole(write_join_rsp, JoinRsp(fail_reason=reason))
+            self._say(src, GmsHeader(GmsType.JOIN_RSP), payload)
+        elif header.type == GmsType.MERGE_REQ:
+            refusal = GmsHeader(GmsType.MERGE_RSP, merge_id=header.merge_id, rejected=True)
+            self._say(src, refusal, None)
+
+    def _say(self, dest: Address, header: GmsHeader, payload: bytes | None) -> None:
+        self.down(Batch.of(dest, _GMS, header, payload=payload, flags=_REFUSAL_FLAGS))
+
+
+_KINDS: Final[Mapping[str, tuple[tuple[str, ...], Callable[..., Token]]]] = {
+    kind.__name__: (kind.attributes, kind) for kind in (FixedMembershipToken, RegexMembership)
+}
+"""Name in a stack file -> its attributes, in the order of its arguments, and what makes it."""
+
+
+def is_refusal(payload: Any) -> bool:
+    """Returns whether the payload of a JOIN_RSP says that nobody is let in."""
+    try:
+        answer = decode_whole(read_join_rsp, payload or b"")
+    except RemoteProtocolError:
+        return False
+    return answer is not None and answer.fail_reason is not None and answer.view is None
