@@ -16,6 +16,7 @@ FLOORS = (
     "units",
     "wire",
     "config",
+    "tls",
     "stack",
     "protocols",
     "driver",

@@ -1,0 +1,27 @@
+"""TLS: credentials from files, and sessions that turn bytes into bytes. No sockets, no tasks.
+
+May import: ssl, cryptography, errors, values.
+Imported by: stack, protocols.security, driver, export.
+
+    settings     which files, which versions of TLS, who must prove who they are
+    credentials  reads the files, and makes contexts of them. It is called by drivers and by checks of a stack file, and
+                 not by protocols: it reads files and the time of day
+    names        the names in a certificate
+    session      one connection: bytes of TLS in, plain bytes out, and back
+"""
+
+from jgroups_py.tls.credentials import Credentials, CredentialsError, load
+from jgroups_py.tls.names import fits, names_of
+from jgroups_py.tls.session import TlsRefused, TlsSession
+from jgroups_py.tls.settings import TlsSettings
+
+__all__ = [
+    "Credentials",
+    "CredentialsError",
+    "TlsRefused",
+    "TlsSession",
+    "TlsSettings",
+    "fits",
+    "load",
+    "names_of",
+]
