@@ -22,7 +22,7 @@ from typing import Final
 from jgroups_py.errors import JGroupsError
 from jgroups_py.tls.names import names_of
 
-HANDSHAKE_MAX: Final = 131_072
+HANDSHAKE_MAX: Final = 65_536
 """Bytes that a peer may send before its handshake is done. A handshake with three certificates has 5,000."""
 _READ: Final = 65_536
 _NOT_YET_VALID, _EXPIRED = 9, 10  # X509_V_ERR_... of OpenSSL
