@@ -452,8 +452,6 @@ class FD_SOCK2(Protocol):
                 del self._proved[member]
                 self._met.pop(member, None)
                 self._doubted[member] = None
-        if not self._suspected:
-            self._repeat_timer.cancel()
         if tell:
             self.unsuspect_messages_sent += 1
             self._multicast(FdHeader(FdType.UNSUSPECT, known))

@@ -346,9 +346,8 @@ class Connections:
                 self._say_goodbye(connection)
 
     def _say_goodbye(self, connection: Connection) -> None:
-        if not connection.graceful and self._version() >= HAS_GRACEFUL_CLOSE:
+        if self._version() >= HAS_GRACEFUL_CLOSE:
             self._write(connection, GRACEFUL_CLOSE)
-        connection.graceful = True
 
     def _make(self, handle: Handle, state: State, *, outgoing: bool) -> Connection:
         timer = self._protocol.timer(lambda: None, "connection")

@@ -22,6 +22,7 @@ from jgroups_py import (
     open_channel,
 )
 from jgroups_py.channel.open import configure
+from jgroups_py.values.batch import Batch, Credit
 from jgroups_py.values.events import Failed
 
 
@@ -269,6 +270,31 @@ async def test_credits_of_messages_that_a_state_replaces_go_back_to_their_sender
             pass
         await trio.sleep(0.1)
         assert toy.consumed == len(b"in the state")
+        nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize("alone", [True, False])
+async def test_of_a_run_that_was_read_in_part_a_state_replaces_the_rest_if_all_got_it(
+    open_toy: Any, autojump_clock: Any, alone: bool
+) -> None:
+    async with (
+        open_toy(name="A", state=chunks) as a,
+        open_toy(name="B") as b,
+        trio.open_nursery() as nursery,
+    ):
+        nursery.start_soon(read_all, a)
+        await trio.sleep(0.1)
+        dest = b.address if alone else None
+        credit = (Credit(a.address, not alone, 4),)
+        from_below(b, Batch(dest, (b"1", b"2"), {}, a.address, credits=credit))
+        assert (await take(b, 2))[-1] == ("A", b"1")
+        async for _ in b.fetch_state(a.address):
+            pass
+        await trio.sleep(0.1)
+        assert toy_of(b).consumed == (0 if alone else 4)
+        await a.send(b"after it")
+        left = [("A", b"2")] if alone else []
+        assert await take(b, 1 + len(left)) == [*left, ("A", b"after it")]
         nursery.cancel_scope.cancel()
 
 

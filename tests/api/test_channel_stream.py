@@ -189,6 +189,30 @@ async def test_bytes_under_flow_control_do_not_count_against_that_limit(
         assert len(await take(a, 31)) == 31
 
 
+class Reader:
+    """A block on top, whose application has taken seven messages and has three before it."""
+
+    def reading(self) -> tuple[object, int]:
+        return "seven", 3
+
+    def ended(self, error: Exception) -> None:
+        pass
+
+
+async def test_how_far_the_application_has_read_is_asked_of_the_block_that_reads_for_it(
+    open_toy: Any, autojump_clock: Any
+) -> None:
+    async with open_toy(name="A") as a:
+        from_below(a, Batch(None, (b"1", b"2"), {}, a.address))
+        own = a.reading()
+        assert own[1] == 2
+        reader: Any = Reader()
+        a.attach(reader)
+        assert a.reading() == ("seven", 3 + 2)
+        a.detach([])
+        assert a.reading() == own
+
+
 @pytest.mark.parametrize("method", ["__anext__", "next_batch"])
 async def test_reading_after_the_end_says_so(
     open_toy: Any, autojump_clock: Any, method: str

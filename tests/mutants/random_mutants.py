@@ -40,6 +40,8 @@ _STACKS: Final = "tests/accounts/test_stack_accounts.py"
 _ALONE: Final = "tests/accounts/test_protocol_accounts.py"
 _BUDDIES: Final = "tests/accounts/test_buddy_accounts.py"
 _RELAY: Final = "tests/accounts/test_relay_accounts.py"
+_RANGES: Final = "tests/config/test_ranges.py"
+"""What the ``Config`` of a protocol refuses stands in its file."""
 _NEAR: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
     (
         "jgroups_py/buddy/",
@@ -60,6 +62,9 @@ _NEAR: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
     ("jgroups_py/config/", (_STACKS, "tests/config", "tests/tools")),
     ("jgroups_py/stack/", (_STACKS, _RELAY, _ALONE, "tests/stack tests/config")),
     ("jgroups_py/wire/", ("tests/wire", _STACKS, "tests/hostile")),
+    ("jgroups_py/testing/sim/", ("tests/sim/test_host.py", "tests/kit", "tests/sim")),
+    ("jgroups_py/testing/", ("tests/explore", "tests/kit")),
+    ("jgroups_py/router/", ("tests/discovery",)),
     ("jgroups_py/", (_STACKS, "tests/wire", "tests/hostile", "tests/api")),
     (
         "protocols/relay",
@@ -81,6 +86,7 @@ _NEAR: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
     ("protocols/flow/mfc", (f"{_ALONE} -k 'mfc or ufc'", _STACKS)),
     ("protocols/flow/ufc", (f"{_ALONE} -k 'mfc or ufc'", _STACKS)),
     ("protocols/flow/", (f"{_ALONE} -k 'mfc or ufc'", _STACKS)),
+    ("protocols/discovery/", (f"{_ALONE} -k ping", _STACKS, "tests/discovery")),
     ("protocols/", (f"{_ALONE} -k 'tcp or udp or ping or fd_sock2'", _STACKS)),
     ("tools/", ("tests/tools",)),
 )
@@ -135,7 +141,8 @@ def checks_of(catalogue: Sequence[Mutant]) -> dict[str, tuple[str, tuple[str, ..
 def _all_of(checks: Sequence[str], file: str) -> tuple[str, ...]:
     """The checks of a file: the commonest one of its area, two that are near and quick, then the rest."""
     near = next((found for start, found in _NEAR if file.startswith(start)), ())
-    return tuple(dict.fromkeys([*checks[:1], *near[:2], *checks[1:], *near[2:]]))
+    settings = [_RANGES] if file.startswith("protocols/") else []
+    return tuple(dict.fromkeys([*checks[:1], *near[:2], *settings, *checks[1:], *near[2:]]))
 
 
 def _mutant_of(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -112,6 +113,21 @@ def test_the_state_contains_what_had_come_in_part_when_its_receiver_joined(compl
     fake.answers[SharedAttribute] = frozenset({(B, 3)})
     fake.up(message(C, StateType.STATE_REQ))
     assert [e.requester for e in fake.take_up_events(StateRequested)] == [C], "it was there before"
+
+
+def test_who_joined_in_the_middle_of_a_multicast_still_lacks_it_in_the_next_view() -> None:
+    fake = stack(B, C, A, catch_up_timeout=2.0)
+    fake.answers[SharedAttribute] = frozenset({(B, 1)})
+    views = [View(ViewId(B, 3), (B, C, A)), View(ViewId(B, 4), (B, C, A, D))]
+    views.append(View(ViewId(B, 5), (B, A, D)))
+    for old, new in pairwise(views):
+        fake.event_up(ViewChange(new, old))
+    fake.take_up_events()
+    fake.up(message(D, StateType.STATE_REQ))
+    assert fake.take_up_events(StateRequested) == []
+    fake.answers[SharedAttribute] = frozenset()
+    fake.up(multicast(B, 7, b"large"))
+    assert [e.requester for e in fake.take_up_events(StateRequested)] == [D]
 
 
 @pytest.mark.parametrize("in_time", [True, False])
@@ -483,6 +499,15 @@ def test_what_is_held_back_is_bounded() -> None:
     (failed,) = fake.take_up_events()
     assert "max_held_bytes" in failed.problem
     assert len(texts(fake)) == 19
+
+
+def test_as_many_bytes_are_held_back_as_is_allowed() -> None:
+    fake = stack(connect=True, max_held_bytes=1000, max_providers=1)
+    for seqno in range(1, 11):
+        fake.up(multicast(B, seqno, bytes(100)))
+    assert fake.take_up_events() == [] and texts(fake) == []
+    fake.up(multicast(B, 11, b"x"))
+    assert len(fake.take_up_events(StateFailed)) == 1 and len(texts(fake)) == 11
 
 
 @pytest.mark.parametrize("payload", [None, b"", b"\xff" * 9])

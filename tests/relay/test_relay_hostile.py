@@ -196,3 +196,17 @@ def test_a_run_of_no_site_is_refused_from_a_peer_that_has_not_said_its_site() ->
     net.settle(2)
     assert relay.relay.counters.malformed == before + 1
     assert all(m.batches == [] for m in net.everybody)
+
+
+@pytest.mark.parametrize("number", [0, -1, SEQNO_MAX + 1])
+def test_a_multicast_whose_number_cannot_be_is_refused(number: int) -> None:
+    net = Net(NYC="ED")
+    net.settle(2)
+    relay, origin = net.members["E"], net.members["D"].id
+    before = relay.relay.counters.malformed
+    relay.machine.enter(net.now)
+    headers: dict[int, Header] = {ID: FragHeader(number, wire.Kind.DATA, 0)}
+    relay.bottom.pass_up(Batch(None, [b"x"], headers, origin))
+    relay.machine.leave()
+    assert relay.relay.counters.malformed == before + 1
+    assert relay.batches == [] and bytes(origin) not in relay.relay.state.delivered

@@ -17,6 +17,7 @@ from jgroups_py.protocols.relay.home.stability import Stability
 from jgroups_py.protocols.relay.home.trim import Trimming
 from jgroups_py.protocols.relay.remote.forwarded import Forwarded
 from jgroups_py.protocols.relay.remote.incoming import Incoming
+from jgroups_py.protocols.relay.site.control import Control
 from jgroups_py.protocols.relay.site.joining import Joining
 from jgroups_py.protocols.relay.site.reports import Reporting
 from jgroups_py.protocols.relay.site.roles import Roles
@@ -30,6 +31,7 @@ from jgroups_py.protocols.relay.wire import (
     Gap,
     Lack,
     Report,
+    encode,
 )
 from jgroups_py.values.address import UUID, Address
 from jgroups_py.values.batch import Batch
@@ -431,6 +433,24 @@ def test_only_members_of_ours_are_in_line() -> None:
     assert roles.is_relay and roles.other_holders == [M] and roles.others == [M]
     roles.leave()
     assert not roles.is_relay
+
+
+def test_control_that_cannot_be_is_counted_and_not_applied() -> None:
+    out = Recorded(R)
+    control = Control(out, "NYC")
+
+    def accepted(record: Any, dest: Address | None = None, src: Address = S) -> bool:
+        return bool(list(control.records(Batch(dest, [encode(record)], {}, src))))
+
+    ours, theirs = {ORIGIN: 3}, {bytes(M): 3}
+    assert accepted(Gap(1, "SFO", theirs, False)) and accepted(Lack("SFO", theirs), R)
+    assert out.counters.malformed == 0
+    assert not accepted(Gap(1, "NYC", ours, False)) and not accepted(Lack("NYC", ours), R)
+    assert out.counters.malformed == 2, "numbers of our own site"
+    assert not accepted(Gap(1, "SFO", theirs, False), R) and not accepted(Lack("SFO", theirs))
+    assert out.counters.malformed == 4, "sent the wrong way"
+    assert not accepted(Lack("SFO", theirs), R, UUID(bytes(16)))
+    assert out.counters.malformed == 5, "of a member that has no RELAY of ours"
 
 
 def test_a_joiner_waits_in_a_queue_that_has_a_limit() -> None:

@@ -111,6 +111,20 @@ def test_the_digests_of_a_state_are_those_of_its_provider() -> None:
     net.at_rest(lost=True)
 
 
+def test_the_first_member_of_a_site_waits_for_no_state() -> None:
+    """Nobody is there to give it one, and no answer to the request for it comes."""
+    net = started()
+    net.crash(*[member.name for member in net.alive("SFO")])
+    first = net.start("P", "SFO")
+    first.relay.event_down(Connect("SFO", with_state=True))
+    net.new_view("SFO", [first])
+    net.settle()
+    assert not first.relay.joining.waits
+    net.send("C", 2)
+    net.settle()
+    assert first.got["C"][-1] == 2
+
+
 def test_a_joiner_whose_state_does_not_come_begins_at_its_view() -> None:
     net = started()
     net.send("C", 2)

@@ -223,6 +223,12 @@ def test_the_entire_cache_is_told_when_asked_to() -> None:
     stack.event_down(ViewChange(view(C, A, B), None))
     stack.up(request(PingData(B, 0, "B", AT_B)))
     assert asked(stack) == [PingData(A, SERVER, "A", AT_A), PingData(C, COORDINATOR, "C", AT_C)]
+    D = make_address(9)
+    stack.up(request(PingData(D, 0, None, AT_B), src=D))
+    assert asked(stack)[1:] == [
+        PingData(C, COORDINATOR, "C", AT_C),
+        PingData(B, SERVER, None, AT_B),
+    ], "one coordinator"
 
 
 def test_a_coordinator_introduces_joiners_and_members_to_each_other() -> None:

@@ -193,6 +193,12 @@ def test_a_unicast_may_name_a_physical_address() -> None:
     assert isinstance(out, SendTo) and out.dest == THERE
 
 
+def test_packets_to_a_physical_address_without_a_host_are_counted() -> None:
+    stack, udp = opened()
+    udp.send_unicast(IpAddress(None, 7800), [b"1", b"2"])
+    assert stack.take_outgoing() == [] and udp.dropped_unlocated == 2
+
+
 def test_what_is_sent_before_the_socket_is_open_is_counted() -> None:
     udp = UDP()
     stack = FakeStack(udp, address=A)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -187,6 +189,14 @@ def test_messages_with_other_flags_begin_a_run_of_their_own() -> None:
     (packet,) = encode_packets(sent, "c")
     got = decode_packet(packet).batches
     assert [(len(batch), batch.flags) for batch in got] == [(1, 0), (2, Flag.OOB)]
+
+
+@pytest.mark.parametrize("other", [{"src": B}, {"dest": A}])
+def test_what_is_of_another_sender_or_destination_is_refused(other: dict[str, Any]) -> None:
+    first = Batch(B, [b"1"], {}, A)
+    assert len(encode_packets([first, replace(first, payloads=[b"2"])], "c")) == 1
+    with pytest.raises(LocalProtocolError, match="several senders or destinations"):
+        encode_packets([first, replace(first, **other)], "c")
 
 
 def test_calls_with_consecutive_numbers_form_a_run_and_so_do_calls_without_one() -> None:

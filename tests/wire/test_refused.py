@@ -10,8 +10,16 @@ from jgroups_py.errors import LocalProtocolError, RemoteProtocolError
 from jgroups_py.testing import make_address
 from jgroups_py.values.batch import Batch
 from jgroups_py.values.message import MessageType
+from jgroups_py.wire.headers import FdHeader, FdType
 from jgroups_py.wire.message import WireMessage, write_typed_message
-from jgroups_py.wire.packet import decode_packet, encode_packets
+from jgroups_py.wire.packet import (
+    decode_fd_frame,
+    decode_mping,
+    decode_packet,
+    encode_fd_frame,
+    encode_mping,
+    encode_packets,
+)
 from jgroups_py.wire.primitives import DEFAULT_VERSION, Reader, Writer
 
 A, B = make_address(1), make_address(2)
@@ -32,6 +40,26 @@ def test_an_address_of_a_class_that_nobody_knows_is_named() -> None:
             Reader(magic.to_bytes(2, "big") + bytes(60)).addr_body(
                 int.from_bytes(magic.to_bytes(2, "big"), "big")
             )
+
+
+@pytest.mark.parametrize("sizes", [0x90, 0xF0, 0x09, 0x0F, 0x99])
+def test_a_pair_of_numbers_has_eight_bytes_each_at_most(sizes: int) -> None:
+    with pytest.raises(RemoteProtocolError, match="seqno pair of"):
+        Reader(bytes([sizes]) + bytes(40)).seq()
+    assert Reader(b"\x88\x05" + bytes(7) + b"\x02" + bytes(7)).seq() == (5, 7)
+
+
+@pytest.mark.parametrize("kind", ["mping", "fd_sock2"])
+def test_nothing_follows_a_message_that_fills_its_datagram_or_frame(kind: str) -> None:
+    read: Any
+    if kind == "mping":
+        read, data = decode_mping, encode_mping(Batch(None, (b"x",), {}, A))
+    else:
+        read, data = decode_fd_frame, encode_fd_frame(A, FdHeader(FdType.SUSPECT, (B,)))
+    read(data)
+    for more in (b"\x00", data):
+        with pytest.raises(RemoteProtocolError, match="left over"):
+            read(data + more)
 
 
 def one(payload: Any = b"x", **more: Any) -> Batch:

@@ -518,7 +518,7 @@ class Bridge:
         held = self._buffer.next_above(origin, at)
         if held is not None:
             upto = min(upto, held - 1)
-        if not session.ready or upto <= at:
+        if upto <= at:
             return
         session.cursor[origin] = upto
         self._out.lost(session.site, self._out.shown(origin), at + 1, upto, "sent")
@@ -697,5 +697,5 @@ class Bridge:
 
     def check(self) -> None:
         for session in self.sessions.values():
-            assert session.ready or not session.cursor
+            assert session.ready or not (session.cursor or session.stalled)
             assert session.peer != self.address

@@ -141,7 +141,7 @@ class Senders:
         """As ``begin``, after a merge: it goes on where it was here when it departed, if that is further."""
         left = self.left.get(member)
         self.begin(member, delivered if left is None else max(delivered, left.delivered), held)
-        if left is not None and member in self.present:
+        if left is not None:  # then it is not frozen
             self.present[member].window.passed |= left.passed
 
     def begin_as_told(self, member: Address, delivered: int, held: bool) -> None:

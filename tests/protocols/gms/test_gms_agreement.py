@@ -23,7 +23,7 @@ from jgroups_py.values.address import UUID, IpAddress
 from jgroups_py.values.batch import Batch
 from jgroups_py.values.events import Fetched, Freeze, GetDigest
 from jgroups_py.values.payloads import ViewDigest
-from jgroups_py.values.view import Digest, View, ViewId
+from jgroups_py.values.view import Digest, MergeView, View, ViewId
 from jgroups_py.wire.headers import FragHeader
 from jgroups_py.wire.primitives import decode_whole, encode_whole
 from jgroups_py.wire.values import write_view_digest
@@ -543,3 +543,36 @@ def test_what_a_round_decided_that_was_given_up_is_no_longer_followed(net: Any) 
     b.gms.view_received(a.address, ViewDigest(view, None))
     net.pump()
     assert b.view == ("A", "B", "C", "D"), "nobody knows whether all have the same of D"
+
+
+def test_a_merge_view_of_the_round_waits_until_its_messages_are_fetched(net: Any) -> None:
+    a, b, c, d = net.group("ABCD")
+    cannot_fetch(net, b)
+    net.delivered("D", A=5, C=5)
+    number = b.gms.view.id + 1
+    staying = (a.address, b.address, c.address)
+    _say(b, a, Kind.DECIDED, 7, encode_goals(number, staying, {d.address: (5, c.address)}))
+    net.pump()
+    assert len(b.fetches) == 1
+    members = (*staying, d.address)
+    digest = Digest({m: (5, 5) for m in members})
+    merged = MergeView(ViewId(a.address, number + 1), members, (b.gms.view,))
+    assert not b.gms.agreement.puts_off(c.address, merged, digest), "it comes of another round"
+    b.gms.view_received(a.address, ViewDigest(merged, digest))
+    assert b.gms.view.id == number - 1
+    b.fake.event_up(Fetched())
+    net.pump()
+    assert b.gms.view == merged
+
+
+@pytest.mark.parametrize("late", ["old", "without us"])
+def test_a_decision_that_is_not_for_this_view_and_member_is_not_followed(
+    net: Any, late: str
+) -> None:
+    a, b, c, d = net.group("ABCD")
+    number = b.gms.view.id + (0 if late == "old" else 1)
+    staying = (a.address, b.address, c.address) if late == "old" else (a.address, c.address)
+    _say(b, a, Kind.DECIDED, 7, encode_goals(number, staying, {d.address: (5, c.address)}))
+    net.pump()
+    assert b.held is None and not b.frozen and b.fetches == []
+    assert b.gms.agreement._follows is None
