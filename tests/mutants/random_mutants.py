@@ -94,6 +94,8 @@ _NEAR: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
 looked for by all tests that are near it, the quick and exact ones first."""
 _LEFT_OUT: Final = ("check", "statistics", "start", "__init__", "__repr__", "__str__")
 """Functions: what they do is said elsewhere, or they only prepare tables."""
+_ELSEWHERE: Final = "jgroups_py/spark/"
+"""Its tests need Spark (make test-spark), so nothing of it is drawn."""
 Change = tuple[int, int, str, str]
 """From, to (characters of the file), what stands there then, what is done."""
 
@@ -129,7 +131,8 @@ def checks_of(catalogue: Sequence[Mutant]) -> dict[str, tuple[str, tuple[str, ..
         if mutant.file.endswith(".py") and (ROOT / mutant.file).exists():
             # One name for each file: packages are links to folders of the root.
             file = (ROOT / mutant.file).resolve().relative_to(ROOT).as_posix()
-            areas.setdefault(file, Counter())[mutant.area] += 1
+            if not file.startswith(_ELSEWHERE):
+                areas.setdefault(file, Counter())[mutant.area] += 1
             tests.setdefault(mutant.area, Counter()).update(mutant.found_by)
     most = {file: counted.most_common(1)[0][0] for file, counted in areas.items()}
     return {
