@@ -37,6 +37,7 @@ COMMANDS: Final = {
     "health": "jgroups_py.tools.commands.health:health",
     "keys": "jgroups_py.tools.commands.keys:keys",
     "mperf": "jgroups_py.tools.commands.mperf:mperf",
+    "probe": "jgroups_py.tools.commands.probe:probe",
     "router": "jgroups_py.tools.commands.router:router",
     "rpcperf": "jgroups_py.tools.commands.rpcperf:rpcperf",
     "spark": "jgroups_py.tools.commands.spark:spark",

@@ -83,7 +83,7 @@ Secret = Annotated[str, "secret"]
 HIDDEN: Final = "***"
 """Stands in reports for what is secret."""
 _SECRET_KEY: Final = re.compile(
-    r"pas+w|pwd|secret|token(?!_?file)|auth_value|credential", re.IGNORECASE
+    r"pas+[wc]|pwd|secret|token(?!_?file)|auth_value|credential", re.IGNORECASE
 )
 
 _MARKS: Final = {
@@ -277,7 +277,12 @@ def accepted(kind: Any) -> str:
 
 def shown_text(attribute: Attribute) -> str:
     """Its text for a report, or HIDDEN where the name says that it is secret."""
-    return HIDDEN if _SECRET_KEY.search(attribute.key) else attribute.text
+    return HIDDEN if names_a_secret(attribute.key) else attribute.text
+
+
+def names_a_secret(text: str) -> bool:
+    """Return whether a name, or a text with names in it, speaks of a password or the like."""
+    return _SECRET_KEY.search(text) is not None
 
 
 def value_text(value: Any, kind: Any) -> str:

@@ -40,7 +40,7 @@ _SITE_LOCAL: Final = [
 ]
 WORDS: Final = ("loopback", "global", "site_local", "link_local", "non_loopback")
 PATTERNS: Final = ("match-interface", "match-address", "match-host")
-_BIND_FIELDS: Final = ("bind_addr", "external_addr")
+_BIND_FIELDS: Final = ("bind_addr", "external_addr", "diag_bind_addr")
 ADDRESSES_MAX: Final = 5
 """Own addresses that one error names."""
 

@@ -21,6 +21,7 @@ HEADERS: Final = "headers"
 DISCOVERY: Final = "discovery"
 FAILURES: Final = "failure detection"
 DIRECTORY: Final = "directory"
+DIAGNOSTICS: Final = "diagnostics"
 
 TRAFFIC: Final[Mapping[str, str]] = {
     MESSAGES: "what applications and caches send",
@@ -28,6 +29,7 @@ TRAFFIC: Final[Mapping[str, str]] = {
     DISCOVERY: "who is a member, and at which address",
     FAILURES: "connections that break when a process ends",
     DIRECTORY: "questions to a directory outside the group",
+    DIAGNOSTICS: "answers to probes: addresses, names, settings, counters",
 }
 """Kinds of traffic, with what they hold."""
 BY_MEMBERS: Final = (MESSAGES, HEADERS)

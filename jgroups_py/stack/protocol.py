@@ -74,6 +74,9 @@ class Protocol:
     turns_away: ClassVar[Mapping[str, str]] = {}
     """The causes of ``turn_away``: a word each, and a sentence for the log. They are counters from the start."""
 
+    writable: ClassVar[frozenset[str]] = frozenset()
+    """Settings that may be changed while the stack runs (inspection.py): the protocol reads ``self.config`` each time."""
+
     @classmethod
     def port_uses(cls, config: Any, place: Place) -> Sequence[PortUse]:
         """The ports that this protocol opens or connects to with such settings (exposure.py). ``place``: where the

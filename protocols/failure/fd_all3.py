@@ -39,6 +39,7 @@ class FD_ALL3(Protocol):
     protocol_id = PROTOCOL_IDS["FD_ALL3"]
     provides = (DETECTION,)
     wants_above = (VERIFICATION,)
+    writable = frozenset({"interval", "timeout"})
 
     @dataclass(frozen=True, kw_only=True)
     class Config(Protocol.Config):

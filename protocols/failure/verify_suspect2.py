@@ -45,6 +45,7 @@ class VERIFY_SUSPECT2(Protocol):
     protocol_id = PROTOCOL_IDS["VERIFY_SUSPECT2"]
     provides = (VERIFICATION,)
     wants_above = (VIEWS,)
+    writable = frozenset({"timeout", "window"})
 
     @dataclass(frozen=True, kw_only=True)
     class Config(Protocol.Config):

@@ -73,6 +73,7 @@ class MERGE3(Protocol):
     provides = (MERGING,)
     needs_below = (DISCOVERY,)
     needs_above = (VIEWS,)
+    writable = frozenset({"min_interval", "max_interval"})
 
     @dataclass(frozen=True, kw_only=True)
     class Config(Protocol.Config):

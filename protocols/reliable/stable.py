@@ -50,6 +50,7 @@ class STABLE(Protocol):
     provides = (STABILITY,)
     needs_below = (MULTICAST,)
     needs_above = (VIEWS,)
+    writable = frozenset({"desired_avg_gossip"})
 
     @dataclass(frozen=True, kw_only=True)
     class Config(Protocol.Config):

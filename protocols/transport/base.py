@@ -26,12 +26,14 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final
 
-from jgroups_py.config.settings import Bytes, ConfigBase, Seconds
+from jgroups_py.config.settings import Bytes, ConfigBase, Seconds, Secret
 from jgroups_py.errors import ConfigError, RemoteProtocolError
+from jgroups_py.protocols.transport.diagnostics import Diagnostics, settings_from
 from jgroups_py.protocols.transport.namesakes import AFTER, Namesakes
+from jgroups_py.protocols.transport.probe_answers import ProbeAnswers
 from jgroups_py.stack.exposure import DISCOVERY, HEADERS, MESSAGES
 from jgroups_py.stack.protocol import Protocol
 from jgroups_py.stack.services import TRANSPORT
@@ -55,6 +57,7 @@ from jgroups_py.values.events import (
     ViewChange,
 )
 from jgroups_py.values.message import Flag, Transient
+from jgroups_py.values.view import View
 from jgroups_py.wire.headers import TP_ID
 from jgroups_py.wire.packet import Packet, encode_packets
 from jgroups_py.wire.packet_memory import PacketReader
@@ -96,6 +99,7 @@ class TP(Protocol):
 
     protocol_id = TP_ID
     provides = (TRANSPORT,)
+    writable = frozenset({"who_has_cache_timeout", "find_physical_interval", "max_pending_bytes"})
 
     @dataclass(frozen=True, kw_only=True)
     class Config(Protocol.Config):
@@ -128,6 +132,24 @@ class TP(Protocol):
         max_version_changes: int = 3
         """Another version is adopted so often before the first view. After that only a lower version is:
         members that start together with different versions must not swap them for ever."""
+        diag_enabled: bool = False
+        """Answer probes (diagnostics.py)."""
+        diag_enable_udp: bool = True
+        """Hear probes at a multicast address, if diag.enabled."""
+        diag_enable_tcp: bool = False
+        """Listen for probes over TCP, if diag.enabled."""
+        diag_mcast_addr: str = ""
+        """The multicast address of probes. Empty: that of JGroups, 224.0.75.75 or ff0e::75:75."""
+        diag_port: int = 7500
+        """The port of probes. Over TCP it is the first to try; 0: any."""
+        diag_port_range: int = 50
+        """So many ports after diag.port are tried, over TCP."""
+        diag_bind_addr: str = ""
+        """The address at which probes are heard. Empty: loopback, or bind_addr with diag.allow_remote."""
+        diag_allow_remote: bool = False
+        """Answer probes of other machines, too. It needs diag.passcode."""
+        diag_passcode: Secret = field(default="", repr=False)
+        """A probe must have it. Without one, nothing can be changed."""
         ignored: ClassVar[frozenset[str]] = frozenset(
             {
                 "thread_pool",
@@ -140,7 +162,8 @@ class TP(Protocol):
                 "bundler_type",
                 "bundler",
                 "bundler.*",
-                "diag.*",
+                "diag.ttl",
+                "diag.bind_interfaces",
                 "diagnostics.*",
                 "diagnostics_*",
                 "enable_diagnostics",
@@ -187,6 +210,9 @@ class TP(Protocol):
             self._at_least(0, "max_pending_members", "max_pending_bytes", "max_version_changes")
             if self.bundler_max_size < 100:
                 raise ConfigError(f"bundler.max_size must be >= 100, got {self.bundler_max_size}")
+            self._within(0, 65535, "diag_port")
+            self._at_least(0, "diag_port_range")
+            settings_from(self)
 
     config: Config
 
@@ -204,6 +230,7 @@ class TP(Protocol):
         self._changes_left = self.config.max_version_changes
         self.physical: IpAddress | None = None
         self.view_members: tuple[Address, ...] = ()
+        self._view: View | None = None
         self.joined = False
         self._table: dict[Address, IpAddress] = {}
         self._expires: dict[Address, float] = {}  # who is not in the view
@@ -215,6 +242,7 @@ class TP(Protocol):
         self._expiry_timer = self.timer(self._on_expiry)
         self._namesakes = Namesakes()
         self._namesakes_timer = self.timer(self._on_namesakes)
+        self._diagnostics = self._make_diagnostics()
         self.packets_sent = 0
         self.bytes_sent = 0
         self.packets_received = 0
@@ -230,6 +258,22 @@ class TP(Protocol):
         self.dropped_too_large = 0
         self.dropped_unlocated = 0
         self.dropped_address_table_full = 0
+
+    def stop(self) -> None:
+        if self._diagnostics is not None:
+            self._diagnostics.close()
+
+    def _make_diagnostics(self) -> Diagnostics | None:
+        settings = settings_from(self.config)
+        if settings is None:
+            return None
+        answers = ProbeAnswers(
+            self.stack,
+            lambda: self._view,
+            lambda member: self.answer(GetPhysical(member)),
+            lambda: self._version,
+        )
+        return Diagnostics(self, settings, self.bind_host, answers)
 
     @property
     def is_open(self) -> bool:
@@ -270,6 +314,8 @@ class TP(Protocol):
     def event_down(self, event: Event) -> None:
         match event:
             case Connect():
+                if self._diagnostics is not None:
+                    self._diagnostics.open()
                 if self.physical is not None:
                     self.pass_event_up(TransportReady(self.physical))
                 else:
@@ -278,6 +324,7 @@ class TP(Protocol):
                 self._learn(member, physical, name)
             case ViewChange(view, _):
                 self.joined = True
+                self._view = view
                 self._reader.forget()
                 self._on_view(view.members)
 
@@ -531,6 +578,12 @@ class TP(Protocol):
     def _garbage(self, problem: str) -> None:
         self.dropped_garbage += 1
         self.trace("garbage", problem=problem)
+
+    def statistics(self) -> dict[str, int | float]:
+        found = super().statistics()
+        if self._diagnostics is not None:
+            found["probes_answered"] = self._diagnostics.answered
+        return found
 
     # --- for subclasses
 

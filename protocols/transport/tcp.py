@@ -31,6 +31,7 @@ from jgroups_py.config.settings import Bytes, Seconds
 from jgroups_py.errors import ConfigError
 from jgroups_py.protocols.transport.base import CARRIED, TP
 from jgroups_py.protocols.transport.connections import Connection, Connections, Limits, framed
+from jgroups_py.protocols.transport.diagnostics import probe_ports
 from jgroups_py.stack.exposure import Place, PortUse
 from jgroups_py.stack.ports import Bind, BindFailed, Bound, In, Received
 from jgroups_py.values.address import Address, IpAddress
@@ -124,6 +125,7 @@ class TCP(TP):
         return (
             PortUse("tcp", "in", first, last, host, host, CARRIED, "from members", setting),
             PortUse("tcp", "out", *theirs, host, "", CARRIED, "to members", setting),
+            *probe_ports(config, place),
         )
 
     def start(self) -> None:
@@ -157,6 +159,7 @@ class TCP(TP):
         )
 
     def stop(self) -> None:
+        super().stop()
         self._connections.stop()
 
     @property

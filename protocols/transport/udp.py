@@ -22,6 +22,7 @@ from typing import ClassVar
 from jgroups_py.config.settings import Bytes
 from jgroups_py.errors import ConfigError
 from jgroups_py.protocols.transport.base import CARRIED, TP
+from jgroups_py.protocols.transport.diagnostics import probe_ports
 from jgroups_py.stack.exposure import Place, PortUse
 from jgroups_py.stack.ports import (
     Bind,
@@ -106,7 +107,7 @@ class UDP(TP):
                 PortUse("udp", "in", port, port, host, group, CARRIED, "multicasts of members"),
                 PortUse("udp", "out", port, port, host, group, CARRIED, "multicasts to members"),
             ]
-        return uses
+        return [*uses, *probe_ports(config, place)]
 
     def start(self) -> None:
         super().start()

@@ -325,8 +325,7 @@ class Group:
         member = ProcessMember(name)
         await self.nursery.start(member.run, (parts or self.parts).command())
         self.java_members.append(member)
-        diagnostics = {f"{self.stack.upper()}.diag.enabled": "false"}
-        settings = {**self.attributes, **diagnostics, **(attributes or {})}
+        settings = {**self.attributes, **(attributes or {})}
         overrides = [f"{key}={value}" for key, value in settings.items()]
         await member.tell("open", self.file or f"{self.stack}.xml", name, *overrides)
         if rpc:
@@ -389,7 +388,9 @@ async def mixed_group(
     the jar.
     """
     config = load_stack(str(file or parts.stacks / f"{stack}.xml"))
-    settings = {**private_attributes(config, MEMBERS_MAX), **QUICK, **(attributes or {})}
+    diagnostics = {f"{stack.upper()}.diag.enabled": "false"}
+    private = private_attributes(config, MEMBERS_MAX)
+    settings = {**private, **QUICK, **diagnostics, **(attributes or {})}
     async with trio.open_nursery() as nursery:
         group = Group(nursery, parts, stack, settings, cluster=f"mixed-{os.getpid()}", file=file)
         yield group

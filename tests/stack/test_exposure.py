@@ -156,6 +156,6 @@ def test_what_is_bound_to_loopback_does_not_leave_the_machine(host: str, local: 
 
 
 def test_every_traffic_of_our_protocols_is_described() -> None:
-    text = '<UDP/><MPING/><TCPGOSSIP initial_hosts="r[1]"/><FD_SOCK2/>'
+    text = '<UDP diag.enabled="true"/><MPING/><TCPGOSSIP initial_hosts="r[1]"/><FD_SOCK2/>'
     built = build(parse_stack(f"<config>{text}</config>", language="xml"))
     assert {flow.traffic for flow in flows(built)} == set(TRAFFIC)
