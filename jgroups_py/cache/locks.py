@@ -91,8 +91,7 @@ class PathLocks:
         """Gives everything back; those behind move up. Also for a request that still waits."""
         for scope in request.scopes:
             self._forget(self._at, scope.path, request)
-            if scope.deep:
-                self._forget(self._deep, scope.path, request)
+            self._forget(self._deep, scope.path, request)
         for follower in request.followers:
             follower.behind -= 1
             if not follower.behind and follower.woken is not None:

@@ -98,7 +98,6 @@ class Search:
         self._ask_on(connection, self.member)
 
     def _next(self, *, refused: bool) -> None:
-        self._timer.cancel()
         self._index += 1
         self._again = False
         self.connection = None
@@ -134,7 +133,6 @@ class Search:
         if connection is not self.connection:
             return
         self.connection = None
-        self._timer.cancel()
         if connection.graceful or self._known:
             self.graceful = connection.graceful
             self._end(SearchResult.AGAIN)

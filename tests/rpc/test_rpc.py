@@ -757,6 +757,23 @@ async def test_a_reply_that_cannot_be_read_is_lost_not_awaited(
             await rpc.call(b.address, "odd")
 
 
+async def test_a_reply_of_a_type_that_carries_none_is_lost_not_awaited(
+    open_sim: Open, autojump_clock: Any
+) -> None:
+    async with open_sim(name="A") as a, open_sim(name="B") as b:
+
+        async def odd() -> None:
+            header = CorrelatorHeader(CorrelatorType.RSP, 1)
+            b.stack.send(Batch(a.address, (None,), {200: header}, type=MessageType.EMPTY))
+            b.driver.wake()
+            await trio.sleep(5)
+
+        async with open_rpc(a) as rpc, open_rpc(b, {"odd": odd}):
+            with pytest.raises(ReplyLost, match="a message of type 2 is no reply"):
+                await rpc.call(b.address, "odd")
+            assert rpc.statistics().counters.malformed == 1
+
+
 @pytest.mark.parametrize("how", ["cast", "call_all"])
 async def test_a_member_that_joins_while_a_request_waits_decides_its_form(
     open_sim: Open, how: str, autojump_clock: Any, monkeypatch: pytest.MonkeyPatch
