@@ -31,6 +31,7 @@ COMMANDS: Final = {
     "decode": "jgroups_py.tools.commands.wire:decode",
     "detect": "jgroups_py.tools.commands.detect:detect",
     "dev": "jgroups_py.tools.dev.group:dev",
+    "doctor": "jgroups_py.tools.commands.doctor:doctor",
     "drill": "jgroups_py.tools.commands.drill:drill",
     "encode": "jgroups_py.tools.commands.wire:encode",
     "export": "jgroups_py.tools.commands.export:export",

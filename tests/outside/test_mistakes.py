@@ -101,7 +101,7 @@ def port_in_use(lab: Lab) -> str:
 
 
 def wrong_interface(lab: Lab) -> str:
-    said = lab.command("chat", "--bind-addr", "192.0.2.1")
+    said = lab.command("chat", "--bind-addr", "203.0.113.7")
     return re.sub(r"which has .*", "which has 127.0.0.1, 10.0.0.5, ::1", said)
 
 
