@@ -26,9 +26,15 @@ class RpcLimits:
     """Other tasks run after this many requests."""
     warn_after: float = 5.0
     """A wait that is longer than this is logged with its reason."""
+    early_max: int = 100
+    """The most runs of calls that wait for the view with their callers. Beyond that the oldest is turned away."""
+    early_bytes_max: int = 1_000_000
+    """The same in bytes."""
+    early_wait: float = 5.0
+    """A call waits so long for the view with its caller. Then it is turned away, without an answer."""
 
     def __post_init__(self) -> None:
-        for name in ("pending_max", "replies_max", "handlers_max", "turn_requests"):
+        for name in ("pending_max", "replies_max", "handlers_max", "turn_requests", "early_max"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} must be >= 1, got {getattr(self, name)}")
 
@@ -52,6 +58,8 @@ class RpcCounters:
     """Replies that found no room (``replies_max``)."""
     malformed: int = 0
     """Messages under our header that are neither request nor reply, or cannot be read."""
+    strangers: int = 0
+    """Requests of callers that are not in the view and did not join soon after. They were not run."""
     excluded: int = 0
     """Requests whose sender excluded this member."""
     waits_pending: int = 0

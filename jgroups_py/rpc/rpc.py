@@ -30,6 +30,7 @@ from jgroups_py.errors import (
 )
 from jgroups_py.rpc import other_sites
 from jgroups_py.rpc.correlator import CallOutcome, Correlator, OutcomeKind, Pending
+from jgroups_py.rpc.early import EarlyCalls
 from jgroups_py.rpc.form import Encoded, Form, Unreadable
 from jgroups_py.rpc.items import Items
 from jgroups_py.rpc.java import JavaForm
@@ -48,6 +49,9 @@ from jgroups_py.wire.headers import CorrelatorHeader, CorrelatorType, MultiDesti
 
 _log = logging.getLogger("jgroups_py.rpc")
 
+TURNED_AWAY_CAUSES = {
+    "not_member": "a call of somebody who is not in the view and did not join soon after",
+}
 _REPLY_KINDS = {CorrelatorType.RSP: OutcomeKind.VALUE, CorrelatorType.EXC_RSP: OutcomeKind.ERROR}
 
 
@@ -83,6 +87,7 @@ class Rpc:
             LogLimit(channel.driver.clock),
             channel.name_of,
         )
+        self._early = EarlyCalls(limits.early_max, limits.early_bytes_max, limits.early_wait)
         self._items = Items(channel.limits.receive_buffer_max, channel.give_back)
         self._view = channel.view
         self._target_view = channel.view  # the view that _all_ours belongs to
@@ -429,7 +434,7 @@ class Rpc:
                     break  # ``ended`` has told every waiting task
                 if isinstance(item, Batch) and _is_call(item):
                     try:
-                        await self._serve(item)
+                        await self._serve_or_keep(item)
                     finally:
                         channel.give_back(item)
                     continue
@@ -446,6 +451,8 @@ class Rpc:
                     continue
                 if isinstance(item, View):
                     self._view = item
+                    for batch in self._early.view(item.members):
+                        await self._serve(batch)
                 await self._hand_on(item)
             nursery.cancel_scope.cancel()
 
@@ -457,6 +464,25 @@ class Rpc:
             self._channel.abandon(f"{items.waiting} messages unread (receive_buffer_max)")
         if self._in_order:
             await items.until_read()
+
+    async def _serve_or_keep(self, batch: Batch) -> None:
+        """Serve a call of a member, and keep any other: the next view may have its caller."""
+        if batch.src in self._view:
+            await self._serve(batch)
+            return
+        if not len(self._early):
+            self._nursery.start_soon(self._expire_early)
+        self._refuse_early(self._early.take(batch, trio.current_time()))
+
+    async def _expire_early(self) -> None:
+        while (deadline := self._early.deadline) is not None:
+            await trio.sleep_until(deadline)
+            self._refuse_early(self._early.expire(trio.current_time()))
+
+    def _refuse_early(self, batches: list[Batch]) -> None:
+        for batch in batches:
+            self._counters.strangers += len(batch)
+            self._channel.turn_away("RPC", "not_member", batch.src, causes=TURNED_AWAY_CAUSES)
 
     async def _serve(self, batch: Batch) -> None:
         left = self._limits.turn_requests

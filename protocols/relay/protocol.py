@@ -108,6 +108,9 @@ class RELAY(Protocol):
 
     protocol_id = ID
     needs_below = (MULTICAST, UNICAST, VIEWS)
+    turns_away = {
+        "forged_site": "a message in the name of another site's member that no relay has brought here",
+    }
 
     @dataclass(frozen=True, kw_only=True)
     class Config(RelayConfig):
@@ -229,7 +232,8 @@ class RELAY(Protocol):
         )
 
     def statistics(self) -> dict[str, int | float]:
-        return asdict(self.counters)
+        refused = {k: v for k, v in super().statistics().items() if k.startswith("turned_away_")}
+        return {**asdict(self.counters), **refused}
 
     def memory_limits(self, members: int) -> dict[str, int]:
         """The buffer, if this member may come to hold one: every sender does."""
@@ -317,7 +321,11 @@ class RELAY(Protocol):
     def up(self, batch: Batch) -> None:
         header = batch.headers.get(ID)
         if header is None:
-            self.pass_up(batch)
+            if isinstance(batch.src, SiteUUID):
+                self.turn_away("forged_site", batch.src, len(batch))
+                self.consume(batch)
+            else:
+                self.pass_up(batch)
             return
         if type(header) is not FragHeader or batch.src is None:
             self._refuse(batch, "a header that is not RELAY's")

@@ -5,6 +5,7 @@ Place: above NAKACK2, below STABLE.
     unicast from above        Number it on the connection to its destination, keep it until it is acked.
     DATA from P               Deliver the next one. Keep one beyond a gap, and ask for the gap. Drop an old
                               one. Drop one that is too far off, and ask for what comes before it.
+    unicast without number    Turn it away, unless it says NO_RELIABILITY.
     DATA, first               The connection of P to us begins (again) at this seqno.
     DATA, no such connection  Keep a few. SEND_FIRST_SEQNO to P.
     SEND_FIRST_SEQNO from P   Send the oldest message that is not acked again, as first.
@@ -111,6 +112,9 @@ class UNICAST3(Protocol):
 
     protocol_id: ClassVar[int] = _ID
     provides = (UNICAST,)
+    turns_away = {
+        "unnumbered": "a unicast without a number that does not say NO_RELIABILITY: no member sends such",
+    }
 
     @dataclass(frozen=True, kw_only=True)
     class Config(Protocol.Config):
@@ -267,7 +271,14 @@ class UNICAST3(Protocol):
     def up(self, batch: Batch) -> None:
         header = batch.headers.get(_ID)
         if header is None:
-            self.pass_up(batch)
+            if (
+                batch.dest is None
+                or batch.flags & _NO_RELIABILITY
+                or batch.src == self.local_address
+            ):
+                self.pass_up(batch)
+            else:
+                self.turn_away("unnumbered", batch.src, len(batch))
             return
         src = batch.src
         if type(header) is not UnicastHeader3 or src is None or batch.dest is None:

@@ -34,6 +34,7 @@ from jgroups_py.errors import ConfigError, RemoteProtocolError
 from jgroups_py.protocols.transport.diagnostics import Diagnostics, settings_from
 from jgroups_py.protocols.transport.namesakes import AFTER, Namesakes
 from jgroups_py.protocols.transport.probe_answers import ProbeAnswers
+from jgroups_py.stack.doorkeeper import Source
 from jgroups_py.stack.exposure import DISCOVERY, HEADERS, MESSAGES
 from jgroups_py.stack.protocol import Protocol
 from jgroups_py.stack.services import TRANSPORT
@@ -100,6 +101,9 @@ class TP(Protocol):
     protocol_id = TP_ID
     provides = (TRANSPORT,)
     writable = frozenset({"who_has_cache_timeout", "find_physical_interval", "max_pending_bytes"})
+    turns_away = {
+        "no_cluster": "a packet that names no cluster: JGroups names it in each",
+    }
 
     @dataclass(frozen=True, kw_only=True)
     class Config(Protocol.Config):
@@ -502,8 +506,9 @@ class TP(Protocol):
 
     # --- receiving
 
-    def receive(self, data: bytes) -> None:
-        """Checks one packet and passes its runs up. Counts and drops a bad packet."""
+    def receive(self, data: bytes, source: Source = None) -> None:
+        """Checks one packet and passes its runs up. Counts and drops a bad packet. ``source``: the network end that it
+        came from, if that is known."""
         self.packets_received += 1
         self.bytes_received += len(data)
         if len(data) < 3:
@@ -527,7 +532,10 @@ class TP(Protocol):
         batches = packet.batches
         if not batches:
             return
-        if packet.cluster is not None and packet.cluster != self.cluster:
+        if packet.cluster is None:
+            self.turn_away("no_cluster", source or packet.src)
+            return
+        if packet.cluster != self.cluster:
             self.dropped_cluster += 1
             self._note_stranger(f'members of cluster "{packet.cluster[:NAME_MAX]}" are heard here')
             self.trace("other cluster", theirs=packet.cluster)

@@ -158,7 +158,7 @@ class UDP(TP):
             if item.source == self._local:
                 self.dropped_own += 1
             else:
-                self.receive(item.data)
+                self.receive(item.data, item.source)
         elif isinstance(item, Bound):
             if item.handle == self._unicast:
                 self._local = item.local

@@ -31,6 +31,7 @@ from jgroups_py.protocols.state_transfer import STATE_TRANSFER
 from jgroups_py.protocols.transport.tcp import TCP
 from jgroups_py.protocols.transport.udp import UDP
 from jgroups_py.router import GossipRouter
+from jgroups_py.rpc import RpcLimits
 
 ROOT = Path(__file__).resolve().parents[2]
 PROTOCOLS: dict[str, Any] = {
@@ -41,6 +42,7 @@ PROTOCOLS: dict[str, Any] = {
         *(FILE_PING, JDBC_PING2, DNS_PING, KUBE_PING, TCPGOSSIP, GossipRouter),
     )
 }
+LIMITS: dict[str, Any] = {"channel": ChannelLimits, "RPC": RpcLimits}
 NO_LIMIT = {"max_interval", "max_bundling_time", "max_block_time", "max_providers"}
 """Intervals, and numbers of retries that fill nothing."""
 
@@ -61,7 +63,7 @@ def table() -> list[tuple[str, str, str, str]]:
 def test_defaults_and_counters_are_real(
     name: str, attribute: str, default: str, counter: str
 ) -> None:
-    owner = ChannelLimits if name == "channel" else PROTOCOLS[name].Config
+    owner = LIMITS[name] if name in LIMITS else PROTOCOLS[name].Config
     fields: dict[str, Any] = {field.name: field.default for field in dataclasses.fields(owner)}
     assert float(fields[attribute]) == float(default)
     source = "".join(

@@ -27,8 +27,8 @@ from jgroups_py.values.events import (
 from jgroups_py.values.message import Flag, MessageType, Transient
 from jgroups_py.values.view import View, ViewId
 from jgroups_py.wire.headers import HeartbeatHeader, NakAckHeader2, NakAckType
-from jgroups_py.wire.packet import decode_packet, encode_packets
-from jgroups_py.wire.primitives import make_version
+from jgroups_py.wire.packet import decode_packet, encode_nested, encode_packets
+from jgroups_py.wire.primitives import DEFAULT_VERSION, make_version
 
 A, B, C = make_address(1), make_address(2), make_address(3)
 HERE = ("127.0.0.1", 5001)
@@ -320,6 +320,15 @@ def test_packets_for_others_are_dropped_and_counted(
     stack.handle(Datagram(2, packet, source))
     assert stack.take_up() == []
     assert getattr(udp, counter) == 1
+
+
+def test_a_packet_that_names_no_cluster_is_turned_away() -> None:
+    stack, udp = opened()
+    nameless = run(None, b"x", src=B)
+    head = DEFAULT_VERSION.to_bytes(2, "big") + b"\x02"
+    stack.handle(Datagram(2, head + encode_nested(nameless), THERE))
+    assert stack.take_up() == []
+    assert udp.statistics()["turned_away_no_cluster"] == 1
 
 
 def test_any_bytes_survive() -> None:

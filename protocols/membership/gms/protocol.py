@@ -111,6 +111,7 @@ from jgroups_py.wire.values import (
 _VIEW_FLAGS = int(Flag.NO_FC | Flag.NO_RELAY)
 _MERGE_VIEW_FLAGS = int(Flag.NO_FC | Flag.NO_RELAY | Flag.NO_TOTAL_ORDER)
 _URGENT = int(Flag.OOB | Flag.NO_FC)
+_NO_RELIABILITY = int(Flag.NO_RELIABILITY)
 _LEAVE_FLAGS = int(Flag.OOB | Flag.NO_RELIABILITY)
 
 
@@ -121,6 +122,9 @@ class GMS(Protocol):
     provides = (VIEWS,)
     needs_below = (DISCOVERY, MULTICAST, UNICAST)
     wants_below = (MERGING, DETECTION)
+    turns_away = {
+        "not_member": "an unreliable message of somebody who is not in the view",
+    }
 
     @dataclass(frozen=True, kw_only=True)
     class Config(Protocol.Config):
@@ -348,6 +352,10 @@ class GMS(Protocol):
             self.consume(batch)
         elif self.group.view is None:
             self._keep_early(batch)
+        elif batch.flags & _NO_RELIABILITY and batch.src not in self.group.view:
+            # Without a connection of its own, such a message would need no more than one datagram of anybody.
+            self.turn_away("not_member", batch.src, len(batch))
+            self.consume(batch)
         else:
             self.pass_up(batch)
 

@@ -4,6 +4,7 @@ Place: above failure detection, below UNICAST3 and STABLE.
 
     multicast from above      Number it, keep it until it is stable, send it.
     MSG from P                Deliver the next one. Keep one beyond a gap, and ask for the gap. Drop an old one.
+    multicast without number  Turn it away, unless it says NO_RELIABILITY and is of a member.
     MSG with OOB              Deliver it at once. It still takes its place in the order.
     XMIT_REQ(P) from Q        Send Q what it misses of P. P may be anybody whose messages are here.
     XMIT_RSP from Q           As MSG.
@@ -96,6 +97,9 @@ class NAKACK2(Protocol):
     protocol_id: ClassVar[int] = _ID
     provides = (MULTICAST,)
     needs_above = (STABILITY,)
+    turns_away = {
+        "unnumbered": "a multicast without a number that does not say NO_RELIABILITY: no member sends such",
+    }
 
     @dataclass(frozen=True, kw_only=True)
     class Config(Protocol.Config):
@@ -263,7 +267,8 @@ class NAKACK2(Protocol):
     def up(self, batch: Batch) -> None:
         header = batch.headers.get(_ID)
         if header is None:
-            self.pass_up(batch)
+            if batch.dest is not None or self._may_be_unnumbered(batch):
+                self.pass_up(batch)
             return
         if type(header) is not NakAckHeader2 or batch.src is None:
             if type(header) is FragHeader and batch.src is not None:
@@ -309,6 +314,18 @@ class NAKACK2(Protocol):
             self._on_highest(batch.src, header.seqno)
         else:
             self.bad += 1
+
+    def _may_be_unnumbered(self, batch: Batch) -> bool:
+        """Returns whether a multicast may pass without a number. Without that rule anybody's datagram would be a
+        member's message."""
+        src = batch.src
+        if not batch.flags & _NO_RELIABILITY:
+            self.turn_away("unnumbered", src, len(batch))
+            return False
+        if src == self.local_address or (self.view is not None and src in self.view):
+            return True
+        self.non_member_dropped += len(batch)  # a member that left a moment ago, too
+        return False
 
     def _on_data(self, batch: Batch, first: int) -> None:
         """Takes a run that is not simply the next one."""

@@ -34,6 +34,7 @@ from jgroups_py.testing.sim.host import Host
 from jgroups_py.values.address import UUID, Address, IpAddress
 from jgroups_py.values.batch import Batch
 from jgroups_py.values.header import Header
+from jgroups_py.values.message import Flag
 from jgroups_py.values.view import View
 from jgroups_py.wire.headers import (
     PROTOCOL_IDS,
@@ -163,13 +164,13 @@ class Cluster:
         transport.decode = decode_packet  # without the world's cache, which holds packets
         receive, hear = transport.receive, member.host.receive
 
-        def recording(data: bytes) -> None:
+        def recording(data: bytes, source: Any = None) -> None:
             if not self.striking:
                 self._keep(self.packets, data)
                 self._said.add(data[2:])
             elif self.only_said and self._is_foretold(data):
                 return
-            receive(data)
+            receive(data, source)
 
         def hearing(item: Any) -> None:
             if type(item) is Received and not self.striking:
@@ -434,7 +435,10 @@ class Cluster:
         flags: int = 0,
         site: str | None = None,
     ) -> bytes:
-        """A packet of one message that claims to come from ``src`` (a member, if not given)."""
+        """A packet of one message that claims to come from ``src`` (a member, if not given). Without a number it says
+        NO_RELIABILITY, or the protocols that number would turn it away."""
+        if not headers.keys() & _NUMBERING:
+            flags |= Flag.NO_RELIABILITY
         member = self.random.choice(self.members)
         batch = Batch(dest, (payload,), dict(headers), src or member.address, flags, 0, type)
         return encode_packets([batch], f"cluster-{site or member.site}")[0]
@@ -447,6 +451,9 @@ class Cluster:
         src = changes.get("src", packet.src)
         batches = [replace(b, src=src) for b in batches]
         return encode_packets(batches[:1], packet.cluster or "")[0]
+
+
+_NUMBERING = {PROTOCOL_IDS["NAKACK2"], PROTOCOL_IDS["UNICAST3"]}
 
 
 def _name(member: Member) -> str:

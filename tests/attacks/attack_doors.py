@@ -1,0 +1,24 @@
+"""The doors that a group may have. Every attack is tried against each of them.
+
+A door is a line of the stack file between the failure detectors and NAKACK2. Behind a door that has a key, the door itself
+turns strangers away, so any counter of its own counts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Door:
+    name: str
+    line: str
+    protocol: str = ""
+    """The protocol that may turn the attempt away instead of those behind it. Empty: there is none."""
+
+
+KEY = "00112233445566778899aabbccddeeff"
+DOORS = (
+    Door("none", ""),
+    Door("SYM_ENCRYPT", f'<SYM_ENCRYPT secret_key="{KEY}"/>', "SYM_ENCRYPT"),
+)

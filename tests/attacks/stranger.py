@@ -1,0 +1,139 @@
+"""Stranger: a plain UDP socket, and plain TCP connections. It is no member and runs no protocol."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+from collections.abc import Mapping
+from random import Random
+from typing import Any
+
+from jgroups_py.errors import RemoteProtocolError
+from jgroups_py.values.address import UUID, Address, IpAddress
+from jgroups_py.values.batch import Batch
+from jgroups_py.values.header import Header
+from jgroups_py.values.message import MessageType
+from jgroups_py.wire.packet import (
+    Packet,
+    decode_packet,
+    encode_frame,
+    encode_handshake,
+    encode_nested,
+    encode_packets,
+)
+from jgroups_py.wire.primitives import DEFAULT_VERSION
+
+HOST = "127.0.0.1"
+
+
+class Stranger:
+    """Its address ``uuid`` is one that a member of ours could have. ``at``: where it can be reached."""
+
+    def __init__(self, transport: str, cluster: str, seed: int = 1) -> None:
+        self.uuid = UUID.make(Random(seed))
+        self._udp = transport == "UDP"
+        self._cluster = cluster
+        self._connections: dict[tuple[str, int], socket.socket] = {}
+        kind = socket.SOCK_DGRAM if self._udp else socket.SOCK_STREAM
+        self.socket = socket.socket(socket.AF_INET, kind)
+        self.socket.bind((HOST, 0))
+        if not self._udp:
+            self.socket.listen()
+        self.socket.setblocking(False)
+        self.at = IpAddress(HOST, self.socket.getsockname()[1])
+
+    def close(self) -> None:
+        for end in (self.socket, *self._connections.values()):
+            end.close()
+
+    # --- what it says
+
+    def packet(
+        self,
+        src: Address,
+        dest: Address | None,
+        headers: Mapping[int, Header],
+        payload: Any = None,
+        *,
+        flags: int = 0,
+        cluster: str | None = None,
+    ) -> bytes:
+        """One message, as a member would send it."""
+        kind = MessageType.EMPTY if payload is None else MessageType.BYTES
+        batch = Batch(dest, (payload,), dict(headers), src, flags, 0, kind)
+        return encode_packets([batch], self._cluster if cluster is None else cluster)[0]
+
+    def nameless(
+        self,
+        src: Address,
+        dest: Address | None,
+        headers: Mapping[int, Header],
+        payload: Any = None,
+        flags: int = 0,
+    ) -> bytes:
+        """One message without a header of the transport, so no cluster is named."""
+        kind = MessageType.EMPTY if payload is None else MessageType.BYTES
+        batch = Batch(dest, (payload,), dict(headers), src, flags, 0, kind)
+        head = DEFAULT_VERSION.to_bytes(2, "big") + bytes([2 if dest is None else 0])
+        return head + encode_nested(batch)
+
+    def say(self, packet: bytes, to: IpAddress, *, as_if_at: IpAddress | None = None) -> None:
+        """Sends a packet to a member. With TCP a handshake comes first, which names our place or ``as_if_at``."""
+        end = (to.host or HOST, to.port)
+        if self._udp:
+            self.socket.sendto(packet, end)
+        else:
+            self.connected(to, as_if_at).sendall(encode_frame(packet))
+
+    def connected(self, to: IpAddress, as_if_at: IpAddress | None = None) -> socket.socket:
+        """The connection to a member, opened with a handshake; a new one with ``as_if_at``."""
+        end = (to.host or HOST, to.port)
+        known = self._connections.get(end)
+        if known is not None and as_if_at is None:
+            return known
+        connection = socket.create_connection(end, timeout=10)
+        connection.sendall(encode_handshake(DEFAULT_VERSION, as_if_at or self.at))
+        if known is not None:
+            known.close()
+        self._connections[end] = connection
+        return connection
+
+    # --- what it hears
+
+    def heard(self) -> list[Packet | bytes]:
+        """Everything that has come by now: packets, or bytes where they are none."""
+        return [_read(data) for data in (self._datagrams() if self._udp else self._frames())]
+
+    def _datagrams(self) -> list[bytes]:
+        found = []
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                found.append(self.socket.recv(65536))
+        return found
+
+    def _frames(self) -> list[bytes]:
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                connection, _ = self.socket.accept()
+                self._connections[(HOST, -connection.fileno())] = connection
+        found = []
+        for connection in self._connections.values():
+            connection.setblocking(False)
+            data = b""
+            with contextlib.suppress(OSError):
+                while piece := connection.recv(65536):
+                    data += piece
+            connection.setblocking(True)
+            if data.startswith(b"bela"):
+                data = data[8 + int.from_bytes(data[6:8], "big") :]
+            while len(data) >= 4 and (size := int.from_bytes(data[:4], "big", signed=True)) > 0:
+                found.append(data[4 : 4 + size])
+                data = data[4 + size :]
+        return found
+
+
+def _read(data: bytes) -> Packet | bytes:
+    try:
+        return decode_packet(data)
+    except RemoteProtocolError:
+        return data
