@@ -27,6 +27,7 @@ FLOORS = (
     "buddy",
     "cache",
     "export",
+    "maps",
     "blocking",
     "aio",
     "sessions",

@@ -1,0 +1,79 @@
+"""Messages between hosts: msgpack, one each. See replica.py for what they are for."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+VERSION: Final = 1
+MESSAGE_MAX: Final = 16 * 1024 * 1024
+"""Bytes of one message."""
+
+
+class Hello(msgspec.Struct, frozen=True, tag="h", array_like=True, forbid_unknown_fields=True):
+    """The first one on a link. ``origin``: the sender's changes. ``file``: which file it has, by chance."""
+
+    version: int
+    map: str
+    node: int
+    origin: int
+    file: bytes
+    rule: str
+    name: str
+
+
+class Have(msgspec.Struct, frozen=True, tag="v", array_like=True, forbid_unknown_fields=True):
+    """What the sender has: pairs of origin and number. ``clock``: its time, in ticks."""
+
+    vector: list[tuple[int, int]]
+    clock: int
+
+
+class Changes(msgspec.Struct, frozen=True, tag="c", array_like=True, forbid_unknown_fields=True):
+    """All changes of ``origin`` above ``after`` and up to ``to`` that newer ones have not replaced: key and encoded entry."""
+
+    origin: int
+    after: int
+    to: int
+    entries: list[tuple[bytes, bytes]]
+
+
+class Want(msgspec.Struct, frozen=True, tag="w", array_like=True, forbid_unknown_fields=True):
+    """Send me changes of an origin from whom I do not hear, above ``after``."""
+
+    origin: int
+    after: int
+
+
+class Refused(msgspec.Struct, frozen=True, tag="r", array_like=True, forbid_unknown_fields=True):
+    """The last one on a link, with the reason in words."""
+
+    reason: str
+
+
+class Stale(msgspec.Struct, frozen=True, tag="s", array_like=True, forbid_unknown_fields=True):
+    """The receiver was away for so long that tombstones it lacks were forgotten. What it has of others up to these numbers, and
+    is not sent again, was removed."""
+
+    vector: list[tuple[int, int]]
+
+
+Message = Hello | Have | Changes | Want | Refused | Stale
+
+_encoder: Final = msgspec.msgpack.Encoder()
+_decoder: Final[msgspec.msgpack.Decoder[Message]] = msgspec.msgpack.Decoder(Message)
+
+encode = _encoder.encode
+
+
+class BadMessage(ValueError):
+    """Bytes that are no message."""
+
+
+def decode(data: bytes) -> Message:
+    """Raises BadMessage."""
+    try:
+        return _decoder.decode(data)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise BadMessage(str(error)[:200]) from None

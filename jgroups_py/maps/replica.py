@@ -1,0 +1,595 @@
+"""Replica: the machine that keeps the maps of several hosts equal. It does no I/O; a driver hands in what happens and carries out ``take``.
+
+    a link opens          Hello both ways, then Have
+    a flush is due        own changes above what the peer has, each key once with its latest value, go to each peer (K3), within
+                          ``max_bandwidth`` and at most ``window`` bytes ahead of what the peer has acknowledged (K4)
+    changes come          they are applied and acknowledged with Have; what would leave a gap is dropped and asked for
+    a peer has more of    (an origin that is gone, a host that was away) asked of one peer at a time, with Want
+      somebody else
+    a tombstone           is forgotten when every known peer has it and nothing older can come, or at ``tombstone_age``
+    a peer comes back     after its tombstones were forgotten: Stale, and it is given everything anew
+
+Only the table knows entries; a link holds one number for each origin, and nothing waits in memory.
+
+Source:  seed 004, K1-K18. Version vectors: Parker and others (1983); the exchange: Petersen and others, Bayou (1997).
+Differs: Chronicle Map compares time stamps of bootstraps; here changes are numbered, so what a host lacks is known exactly.
+Limits:  ``window`` bytes on the way to a peer, ``peers_max`` links, MESSAGE_MAX bytes of a message, CHUNK bytes of entries in one.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+from jgroups_py.maps.entry import DamagedEntry, Entry, decode_entry, node_of
+from jgroups_py.maps.messages import (
+    VERSION,
+    BadMessage,
+    Changes,
+    Have,
+    Hello,
+    Message,
+    Refused,
+    Stale,
+    Want,
+    decode,
+    encode,
+)
+from jgroups_py.maps.stamp import TICKS_PER_S, HybridClock
+from jgroups_py.maps.table import Changed, Vector
+
+CHUNK: Final = 256 * 1024
+"""About how many bytes of entries one message has."""
+CHUNK_ENTRIES: Final = 1000
+"""How many entries one message has at most."""
+
+
+class Table(Protocol):
+    """What a replica needs of a table. ``apply`` may take effect later, in the order of calls."""
+
+    def vector(self) -> Vector: ...
+    def changes(
+        self, origin: int, after: int, to: int, most: int
+    ) -> Iterator[tuple[int, bytes, Entry]]: ...
+    def apply(
+        self, entries: Iterable[tuple[bytes, Entry]], advance: Mapping[int, int]
+    ) -> Sequence[Changed] | None: ...
+    def tombstones(self) -> Iterator[tuple[bytes, Entry]]: ...
+    def forget(self, keys: Iterable[bytes]) -> None: ...
+    def begin_anew(self, vector: Mapping[int, int], keep: int) -> None: ...
+    @property
+    def forgotten(self) -> Mapping[int, int]: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReplicaSettings:
+    """Seconds and bytes."""
+
+    map: str
+    node: int
+    origin: int
+    file: bytes
+    rule: str = "last-writer"
+    name: str = ""
+    peers: frozenset[int] = frozenset()
+    """Identifiers of all hosts. A tombstone is forgotten when all of them have it. Empty: they are not known, and only ``tombstone_age``
+    ends a tombstone, because a host that was never met may still have the value."""
+    flush_interval: float = 0.01
+    """How long changes are collected before they are sent."""
+    max_bandwidth: float = 0.0
+    """Bytes a second to all peers together; 0: no limit."""
+    window: int = 1024 * 1024
+    """Bytes on the way to one peer that it has not acknowledged."""
+    have_interval: float = 0.5
+    """How often a peer is told what we have, at least."""
+    repair_wait: float = 1.0
+    """How long an origin that another peer has more of may send by itself, before that peer is asked."""
+    tombstone_age: float = 7 * 86_400.0
+    """After this time a tombstone is forgotten, whoever lacks it."""
+    max_skew: float = 10.0
+    """Seconds that a clock may be ahead before there is an alarm."""
+    peers_max: int = 126
+
+    def __post_init__(self) -> None:
+        for name in ("flush_interval", "have_interval", "repair_wait", "tombstone_age"):
+            if not getattr(self, name) > 0:
+                raise ValueError(f"{name} must be more than 0 seconds, got {getattr(self, name)}")
+        if self.window < 1 or self.peers_max < 1 or self.max_bandwidth < 0:
+            raise ValueError(
+                "window and peers_max must be at least 1 and max_bandwidth at least 0, got "
+                f"{self.window}, {self.peers_max} and {self.max_bandwidth:g}"
+            )
+
+
+# --- what a replica wants done
+
+
+@dataclass(frozen=True, slots=True)
+class SendTo:
+    link: int
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class CloseLink:
+    link: int
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """Something that somebody should know. ``kind``: connected, gone, refused, same identifier, restored, skew, diverged, stale,
+    garbage. ``node``: the peer's identifier, 0 if it is not known."""
+
+    kind: str
+    node: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Arrived:
+    """Entries of a peer that were given to the table. ``changed`` None: the table has not applied them yet."""
+
+    node: int
+    origin: int
+    entries: Sequence[tuple[bytes, Entry]]
+    changed: Sequence[Changed] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """Entries that left for a peer (K23)."""
+
+    node: int
+    origin: int
+    entries: Sequence[tuple[bytes, bytes]]
+
+
+Out = SendTo | CloseLink | Told | Arrived | Sent
+
+
+@dataclass(slots=True)
+class _Link:
+    hello: Hello | None = None
+    has: Vector = field(default_factory=dict)
+    """What the peer has said that it has."""
+    sent: Vector = field(default_factory=dict)
+    """What was sent, or need not be: at least ``has``."""
+    heard: bool = False
+    """A Have has come: what the peer has is known."""
+    on_the_way: int = 0
+    """Bytes sent since the last Have that acknowledged all."""
+    flights: list[tuple[int, int, int]] = field(default_factory=list)
+    """Origin, number up to, bytes: sent and not acknowledged."""
+    wants: dict[int, int] = field(default_factory=dict)
+    """Of other origins, what the peer has asked for."""
+    have_due: float = 0.0
+    owes_have: bool = False
+    confirmed: Vector = field(default_factory=dict)
+    """What the peer had when it had sent us all it had written before."""
+    to_confirm: Vector | None = None
+
+
+@dataclass(slots=True)
+class _Behind:
+    since: float
+    number: int
+    asked_at: float = 0.0
+
+
+class Replica:
+    """See the module's docstring. ``now`` is in seconds and never goes back."""
+
+    def __init__(
+        self, settings: ReplicaSettings, table: Table, clock: HybridClock, now: float = 0.0
+    ) -> None:
+        self.settings = settings
+        self._table = table
+        self._clock = clock
+        self._now = now
+        self._links: dict[int, _Link] = {}
+        self._out: list[Out] = []
+        self._received: Vector = table.vector()
+        """What was given to the table, which may not have applied it yet."""
+        self._behind: dict[int, _Behind] = {}
+        self._known: dict[int, Vector] = {}
+        """Of hosts that are not linked now: what they had confirmed."""
+        self._flush_at = now
+        self._forget_at = now
+        self._regained: int | None = None
+        """After Stale, up to which number our own changes have come back; None: they need not."""
+        self._budget = 0.0
+        self._budget_at = now
+        self._skewed: set[int] = set()
+        self.counters: Counter[str] = Counter()
+
+    # --- the driver's side
+
+    def take(self) -> list[Out]:
+        """What is to be done, in order."""
+        out, self._out = self._out, []
+        return out
+
+    def link_opened(self, link: int) -> None:
+        """``link``: a number of the driver's choice."""
+        if len(self._links) >= self.settings.peers_max:
+            self.counters["links_refused"] += 1
+            self._send(link, Refused(f"{len(self._links)} hosts are connected already"))
+            self._out.append(CloseLink(link))
+            return
+        self._links[link] = _Link()
+        mine = self.settings
+        self._send(
+            link,
+            Hello(VERSION, mine.map, mine.node, mine.origin, mine.file, mine.rule, mine.name),
+        )
+
+    def link_closed(self, link: int) -> None:
+        peer = self._links.pop(link, None)
+        if peer is not None and peer.hello is not None:
+            self._known[peer.hello.node] = peer.confirmed
+            self._tell("gone", peer.hello.node, f"{_shown(peer.hello)} is not connected any more")
+
+    def received(self, link: int, data: bytes, now: float) -> None:
+        """Bytes of one message. Any bytes at all may come."""
+        self._now = max(now, self._now)
+        peer = self._links.get(link)
+        if peer is None:
+            return
+        try:
+            message = decode(data)
+            self._on_message(link, peer, message)
+        except (BadMessage, DamagedEntry) as error:
+            self.counters["garbage"] += 1
+            node = peer.hello.node if peer.hello else 0
+            self._tell("garbage", node, f"a message that cannot be read: {error}")
+            self._drop(link, "your message cannot be read")
+
+    def tick(self, now: float) -> float:
+        """Time has passed. Gives when to call again."""
+        self._now = max(now, self._now)
+        if self._now >= self._flush_at:
+            self._flush_at = self._now + self.settings.flush_interval
+            self._flush()
+        if self._now >= self._forget_at:
+            self._forget_at = self._now + self.settings.have_interval
+            self._forget()
+        self._repair()
+        for link, peer in list(self._links.items()):
+            if peer.hello is not None and (peer.owes_have or self._now >= peer.have_due):
+                self._send_have(link, peer)
+        return self._flush_at
+
+    def changed(self) -> None:
+        """Something was written here: it is sent at the next flush."""
+        self._flush_at = min(self._flush_at, self._now + self.settings.flush_interval)
+
+    @property
+    def peers(self) -> dict[int, Hello]:
+        """Who is connected, by identifier."""
+        return {p.hello.node: p.hello for p in self._links.values() if p.hello is not None}
+
+    def lag(self) -> dict[int, int]:
+        """By identifier of a peer, how many of our changes it has not acknowledged (at most: replaced ones count)."""
+        own = self._table.vector().get(self.settings.origin, 0)
+        return {
+            p.hello.node: own - p.has.get(self.settings.origin, 0)
+            for p in self._links.values()
+            if p.hello is not None
+        }
+
+    def acknowledged(self, number: int) -> int:
+        """How many connected peers have our changes up to ``number``."""
+        mine = self.settings.origin
+        return sum(
+            p.has.get(mine, 0) >= number for p in self._links.values() if p.hello is not None
+        )
+
+    # --- messages
+
+    def _on_message(self, link: int, peer: _Link, message: Message) -> None:
+        if isinstance(message, Hello):
+            self._on_hello(link, peer, message)
+        elif isinstance(message, Refused):
+            self._tell("refused", peer.hello.node if peer.hello else 0, message.reason[:200])
+            self._close(link)
+        elif peer.hello is None:
+            raise BadMessage("the first message must be a Hello")
+        elif isinstance(message, Have):
+            self._on_have(peer, message)
+        elif isinstance(message, Changes):
+            self._on_changes(link, peer, message)
+        elif isinstance(message, Want):
+            peer.wants[message.origin] = message.after
+            peer.sent[message.origin] = message.after
+            # What was on its way before will not be acknowledged: the peer may have begun anew meanwhile.
+            peer.flights = [flight for flight in peer.flights if flight[0] != message.origin]
+            peer.on_the_way = sum(flight[2] for flight in peer.flights)
+            self.changed()
+        else:
+            self._on_stale(peer, message)
+
+    def _on_hello(self, link: int, peer: _Link, hello: Hello) -> None:
+        mine = self.settings
+        problem = ""
+        if peer.hello is not None:
+            problem = "a second Hello"
+        elif hello.version != VERSION:
+            problem = f"version {hello.version} of the protocol, here it is {VERSION}"
+        elif hello.map != mine.map:
+            problem = f'the map is "{hello.map[:100]}" there and "{mine.map}" here'
+        elif hello.rule != mine.rule:
+            problem = f'the conflict rule is "{hello.rule[:100]}" there and "{mine.rule}" here'
+        elif hello.node == mine.node or node_of(hello.origin) != hello.node:
+            problem = (
+                f"identifier {hello.node} is given twice: {_shown(hello)} and this host have it"
+            )
+        elif any(
+            p.hello is not None and p.hello.node == hello.node and p.hello.file != hello.file
+            for p in self._links.values()
+        ):
+            problem = f"identifier {hello.node} is given twice: two connected hosts have it"
+        if problem:
+            kind = "same identifier" if "given twice" in problem else "refused"
+            self.counters[kind.replace(" ", "_")] += 1
+            self._tell(kind, hello.node, problem)
+            self._drop(link, problem)
+            return
+        for other, old in list(self._links.items()):  # the same host has connected again
+            if other != link and old.hello is not None and old.hello.node == hello.node:
+                self._close(other)
+        peer.hello = hello
+        peer.confirmed = self._known.pop(hello.node, {})
+        self._tell("connected", hello.node, f"{_shown(hello)} is connected")
+        self._send_have(link, peer)
+
+    def _on_have(self, peer: _Link, have: Have) -> None:
+        assert peer.hello is not None
+        node = peer.hello.node
+        self._watch_clock(node, have.clock)
+        vector = dict(have.vector)
+        first, peer.heard = not peer.heard, True
+        mine = self._table.vector()
+        own = self.settings.origin
+        if vector.get(own, 0) > mine.get(own, 0):
+            self.counters["restored"] += 1
+            self._tell(
+                "restored",
+                node,
+                f"{_shown(peer.hello)} has {vector[own]} changes of this host, which has made {mine.get(own, 0)}: "
+                "an older copy of its file was put back; it must be given a new life (restart)",
+            )
+        if vector.get(own, 0) < peer.has.get(own, 0):  # it has begun anew
+            peer.sent[own], peer.flights, peer.on_the_way = vector.get(own, 0), [], 0
+        peer.has = vector
+        for origin, number in vector.items():
+            if first or (number > peer.sent.get(origin, 0) and origin not in peer.wants):
+                peer.sent[origin] = number
+        if (
+            first
+            and any(vector.values())
+            and any(
+                vector.get(origin, 0) < number for origin, number in self._table.forgotten.items()
+            )
+        ):
+            self._tell("stale", node, f"{_shown(peer.hello)} was away for too long; it begins anew")
+            self._send_to(peer, Stale(list(mine.items())))
+            peer.has, peer.sent = {peer.hello.origin: vector.get(peer.hello.origin, 0)}, {}
+            self.changed()
+        landed = [f for f in peer.flights if vector.get(f[0], 0) >= f[1]]
+        if landed:
+            peer.flights = [f for f in peer.flights if vector.get(f[0], 0) < f[1]]
+            peer.on_the_way = sum(f[2] for f in peer.flights)
+            self.changed()
+        if peer.to_confirm is None:
+            peer.to_confirm = vector
+        for origin, number in vector.items():
+            if number > self._received.get(origin, 0) and origin != own:
+                self._behind.setdefault(origin, _Behind(self._now, self._received.get(origin, 0)))
+
+    def _on_changes(self, link: int, peer: _Link, changes: Changes) -> None:
+        assert peer.hello is not None
+        origin = changes.origin
+        if origin == self.settings.origin:
+            self._on_own(changes)
+            return
+        have = self._received.get(origin, 0)
+        peer.owes_have = True
+        if changes.after > have:
+            self.counters["gaps"] += 1
+            self._behind.setdefault(origin, _Behind(self._now, have))
+            return
+        if changes.to <= have:
+            self.counters["duplicates"] += 1
+            return
+        entries = [(key, decode_entry(data)) for key, data in changes.entries]
+        for _, entry in entries:
+            self._watch_clock(peer.hello.node, entry.stamp.time)
+        self._received[origin] = changes.to
+        changed = self._table.apply(entries, {origin: changes.to})
+        for change in changed or ():
+            if change.diverged:
+                self.counters["diverged"] += 1
+                self._tell(
+                    "diverged",
+                    peer.hello.node,
+                    f"two values of key {change.key[:40]!r} have one stamp",
+                )
+        self._out.append(Arrived(peer.hello.node, origin, entries, changed))
+        behind = self._behind.get(origin)
+        if behind is not None:
+            behind.since, behind.number, behind.asked_at = self._now, changes.to, 0.0
+
+    def _on_own(self, changes: Changes) -> None:
+        """K18: what seems to be our own is ignored, except while we begin anew."""
+        if self._regained is None or changes.after > self._regained:
+            self.counters["own_ignored"] += 1
+            return
+        self._regained = max(self._regained, changes.to)
+        self._table.apply([(key, decode_entry(data)) for key, data in changes.entries], {})
+
+    def _on_stale(self, peer: _Link, stale: Stale) -> None:
+        assert peer.hello is not None
+        own = self.settings.origin
+        self._tell("stale", peer.hello.node, "this host was away for too long; it begins anew")
+        self._table.begin_anew(dict(stale.vector), own)
+        self._received = {own: self._received.get(own, 0)}
+        self._regained = 0
+        self._send_to(peer, Want(own, 0))
+        for other in self._links.values():
+            other.owes_have = True
+        for origin, number in stale.vector:
+            if origin != own:
+                self._behind[origin] = _Behind(self._now - self.settings.repair_wait, 0)
+                peer.has[origin] = number
+
+    # --- sending
+
+    def _flush(self) -> None:
+        budget = self._budget_now()
+        for peer in list(self._links.values()):
+            if not peer.heard:
+                continue
+            mine = self._table.vector()
+            origins = [self.settings.origin, *peer.wants]
+            for origin in origins:
+                budget = self._send_changes(peer, origin, mine.get(origin, 0), budget)
+                if origin in peer.wants and peer.sent.get(origin, 0) >= mine.get(origin, 0):
+                    del peer.wants[origin]
+        self._budget = budget
+
+    def _send_changes(self, peer: _Link, origin: int, to: int, budget: float) -> float:
+        assert peer.hello is not None
+        while peer.sent.get(origin, 0) < to:
+            if peer.on_the_way >= self.settings.window or budget <= 0:
+                self.counters["throttled"] += 1
+                return budget
+            after = peer.sent.get(origin, 0)
+            entries: list[tuple[bytes, bytes]] = []
+            size, last = 0, after
+            most = CHUNK
+            if self.settings.max_bandwidth:
+                most = min(most, int(budget) + 1)
+            whole = True
+            for number, key, entry in self._table.changes(origin, after, to, CHUNK_ENTRIES):
+                data = entry.encode()
+                entries.append((key, data))
+                size += len(key) + len(data) + 24
+                last = number
+                if size >= most:
+                    whole = False
+                    break
+            else:
+                whole = len(entries) < CHUNK_ENTRIES
+            upto = to if whole else last
+            self._send_to(peer, Changes(origin, after, upto, entries))
+            peer.sent[origin] = upto
+            peer.flights.append((origin, upto, size))
+            peer.on_the_way += size
+            budget -= size
+            self.counters["entries_sent"] += len(entries)
+            self._out.append(Sent(peer.hello.node, origin, entries))
+        return budget
+
+    def _budget_now(self) -> float:
+        rate = self.settings.max_bandwidth
+        if not rate:
+            return float("inf")
+        passed, self._budget_at = self._now - self._budget_at, self._now
+        return min(self._budget + passed * rate, rate)
+
+    def _repair(self) -> None:
+        """Asks one peer for changes of an origin that does not bring them itself."""
+        wait = self.settings.repair_wait
+        for origin, behind in list(self._behind.items()):
+            have = self._received.get(origin, 0)
+            best = max(
+                (p for p in self._links.values() if p.hello is not None),
+                key=lambda p: (
+                    p.has.get(origin, 0),
+                    p.hello is not None and p.hello.origin == origin,
+                ),
+                default=None,
+            )
+            if best is None or best.has.get(origin, 0) <= have:
+                del self._behind[origin]
+                continue
+            if have > behind.number:
+                behind.number, behind.since = have, self._now
+            linked = any(
+                p.hello is not None and p.hello.origin == origin for p in self._links.values()
+            )
+            since = max(behind.since, behind.asked_at)
+            if self._now - since >= wait or not (linked or behind.asked_at):
+                behind.asked_at = self._now
+                self.counters["asked"] += 1
+                self._send_to(best, Want(origin, have))
+
+    def _send_have(self, link: int, peer: _Link) -> None:
+        peer.owes_have = False
+        peer.have_due = self._now + self.settings.have_interval
+        vector = self._table.vector()
+        self._send(link, Have(list(vector.items()), self._clock.wall_time()))
+
+    # --- tombstones
+
+    def _forget(self) -> None:
+        mine = self._table.vector()
+        for peer in self._links.values():
+            assert_hello = peer.hello
+            if assert_hello is None or peer.to_confirm is None:
+                continue
+            told = peer.to_confirm
+            if mine.get(assert_hello.origin, 0) >= told.get(assert_hello.origin, 0):
+                peer.confirmed, peer.to_confirm = told, None
+        confirmed = {p.hello.node: p.confirmed for p in self._links.values() if p.hello}
+        confirmed = {**self._known, **confirmed}
+        wanted = self.settings.peers - {self.settings.node}
+        old = self._clock.wall_time() - int(self.settings.tombstone_age * TICKS_PER_S)
+        forgotten = []
+        for key, entry in self._table.tombstones():
+            everywhere = bool(wanted) and all(
+                confirmed.get(node, {}).get(origin, 0) >= number
+                for node in wanted
+                for origin, number in entry.dots.items()
+            )
+            if (everywhere and self.settings.rule == "last-writer") or entry.stamp.time < old:
+                forgotten.append(key)
+        if forgotten:
+            self.counters["tombstones_forgotten"] += len(forgotten)
+            self._table.forget(forgotten)
+
+    # --- helpers
+
+    def _watch_clock(self, node: int, time: int) -> None:
+        ahead = self._clock.observe(time)
+        if ahead > self.settings.max_skew and node not in self._skewed:
+            self._skewed.add(node)
+            self.counters["skewed"] += 1
+            self._tell("skew", node, f"its clock is {ahead:.1f} s ahead of this host's")
+        elif ahead < self.settings.max_skew / 2:
+            self._skewed.discard(node)
+
+    def _tell(self, kind: str, node: int, text: str) -> None:
+        self._out.append(Told(kind, node, text))
+
+    def _send(self, link: int, message: Message) -> None:
+        self._out.append(SendTo(link, encode(message)))
+
+    def _send_to(self, peer: _Link, message: Message) -> None:
+        link = next(number for number, other in self._links.items() if other is peer)
+        self._send(link, message)
+
+    def _drop(self, link: int, reason: str) -> None:
+        self._send(link, Refused(reason))
+        self._close(link)
+
+    def _close(self, link: int) -> None:
+        self._out.append(CloseLink(link))
+        self.link_closed(link)
+
+
+def _shown(hello: Hello) -> str:
+    name = "".join(char if char.isprintable() else "?" for char in hello.name[:60])
+    return f"host {hello.node}" + (f" ({name})" if name else "")

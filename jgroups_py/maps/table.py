@@ -1,0 +1,153 @@
+"""Tables: the entries of one host, with an index of changes by origin and number.
+
+``MemoryTable`` is a table in memory. ``store.py`` has the one in a file. Both are written by ``Writing`` below, so that what a change means is
+said once.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right, insort
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from jgroups_py.maps.entry import Dots, Entry
+from jgroups_py.maps.rules import LAST_WRITER, ConflictRule, LastWriter, join
+
+Vector = dict[int, int]
+"""By origin, the number up to which all its changes are here, or were replaced by newer ones that are here."""
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """A key whose entry has changed. ``diverged``: two values had one stamp."""
+
+    key: bytes
+    old: Entry | None
+    new: Entry
+    diverged: bool = False
+
+
+class Rows(Protocol):
+    """What ``write`` needs of a table: its entries and its index."""
+
+    def entry(self, key: bytes) -> Entry | None: ...
+    def set_entry(self, key: bytes, entry: Entry) -> None: ...
+    def add_dot(self, origin: int, number: int, key: bytes) -> None: ...
+    def drop_dot(self, origin: int, number: int) -> None: ...
+
+
+def write(rows: Rows, rule: ConflictRule, key: bytes, theirs: Entry) -> Changed | None:
+    """Joins an entry with what is there. None: nothing has changed."""
+    mine = rows.entry(key)
+    new, diverged = join(rule, mine, theirs)
+    if new is mine:
+        return Changed(key, mine, mine, True) if diverged and mine is not None else None
+    before: Dots = mine.dots if mine is not None else {}
+    for origin, number in before.items():
+        if new.dots.get(origin) != number:
+            rows.drop_dot(origin, number)
+    for origin, number in new.dots.items():
+        if before.get(origin) != number:
+            rows.add_dot(origin, number, key)
+    rows.set_entry(key, new)
+    return Changed(key, mine, new, diverged)
+
+
+def numbered(rule: ConflictRule, mine: Entry | None, new: Entry, origin: int, number: int) -> Entry:
+    """A change of this host as it is stored. With a merging rule it contains what is there, so that it never takes anything back."""
+    if isinstance(rule, LastWriter) or mine is None or new.life > mine.life:
+        return replace(new, dots={origin: number})
+    value = new.value
+    if value is not None and mine.value is not None:
+        value = rule.merge(mine.value, value)
+    return replace(new, value=value, dots={**mine.dots, origin: number}, life=mine.life)
+
+
+class MemoryTable:
+    """A table in memory: for tests and the simulator, and the model of the one in a file."""
+
+    def __init__(self, rule: ConflictRule = LAST_WRITER) -> None:
+        self.rule = rule
+        self.entries: dict[bytes, Entry] = {}
+        self._index: dict[int, tuple[list[int], dict[int, bytes]]] = {}
+        self._vector: Vector = {}
+        self.forgotten: Vector = {}
+        """By origin, the highest number of a tombstone that was forgotten."""
+
+    # --- reading
+
+    def entry(self, key: bytes) -> Entry | None:
+        return self.entries.get(key)
+
+    def vector(self) -> Vector:
+        return dict(self._vector)
+
+    def changes(
+        self, origin: int, after: int, to: int, most: int
+    ) -> Iterator[tuple[int, bytes, Entry]]:
+        """Changes of an origin with numbers above ``after`` and up to ``to``, at most ``most``, in their order."""
+        numbers, keys = self._index.get(origin, ([], {}))
+        first = bisect_right(numbers, after)
+        for number in numbers[first : first + most]:
+            if number > to:
+                return
+            yield number, keys[number], self.entries[keys[number]]
+
+    def tombstones(self) -> Iterator[tuple[bytes, Entry]]:
+        return ((key, entry) for key, entry in list(self.entries.items()) if entry.removed)
+
+    # --- writing
+
+    def apply(
+        self, entries: Iterable[tuple[bytes, Entry]], advance: Mapping[int, int]
+    ) -> Sequence[Changed]:
+        """Joins entries, and raises the vector."""
+        changed = [
+            change for key, entry in entries if (change := write(self, self.rule, key, entry))
+        ]
+        for origin, number in advance.items():
+            self._vector[origin] = max(self._vector.get(origin, 0), number)
+        return changed
+
+    def change(self, origin: int, key: bytes, entry: Entry) -> Changed | None:
+        """A change of this host (``entry`` has no dots): it gets the next number of ``origin``."""
+        number = self._vector.get(origin, 0) + 1
+        self._vector[origin] = number
+        return write(
+            self, self.rule, key, numbered(self.rule, self.entry(key), entry, origin, number)
+        )
+
+    def forget(self, keys: Iterable[bytes]) -> None:
+        """Forgets tombstones for good."""
+        for key in keys:
+            entry = self.entries.pop(key)
+            assert entry.removed
+            for origin, number in entry.dots.items():
+                self.drop_dot(origin, number)
+                self.forgotten[origin] = max(self.forgotten.get(origin, 0), number)
+
+    def begin_anew(self, vector: Mapping[int, int], keep: int) -> None:
+        """Removes all that somebody with this vector has, or had and forgot; the rest is kept. Of the own vector only ``keep`` stays."""
+        for key, entry in list(self.entries.items()):
+            if all(number <= vector.get(origin, 0) for origin, number in entry.dots.items()):
+                del self.entries[key]
+                for origin, number in entry.dots.items():
+                    self.drop_dot(origin, number)
+        self._vector = {keep: self._vector[keep]} if keep in self._vector else {}
+
+    # --- Rows
+
+    def set_entry(self, key: bytes, entry: Entry) -> None:
+        self.entries[key] = entry
+
+    def add_dot(self, origin: int, number: int, key: bytes) -> None:
+        numbers, keys = self._index.setdefault(origin, ([], {}))
+        if number not in keys:
+            insort(numbers, number)
+        keys[number] = key
+
+    def drop_dot(self, origin: int, number: int) -> None:
+        numbers, keys = self._index.get(origin, ([], {}))
+        if keys.pop(number, None) is not None:
+            numbers.pop(bisect_right(numbers, number) - 1)

@@ -1,0 +1,313 @@
+"""Replicas of maps in virtual time."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from map_hosts import World
+
+from jgroups_py.maps.rules import LAST_WRITER, ConflictRule, Maximum, PnCounter, Union
+from jgroups_py.maps.table import MemoryTable
+
+
+@pytest.mark.seed("K1", "K6")
+def test_a_change_of_any_host_is_soon_at_all() -> None:
+    world = World(3)
+    world.connect_all()
+    for node, host in world.hosts.items():
+        host.write(b"key%d" % node, b"value")
+    world.run(1)
+    expected = {b"key1": b"value", b"key2": b"value", b"key3": b"value"}
+    assert [host.values() for host in world.hosts.values()] == [expected] * 3
+
+
+@pytest.mark.seed("K3")
+def test_a_thousand_updates_of_one_key_between_two_flushes_are_one_entry() -> None:
+    world = World(2)
+    world.connect_all()
+    world.run(1)
+    one, two = world.hosts.values()
+    for number in range(1000):
+        one.write(b"key", b"%d" % number)
+    world.run(1)
+    assert one.replica.counters["entries_sent"] == 1
+    assert two.values() == {b"key": b"999"}
+
+
+RULES: list[ConflictRule] = [LAST_WRITER, Union(), Maximum(), PnCounter()]
+
+
+def value_of(rule: ConflictRule, chance: random.Random, node: int, mine: bytes | None) -> bytes:
+    if isinstance(rule, Union):
+        return b'["%d"]' % chance.randrange(20)
+    if isinstance(rule, Maximum):
+        return b"%d" % chance.randrange(1000)
+    if isinstance(rule, PnCounter):
+        return rule.add(mine, node, chance.choice([1, 2, -1]))
+    return b"%d" % chance.randrange(10**9)
+
+
+def play(seed: int) -> World:
+    """A random history of writes, cuts, crashes and clocks that jump; then all is healed."""
+    chance = random.Random(seed)
+    rule = RULES[seed % 4] if seed % 3 == 0 else LAST_WRITER
+    count = chance.randint(2, 5)
+    world = World(
+        count,
+        seed,
+        peers=frozenset(range(1, count + 1) if chance.random() < 0.7 else ()),
+        rule=rule,
+        hybrid=chance.random() < 0.8,
+        window=chance.choice([100, 2000, 1 << 20]),
+        max_bandwidth=chance.choice([0.0, 0.0, 5000.0]),
+    )
+    if chance.random() < 0.5:
+        world.connect_all()
+    nodes = list(world.hosts)
+    for _ in range(chance.randint(5, 60)):
+        host = world.hosts[chance.choice(nodes)]
+        action = chance.random()
+        if action < 0.55:
+            if host.up:
+                key = b"k%d" % chance.randrange(6)
+                mine = host.table.entry(key)
+                value = None
+                if chance.random() < 0.75:
+                    value = value_of(rule, chance, host.node, mine.value if mine else None)
+                host.write(key, value)
+        elif action < 0.65:
+            world.cut(host.node, chance.choice(nodes))
+        elif action < 0.78:
+            world.connect(host.node, chance.choice([n for n in nodes if n != host.node]))
+        elif action < 0.83:
+            world.crash(host.node)
+        elif action < 0.88:
+            if not host.up:
+                host.start()
+        elif action < 0.92:
+            host.offset = chance.choice([-100.0, -1.0, 0.0, 1.0, 100.0])
+        else:
+            world.run(chance.choice([0.02, 0.1, 1.0, 3.0]))
+    world.heal()
+    return world
+
+
+def judge(world: World, seed: int) -> None:
+    first, *others = world.hosts.values()
+    for host in others:
+        assert host.values() == first.values(), f"seed {seed}: host {host.node} differs"
+        assert host.table.vector() == first.table.vector(), (
+            f"seed {seed}: host {host.node} lacks something"
+        )
+    assert not any(host.replica.counters["garbage"] for host in world.hosts.values())
+
+
+@pytest.mark.seed("K6", "K10", "K11")
+@pytest.mark.parametrize("seeds", [range(low, low + 15) for low in range(0, 60, 15)])
+def test_random_histories_end_with_equal_maps(seeds: range) -> None:
+    for seed in seeds:
+        judge(play(seed), seed)
+
+
+def kinds(world: World, node: int) -> list[str]:
+    return [told.kind for told in world.hosts[node].told]
+
+
+@pytest.mark.seed("K11")
+def test_at_equal_times_the_smaller_identifier_wins_everywhere() -> None:
+    world = World(3, hybrid=False)
+    for node, host in world.hosts.items():
+        host.write(b"key", b"of %d" % node)  # no time passes
+    world.connect_all()
+    world.run(1)
+    assert [host.values() for host in world.hosts.values()] == [{b"key": b"of 1"}] * 3
+
+
+@pytest.mark.seed("K10")
+def test_an_older_change_that_comes_later_is_ignored() -> None:
+    world = World(2)
+    one, two = world.hosts.values()
+    one.write(b"key", b"old")
+    world.run(0.5)
+    two.write(b"key", b"new")
+    world.connect_all()
+    world.run(1)
+    assert one.values() == two.values() == {b"key": b"new"}
+
+
+def test_with_hybrid_clocks_a_change_of_a_value_that_was_seen_wins_whatever_the_clock() -> None:
+    world = World(2)
+    world.connect_all()
+    world.hosts[1].offset = 100.0
+    world.hosts[1].write(b"key", b"from the future")
+    world.run(1)
+    world.hosts[2].write(b"key", b"seen and changed")
+    world.run(1)
+    assert world.hosts[1].values() == {b"key": b"seen and changed"}
+    assert kinds(world, 2).count("skew") == 1
+
+
+def test_with_wall_clocks_a_clock_that_is_behind_loses() -> None:
+    world = World(2, hybrid=False)
+    world.connect_all()
+    world.hosts[1].offset = 100.0
+    world.hosts[1].write(b"key", b"from the future")
+    world.run(1)
+    world.hosts[2].write(b"key", b"seen and changed")
+    world.run(1)
+    assert world.hosts[1].values() == world.hosts[2].values() == {b"key": b"from the future"}
+
+
+@pytest.mark.seed("K18")
+def test_an_identifier_that_is_given_twice_is_told_at_both_hosts() -> None:
+    world = World(2)
+    second = world.hosts[2]
+    second.node, second.origin, second.file = 1, world.hosts[1].origin + 5, b"another"
+    second.start()
+    world.hosts[1].write(b"key", b"value")
+    world.connect_all()
+    world.run(1)
+    assert "same identifier" in kinds(world, 1) + kinds(world, 2)
+    assert second.values() == {}
+    assert not world.connected(1, 2)
+
+
+def test_a_tombstone_is_forgotten_when_all_hosts_have_it_and_not_before() -> None:
+    world = World(3, peers=frozenset({1, 2, 3}))
+    world.connect_all()
+    world.hosts[1].write(b"key", b"value")
+    world.run(2)
+    world.cut(1, 3)
+    world.cut(2, 3)
+    world.hosts[1].write(b"key", None)
+    world.run(30)
+    assert world.hosts[1].table.entries[b"key"].removed
+    world.connect_all()
+    world.run(5)
+    assert [dict(host.table.entries) for host in world.hosts.values()] == [{}, {}, {}]
+
+
+def test_a_host_that_was_away_longer_than_tombstones_last_begins_anew() -> None:
+    world = World(2, tombstone_age=5.0)
+    world.connect_all()
+    one, two = world.hosts.values()
+    one.write(b"removed", b"value")
+    two.write(b"kept", b"value")
+    world.run(2)
+    world.cut(1, 2)
+    one.write(b"removed", None)
+    two.write(b"unseen", b"value")
+    world.run(20)
+    assert b"removed" not in one.table.entries
+    world.connect_all()
+    world.run(5)
+    assert one.values() == two.values() == {b"kept": b"value", b"unseen": b"value"}
+    assert "stale" in kinds(world, 2)
+
+
+def test_a_host_that_is_gone_is_stood_in_for_by_one_that_has_its_changes() -> None:
+    world = World(3)
+    world.connect(1, 2)
+    world.hosts[1].write(b"key", b"value")
+    world.run(1)
+    world.crash(1)
+    world.connect(2, 3)
+    world.run(3)
+    assert world.hosts[3].values() == {b"key": b"value"}
+
+
+@pytest.mark.seed("K4")
+def test_a_slow_link_delays_and_only_the_latest_values_wait() -> None:
+    world = World(2, max_bandwidth=1000.0)
+    world.connect_all()
+    world.run(1)
+    one = world.hosts[1]
+    before = world.bytes
+    for round_ in range(50):
+        for key in range(10):
+            one.write(b"k%d" % key, b"%0100d" % round_)
+        world.run(0.1)
+    assert world.bytes - before < 5.0 * 1000 + 10_000  # with what messages cost besides
+    world.run(5)
+    assert world.hosts[2].values() == one.values()
+    assert one.replica.counters["entries_sent"] < 200
+
+
+@pytest.mark.parametrize("window", [1, 500])
+def test_a_window_that_is_full_opens_when_the_peer_has_acknowledged(window: int) -> None:
+    world = World(2, window=window)
+    world.connect_all()
+    world.run(0.5)
+    for key in range(10):
+        world.hosts[1].write(b"k%d" % key, b"x" * 300)
+    world.run(2.5)
+    assert world.hosts[2].values() == world.hosts[1].values()
+
+
+def test_changes_behind_a_gap_are_asked_for() -> None:
+    world = World(2)
+    world.connect_all()
+    world.run(0.5)
+    one, two = world.hosts.values()
+    one.write(b"lost", b"value")
+    (link,) = one.replica._links
+    one.replica._links[link].sent[one.origin] = 1  # as if it had been sent, and got lost
+    one.write(b"key", b"value")
+    world.run(0.2)
+    assert two.values() == {} and two.replica.counters["gaps"] == 1
+    world.run(3)
+    assert two.values() == {b"lost": b"value", b"key": b"value"}
+
+
+@pytest.mark.seed("K5", "K12")
+@pytest.mark.slow
+def test_127_hosts_have_one_map() -> None:
+    world = World(127, have_interval=1.0, repair_wait=0.2)
+    for node in range(2, 128):
+        world.connect(1, node)
+    for other in range(3, 128):
+        world.connect(2, other)
+    for host in world.hosts.values():
+        host.write(b"k%d" % host.node, b"v")
+    world.run(2)
+    assert all(len(host.values()) == 127 for host in world.hosts.values())
+
+
+@settings(max_examples=30)
+@given(data=st.lists(st.binary(max_size=60), min_size=1, max_size=5))
+def test_any_bytes_are_survived(data: list[bytes]) -> None:
+    world = World(2)
+    world.connect_all()
+    world.run(0.1)
+    host = world.hosts[2]
+    (link,) = host.links
+    for some in data:
+        host.replica.received(link, some, world.now)
+    assert host.replica.counters["garbage"] == 1
+    host.write(b"key", b"value")
+    world.drain(host)
+    world.cut(1, 2)
+    world.heal()
+    assert world.hosts[1].values() == {b"key": b"value"}
+
+
+class Planted(MemoryTable):
+    """A table that loses what it was given last."""
+
+    def apply(self, entries: Any, advance: Any) -> Any:
+        return super().apply(list(entries)[:-1], advance)
+
+
+def test_the_judge_finds_a_table_that_loses_changes() -> None:
+    world = World(2)
+    world.hosts[2].table = Planted()
+    world.hosts[2].start()
+    world.connect_all()
+    world.hosts[1].write(b"key", b"value")
+    world.run(1)
+    with pytest.raises(AssertionError, match="differs"):
+        judge(world, 0)

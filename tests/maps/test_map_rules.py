@@ -1,0 +1,159 @@
+"""Conflict rules, entries and clocks of maps."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from jgroups_py.maps.entry import DamagedEntry, Entry, decode_entry, node_of, origin_of, value_at
+from jgroups_py.maps.rules import (
+    LAST_WRITER,
+    RULES,
+    ConflictRule,
+    Maximum,
+    PerField,
+    PnCounter,
+    Union,
+    join,
+)
+from jgroups_py.maps.stamp import HybridClock, Stamp
+
+NUMBERS = st.integers(0, 3)
+VALUES: dict[str, st.SearchStrategy[Any]] = {
+    "union": st.lists(st.sampled_from(["a", "b", "c"]), unique=True).map(sorted),
+    "maximum": st.integers(-3, 3),
+    "pn-counter": st.dictionaries(st.sampled_from(["1", "2"]), st.tuples(NUMBERS, NUMBERS)).map(
+        lambda d: dict(sorted(d.items()))
+    ),
+    "per-field": st.dictionaries(
+        st.sampled_from(["f", "g"]), st.tuples(NUMBERS, NUMBERS, st.text(max_size=2))
+    ).map(lambda d: dict(sorted(d.items()))),
+}
+
+
+@pytest.mark.parametrize("name", sorted(VALUES))
+@settings(max_examples=40)
+@given(data=st.data())
+def test_shipped_rules_are_commutative_associative_and_idempotent(
+    name: str, data: st.DataObject
+) -> None:
+    rule = RULES[name]()
+    a, b, c = (msgspec.json.encode(data.draw(VALUES[name])) for _ in range(3))
+    assert rule.merge(a, b) == rule.merge(b, a)
+    assert rule.merge(rule.merge(a, b), c) == rule.merge(a, rule.merge(b, c))
+    assert rule.merge(a, a) == a
+
+
+entries = st.builds(
+    Entry,
+    st.none() | st.binary(max_size=4),
+    st.builds(Stamp, st.integers(0, 2**60), st.integers(1, 127)),
+    st.dictionaries(st.integers(1, 2**63), st.integers(1, 2**63), max_size=3),
+    st.integers(0, 2**60),
+    st.integers(0, 2**60),
+)
+
+
+@given(entries)
+def test_an_entry_comes_back_from_its_bytes(entry: Entry) -> None:
+    data = entry.encode()
+    assert decode_entry(data) == entry
+    assert value_at(data, 0) == entry.value
+    assert not entry.expires or value_at(data, entry.expires) is None
+
+
+@given(st.binary(max_size=80))
+def test_bytes_that_are_no_entry_are_one_kind_of_error(data: bytes) -> None:
+    try:
+        decode_entry(data)
+    except DamagedEntry:
+        pass
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 3), st.integers(1, 3), st.none() | st.binary(max_size=1)),
+        min_size=1,
+        max_size=5,
+    ),
+    st.randoms(),
+)
+def test_last_writer_gives_one_entry_in_any_order(changes: list[Any], chance: Any) -> None:
+    made = [
+        Entry(value, Stamp(time, node), {node: number + 1})
+        for number, (time, node, value) in enumerate(changes)
+    ]
+
+    def last(order: list[Entry]) -> Entry:
+        mine = None
+        for entry in order:
+            mine, _ = join(LAST_WRITER, mine, entry)
+        assert mine is not None
+        return mine
+
+    shuffled = list(made)
+    chance.shuffle(shuffled)
+    one, other = last(made), last(shuffled)
+    assert (one.stamp, one.value) == (other.stamp, other.value)
+
+
+def test_two_values_of_one_stamp_are_told_and_the_smaller_bytes_win() -> None:
+    stamp = Stamp(5, 1)
+    small, large = Entry(b"a", stamp, {1: 1}), Entry(b"b", stamp, {2: 1})
+    assert join(LAST_WRITER, small, large) == (small, True)
+    assert join(LAST_WRITER, large, small) == (small, True)
+    assert join(LAST_WRITER, small, small) == (small, False)
+
+
+def test_a_removal_wins_over_what_it_has_not_seen_with_merging_rules() -> None:
+    rule: ConflictRule = Union()
+    value = Entry(b'["a"]', Stamp(9, 2), {2: 1})
+    removal = Entry(None, Stamp(5, 1), {1: 2}, 0, 5)
+    assert join(rule, value, removal)[0] == join(rule, removal, value)[0] == removal
+    after = Entry(b'["b"]', Stamp(10, 2), {2: 2}, 0, 5)
+    assert join(rule, removal, after)[0].value == b'["b"]'
+
+
+def test_a_counter_adds_up_what_hosts_have_added() -> None:
+    rule = PnCounter()
+    one = rule.add(rule.add(None, 1, 5), 1, -2)
+    two = rule.add(None, 2, 10)
+    assert rule.total(rule.merge(one, two)) == 13
+    assert rule.total(None) == 0
+
+
+def test_a_field_written_later_wins_and_other_fields_stay() -> None:
+    rule = PerField()
+    one = msgspec.json.encode({"bid": [1, 1, 5.0], "ask": [3, 1, 6.0]})
+    two = msgspec.json.encode({"bid": [2, 2, 5.5]})
+    merged = msgspec.json.decode(rule.merge(one, two))
+    assert merged == {"bid": [2, 2, 5.5], "ask": [3, 1, 6.0]}
+    assert Maximum().merge(b"3", b"20") == b"20"
+
+
+def test_times_of_a_clock_grow_though_the_wall_clock_goes_back() -> None:
+    wall = [10**18]
+    clock = HybridClock(lambda: wall[0], slot=3)
+    first = clock.next()
+    wall[0] -= 10**9
+    second = clock.next()
+    assert first < second and first & 255 == second & 255 == 3
+    ahead = clock.observe(second + 256_000_000 * 60)
+    assert 59 < ahead < 62
+    assert clock.next() > second + 256_000_000 * 60
+
+
+def test_the_slots_of_a_host_never_give_one_time() -> None:
+    one, two = (HybridClock(lambda: 10**18, slot=slot) for slot in (1, 2))
+    assert len({clock.next() for _ in range(100) for clock in (one, two)}) == 200
+    with pytest.raises(ValueError, match="slot must be from 0 to 255, got 256"):
+        HybridClock(lambda: 0, slot=256)
+
+
+def test_an_origin_is_a_host_in_one_life_of_its_file() -> None:
+    assert node_of(origin_of(127, 1_700_000_000_000)) == 127
+    assert origin_of(1, 5) != origin_of(1, 6)
