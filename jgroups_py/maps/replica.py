@@ -468,7 +468,7 @@ class Replica:
             after = peer.sent.get(origin, 0)
             entries: list[tuple[bytes, bytes]] = []
             size, last = 0, after
-            most = CHUNK
+            most = min(CHUNK, self.settings.window)
             if self.settings.max_bandwidth:
                 most = min(most, int(budget) + 1)
             whole = True
