@@ -34,6 +34,7 @@ _ROOMS: Final = {
     "membership.gms": ["GMS"],
     "flow": ["MFC", "UFC"],
     "relay": ["RELAY"],
+    "seal": ["SEAL"],
     "security": ["SYM_ENCRYPT", "AUTH"],
     "": ["RED", "FRAG2", "STATE_TRANSFER"],
 }

@@ -7,6 +7,7 @@ and its answer comes back in ``Consulted`` (ports.py). Answers are raw: the prot
     QueryDns                                            records of names
     ListPods                                            Kubernetes' API server
     OpenTable, ReadTable, ChangeTable                   rows of a table
+    ReadPrivate                                         a file with secrets, such as a key ring
 
 What is secret is left out of ``repr``.
 """
@@ -15,6 +16,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Literal
+
+from jgroups_py.config.private_file import Stamp
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +159,15 @@ class ChangeTable:
     statements: tuple[SqlStatement, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class ReadPrivate:
+    """Read a file that holds secrets. The answer is PrivateFile, or None if the file still has the stamp ``but``."""
+
+    path: str
+    max_size: int
+    but: Stamp | None = None
+
+
 DirectoryRequest = (
     OpenFolder
     | ReadFolder
@@ -166,4 +178,5 @@ DirectoryRequest = (
     | OpenTable
     | ReadTable
     | ChangeTable
+    | ReadPrivate
 )

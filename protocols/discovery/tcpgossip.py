@@ -87,6 +87,7 @@ class TCPGOSSIP(Listed):
     """See the module's docstring."""
 
     protocol_id = PROTOCOL_IDS["TCPGOSSIP"]
+    outsiders = True
 
     @dataclass(frozen=True, kw_only=True)
     class Config(Listed.Config):

@@ -14,6 +14,7 @@ from jgroups_py.stack.directories import (
     OpenTable,
     QueryDns,
     ReadFolder,
+    ReadPrivate,
     ReadTable,
     RemoveFiles,
     WriteFile,
@@ -42,6 +43,7 @@ KINDS: Final[dict[type, str]] = {
     OpenTable: "database",
     ReadTable: "database",
     ChangeTable: "database",
+    ReadPrivate: "private",
 }
 """Class of a request -> the module that answers it."""
 

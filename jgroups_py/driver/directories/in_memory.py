@@ -4,14 +4,17 @@ directories = MemoryDirectories()
 directories.files("/tmp/jgroups", "demo")["x.list"] = b"..."    what is in a folder
 directories.names["db"] = [("10.0.0.1", 0)]                     what the DNS says
 directories.pods = b'{"items": []}'                             what Kubernetes says
+directories.private["ring.keys"] = b"..."                       what is in a file with secrets
 directories.fails["folder"] = "Input/output error"              a kind of directory is out of order
 """
 
 from __future__ import annotations
 
 import sqlite3
+import zlib
 from typing import Any
 
+from jgroups_py.config.private_file import PrivateFile
 from jgroups_py.driver.directories.asking import KINDS, DirectoryProblem
 from jgroups_py.stack.directories import (
     ChangeTable,
@@ -22,6 +25,7 @@ from jgroups_py.stack.directories import (
     OpenTable,
     QueryDns,
     ReadFolder,
+    ReadPrivate,
     ReadTable,
     RemoveFiles,
     WriteFile,
@@ -38,7 +42,9 @@ class MemoryDirectories:
         self.pods: bytes | None = None
         """None: there is no API server."""
         self.fails: dict[str, str] = {}
-        """Kind of a directory (folder, names, kubernetes, database) -> why it does not answer."""
+        """Kind of a directory (folder, names, kubernetes, database, private) -> why it does not answer."""
+        self.private: dict[str, bytes] = {}
+        """Path -> contents of a file that holds secrets."""
         self.asked: dict[str, int] = {}
         """Kind of a directory -> how often it was asked."""
         self._tables: sqlite3.Connection | None = None
@@ -74,6 +80,12 @@ class MemoryDirectories:
             case QueryDns(names):
                 found = [place for name in names for place in self.names.get(name, ())]
                 return tuple(found[: request.max_records])
+            case ReadPrivate(path, _, but):
+                if path not in self.private:
+                    raise DirectoryProblem(f"{path}: cannot be read: No such file or directory")
+                data = self.private[path]
+                stamp = (0, 0, len(data), zlib.crc32(data))
+                return None if stamp == but else PrivateFile(data, stamp)
             case ListPods():
                 if self.pods is None:
                     raise DirectoryProblem("there is no API server")
