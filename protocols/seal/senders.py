@@ -55,15 +55,13 @@ class Window:
 
     def take(self, counter: int) -> Verdict:
         """Note that a packet with this counter has come."""
+        if counter < self._floor:
+            return Verdict.STALE
         ahead = counter - self._newest
         if ahead > 0:
-            if counter < self._floor:
-                return Verdict.STALE
             self._seen = ((self._seen << ahead) | 1) & self._mask if ahead < self._size else 1
             self._newest = counter
             return Verdict.NEW
-        if counter < self._floor:
-            return Verdict.STALE
         if -ahead >= self._size:
             return Verdict.LATE
         bit = 1 << -ahead

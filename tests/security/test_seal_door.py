@@ -156,6 +156,16 @@ def test_protocols_learn_of_a_connection_when_its_peer_has_proved_itself() -> No
     assert b.take_heard() == [Closed(-1, False)] and b.seal.statistics()["connections_open"] == 0
 
 
+def test_a_peer_that_has_said_hello_has_proved_nothing_yet() -> None:
+    a, b = End("A"), End("B")
+    Wire(a, b)
+    (hello,) = [out for out in a.take_out() if isinstance(out, Write)]
+    b.happens(Received(-1, hello.data))
+    assert b.house.heard == [] and b.seal.statistics()["connections_sealed"] == 0
+    b.pass_time(3)
+    assert b.refused == {"handshake_late": 1} and b.house.heard == []
+
+
 def test_a_peer_without_a_key_is_closed_and_no_protocol_has_seen_it() -> None:
     a, b = End("A", ring_of(seed=1)), End("B")
     wire = Wire(a, b)
