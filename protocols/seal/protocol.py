@@ -105,10 +105,8 @@ class SEAL(Protocol):
                 raise ConfigError(f"freshness must be > 0 and <= 30 s, got {self.freshness}")
             self._at_least(1, "max_senders", "max_pending", "max_held", "max_handshakes")
             self._at_least(64, "replay_window")
-            if bool(self.key_file) == bool(self.keys):
-                raise ConfigError(
-                    "key_file must name a key ring (jgroups-py keys new FILE makes one), or keys must hold its lines"
-                )
+            if self.key_file and self.keys:
+                raise ConfigError("key_file and keys are both given; one of them must be empty")
             if self.keys:
                 self.ring()
 
@@ -124,6 +122,11 @@ class SEAL(Protocol):
             try:
                 if self.keys:
                     return parse_ring(self.keys.replace(";", "\n").encode(), "keys"), None
+                if not self.key_file:
+                    raise ConfigError(
+                        "is not given; it must name a key ring (jgroups-py keys new FILE makes one), or keys must "
+                        "hold its lines"
+                    )
                 found = read_private(self.key_file, RING_SIZE_MAX)
                 assert found is not None
                 return parse_ring(found.data, self.key_file), found.stamp

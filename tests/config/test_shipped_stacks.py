@@ -127,7 +127,7 @@ def test_the_take_over_times_in_the_comment_are_those_of_the_settings(name: str)
 def test_shipped_stacks_bind_to_loopback_unless_told_otherwise() -> None:
     for name in shipped_stacks():
         transport = load(name).protocols[0]
-        if transport.name != "SHARED_LOOPBACK":
+        if transport.name not in ("SHARED_LOOPBACK", "SEAL"):  # seal.xml is one line of a stack
             assert transport.get("bind_addr") == "127.0.0.1", name
             told = load_stack(name, environment={"JGROUPS_BIND_ADDR": "10.1.2.3"})
             assert told.protocols[0].get("bind_addr") == "10.1.2.3", name
