@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sealed import keys_of, ring_of
@@ -75,7 +76,7 @@ class End:
     """A machine with a stack whose door is SEAL's. The test is its driver."""
 
     def __init__(
-        self, name: str, ring: Ring | None = None, kind: type[House] = House, **attributes: object
+        self, name: str, ring: Ring | None = None, kind: type[House] = House, **attributes: Any
     ) -> None:
         if "key_file" not in attributes:
             attributes["keys"] = keys_of(ring or ring_of())
@@ -302,7 +303,7 @@ def test_a_sender_that_does_not_answer_is_asked_again_and_forgotten() -> None:
 # --- the key ring
 
 
-def with_file(file: Path, **attributes: object) -> End:
+def with_file(file: Path, **attributes: Any) -> End:
     end = End("A", key_file=str(file), **attributes)
     end.stack.protocols[0].pass_event_up(TransportReady(IpAddress(*end.place)))
     return end

@@ -49,12 +49,18 @@ def opened(**options: object) -> tuple[Stream, Stream]:
 
 def test_both_ends_are_open_when_both_have_proved_themselves() -> None:
     a, b = pair()
+    phases = []
     b.feed(a.start())
-    assert b.phase is Phase.PROOF and a.phase is Phase.HELLO
+    phases.append((a.phase, b.phase))
     a.feed(b.answer)
-    assert a.phase is Phase.OPEN and b.phase is Phase.PROOF
-    b.feed(a.answer + a.seal(b"at once"))
-    assert b.phase is Phase.OPEN
+    phases.append((a.phase, b.phase))
+    assert b.feed(a.answer + a.seal(b"at once")) == b"at once"
+    phases.append((a.phase, b.phase))
+    assert phases == [
+        (Phase.HELLO, Phase.PROOF),
+        (Phase.OPEN, Phase.PROOF),
+        (Phase.OPEN, Phase.OPEN),
+    ]
 
 
 @pytest.mark.parametrize("suite", SUITES.values())
