@@ -31,6 +31,8 @@ from jgroups_py.driver.interfaces import own_addresses, with_numeric_hosts
 from jgroups_py.driver.needs_trio import check_trio
 from jgroups_py.driver.unwrap import reraise
 from jgroups_py.errors import ConfigError
+from jgroups_py.protocols.relay.config import bridge_stack
+from jgroups_py.stack.exposure import exposed
 from jgroups_py.stack.machine import Machine, Trace
 from jgroups_py.stack.services import build_whole
 from jgroups_py.stack.stack import Stack
@@ -117,7 +119,7 @@ async def open_channel(
     check_function("turned_away", turned_away, "a function")
     check_path("health_file", health_file)
     limits = limits or ChannelLimits()
-    config, host = configure(stack, bind_addr, attributes, properties)
+    config, host = configure(stack, bind_addr, attributes, properties, transport=transport)
     protocols = [cls(settings) for cls, settings in build(config)]
     chance = random.Random(seed)
     name = name or f"{socket.gethostname().partition('.')[0]}-{chance.randrange(65536)}"
@@ -188,11 +190,15 @@ def configure(
     bind_addr: str | None = None,
     attributes: Mapping[str, str] | None = None,
     properties: Mapping[str, str] | None = None,
+    *,
+    transport: Transport | None = None,
 ) -> tuple[StackConfig, str]:
-    """Return the stack with overrides, and the address to bind to where the stack names none.
+    """Return the stack with overrides, and the address to bind to where the stack names none. With a ``transport``
+    in memory nothing leaves this process, so nothing has to be encrypted.
 
     Raises:
-        ConfigError: a mistake in the file or the overrides, or a stack that cannot work.
+        ConfigError: a mistake in the file or the overrides, a stack that cannot work, or one whose messages, or those of
+            RELAY's bridge, would leave this machine in clear without ``insecure``.
     """
     asked = bind_addr or os.environ.get(BIND_ADDR_VARIABLE) or None
     values = dict(properties or {})
@@ -208,7 +214,19 @@ def configure(
     if overrides:
         config = with_attributes(config, overrides)
     build_whole(config)
-    return with_numeric_hosts(config), asked or "127.0.0.1"
+    config, host = with_numeric_hosts(config), asked or "127.0.0.1"
+    if not getattr(transport, "in_memory", False):
+        _check_exposure(config, host, values)
+    return config, host
+
+
+def _check_exposure(config: StackConfig, host: str, properties: Mapping[str, str]) -> None:
+    """Refuse a stack whose messages would leave this machine in clear, and such a bridge of RELAY."""
+    built = build(config)
+    bridge = bridge_stack(built, properties, compat=config.compat)
+    for stack in (config, bridge and with_numeric_hosts(bridge)):
+        if stack is not None and (error := exposed(stack, build(stack), host)) is not None:
+            raise error
 
 
 def _check_numeric(host: str) -> None:

@@ -5,7 +5,7 @@ A protocol answers two questions from its settings alone, before anything is ope
     port_uses(config, place)   the ports that it listens on, and those that it connects or sends to
     protects(config)           traffic that it encrypts wherever it travels, and how: {MESSAGES: "AES-GCM"}
 
-A carrier that encrypts what passes its own sockets (TLS) says so in ``PortUse.sealed``. ``jgroups-py validate``
+``exposed`` refuses a stack whose messages leave this machine in clear by accident. A carrier that encrypts what passes its own sockets (TLS) says so in ``PortUse.sealed``. ``jgroups-py validate``
 prints the answers as a list for a firewall and as a table of what is in clear.
 """
 
@@ -15,6 +15,9 @@ import ipaddress
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
+
+from jgroups_py.config.model import StackConfig
+from jgroups_py.errors import ConfigError
 
 MESSAGES: Final = "messages"
 HEADERS: Final = "headers"
@@ -127,6 +130,29 @@ def flows(built: Built, host: str = "127.0.0.1") -> tuple[Flow, ...]:
                 flow = replace(flow, sealed=sealed, local=before.local and flow.local)
             found[use.protocol, traffic] = flow
     return tuple(found.values())
+
+
+def exposed(stack: StackConfig, built: Built, host: str = "127.0.0.1") -> ConfigError | None:
+    """Return what is wrong if messages leave this machine and nothing encrypts them, unless ``insecure`` of the transport
+    allows it. ``built`` is ``config.build(stack)``."""
+    bare = [
+        flow
+        for flow in flows(built, host)
+        if flow.traffic == MESSAGES and not (flow.sealed or flow.local)
+    ]
+    transport = stack.protocols[0]
+    if not bare or getattr(built[0][1], "insecure", False):
+        return None
+    at = next((a for a in transport.attributes if a.key == "bind_addr"), None)
+    return ConfigError(
+        f"others could read and forge what members send from {place_of(built, host).host}, because nothing "
+        f'encrypts it: add SYM_ENCRYPT to the stack, or insecure="true" to {transport.short_name} if everybody in '
+        "that network is trusted (JGROUPS_INSECURE=true does it in shipped stacks)",
+        file=transport.file if at is None else at.file or transport.file,
+        line=transport.line if at is None else at.line,
+        column=transport.column if at is None else at.column,
+        where=f"{transport.short_name}.bind_addr",
+    )
 
 
 def is_loopback(host: str) -> bool:

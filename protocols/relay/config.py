@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from pathlib import Path
+from typing import Any, Literal
 
-from jgroups_py.config.settings import Bytes, Seconds
+from jgroups_py.config.settings import Bytes, Seconds, StackConfig, load_stack
 from jgroups_py.errors import ConfigError
 from jgroups_py.protocols.relay.state import ALL
 from jgroups_py.stack.protocol import Protocol
@@ -124,3 +126,23 @@ def pairs(text: str, name: str) -> dict[str, str]:
                 )
             out[key.strip()] = value.strip()
     return out
+
+
+def bridge_stack(
+    built: Sequence[tuple[type[Any], Any]],
+    properties: Mapping[str, str],
+    *,
+    compat: str | None = None,
+    beside: Path | None = None,
+) -> StackConfig | None:
+    """Return the stack of the bridge, as RELAY of the stack ``built`` opens it. None: there is no RELAY.
+
+    Raises:
+        ConfigError: the bridge's file or its overrides are wrong.
+    """
+    relay = next((config for _, config in built if isinstance(config, RelayConfig)), None)
+    if relay is None:
+        return None
+    given = pairs(relay.bridge_attributes, "bridge_attributes")
+    values = {**properties, **pairs(relay.bridge_properties, "bridge_properties")}
+    return load_stack(relay.bridge, values, given, compat=compat, beside=beside)

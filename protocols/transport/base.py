@@ -109,6 +109,9 @@ class TP(Protocol):
     class Config(Protocol.Config):
         bind_addr: str = ""
         """Numeric address to bind to. Empty: the host's default, loopback."""
+        insecure: bool = False
+        """Everybody in the network of ``bind_addr`` is trusted. Without it a channel whose messages would leave this machine
+        in clear is not opened."""
         bind_port: int = 0
         """First port to try. 0: any port."""
         port_range: int = 10

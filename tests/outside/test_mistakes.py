@@ -59,10 +59,10 @@ class Lab:
         (self.folder / name).write_text(text)
         return str(self.folder / name)
 
-    def command(self, *words: str) -> str:
-        """Run a command that must end with 2 and one line; return the line."""
+    def command(self, *words: str, code: int = 2) -> str:
+        """Run a command that must end with ``code`` and one line; return the line."""
         self.printed.readouterr()
-        assert cli.run(words) == 2
+        assert cli.run(words) == code
         (line,) = self.printed.readouterr().err.splitlines()
         return line
 
@@ -101,13 +101,17 @@ def port_in_use(lab: Lab) -> str:
 
 
 def wrong_interface(lab: Lab) -> str:
-    said = lab.command("chat", "--bind-addr", "203.0.113.7")
+    said = lab.command("chat", "--bind-addr", "203.0.113.7", "-D", "jgroups.insecure=true")
     return re.sub(r"which has .*", "which has 127.0.0.1, 10.0.0.5, ::1", said)
 
 
 def name_of_an_interface(lab: Lab) -> str:
     said = lab.command("chat", "--bind-addr", "eth0")
     return re.sub(r"\(.*\)", "(127.0.0.1, 10.0.0.5, ::1)", said)
+
+
+def nothing_encrypts(lab: Lab) -> str:
+    return lab.command("validate", lab.shop("<UDP/>", '<UDP bind_addr="10.0.0.5"/>'), code=1)
 
 
 def another_version(lab: Lab) -> str:
@@ -180,6 +184,7 @@ MISTAKES: dict[str, Callable[[Lab], str]] = {
     "the port is in use": port_in_use,
     "`bind_addr` is not an address of this machine": wrong_interface,
     "`--bind-addr eth0`: the name of an interface": name_of_an_interface,
+    '`bind_addr="10.0.0.5"`, and nothing encrypts': nothing_encrypts,
     "the others run JGroups 4": another_version,
     "the others use another cluster name": another_cluster_name,
     "the network has no multicast": no_multicast,

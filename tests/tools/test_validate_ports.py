@@ -8,7 +8,7 @@ import pytest
 from jgroups_py.tools import cli
 
 TCP = """<config>
-  <TCP bind_addr="${host:127.0.0.1}" bind_port="7800" port_range="2"/>
+  <TCP bind_addr="${host:127.0.0.1}" insecure="${insecure:true}" bind_port="7800" port_range="2"/>
   <TCPPING initial_hosts="10.0.0.9[7800]" port_range="1"/>
   <FD_SOCK2/>
   <FD_ALL3 timeout="4s" interval="1s"/>
@@ -88,7 +88,15 @@ def test_loopback_needs_no_rule(stack: str, capsys: pytest.CaptureFixture[str]) 
 
 
 def test_a_multicast_group_and_any_port_have_rules(capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = ["validate", "--firewall", "udp.xml", "-D", "jgroups.bind_addr=10.0.0.5"]
+    arguments = [
+        "validate",
+        "--firewall",
+        "udp.xml",
+        "-D",
+        "jgroups.bind_addr=10.0.0.5",
+        "-D",
+        "jgroups.insecure=true",
+    ]
     assert cli.run(arguments) == 0
     out = capsys.readouterr().out.splitlines()
     assert "# any port: UDP.bind_port fixes it (udp.xml UDP: from members)" in out
@@ -100,7 +108,15 @@ def test_a_multicast_group_and_any_port_have_rules(capsys: pytest.CaptureFixture
 
 
 def test_ipv6_has_rules_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = ["validate", "--firewall", "tcp.xml", "-D", "jgroups.bind_addr=2001:db8::5"]
+    arguments = [
+        "validate",
+        "--firewall",
+        "tcp.xml",
+        "-D",
+        "jgroups.bind_addr=2001:db8::5",
+        "-D",
+        "jgroups.insecure=true",
+    ]
     assert cli.run(arguments) == 0
     assert (
         "ip6 saddr @members6 ip6 daddr 2001:db8::5 tcp dport 7800-7810 accept"

@@ -19,8 +19,8 @@ from jgroups_py.config.settings import (
     value_text,
 )
 from jgroups_py.config.write import to_xml, to_yaml
-from jgroups_py.protocols.relay.config import pairs as bridge_pairs
-from jgroups_py.stack.exposure import Built
+from jgroups_py.protocols.relay.config import bridge_stack
+from jgroups_py.stack.exposure import Built, exposed
 from jgroups_py.stack.services import build_whole, examine
 from jgroups_py.tools.commands.validate_ports import exposure, firewall, ports_text
 from jgroups_py.tools.commands.validate_require import Require, Requirement
@@ -85,7 +85,8 @@ def validate(
     It prints protocols, attributes, what is ignored, the ports, which traffic is in clear, and how soon a lost member is
     noticed.
 
-    Exit 1: detection takes longer than --goal, or a --require does not hold; 2: a file cannot be loaded, or no channel
+    Exit 1: detection takes longer than --goal, a --require does not hold, or messages would leave this machine in clear
+    although no insecure="true" allows it; 2: a file cannot be loaded, or no channel
     can work with it. With --as a part of a stack is enough.
     """
     judged = goal is not None or bool(requirements)
@@ -112,6 +113,9 @@ def validate(
         lambda: json.dumps(reports if len(reports) > 1 else reports[0], indent=1),
         lambda: firewall(reports) if rules else "\n\n".join(text(item) for item in reports),
     )
+    broken += [
+        f"no channel opens with it: {error}" for item in reports for error in item["refused"]
+    ]
     for problem in broken:
         click.echo(problem, err=True)
     return int(bool(broken) or any(not _holds(item["detection_s"], goal) for item in reports))
@@ -126,6 +130,7 @@ def report(config: StackConfig, properties: Mapping[str, str] | None = None) -> 
     ignored: list[Ignored] = []
     built = build_whole(config, ignored)
     bridge = _bridge(config, built, properties)
+    refused = [exposed(config, built), None if bridge is None else exposed(*bridge)]
     return {
         "stack": config.source,
         "protocols": [
@@ -145,28 +150,18 @@ def report(config: StackConfig, properties: Mapping[str, str] | None = None) -> 
         "detection_s": _times(detection(built)),
         "takeover_s": None if bridge is None else _times(takeover(built, bridge[1])),
         **exposure(built),
-        "bridge": None if bridge is None else {"stack": bridge[0], **exposure(bridge[1])},
+        "bridge": None if bridge is None else {"stack": bridge[0].source, **exposure(bridge[1])},
+        "refused": [str(error) for error in refused if error is not None],
     }
 
 
 def _bridge(
     config: StackConfig, built: Built, properties: Mapping[str, str] | None
-) -> tuple[str, Built] | None:
-    """Return the name and the protocols of the bridge's stack, as RELAY opens it; None without RELAY."""
-    relay = next((settings for cls, settings in built if cls.__name__ == "RELAY"), None)
-    bridge = getattr(relay, "bridge", None)
-    if not bridge:
-        return None
-    given = bridge_pairs(getattr(relay, "bridge_attributes", ""), "bridge_attributes")
-    values = bridge_pairs(getattr(relay, "bridge_properties", ""), "bridge_properties")
-    stack = load_stack(
-        bridge,
-        {**(properties or {}), **values},
-        given,
-        compat=config.compat,
-        beside=Path(config.source).parent,
-    )
-    return stack.source, build_whole(stack)
+) -> tuple[StackConfig, Built] | None:
+    """Return the stack of the bridge and its protocols, as RELAY opens it; None without RELAY."""
+    beside = Path(config.source).parent
+    stack = bridge_stack(built, properties or {}, compat=config.compat, beside=beside)
+    return None if stack is None else (stack, build_whole(stack))
 
 
 def _times(found: WorstCase | None) -> dict[str, float | None] | None:
