@@ -146,7 +146,7 @@ def exposed(stack: StackConfig, built: Built, host: str = "127.0.0.1") -> Config
     at = next((a for a in transport.attributes if a.key == "bind_addr"), None)
     return ConfigError(
         f"others could read and forge what members send from {place_of(built, host).host}, because nothing "
-        f'encrypts it: add SYM_ENCRYPT to the stack, or insecure="true" to {transport.short_name} if everybody in '
+        f'encrypts it: add SEAL or SYM_ENCRYPT to the stack, or insecure="true" to {transport.short_name} if everybody in '
         "that network is trusted (JGROUPS_INSECURE=true does it in shipped stacks)",
         file=transport.file if at is None else at.file or transport.file,
         line=transport.line if at is None else at.line,
