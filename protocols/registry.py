@@ -35,7 +35,7 @@ _ROOMS: Final = {
     "flow": ["MFC", "UFC"],
     "relay": ["RELAY"],
     "seal": ["SEAL"],
-    "security": ["SYM_ENCRYPT", "AUTH"],
+    "security": ["SYM_ENCRYPT", "ASYM_ENCRYPT", "AUTH"],
     "": ["RED", "FRAG2", "STATE_TRANSFER"],
 }
 """Folder -> its protocols. A protocol that is a folder of its own is in that folder's protocol.py."""
@@ -80,7 +80,6 @@ NOT_BUILT: Final = frozenset(
         "RELAY3",
         "FORK",
         "COUNTER",
-        "ASYM_ENCRYPT",
         "SERIALIZE",
         "SSL_KEY_EXCHANGE",
         "DH_KEY_EXCHANGE",

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from jgroups_py.config.model import StackConfig
+from jgroups_py.stack.key_pairs import new_key_pair
 from jgroups_py.stack.lateness import Lateness
 from jgroups_py.stack.ports import (
     Accepted,
@@ -98,7 +99,7 @@ class Machine:
     ``name``: the member's logical name. ``random``: its own generator (UUIDs, intervals, picks).
     ``host``: the address to bind to where a stack file names none. ``lateness``: how late this
     process is, and what that excuses. ``secrets``: so many bytes that nobody can guess (keys, nonces, tokens); only
-    a simulation takes them from a generator with a seed.
+    a simulation takes them from a generator with a seed. ``key_pairs``: a new private key of RSA with so many bits.
     """
 
     def __init__(
@@ -111,11 +112,13 @@ class Machine:
         trace: Trace | None = None,
         lateness: Lateness | None = None,
         secrets: Callable[[int], bytes] = os.urandom,
+        key_pairs: Callable[[int], bytes] = new_key_pair,
     ) -> None:
         self.name = name
         self.lateness = lateness or Lateness()
         self.random = random
         self.secrets = secrets
+        self.key_pairs = key_pairs
         self.now = now
         self.host = host
         self.trace = trace

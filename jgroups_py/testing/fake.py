@@ -12,12 +12,14 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, TypeVar
 
 from jgroups_py.stack.machine import Machine
 from jgroups_py.stack.ports import In, Out
 from jgroups_py.stack.protocol import Protocol
 from jgroups_py.stack.stack import Stack
+from jgroups_py.testing.sim.key_pairs import seeded_key_pair
 from jgroups_py.values.address import TAG, UUID
 from jgroups_py.values.batch import Batch
 from jgroups_py.values.events import Event, Query
@@ -100,18 +102,20 @@ class FakeStack:
         self.down_events: list[Event] = []
         self.answers: dict[type[Query], Any] = dict(answers or {})
         self.traces: list[tuple[float, str, str, dict[str, Any]]] = []
+        own = make_address(1) if address is None else address
         self.machine = Machine(
             name,
             random=random.Random(seed),
             now=now,
             trace=self._on_trace,
             secrets=random.Random(f"{seed}/secrets").randbytes,
+            key_pairs=partial(seeded_key_pair, f"fake {own}"),
         )
         self.stack = Stack(
             self.machine,
             [_Bottom(self), *protocols, _Top(self)],
             _Nobody(),
-            address=make_address(1) if address is None else address,
+            address=own,
         )
         self.stack.cluster = cluster
         self.protocol = protocols[0]

@@ -17,6 +17,7 @@ The senders and receivers:
     VersionHeard        up    transport -> discovery           the group speaks another version
     SetDigest           down  GMS, STATE_TRANSFER -> NAKACK2   first seqnos after a join, or a state
     MergeDigest         down  GMS -> NAKACK2                   seqnos after a merge
+    PrepareView         down  GMS -> ASYM_ENCRYPT              the view that the next messages announce
     ViewChange          both  GMS -> everybody
     Suspect, Unsuspect  up    failure detectors -> VERIFY_SUSPECT2 -> GMS
     Unsuspect           down  GMS, VERIFY_SUSPECT2 -> failure detectors
@@ -160,6 +161,14 @@ class MergeDigest(Event):
     """After a merge: add unknown senders, move known ones forward where the digest is ahead."""
 
     digest: Digest
+
+
+@dataclass(frozen=True, slots=True)
+class PrepareView(Event):
+    """This member made ``view`` or hands it on. It is about to send it to its members, if there are others, and installs it
+    after that. The event may come twice for one view."""
+
+    view: View
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
-from jgroups_py.errors import ConfigError, RemoteProtocolError
+from jgroups_py.errors import ConfigError
+from jgroups_py.protocols.membership.gms.wire import is_refusal
 from jgroups_py.protocols.security.tokens import (
     Claim,
     FixedMembershipToken,
@@ -40,8 +41,8 @@ from jgroups_py.values.events import GetPhysical
 from jgroups_py.values.message import Flag
 from jgroups_py.values.payloads import JoinRsp
 from jgroups_py.wire.headers import PROTOCOL_IDS, AuthHeader, GmsHeader, GmsType
-from jgroups_py.wire.primitives import decode_whole, encode_whole
-from jgroups_py.wire.values import read_join_rsp, write_join_rsp
+from jgroups_py.wire.primitives import encode_whole
+from jgroups_py.wire.values import write_join_rsp
 
 _GMS: Final = PROTOCOL_IDS["GMS"]
 _PACKAGE: Final = "org.jgroups.auth."
@@ -199,12 +200,3 @@ _KINDS: Final[Mapping[str, tuple[tuple[str, ...], Callable[..., Token]]]] = {
     kind.__name__: (kind.attributes, kind) for kind in (FixedMembershipToken, RegexMembership)
 }
 """Name in a stack file -> its attributes, in the order of its arguments, and what makes it."""
-
-
-def is_refusal(payload: Any) -> bool:
-    """Returns whether the payload of a JOIN_RSP says that nobody is let in."""
-    try:
-        answer = decode_whole(read_join_rsp, payload or b"")
-    except RemoteProtocolError:
-        return False
-    return answer is not None and answer.fail_reason is not None and answer.view is None

@@ -1,6 +1,7 @@
 """Encrypt: what protocols that encrypt payloads share. Payloads are encrypted, headers are not.
 
-    batch from above          encrypt each payload under the current key; no key yet: drop it
+    batch from above          encrypt each payload under the current key; no key yet: a multicast waits for one, a unicast
+                              is dropped
     message without bytes     serialise it (type, flags, headers and all) and encrypt that
     message without payload   add the header that names the key
     own message that comes    hand up what was sent: nothing is decrypted
@@ -17,7 +18,7 @@ What is dropped here was sent by a reliable protocol above, or is not needed: it
 Source:  JGroups Encrypt.java, EncryptHeader.java; WIRE.md 10, 12.
 Differs: a message without payload has no IV in its header, because nothing is encrypted; own messages are not decrypted;
          a serialised message must name the sender that the packet names.
-Limits:  LOOPED_MAX own messages on their way back (further ones are decrypted).
+Limits:  LOOPED_MAX own messages on their way back (further ones are decrypted); WAITING_MAX runs that wait for a key.
 """
 
 from __future__ import annotations
@@ -37,6 +38,8 @@ from jgroups_py.wire.packet import decode_nested, encode_nested
 
 LOOPED_MAX: Final = 10_000
 """Own messages that are remembered until they come back."""
+WAITING_MAX: Final = 1000
+"""Own runs of multicasts that wait for the first key. NAKACK2 has numbered them, and would miss them for ever."""
 _DONT_LOOPBACK: Final = int(Transient.DONT_LOOPBACK)
 _WITH_BYTES: Final = (MessageType.BYTES, MessageType.NIO)
 
@@ -83,6 +86,7 @@ class Encrypt(Protocol):
         self._current: Cipher | None = None
         self._looped: dict[int, tuple[Batch, Batch]] = {}
         """Own batches on their way back: id -> as encrypted, as sent. The former keeps its id from being used again."""
+        self._waiting: list[Batch] = []
         self.messages_encrypted = 0
         self.messages_decrypted = 0
         self.dropped_no_key = 0
@@ -90,8 +94,15 @@ class Encrypt(Protocol):
 
     def stop(self) -> None:
         self._looped.clear()
+        self._waiting.clear()
 
     # --- keys, for subclasses
+
+    def first_key(self) -> None:
+        """There is a key now: sends what waited for it."""
+        waiting, self._waiting = self._waiting, []
+        for batch in waiting:
+            self.encrypt_and_pass(batch)
 
     def cipher(self, key: bytes) -> Cipher:
         """Returns the cipher for a key."""
@@ -114,8 +125,11 @@ class Encrypt(Protocol):
         """Encrypts a batch and passes it down."""
         cipher = self._current
         if cipher is None:
-            self.dropped_no_key += len(batch)
-            self.trace("no key yet", dest=self.name_of(batch.dest))
+            if batch.dest is None and len(self._waiting) < WAITING_MAX:
+                self._waiting.append(batch)
+            else:
+                self.dropped_no_key += len(batch)
+                self.trace("no key yet", dest=self.name_of(batch.dest))
             return
         if batch.src is None:
             batch.src = self.local_address
@@ -221,8 +235,12 @@ class Encrypt(Protocol):
             for data in plain:
                 self._deserialise(batch, data)
             return
+        self.decrypted(batch, header, plain)
         self.messages_decrypted += len(plain)
         self.pass_up(replace(batch.without_header(self.protocol_id), payloads=plain))
+
+    def decrypted(self, batch: Batch, header: EncryptHeader, plain: list[bytes | None]) -> None:
+        """Looks at what was decrypted before it goes up. A subclass may learn from it."""
 
     def _deserialise(self, batch: Batch, data: bytes | None) -> None:
         try:
@@ -244,6 +262,7 @@ class Encrypt(Protocol):
 
     def check(self) -> None:
         assert len(self._looped) <= LOOPED_MAX
+        assert len(self._waiting) <= WAITING_MAX
 
 
 def _header(

@@ -28,6 +28,7 @@ from jgroups_py.protocols.reliable.nakack2.protocol import NAKACK2
 from jgroups_py.protocols.reliable.stable import STABLE
 from jgroups_py.protocols.reliable.unicast3 import UNICAST3
 from jgroups_py.protocols.seal.protocol import SEAL
+from jgroups_py.protocols.security.asym_encrypt import ASYM_ENCRYPT
 from jgroups_py.protocols.state_transfer import STATE_TRANSFER
 from jgroups_py.protocols.transport.tcp import TCP
 from jgroups_py.protocols.transport.udp import UDP
@@ -40,7 +41,7 @@ PROTOCOLS: dict[str, Any] = {
     for cls in (
         *(UDP, TCP, PING, MPING, TCPPING, MERGE3, FD_SOCK2, NAKACK2, UNICAST3, STABLE, GMS),
         *(MFC, UFC, FRAG2, STATE_TRANSFER, RELAY, SEAL),
-        *(FILE_PING, JDBC_PING2, DNS_PING, KUBE_PING, TCPGOSSIP, GossipRouter),
+        *(FILE_PING, JDBC_PING2, DNS_PING, KUBE_PING, TCPGOSSIP, GossipRouter, ASYM_ENCRYPT),
     )
 }
 LIMITS: dict[str, Any] = {"channel": ChannelLimits, "RPC": RpcLimits}

@@ -232,7 +232,7 @@ async def test_groups_that_never_met_merge(parts: JavaParts, leader: str) -> Non
         j, k = await group.java("J"), await group.java("K")
         await agree(j, k)
         theirs = UUID(bytes.fromhex(j.views[-1].ids[0])).order_key
-        p = await _alone_with(group, lambda ours: (ours.order_key < theirs) is (leader == "python"))
+        p = await alone_with(group, lambda ours: (ours.order_key < theirs) is (leader == "python"))
         await hear_each_other(p, mark="alone")
         p.faults.is_cut = None
         await agree(j, k, p, seconds=30)
@@ -241,7 +241,7 @@ async def test_groups_that_never_met_merge(parts: JavaParts, leader: str) -> Non
         await hear_each_other(j, k, p, mark="one")
 
 
-async def _alone_with(group: Group, wanted: Callable[[UUID], bool]) -> PythonMember:
+async def alone_with(group: Group, wanted: Callable[[UUID], bool]) -> PythonMember:
     """A Python member whose address is as wanted, cut off from everybody."""
     seed = next(n for n in count() if wanted(UUID.make(random.Random(n))))
     member = await group.python("P", seed=seed, faults=FaultFilter(is_cut=lambda endpoint: True))

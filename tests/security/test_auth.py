@@ -11,7 +11,8 @@ import pytest
 
 from jgroups_py.config.settings import load_stack
 from jgroups_py.errors import ConfigError
-from jgroups_py.protocols.security.auth import AUTH, is_refusal
+from jgroups_py.protocols.membership.gms.wire import is_refusal
+from jgroups_py.protocols.security.auth import AUTH
 from jgroups_py.protocols.security.tokens import java_text
 from jgroups_py.stack.services import build_whole
 from jgroups_py.testing import FakeStack, make_address

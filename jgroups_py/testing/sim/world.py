@@ -18,6 +18,7 @@ from jgroups_py.stack.stack import Stack, make_protocols
 from jgroups_py.testing.check.relay_oracle import RelayOracle
 from jgroups_py.testing.sim.clock import Clock
 from jgroups_py.testing.sim.host import Host, Pipe
+from jgroups_py.testing.sim.key_pairs import seeded_key_pair
 from jgroups_py.testing.sim.member import Member
 from jgroups_py.testing.sim.network import LinkSettings, Network
 from jgroups_py.testing.sim.touched import CheckedMachine
@@ -138,6 +139,7 @@ class World:
             host=address,
             trace=self.trace,
             secrets=random.Random(f"{self.seed}/secrets/{key}#{incarnation}").randbytes,
+            key_pairs=functools.partial(seeded_key_pair, f"member {len(self.everybody)}"),
         )
         host = Host(self, address, site, machine)
         self.hosts[address] = host

@@ -35,7 +35,7 @@ from jgroups_py.protocols.membership.gms.group import Group
 from jgroups_py.protocols.membership.gms.out import Out
 from jgroups_py.stack.protocol import Timer
 from jgroups_py.values.address import Address
-from jgroups_py.values.events import HoldStability
+from jgroups_py.values.events import HoldStability, PrepareView
 from jgroups_py.values.message import Flag, MessageType, Transient
 from jgroups_py.values.payloads import MergeId, ViewDigest
 from jgroups_py.values.view import DeltaView, Digest, MergeView, View, ViewId, lowest, order_key
@@ -216,6 +216,7 @@ class Merger:
         self._out.trace("merge", step="install", view=view)
         self._led = None
         self._cancel_at(tuple(m for m in led.participants if m not in accepted), merge_id)
+        self._out.down(PrepareView(view))
         for coordinator in accepted:
             if coordinator != me:
                 self._out.send(

@@ -87,6 +87,7 @@ from jgroups_py.values.events import (
     MembersFound,
     MergeDigest,
     MergeViews,
+    PrepareView,
     Query,
     SetDigest,
     Suspect,
@@ -744,6 +745,7 @@ class GMS(Protocol):
         will acknowledge it."""
         old = self.view
         assert old is not None
+        self.pass_event_down(PrepareView(view))
         content: View | DeltaView = view
         merging = isinstance(view, MergeView)
         if self.config.use_delta_views and not merging and self._delta_base == old.view_id:
@@ -881,6 +883,8 @@ class GMS(Protocol):
     def install_first(self, view: View, digest: Digest) -> None:
         """Installs the first view. The digest says where each sender's messages begin for us."""
         self.pass_event_down(SetDigest(digest))
+        if view.coordinator == self.local_address:
+            self.pass_event_down(PrepareView(view))
         self.install(view)
         early, self._early = self._early, []
         for batch in early:

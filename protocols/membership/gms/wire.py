@@ -8,12 +8,13 @@ order. ASK and HAS belong to no round: excluded.py sends them.
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import Final
+from typing import Any, Final
 
+from jgroups_py.errors import RemoteProtocolError
 from jgroups_py.values.address import Address
 from jgroups_py.values.view import Digest
-from jgroups_py.wire.primitives import Reader, Writer
-from jgroups_py.wire.values import read_digest, write_digest
+from jgroups_py.wire.primitives import Reader, Writer, decode_whole
+from jgroups_py.wire.values import read_digest, read_join_rsp, write_digest
 
 AGREE_ID: Final = 1026
 """Protocol id of the rounds."""
@@ -35,6 +36,16 @@ class Kind(IntEnum):
     VIEW = 7
     ASK = 8
     HAS = 9
+
+
+def is_refusal(payload: Any) -> bool:
+    """Whether the payload of a JOIN_RSP says that nobody is let in. GMS installs the view of an answer that has one,
+    whatever reason is beside it."""
+    try:
+        answer = decode_whole(read_join_rsp, payload or b"")
+    except RemoteProtocolError:
+        return False
+    return answer is not None and answer.fail_reason is not None and answer.view is None
 
 
 def encode_freeze(proposed: int, staying: tuple[Address, ...]) -> bytes:

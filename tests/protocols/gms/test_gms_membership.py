@@ -26,6 +26,7 @@ from jgroups_py.values.events import (
     IsCoordinator,
     MembersFound,
     MergeViews,
+    PrepareView,
     SetDigest,
     Suspect,
     TransportReady,
@@ -95,7 +96,11 @@ def test_alone_the_first_view_comes_at_once() -> None:
     assert FindMembers("GMS", 2.0) in fake.take_down_events()
     fake.event_up(MembersFound("GMS", (), alone=True))
     view = View(ViewId(A, 0), (A,))
-    assert fake.take_down_events() == [SetDigest(Digest({A: (0, 0)})), ViewChange(view, None)]
+    assert fake.take_down_events() == [
+        SetDigest(Digest({A: (0, 0)})),
+        PrepareView(view),
+        ViewChange(view, None),
+    ]
     assert fake.take_up_events() == [READY, ViewChange(view, None)]
     assert fake.take_down() == []
     assert fake.stack.ask(GetView()) == view
