@@ -330,6 +330,45 @@ def test_what_may_be_possible_is_planned(lines: Any) -> None:
     plan.build(loader.loads(small("timeline:", *(f"- {line}" for line in lines))))
 
 
+def sending(site: str, start: int = 0, stop: int = 2, rate: str = "9/s") -> str:
+    return f"traffic:\n- {{site: {site}, rate: {rate}, size: 100B, start: {start}s, stop: {stop}s}}"
+
+
+PROMOTED = "timeline:\n- {at: 4s, promote: SFO}"
+FAILED = "timeline:\n- {at: 3s, fail_site: NYC}\n- {at: 4s, promote: SFO}"
+
+
+@pytest.mark.parametrize(
+    ("lines", "told"),
+    [
+        ([sending("NYC")], []),
+        ([sending("SFO")], ["SFO"]),
+        (["primary: SFO", sending("SFO")], []),
+        (["primary: all", sending("SFO")], []),
+        ([sending("SFO", rate="0/s")], []),
+        ([sending("SFO", 4, 9), PROMOTED], []),
+        ([sending("SFO", 3, 9), PROMOTED], ["SFO"]),
+        ([sending("NYC", 0, 5), PROMOTED], []),  # the news takes a moment
+        ([sending("NYC", 0, 6), PROMOTED], ["NYC"]),
+        ([sending("NYC", 5, 6), PROMOTED.replace("SFO", "NYC")], []),
+        ([sending("NYC", 0, 9), FAILED], []),
+        ([sending("NYC", 0, 9), FAILED.replace("NYC", "SFO")], ["NYC"]),
+        ([sending("NYC", 0, 9), FAILED.replace("fail_site: NYC", "crash: NYC.E")], ["NYC"]),
+        ([sending("SFO", 3, 9), "timeline:\n- {at: 3s, fail_site: SFO}"], []),
+        ([sending("SFO", 2, 3), "timeline:\n- {at: 1s, crash: SFO.T}"], ["SFO"]),
+    ],
+)
+def test_who_sends_while_its_site_does_not_relay_is_known_before_the_start(
+    lines: list[str], told: list[str]
+) -> None:
+    assert plan.unrelayed_senders(plan.build(loader.loads(small(*lines)))) == told
+
+
+def test_the_only_site_of_a_drill_relays_to_nobody_and_is_not_blamed() -> None:
+    text = f"sites:\n  NYC: {{members: [E, D]}}\n{sending('NYC')}\n"
+    assert plan.unrelayed_senders(plan.build(loader.loads(text))) == []
+
+
 def test_in_a_drill_of_messages_the_only_site_may_be_promoted() -> None:
     text = "sites:\n  NYC: {members: [E, D]}\ntimeline:\n- {at: 1s, promote: NYC}\n"
     (event,) = loader.loads(text).timeline

@@ -491,18 +491,20 @@ def test_a_member_that_says_goodbye_and_stays_in_the_view_is_looked_for() -> Non
     assert stack.take_up_events() == [Suspect((B,), gone=True)]
 
 
-def test_a_member_without_address_is_not_suspected_but_looked_for() -> None:
+@pytest.mark.parametrize("known", [{}, {E: IpAddress(None, 5051)}])
+def test_a_member_without_address_is_not_suspected_but_looked_for(
+    known: dict[Address, IpAddress], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for member, place in known.items():
+        monkeypatch.setitem(PHYSICAL, member, place)
     stack = opened()
     install(stack, C, A, E)
     stack.advance(2)
     assert connects(stack) == [] and stack.take_up_events() == []
     assert {b.dest for b in stack.take_down()} == {E}
-    PHYSICAL[E] = at(5051)
-    try:
-        stack.advance(1)
-        assert connects(stack)[0].dest == ("127.0.0.1", 5151)
-    finally:
-        del PHYSICAL[E]
+    monkeypatch.setitem(PHYSICAL, E, at(5051))
+    stack.advance(1)
+    assert connects(stack)[0].dest == ("127.0.0.1", 5151)
 
 
 def test_a_new_neighbour_is_watched_instead() -> None:

@@ -175,7 +175,7 @@ class Joiner:
         if view is None or digest is None:
             raise RemoteProtocolError("a join response without view or digest")
         self._group.believe(view.id)
-        if me not in view or me not in digest:
+        if me not in view:  # the digest has the members of the view (write_digest_for)
             raise RemoteProtocolError("a join response without the joiner")
         self.stop()
         return FirstView(view, digest, True)
