@@ -35,7 +35,7 @@ from jgroups_py import (
 )
 from jgroups_py.rpc import Methods, RpcLimits, with_caller
 from jgroups_py.rpc.correlator import GROUP_IDS
-from jgroups_py.values.events import Exclude
+from jgroups_py.values.events import Exclude, ViewChange
 from jgroups_py.values.header import Header
 from jgroups_py.values.message import MessageType
 from jgroups_py.wire.headers import CorrelatorHeader, CorrelatorType, FcHeader, FcType
@@ -799,6 +799,24 @@ async def test_a_member_that_joins_while_a_request_waits_decides_its_form(
         else:
             await replies(rpc, "add", 1, 2)
         assert waited == 2 and sent == [MessageType.OBJECT]
+
+
+async def test_each_view_decides_anew_whether_a_member_in_java_must_read_what_all_are_told(
+    open_sim: Open, autojump_clock: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with nodes(open_sim) as (a, b):
+        sent: list[int] = []
+
+        def noted(dest: Any, header: Any, encoded: Any, flags: int, **more: Any) -> None:
+            sent.append(encoded.type)
+
+        monkeypatch.setattr(a.rpc, "_send", noted)
+        ours = (a.address, b.address)
+        for number, members in ((50, ours), (51, (*ours, UUID(bytes(16)))), (52, ours)):
+            a.channel.notify(ViewChange(View(ViewId(b.address, number), members), a.channel.view))
+            await a.rpc.cast("add", 1, 2)
+            await a.rpc.cast("add", 1, 2)
+        assert sent == [MessageType.BYTES] * 2 + [MessageType.OBJECT] * 2 + [MessageType.BYTES] * 2
 
 
 async def test_when_the_group_goes_on_without_us_calls_under_way_end_and_may_have_run(
