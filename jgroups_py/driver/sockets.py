@@ -16,7 +16,7 @@ from functools import partial
 
 import trio
 
-from jgroups_py.driver import neighbours, opening, own_multicasts
+from jgroups_py.driver import files, neighbours, opening, own_multicasts
 from jgroups_py.driver.base import Driver, DriverLimits
 from jgroups_py.driver.directories.asking import Directory, real_directory
 from jgroups_py.driver.directories.desk import Desk
@@ -77,6 +77,7 @@ class SocketDriver(Driver):
     ) -> None:
         super().__init__(machine, limits)
         self.faults = faults
+        machine.files_max = files.most()
         self._resolver = resolver or resolve_all
         self._lookups = trio.CapacityLimiter(self.limits.lookups_max)
         self._desk = Desk(

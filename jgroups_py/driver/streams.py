@@ -16,7 +16,7 @@ from typing import Protocol as Interface
 
 import trio
 
-from jgroups_py.driver import opening
+from jgroups_py.driver import files, opening
 from jgroups_py.driver.base import DriverLimits
 from jgroups_py.driver.faults import Faults
 from jgroups_py.stack.ports import (
@@ -25,6 +25,7 @@ from jgroups_py.stack.ports import (
     Connect,
     Connected,
     ConnectFailed,
+    Crowded,
     Endpoint,
     Handle,
     In,
@@ -107,6 +108,10 @@ class Listener:
                     log.debug("accepting a connection: %s", error)
                     pause = error.errno in _OUT_OF_HANDLES
                     break
+                if files.is_scarce(sock):
+                    sock.close()
+                    inputs.append(Crowded(self.handle, peer[:2]))
+                    continue
                 handle = self.driver.accepted(sock, peer[:2])
                 if handle is not None:
                     inputs.append(Accepted(self.handle, handle, peer[:2]))

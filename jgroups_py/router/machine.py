@@ -17,12 +17,14 @@ Limits:  all fields of Config that begin with ``max_``; what is beyond them is r
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import ClassVar, Final
 
 from jgroups_py.config.settings import Bytes, Seconds
 from jgroups_py.errors import ConfigError, RemoteProtocolError
 from jgroups_py.protocols.transport.connections import FrameReader
+from jgroups_py.protocols.transport.crowd import CrowdLimits, goes
 from jgroups_py.stack.ports import (
     Accepted,
     Bind,
@@ -30,6 +32,7 @@ from jgroups_py.stack.ports import (
     Bound,
     Close,
     Closed,
+    Crowded,
     Handle,
     In,
     Received,
@@ -86,6 +89,11 @@ class GossipRouter(Protocol):
         """Connections at the same time."""
         max_connections_per_host: int = 200
         """Connections of one address at the same time."""
+        max_silent: int = 200
+        """Connections that have registered nothing. Beyond, the one that came first is closed. A process that may have
+        few files open has less."""
+        max_silent_per_host: int = 100
+        """The same, of one address."""
         max_groups: int = 1000
         """Groups with members."""
         max_members: int = 2000
@@ -109,10 +117,16 @@ class GossipRouter(Protocol):
             self._at_least(
                 1, "max_connections", "max_connections_per_host", "max_groups", "max_registrations"
             )
+            self._at_least(1, "max_silent", "max_silent_per_host")
             self._at_least(100, "max_record", "max_unsent")
             self._above(0, "register_timeout")
 
     config: Config
+    turns_away: ClassVar[Mapping[str, str]] = {
+        "silent": "a connection registered nothing, and others wanted its place",
+        "too_many": "there are max_connections, or max_connections_per_host of that address",
+        "no_descriptors": "this process has few descriptors left",
+    }
 
     def start(self) -> None:
         self._listener: Handle = 0
@@ -121,6 +135,9 @@ class GossipRouter(Protocol):
         self._clients: dict[Handle, _Client] = {}
         self._groups: dict[str, dict[Address, _Entry]] = {}
         self._silent = self.timer(self._on_silent)
+        config = self.config
+        limits = CrowdLimits(config.max_silent, config.max_silent_per_host, 1, 1)
+        self._crowd = limits.within(self.machine.files_max)
         self.registered = 0
         self.unregistered = 0
         self.requests = 0
@@ -167,6 +184,8 @@ class GossipRouter(Protocol):
                 self.pass_event_up(Failed(f"the router cannot listen: {problem}"))
             case Accepted(_, handle, peer):
                 self._accept(handle, peer[0])
+            case Crowded(_, peer):
+                self.turn_away("no_descriptors", peer)
             case Received(handle, data):
                 self._read(self._clients[handle], data)
             case Writable(handle, unsent):
@@ -179,15 +198,31 @@ class GossipRouter(Protocol):
 
     def _accept(self, handle: Handle, host: str) -> None:
         config = self.config
+        self._let_silent_go(host)
         same = sum(client.host == host for client in self._clients.values())
         if len(self._clients) >= config.max_connections or same >= config.max_connections_per_host:
             self.refused_connections += 1
+            self.turn_away("too_many", host)
             self.put(Close(handle, abort=True))
             return
         self.adopt(handle)
         self._clients[handle] = _Client(handle, host, FrameReader(config.max_record), self.now)
         if not self._silent.armed:
             self._silent.start(config.register_timeout)
+
+    def _let_silent_go(self, host: str) -> None:
+        """Make room for one more connection from ``host``: of those that registered nothing the first one goes."""
+        config, crowd = self.config, self._crowd
+        same = sum(client.host == host for client in self._clients.values())
+        full = len(self._clients) >= config.max_connections
+        full_here = same >= config.max_connections_per_host
+        silent = [client for client in self._clients.values() if not client.registered]
+        client = goes(
+            silent, host, 0 if full else crowd.silent, 0 if full_here else crowd.silent_per_host
+        )
+        if client is not None:
+            self.turn_away("silent", client.host)
+            self._end(client)
 
     def _end(self, client: _Client) -> None:
         self.put(Close(client.handle, abort=True))

@@ -122,6 +122,8 @@ class Machine:
         self.now = now
         self.host = host
         self.trace = trace
+        self.files_max: int | None = None
+        """How many files this process may have open, if its driver knows of a limit."""
         self.prepare: Callable[[StackConfig], StackConfig] | None = None
         """Is applied to the stack files of child stacks: host names become numbers. The simulator
         sets none."""

@@ -143,6 +143,15 @@ class Accepted:
 
 
 @dataclass(frozen=True, slots=True)
+class Crowded:
+    """A peer connected to the listener ``handle``, and the driver has closed the connection at once: this process has few
+    descriptors left, which its members' connections and its application need."""
+
+    handle: Handle
+    peer: Endpoint
+
+
+@dataclass(frozen=True, slots=True)
 class Connected:
     """The connection is open."""
 
@@ -210,6 +219,7 @@ In = (
     | BindFailed
     | Datagram
     | Accepted
+    | Crowded
     | Connected
     | ConnectFailed
     | Received

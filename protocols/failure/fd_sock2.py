@@ -42,14 +42,21 @@ Limits:  a member that hangs without closing its connection is not noticed: see 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from jgroups_py.config.settings import Seconds
 from jgroups_py.errors import RemoteProtocolError
 from jgroups_py.protocols.failure.fd_search import Search, SearchResult
-from jgroups_py.protocols.transport.connections import Connection, Connections, Limits, State
+from jgroups_py.protocols.transport.connections import (
+    CONNECTION_CAUSES,
+    Connection,
+    Connections,
+    Limits,
+    State,
+)
+from jgroups_py.protocols.transport.crowd import CrowdLimits
 from jgroups_py.stack.exposure import FAILURES, Place, PortUse
 from jgroups_py.stack.machine import Timer
 from jgroups_py.stack.ports import Bind, BindFailed, Bound, Handle, In
@@ -85,6 +92,7 @@ class FD_SOCK2(Protocol):
     """See the module's docstring."""
 
     protocol_id = PROTOCOL_IDS["FD_SOCK2"]
+    turns_away: ClassVar[Mapping[str, str]] = CONNECTION_CAUSES
     provides = (DETECTION,)
     needs_below = (DISCOVERY,)
     wants_above = (VERIFICATION,)
@@ -107,6 +115,16 @@ class FD_SOCK2(Protocol):
         """The time to wait for the other member's connection in a view of two (see "Differs" above)."""
         max_connections: int = 1000
         """The most connections at the same time. Further ones are refused."""
+        max_silent: int = 128
+        """The most accepted connections that have not said whose they are. Beyond, the one that came first is closed. A
+        process that may have few files open has less (transport/crowd.py)."""
+        max_silent_per_host: int = 64
+        """The same, of one address."""
+        max_strangers: int = 128
+        """The most connections of others than members. Beyond, the one that was not heard for longest is closed. A process
+        that may have few files open has less (transport/crowd.py)."""
+        max_strangers_per_host: int = 64
+        """The same, of one address."""
         prove_death: bool = True
         """Take a member for dead whose connection broke and whose ports refuse, and check such reports of others. With False
         suspicions are as in JGroups: only waiting verifies them."""
@@ -118,6 +136,8 @@ class FD_SOCK2(Protocol):
 
         def __post_init__(self) -> None:
             self._at_least(1, "offset", "provers", "max_connections")
+            self._at_least(1, "max_silent", "max_silent_per_host")
+            self._at_least(1, "max_strangers", "max_strangers_per_host")
             self._within(0, 100, "port_range")
             self._above(0, "connect_timeout", "suspect_msg_interval", "retry_interval")
             self._at_least(0, "wait_for_peer")
@@ -240,9 +260,16 @@ class FD_SOCK2(Protocol):
                 max_incomplete=10 * MAX_FRAME,
                 max_send_queue=MAX_FRAME,
                 max_connections=config.max_connections,
+                crowd=CrowdLimits(
+                    config.max_silent,
+                    config.max_silent_per_host,
+                    config.max_strangers,
+                    config.max_strangers_per_host,
+                ),
             ),
             host=self._host,
             version=self._version,
+            members=self._places_of_members,
             on_frame=self._on_frame,
             on_failed=self._on_failed,
             on_lost=self._on_lost,
@@ -494,6 +521,20 @@ class FD_SOCK2(Protocol):
                     del self._told[member]
 
     # --- connections
+
+    def _places_of_members(self) -> set[IpAddress]:
+        """Return where members may listen, as far as it is known."""
+        places: set[IpAddress] = set()
+        for member in self._members:
+            known = self._of.get(member)
+            if known is not None and known.peer is not None:
+                places.add(known.peer)
+            physical = self.ask_down(GetPhysical(member))
+            if isinstance(physical, IpAddress) and physical.host is not None:
+                places.update(
+                    IpAddress(physical.host, port) for port in self._ports_of(physical.port)
+                )
+        return places
 
     def _on_open(self, connection: Connection) -> None:
         """Note that a connection is open. If it replaces one that is in use, ask again on it."""

@@ -15,7 +15,7 @@ Source:  JGroups BaseServer.java, TcpConnection.java; WIRE.md section 8.
 Differs: JGroups closes the loser at once. A second connection from a peer replaces one that the
          same peer had opened before, whatever the addresses: it would not open it if the first one
          worked.
-Limits:  max_connections; max_length a frame; max_incomplete bytes of frames that are not complete, all
+Limits:  max_connections; connections of strangers, in all and for each host (crowd.py); max_length a frame; max_incomplete bytes of frames that are not complete, all
          connections together, beyond which the connection is closed whose frame began first (an honest
          peer's is complete soon); max_send_queue unsent bytes a peer, beyond which whole
          frames are dropped; peer_addr_read_timeout for the handshake; write_timeout for a peer that
@@ -24,13 +24,14 @@ Limits:  max_connections; max_length a frame; max_incomplete bytes of frames tha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from functools import partial
 from typing import Final
 
 from jgroups_py.errors import RemoteProtocolError
+from jgroups_py.protocols.transport.crowd import CrowdLimits, goes
 from jgroups_py.stack.machine import Timer
 from jgroups_py.stack.ports import (
     Accepted,
@@ -39,6 +40,7 @@ from jgroups_py.stack.ports import (
     Connect,
     Connected,
     ConnectFailed,
+    Crowded,
     Handle,
     In,
     Received,
@@ -61,6 +63,14 @@ CLOSING_TIME: Final = 1.0
 """The peer has so many seconds to close its side after -5."""
 WRITE_SIZE: Final = 256_000
 """Frames are joined into writes of about this size."""
+CONNECTION_CAUSES: Final[Mapping[str, str]] = {
+    "silent": "a connection said nothing, and others wanted its place",
+    "stranger": "a connection of one who is no member was used least, and others wanted its place",
+    "late": "a connection did not say in time whose it is",
+    "too_many": "there are max_connections connections of members",
+    "no_descriptors": "this process has few descriptors left",
+}
+"""Causes for which a connection is closed that somebody else has opened."""
 HAS_GRACEFUL_CLOSE: Final = make_version(5, 5)
 """The first version that knows -5."""
 
@@ -133,6 +143,10 @@ class Connection:
     outgoing: bool
     reader: FrameReader
     timer: Timer
+    host: str = ""
+    """Where an accepted connection comes from."""
+    heard_at: float = 0.0
+    """When something was received last, or it was accepted."""
     peer: IpAddress | None = None
     waiting: list[bytes] = field(default_factory=list)
     """Frames that wait until the connection is open."""
@@ -168,6 +182,7 @@ class Limits:
     max_incomplete: int
     max_send_queue: int
     max_connections: int
+    crowd: CrowdLimits
     nodelay: bool = True
 
 
@@ -178,6 +193,8 @@ class Connections:
     on_frame(connection, frame), on_open(connection), on_lost(connection, reset) after an open
     connection to a peer is gone (not for the loser of two), on_failed(peer, refused) when one
     could not be opened.
+
+    ``members``: where the members of the view listen.
     """
 
     def __init__(
@@ -187,6 +204,7 @@ class Connections:
         *,
         host: str,
         version: Callable[[], int],
+        members: Callable[[], Set[IpAddress]],
         on_frame: Callable[[Connection, bytes], None],
         on_failed: Callable[[IpAddress, bool], None],
         on_lost: Callable[[Connection, bool], None],
@@ -196,6 +214,8 @@ class Connections:
         self._limits = limits
         self._host = host
         self._version = version
+        self._members = members
+        self._crowd = limits.crowd.within(protocol.machine.files_max)
         self._on_frame = on_frame
         self._on_failed = on_failed
         self._on_lost = on_lost
@@ -203,6 +223,8 @@ class Connections:
         self.local: IpAddress | None = None
         """Where we listen, as peers hear it. Set it before anything else."""
         self._all: dict[Handle, Connection] = {}
+        self._silent: dict[Connection, None] = {}
+        """Accepted connections whose handshake has not come or that are about to end. The oldest are first."""
         self._peers: dict[IpAddress, Connection] = {}
         self._refused: dict[IpAddress, float] = {}
         self.incomplete = 0
@@ -248,6 +270,11 @@ class Connections:
             assert len(connection.reader) <= self._limits.max_length + 4
         assert self.incomplete == sum(c.held for c in self._all.values())
         assert self.incomplete <= self._limits.max_incomplete
+        assert len(self._silent) <= self._crowd.silent
+        assert all(
+            self._all.get(c.handle) is c and c.state in (State.ACCEPTED, State.CLOSING)
+            for c in self._silent
+        )
 
     # --- doing
 
@@ -329,6 +356,8 @@ class Connections:
             self._drop(connection, abort=abort)
         elif connection.state is State.OPEN:
             connection.state = State.CLOSING
+            if not connection.outgoing:
+                self._note_silent(connection)
             self._say_goodbye(connection)
             connection.timer.start(CLOSING_TIME)
 
@@ -367,6 +396,7 @@ class Connections:
 
     def _forget(self, connection: Connection) -> None:
         connection.timer.cancel()
+        self._silent.pop(connection, None)
         connection.state = State.GONE
         if self._all.pop(connection.handle, None) is not None:
             self.incomplete -= connection.held
@@ -388,6 +418,9 @@ class Connections:
         if isinstance(item, Accepted):
             self._accepted(item)
             return
+        if isinstance(item, Crowded):
+            self._protocol.turn_away("no_descriptors", item.peer)
+            return
         connection = self._all.get(item.handle)
         if connection is None:
             return
@@ -406,13 +439,54 @@ class Connections:
 
     def _accepted(self, item: Accepted) -> None:
         self._protocol.adopt(item.handle)
-        if len(self._all) >= self._limits.max_connections:
+        if len(self._all) >= self._limits.max_connections and not self._make_room():
             self.counts["dropped_too_many_connections"] += 1
+            self._protocol.turn_away("too_many", item.peer)
             self._protocol.put(Close(item.handle, True))
             self._protocol.forget_port(item.handle)
             return
         connection = self._make(item.handle, State.ACCEPTED, outgoing=False)
+        connection.host = item.peer[0]
+        connection.heard_at = self._protocol.now
+        self._note_silent(connection)
         connection.timer.start(self._limits.read_timeout)
+
+    def _note_silent(self, connection: Connection) -> None:
+        """Count a connection as silent, and close another one if there are too many."""
+        limits = self._crowd
+        silent = goes(tuple(self._silent), connection.host, limits.silent, limits.silent_per_host)
+        if silent is not None:
+            self._send_away(silent, "silent")
+        self._silent[connection] = None
+
+    def _admit_stranger(self, new: Connection) -> None:
+        """Close another stranger's connection if there are too many."""
+        limits, strangers = self._crowd, self._strangers(new)
+        stranger = goes(strangers, new.host, limits.strangers, limits.strangers_per_host)
+        if stranger is not None:
+            self._send_away(stranger, "stranger")
+
+    def _strangers(self, new: Connection | None = None) -> list[Connection]:
+        """Return the open connections, without ``new``, that others than members have opened. The first was not heard for longest."""
+        members = self._members()
+        found = [
+            c
+            for c in self._all.values()
+            if c.state is State.OPEN and not c.outgoing and c is not new and c.peer not in members
+        ]
+        return sorted(found, key=lambda c: c.heard_at)
+
+    def _make_room(self) -> bool:
+        """Close a connection that is no member's. Return whether there was one."""
+        for cause, candidates in (("silent", list(self._silent)), ("stranger", self._strangers())):
+            if candidates:
+                self._send_away(candidates[0], cause)
+                return True
+        return False
+
+    def _send_away(self, connection: Connection, cause: str) -> None:
+        self._protocol.turn_away(cause, connection.host)
+        self._throw_out(connection, cause)
 
     def _connected(self, connection: Connection) -> None:
         assert self.local is not None
@@ -455,6 +529,7 @@ class Connections:
 
     def _received(self, connection: Connection, data: bytes) -> None:
         connection.heard = True
+        connection.heard_at = self._protocol.now
         try:
             if connection.state is State.ACCEPTED:
                 rest = self._handshake(connection, data)
@@ -516,6 +591,9 @@ class Connections:
         connection.timer.cancel()
         connection.peer = peer
         connection.state = State.OPEN
+        del self._silent[connection]
+        if peer not in self._members():
+            self._admit_stranger(connection)
         self.counts["connections_accepted"] += 1
         self._refused.pop(peer, None)
         self._choose(connection, peer)
@@ -579,6 +657,7 @@ class Connections:
         match connection.state:
             case State.ACCEPTED:
                 self.counts["dropped_handshake_late"] += 1
+                self._protocol.turn_away("late", connection.host)
                 self._drop(connection, abort=True)
             case State.OPEN:
                 self.counts["dropped_stuck"] += 1

@@ -17,20 +17,27 @@ Source:  JGroups TCP.java, BasicTCP.java; WIRE.md section 8.
 Differs: tcp_nodelay is on by default: what leaves is bundled already. max_length has a limit by
          default. Nobody is blocked by a slow peer: what exceeds max_send_queue is dropped, and
          retransmitted by the layers above when there is room.
-Limits:  max_connections; max_length a frame; max_incomplete bytes of frames that are not complete; max_send_queue unsent bytes
+Limits:  max_connections; max_silent, max_strangers and the same per host: connections of strangers (crowd.py); max_length a frame; max_incomplete bytes of frames that are not complete; max_send_queue unsent bytes
          a peer; peer_addr_read_timeout for a handshake; write_timeout for a peer that takes nothing. All counted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from jgroups_py.config.settings import Bytes, Seconds
 from jgroups_py.errors import ConfigError
 from jgroups_py.protocols.transport.base import CARRIED, TP
-from jgroups_py.protocols.transport.connections import Connection, Connections, Limits, framed
+from jgroups_py.protocols.transport.connections import (
+    CONNECTION_CAUSES,
+    Connection,
+    Connections,
+    Limits,
+    framed,
+)
+from jgroups_py.protocols.transport.crowd import CrowdLimits
 from jgroups_py.protocols.transport.diagnostics import probe_ports
 from jgroups_py.stack.exposure import Place, PortUse
 from jgroups_py.stack.ports import Bind, BindFailed, Bound, In, Received
@@ -47,6 +54,8 @@ NEIGHBOURS: Final = [make_version(5, minor) for minor in (5, 4, 6, 3)]
 
 class TCP(TP):
     """See the module's docstring."""
+
+    turns_away: ClassVar[Mapping[str, str]] = {**TP.turns_away, **CONNECTION_CAUSES}
 
     @dataclass(frozen=True, kw_only=True)
     class Config(TP.Config):
@@ -75,6 +84,16 @@ class TCP(TP):
         """Bytes that wait for one peer. More is dropped."""
         max_connections: int = 1000
         """Connections at the same time. Further ones are refused."""
+        max_silent: int = 128
+        """Accepted connections that have not said whose they are. Beyond, the one that came first is closed. A process
+        that may have few files open has less (crowd.py)."""
+        max_silent_per_host: int = 64
+        """The same, of one address."""
+        max_strangers: int = 500
+        """Open connections of others than members. Beyond, the one that was not heard for longest is closed. A process
+        that may have few files open has less (crowd.py)."""
+        max_strangers_per_host: int = 250
+        """The same, of one address."""
         enable_suspect_events: bool = False
         """Suspect a member whose connection breaks."""
         ignored: ClassVar[frozenset[str]] = frozenset(
@@ -109,7 +128,8 @@ class TCP(TP):
             self._above(0, "sock_conn_timeout", "peer_addr_read_timeout", "write_timeout")
             self._at_least(0, "reconnect_interval", "recv_buf_size", "send_buf_size")
             self._at_least(100_000, "max_length", "max_send_queue")
-            self._at_least(1, "max_connections")
+            self._at_least(1, "max_connections", "max_silent", "max_silent_per_host")
+            self._at_least(1, "max_strangers", "max_strangers_per_host")
             if self.max_incomplete < self.max_length + 4:
                 raise ConfigError(
                     f"max_incomplete must be above max_length + 4, got {self.max_incomplete}"
@@ -149,10 +169,17 @@ class TCP(TP):
                 config.max_incomplete,
                 config.max_send_queue,
                 config.max_connections,
+                CrowdLimits(
+                    config.max_silent,
+                    config.max_silent_per_host,
+                    config.max_strangers,
+                    config.max_strangers_per_host,
+                ),
                 config.tcp_nodelay,
             ),
             host=self.bind_host,
             version=lambda: self.version,
+            members=self._places_of_members,
             on_frame=self._on_frame,
             on_failed=self._on_connect_failed,
             on_lost=self._on_lost,
@@ -223,6 +250,13 @@ class TCP(TP):
 
     # --- connections
 
+    def _places_of_members(self) -> set[IpAddress]:
+        return {
+            physical
+            for member in self.view_members
+            if (physical := self.physical_of(member)) is not None
+        }
+
     def _on_frame(self, connection: Connection, frame: bytes) -> None:
         self.receive(frame)
 
@@ -280,12 +314,7 @@ class TCP(TP):
             self._retain.start(RETAIN_DELAY)
 
     def _on_retain(self) -> None:
-        keep = {
-            physical
-            for member in self.view_members
-            if (physical := self.physical_of(member)) is not None
-        }
-        self._connections.close_others(keep)
+        self._connections.close_others(self._places_of_members())
 
     def statistics(self) -> dict[str, int | float]:
         return {

@@ -153,11 +153,11 @@ def test_limits_of_groups_members_and_registrations() -> None:
 
 def test_limits_of_connections_altogether_and_of_one_host() -> None:
     router = Router(max_connections=4, max_connections_per_host=3)
-    for _ in range(3):
-        router.accept("10.0.0.1")
+    for number in range(3):
+        router.register(router.accept("10.0.0.1"), make_address(number), 1000 + number)
     refused = router.accept("10.0.0.1")
     assert router.closed() == [refused]
-    router.accept("10.0.0.2")
+    router.register(router.accept("10.0.0.2"), make_address(9), 1009)
     assert router.closed() == []
     router.accept("10.0.0.3")
     assert len(router.closed()) == 1

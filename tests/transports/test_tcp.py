@@ -520,12 +520,17 @@ def test_any_bytes_survive() -> None:
     assert stack.stack.statistics()["TCP"]["connections"] == 0
 
 
-def test_connections_are_bounded() -> None:
+def test_connections_of_members_are_bounded() -> None:
     stack, tcp = opened(max_connections=2)
-    for handle in (-1, -2, -3):
-        stack.handle(Accepted(1, handle, ("127.0.0.1", 55555)))
+    for handle, member, place in ((-1, B, HIGHER), (-2, C, LOWER)):
+        stack.event_down(PhysicalAddress(member, place))
+        accept(stack, place, handle)
+    stack.event_down(ViewChange(view(A, B, C), None))
+    stack.take_outgoing()
+    stack.handle(Accepted(1, -3, ("127.0.0.1", 55555)))
     assert stack.take_outgoing() == [Close(-3, True)]
     assert tcp.statistics()["dropped_too_many_connections"] == 1
+    assert tcp.statistics()["turned_away_too_many"] == 1
 
 
 # --- versions

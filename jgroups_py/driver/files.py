@@ -1,0 +1,34 @@
+"""How many files this process may have open, and whether an accepted connection takes one of the last.
+
+A descriptor is a small number, and a new one is the lowest that is free. So a high number tells that all below it are
+in use, whoever uses them: this member, another one in this process, or the application.
+"""
+
+from __future__ import annotations
+
+import socket
+from typing import Final
+
+try:
+    import resource
+except ImportError:  # Windows, where sockets are no files
+    resource = None  # type: ignore[assignment]
+
+KEPT_PART: Final = 16
+"""One in so many descriptors is kept for what this process opens itself."""
+KEPT_LEAST: Final = 16
+"""At least so many are kept."""
+
+
+def most() -> int | None:
+    """Return how many files this process may have open. None: there is no limit, or it is not known."""
+    if resource is None:
+        return None
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return None if soft == resource.RLIM_INFINITY else soft
+
+
+def is_scarce(sock: socket.socket) -> bool:
+    """Return whether ``sock``, accepted just now, has one of the last descriptors."""
+    limit = most()
+    return limit is not None and sock.fileno() >= limit - max(KEPT_LEAST, limit // KEPT_PART)
