@@ -692,6 +692,16 @@ class TreeCache:
         """See ``Replication.position``."""
         return self._replication.position()
 
+    def turn_away(
+        self, by: str, cause: str, source: str | None = None, *, causes: Mapping[str, str] = {}
+    ) -> bool:
+        """Count and tell that ``by``, a block on top of this cache, refused something (``Channel.turn_away``). Return False if
+        the cache is alone, so that nobody is told."""
+        channel = self._replication.channel
+        if channel is not None:
+            channel.turn_away(by, cause, source, causes=causes)
+        return channel is not None
+
     def holding(self) -> Holding | None:
         """See ``Replication.holding``."""
         return self._replication.holding()

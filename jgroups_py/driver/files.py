@@ -6,8 +6,8 @@ in use, whoever uses them: this member, another one in this process, or the appl
 
 from __future__ import annotations
 
-import socket
 from typing import Final
+from typing import Protocol as Interface
 
 try:
     import resource
@@ -28,7 +28,13 @@ def most() -> int | None:
     return None if soft == resource.RLIM_INFINITY else soft
 
 
-def is_scarce(sock: socket.socket) -> bool:
+class HasDescriptor(Interface):
+    """A socket, of Python or of trio."""
+
+    def fileno(self) -> int: ...
+
+
+def is_scarce(sock: HasDescriptor) -> bool:
     """Return whether ``sock``, accepted just now, has one of the last descriptors."""
     limit = most()
     return limit is not None and sock.fileno() >= limit - max(KEPT_LEAST, limit // KEPT_PART)

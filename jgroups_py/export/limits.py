@@ -10,7 +10,15 @@ class ExportLimits:
     """Sizes are bytes, times seconds."""
 
     connections_max: int = 64
-    """The most clients at once. Further ones are refused."""
+    """The most clients at once that have proved that they know the token. Further ones are refused."""
+    lobby_max: int = 16
+    """The most clients at once that have not proved it yet. For a further one the first goes."""
+    lobby_per_host: int = 8
+    """The same, of one address."""
+    lobby_waiting_max: int = 64
+    """The most clients that wait for a place among those. For a further one that goes that has waited longest."""
+    lobby_patience: float = 1.0
+    """A client keeps its place for this long, even if others want it."""
     hello_timeout: float = 5.0
     """The longest time until a client has proved that it knows the token."""
     idle_timeout: float = 900.0

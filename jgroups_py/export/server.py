@@ -7,11 +7,13 @@ import ipaddress
 import logging
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
-from typing import Any
+from functools import partial
+from typing import Any, Final
 
 import trio
 
 from jgroups_py.cache import TreeCache
+from jgroups_py.driver import files
 from jgroups_py.driver.needs_trio import check_trio
 from jgroups_py.driver.unwrap import reraise
 from jgroups_py.errors import ConfigError, JGroupsError
@@ -26,6 +28,7 @@ from jgroups_py.export.errors import (
     WrongToken,
 )
 from jgroups_py.export.limits import ExportLimits
+from jgroups_py.export.lobby import Lobby
 from jgroups_py.export.log import LogEntry, Missing
 from jgroups_py.export.messages import (
     LENGTHS,
@@ -80,6 +83,16 @@ EXPIRE_EVERY = 30.0
 """Seconds between two looks for unused snapshots and jobs."""
 
 
+EXPORT_CAUSES: Final[Mapping[str, str]] = {
+    "wrong_token": "a client does not know the token",
+    "no_greeting": "what a client sent is no greeting of this version",
+    "silent": "a client did not prove that it knows the token, and others wanted its place",
+    "late": "a client did not prove in time that it knows the token",
+    "too_many": "connections_max clients are connected",
+    "no_descriptors": "this process has few descriptors left",
+}
+
+
 class ExportPort:
     """Made by ``open_export``."""
 
@@ -94,7 +107,10 @@ class ExportPort:
         self.address: tuple[str, int]
         """The address at which it listens."""
         self._log_limit = LogLimit(trio.current_time)
-        self.counters = dict.fromkeys(("clients", "refused", "failed", "rows_out", "rows_in"), 0)
+        self.counters = dict.fromkeys(
+            ("clients", "refused", "failed", "rows_out", "rows_in", *EXPORT_CAUSES), 0
+        )
+        self._lobby = Lobby(limits, lambda host: self._turn_away("silent", host))
 
     async def run(self, listeners: list[trio.SocketListener]) -> None:
         """Serve until it is cancelled."""
@@ -117,10 +133,45 @@ class ExportPort:
 
     async def _serve(self, stream: trio.SocketStream) -> None:
         client = Client(stream, self.limits.idle_timeout)
-        self._connections += 1
         self.counters["clients"] += 1
+        host = _host_of(stream)
+        known = False
         try:
-            await self._welcome(client)
+            if files.is_scarce(stream.socket):
+                self._turn_away("no_descriptors", host)
+                return
+            known = await self._lobby.visit(host, partial(self._let_in, client, host))
+            if known:
+                await self._serve_known(client)
+        except Exception as error:
+            self.counters["failed"] += 1  # the member must not suffer for it
+            if (left_out := self._log_limit.admit(type(error).__name__)) is not None:
+                _log.exception(
+                    "the export port drops a client: %s%s", callbacks.said(error), left_out
+                )
+        finally:
+            self._connections -= known
+            await trio.aclose_forcefully(stream)
+
+    async def _let_in(self, client: Client, host: str) -> bool:
+        """Return whether a client proved that it knows the token and may stay."""
+        try:
+            with trio.fail_after(self.limits.hello_timeout):
+                await self._welcome(client)
+            return True
+        except trio.TooSlowError:
+            self._turn_away("late", host)
+        except JGroupsError as error:
+            self.counters["refused"] += 1
+            self._turn_away(_cause_of(error), host)
+            with trio.move_on_after(self.limits.hello_timeout):
+                await client.complain(_problem(error))
+        except (trio.BrokenResourceError, trio.ClosedResourceError):
+            pass  # the client is gone
+        return False
+
+    async def _serve_known(self, client: Client) -> None:
+        try:
             while (said := await client.next_request()) is not None:
                 try:
                     await self._answer(client, *said)
@@ -132,32 +183,37 @@ class ExportPort:
                 await client.complain(_problem(error))
         except (trio.BrokenResourceError, trio.ClosedResourceError, trio.TooSlowError):
             pass  # the client is gone, or takes nothing
-        except Exception as error:
-            self.counters["failed"] += 1  # the member must not suffer for it
-            if (left_out := self._log_limit.admit(type(error).__name__)) is not None:
-                _log.exception(
-                    "the export port drops a client: %s%s", callbacks.said(error), left_out
-                )
-        finally:
-            self._connections -= 1
-            await trio.aclose_forcefully(stream)
+
+    def _turn_away(self, cause: str, host: str) -> None:
+        """Count that a client was refused, and tell it: as the member's channel does, or in the log if there is none."""
+        self.counters[cause] += 1
+        for source in self.sources.values():
+            if source.turn_away("EXPORT", cause, host, EXPORT_CAUSES):
+                return
+        if (left_out := self._log_limit.admit(cause)) is not None:
+            meaning = EXPORT_CAUSES[cause]
+            _log.warning("EXPORT turned away: %s (%s), from %s%s", cause, meaning, host, left_out)
 
     async def _welcome(self, client: Client) -> None:
-        if self._connections > self.limits.connections_max:
-            raise Busy(f"{self.limits.connections_max} clients are connected (connections_max)")
         ours = nonce()
-        with trio.fail_after(self.limits.hello_timeout):
-            await client.send(Challenge(VERSION, ours))
-            message = await client.receive(greeting=True)
-            if message is None:
-                raise trio.ClosedResourceError
-            hello = hello_from(message[0])
-            if hello.version != VERSION:
-                raise ExportError(f"protocol {hello.version} of the client, {VERSION} of this port")
-            if not proved(hello.proof, proof(self._token, "client", ours, hello.nonce)):
-                raise WrongToken("the export port was given another token")
+        await client.send(Challenge(VERSION, ours))
+        message = await client.receive(greeting=True)
+        if message is None:
+            raise trio.ClosedResourceError
+        hello = hello_from(message[0])
+        if hello.version != VERSION:
+            raise ExportError(f"protocol {hello.version} of the client, {VERSION} of this port")
+        if not proved(hello.proof, proof(self._token, "client", ours, hello.nonce)):
+            raise WrongToken("the export port was given another token")
+        if self._connections >= self.limits.connections_max:
+            raise Busy(f"{self.limits.connections_max} clients are connected (connections_max)")
+        self._connections += 1
+        try:
             member = next((s.member for s in self.sources.values()), "")
             await client.send(Welcome(proof(self._token, "port", ours, hello.nonce), member))
+        except BaseException:
+            self._connections -= 1
+            raise
 
     async def _answer(self, client: Client, said: Request, body: bytes) -> None:
         now = trio.current_time()
@@ -360,6 +416,23 @@ class Client:
                 return False
             self._buffer += data
         return True
+
+
+def _cause_of(error: JGroupsError) -> str:
+    match error:
+        case WrongToken():
+            return "wrong_token"
+        case Busy():
+            return "too_many"
+        case _:
+            return "no_greeting"
+
+
+def _host_of(stream: trio.SocketStream) -> str:
+    try:
+        return str(stream.socket.getpeername()[0])
+    except OSError:
+        return ""  # the client is gone already
 
 
 def _problem(error: BaseException) -> PortProblem:

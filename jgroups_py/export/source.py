@@ -101,6 +101,11 @@ class Source(ABC):
     def rows(self) -> int:
         """Return the number of rows now."""
 
+    def turn_away(self, by: str, cause: str, host: str, causes: Mapping[str, str]) -> bool:
+        """Count and tell that ``by`` refused a client at ``host``, as ``Channel.turn_away``. Return False if there is no channel
+        that could."""
+        return False
+
     def part(self) -> PartOpened | None:
         """Return which part of the rows this member owns now, or None if it has all rows."""
         return None

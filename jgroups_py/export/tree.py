@@ -63,6 +63,9 @@ class TreeSource(Source):
             self._owners = OwnerLogs(Address(bytes.fromhex(said.member)), self._holding, limits)
             self._unfollow = cache.follow_owners(self._owners)
 
+    def turn_away(self, by: str, cause: str, host: str, causes: Mapping[str, str]) -> bool:
+        return self._cache.turn_away(by, cause, host, causes=causes)
+
     def _position(self) -> Mapping[str, int]:
         position = self._cache.position()
         return {self._alone: self._count} if position is None else position
