@@ -22,11 +22,13 @@ Source:  JGroups UNICAST3.java; WIRE.md 11.5.
 Differs: a member asks for a gap once after ``xmit_delay`` and then at growing intervals. It ignores a
          first message of an older connection (their numbers are a counter). It gives up a connection
          to a member outside the view that acks nothing for ``max_retransmit_time``. It remembers for
-         ``departed_remembered`` how far a sender outside the view was delivered.
+         ``departed_remembered`` how far a sender outside the view was delivered. What it keeps for destinations
+         outside the view has limits for all of them together (max_strangers, max_strangers_bytes).
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final
 
@@ -75,12 +77,15 @@ class _Outgoing:
         "progress_at",
         "resend_at",
         "seqno",
+        "stranger",
         "tries",
         "used_at",
     )
 
-    def __init__(self, conn_id: int, now: float) -> None:
+    def __init__(self, conn_id: int, now: float, stranger: bool) -> None:
         self.conn_id = conn_id
+        self.stranger = stranger
+        """Its destination is not in the view."""
         self.seqno = 0
         self.acked = 0
         self.kept = RunStore()
@@ -112,8 +117,9 @@ class UNICAST3(Protocol):
 
     protocol_id: ClassVar[int] = _ID
     provides = (UNICAST,)
-    turns_away = {
+    turns_away: ClassVar[Mapping[str, str]] = {
         "unnumbered": "a unicast without a number that does not say NO_RELIABILITY: no member sends such",
+        "stranger": "messages to a destination outside the view were given up for others, max_strangers or max_strangers_bytes",
     }
 
     @dataclass(frozen=True, kw_only=True)
@@ -153,7 +159,10 @@ class UNICAST3(Protocol):
         """Batches of one sender that are kept while its connection is unknown. Of a sender outside the view
         as many are kept as a ``max_strangers``th of ``max_window_bytes`` holds."""
         max_strangers: int = 1000
-        """Senders outside the view, and senders without connection, that are remembered."""
+        """Senders outside the view, senders without connection, and destinations outside the view that are remembered."""
+        max_strangers_bytes: Bytes = 20_000_000
+        """Messages to all destinations outside the view together that are not acked. Beyond, the connection that was not used
+        for longest is given up. Anybody can make a member answer to made-up addresses."""
 
         ignored: ClassVar[frozenset[str]] = frozenset(
             {
@@ -170,6 +179,7 @@ class UNICAST3(Protocol):
             self._above(0, "xmit_interval")
             self._at_least(1, "ack_threshold", "max_xmit_req_size", "max_xmit_bytes")
             self._at_least(1, "max_window", "max_window_bytes", "max_unacked", "max_strangers")
+            self._at_least(1, "max_strangers_bytes")
             self._at_least(0, "xmit_delay", "sync_min_interval", "max_retransmit_time")
             self._at_least(0, "conn_expiry_timeout", "conn_close_timeout", "departed_remembered")
             self._at_least(0, "max_cached")
@@ -182,6 +192,10 @@ class UNICAST3(Protocol):
         self._incoming: dict[Address, _Incoming] = {}
         self._unknown: dict[Address, tuple[float, list[Batch]]] = {}
         self._answered: dict[Address, list[float]] = {}
+        self._strangers: dict[Address, _Outgoing] = {}
+        """The connections to destinations outside the view. The one that was not used for longest is first."""
+        self._strangers_size = 0
+        """Bytes that are kept for them."""
         self._next_conn_id = 0
         self._timestamp = 0
         self._view: View | None = None
@@ -231,6 +245,13 @@ class UNICAST3(Protocol):
         if conn is None:
             conn = self._connect(dest)
         conn.used_at = now
+        if conn.stranger:
+            self._send_to_stranger(dest, conn, batch)
+        else:
+            self._send(dest, conn, batch)
+
+    def _send(self, dest: Address, conn: _Outgoing, batch: Batch) -> None:
+        now = self.machine.now
         count = len(batch.payloads)
         self.sent += count
         first = conn.seqno + 1
@@ -260,11 +281,52 @@ class UNICAST3(Protocol):
             self.pass_event_up(FlowBlocked(self.name, dest, (dest,), "acknowledgement"))
 
     def _connect(self, dest: Address) -> _Outgoing:
-        conn = self._outgoing[dest] = _Outgoing(self._next_conn_id, self.now)
+        stranger = dest not in self._members()
+        conn = self._outgoing[dest] = _Outgoing(self._next_conn_id, self.now, stranger)
         self._next_conn_id = (self._next_conn_id + 1) % _CONN_IDS
         self.trace("connect", dest=dest, conn_id=conn.conn_id)
         self._arm_expiry()
         return conn
+
+    def _send_to_stranger(self, dest: Address, conn: _Outgoing, batch: Batch) -> None:
+        """Send to a destination outside the view. Give up connections to others if too much is kept for them."""
+        config, strangers = self.config, self._strangers
+        strangers.pop(dest, None)
+        while strangers and (
+            len(strangers) >= config.max_strangers
+            or self._strangers_size + batch.length > config.max_strangers_bytes
+        ):
+            oldest, former = next(iter(strangers.items()))
+            self.turn_away("stranger", oldest)
+            self._give_up(oldest, former)
+        strangers[dest] = conn
+        before = conn.kept.size
+        self._send(dest, conn, batch)
+        self._strangers_size += conn.kept.size - before
+
+    def _drop_to(self, conn: _Outgoing, seqno: int) -> None:
+        """Forget messages that were acked."""
+        before = conn.kept.size
+        conn.kept.drop_to(seqno)
+        if conn.stranger:
+            self._strangers_size += conn.kept.size - before
+
+    def _forget_outgoing(self, dest: Address, conn: _Outgoing) -> None:
+        del self._outgoing[dest]
+        self._answered.pop(dest, None)
+        if self._strangers.pop(dest, None) is not None:
+            self._strangers_size -= conn.kept.size
+
+    def _sort_strangers(self, view: View) -> None:
+        """There is a new view: some connections are to members now, others are not any more."""
+        members = view.members
+        self._strangers = {}
+        self._strangers_size = 0
+        for dest, conn in self._outgoing.items():
+            conn.stranger = dest not in members
+            if conn.stranger:
+                self._strangers[dest] = conn
+                self._strangers_size += conn.kept.size
 
     # --- up
 
@@ -464,7 +526,7 @@ class UNICAST3(Protocol):
         if header.seqno <= conn.acked:
             return
         conn.acked = header.seqno
-        conn.kept.drop_to(header.seqno)
+        self._drop_to(conn, header.seqno)
         conn.tries = 0
         conn.progress_at = self.now
         if conn.acked >= conn.seqno:
@@ -570,8 +632,7 @@ class UNICAST3(Protocol):
         self.unacked_dropped += lost
         self.given_up += 1
         self.trace("give_up", dest=dest, unacked=lost)
-        del self._outgoing[dest]
-        self._answered.pop(dest, None)
+        self._forget_outgoing(dest, conn)
         if conn.blocked:
             self.pass_event_up(FlowOpened(self.name, dest))
 
@@ -625,8 +686,7 @@ class UNICAST3(Protocol):
         members = self._members()
         for dest, conn in list(self._outgoing.items()):
             if conn.used_at <= idle and conn.acked >= conn.seqno:
-                del self._outgoing[dest]
-                self._answered.pop(dest, None)
+                self._forget_outgoing(dest, conn)
                 self.closed += 1
                 self.trace("close", dest=dest, conn_id=conn.conn_id)
                 if dest in members:
@@ -659,6 +719,7 @@ class UNICAST3(Protocol):
                 if incoming is not None:
                     # Kept, so that nothing is delivered twice; but nobody is left to fill gaps.
                     incoming.window.forget_pending()
+            self._sort_strangers(event.view)
         self.pass_event_down(event)
 
     # --- looking
@@ -686,6 +747,9 @@ class UNICAST3(Protocol):
             assert conn.kept.last in (0, conn.seqno)
             assert (conn.resend_at is not None) == (conn.acked < conn.seqno), dest
             assert conn.resend_at is None or self._tick.armed
+        kept_for_strangers = sum(conn.kept.size for conn in self._strangers.values())
+        assert self._strangers_size == kept_for_strangers
+        assert len(self._strangers) <= max(self.config.max_strangers, 1)
         for src, incoming in self._incoming.items():
             incoming.window.check()
             assert not incoming.ack_due or self._tick.armed

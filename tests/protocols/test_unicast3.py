@@ -565,3 +565,50 @@ def test_somebody_outside_the_view_who_acks_nothing_is_given_up() -> None:
 def test_values_out_of_range_are_refused(bad: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match=next(iter(bad))):
         UNICAST3(**bad)
+
+
+# --- destinations outside the view
+
+
+def test_what_is_kept_for_destinations_outside_the_view_has_one_limit_for_all() -> None:
+    stack = fake(max_strangers_bytes=100_000)
+    for number in range(10, 410):
+        stack.down(Batch(make_address(number), (bytes(1000),), {}))
+        stack.protocol.check()
+    stats = stack.protocol.statistics()
+    assert stats["connections_out"] < 100
+    assert stats["turned_away_stranger"] == stats["given_up"] == 400 - stats["connections_out"]
+
+
+def test_destinations_outside_the_view_are_few_and_the_one_not_used_for_longest_goes() -> None:
+    stack = fake(max_strangers=2)
+    stack.down(Batch(B, (b"member",), {}))
+    for number in (10, 11, 10, 12):
+        stack.down(Batch(make_address(number), (b"x",), {}))
+    assert stack.protocol.statistics()["connections_out"] == 3
+    sent = [(out.dest, out.headers[ID].seqno) for out in stack.take_down()]
+    assert sent[1:] == [(make_address(n), s) for n, s in ((10, 1), (11, 1), (10, 2), (12, 1))]
+    stack.down(Batch(make_address(10), (b"x",), {}))
+    assert stack.take_down()[0].headers[ID].seqno == 3
+
+
+def test_a_stranger_that_joins_is_counted_as_one_no_more_and_keeps_its_connection() -> None:
+    stack = fake(max_strangers=1)
+    stack.down(Batch(D, (b"early",), {}))
+    stack.event_down(members(2, A, B, C, D))
+    stack.down(Batch(make_address(9), (b"x",), {}))
+    stack.down(Batch(make_address(10), (b"x",), {}))
+    stack.take_down()
+    stack.down(Batch(D, (b"later",), {}))
+    (batch,) = stack.take_down()
+    assert batch.headers[ID].seqno == 2
+    stack.protocol.check()
+
+
+def test_what_a_stranger_has_acked_makes_room() -> None:
+    stack = fake(max_strangers_bytes=3000)
+    stack.down(Batch(D, (bytes(2000),), {}))
+    stack.up(ack(1, 1, src=D))
+    stack.down(Batch(make_address(9), (bytes(2000),), {}))
+    stack.protocol.check()
+    assert stack.protocol.statistics()["turned_away_stranger"] == 0
