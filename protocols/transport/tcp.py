@@ -23,7 +23,7 @@ Limits:  max_connections; max_silent, max_strangers and the same per host: conne
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
@@ -55,7 +55,7 @@ NEIGHBOURS: Final = [make_version(5, minor) for minor in (5, 4, 6, 3)]
 class TCP(TP):
     """See the module's docstring."""
 
-    turns_away: ClassVar[Mapping[str, str]] = {**TP.turns_away, **CONNECTION_CAUSES}
+    turns_away = {**TP.turns_away, **CONNECTION_CAUSES}
 
     @dataclass(frozen=True, kw_only=True)
     class Config(TP.Config):
