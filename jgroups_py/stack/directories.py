@@ -8,6 +8,7 @@ and its answer comes back in ``Consulted`` (ports.py). Answers are raw: the prot
     ListPods                                            Kubernetes' API server
     OpenTable, ReadTable, ChangeTable                   rows of a table
     ReadPrivate                                         a file with secrets, such as a key ring
+    LoadCredentials                                     keys and certificates of TLS, files of this host
 
 What is secret is left out of ``repr``.
 """
@@ -18,6 +19,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from jgroups_py.config.private_file import Stamp
+from jgroups_py.tls.credentials import Credentials
+from jgroups_py.tls.settings import TlsSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +171,23 @@ class ReadPrivate:
     but: Stamp | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class LoadCredentials:
+    """Read the files that ``settings`` names. The answer is CredentialsFound. ``known``: the fingerprint of what the asker
+    has."""
+
+    settings: TlsSettings
+    known: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CredentialsFound:
+    """``credentials`` is None if they are those that the asker has. ``left``: seconds until the certificate expires."""
+
+    credentials: Credentials | None
+    left: float
+
+
 DirectoryRequest = (
     OpenFolder
     | ReadFolder
@@ -179,4 +199,5 @@ DirectoryRequest = (
     | ReadTable
     | ChangeTable
     | ReadPrivate
+    | LoadCredentials
 )

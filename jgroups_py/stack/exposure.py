@@ -43,11 +43,13 @@ Built = Sequence[tuple[type[Any], Any]]
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """The address and ports at which the transport may be: ``first`` to ``last``, or any port if ``first`` is 0."""
+    """The address and ports at which the transport may be: ``first`` to ``last``, or any port if ``first`` is 0.
+    ``sealed``: how the transport encrypts connections, its own and those of protocols that take part."""
 
     host: str
     first: int = 0
     last: int = 0
+    sealed: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +111,8 @@ def place_of(built: Built, host: str = "127.0.0.1") -> Place:
     _, config = built[0]
     first = getattr(config, "bind_port", 0)
     last = min(first + getattr(config, "port_range", 0), 65535) if first else 0
-    return Place(getattr(config, "bind_addr", "") or host, first, last)
+    sealed = getattr(config, "sealed", "")
+    return Place(getattr(config, "bind_addr", "") or host, first, last, sealed)
 
 
 def flows(built: Built, host: str = "127.0.0.1") -> tuple[Flow, ...]:

@@ -79,6 +79,21 @@ class TransportReady(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class CertificateExpires(Event):
+    """The certificate of this member will expire. It is said once a day. ``until``: its last moment, as text. ``left``:
+    seconds until then."""
+
+    names: tuple[str, ...]
+    until: str
+    left: float
+
+    def __str__(self) -> str:
+        days = max(0, int(self.left // 86400))
+        named = ", ".join(self.names)
+        return f"the certificate of {named} expires in {days} days, on {self.until}: renew it"
+
+
+@dataclass(frozen=True, slots=True)
 class Failed(Event):
     """The stack cannot go on (no socket, join refused). The owner closes it."""
 

@@ -125,6 +125,8 @@ class FD_SOCK2(Protocol):
         that may have few files open has less (transport/crowd.py)."""
         max_strangers_per_host: int = 64
         """The same, of one address."""
+        use_tls: bool = True
+        """Speak TLS where the transport does. False: as Java members, whose FD_SOCK2 is always in clear."""
         prove_death: bool = True
         """Take a member for dead whose connection broke and whose ports refuse, and check such reports of others. With False
         suspicions are as in JGroups: only waiting verifies them."""
@@ -154,9 +156,11 @@ class FD_SOCK2(Protocol):
             last = place.last + config.offset + config.port_range
             if last > 65535:  # they go on from the lowest ports
                 first, last = (first % 65536, last % 65536) if first > 65535 else (1, 65535)
+        at = first, last, host
+        sealed = place.sealed if config.use_tls else ""
         return (
-            PortUse("tcp", "in", first, last, host, host, (FAILURES,), "from members", setting),
-            PortUse("tcp", "out", first, last, host, "", (FAILURES,), "to members", setting),
+            PortUse("tcp", "in", *at, host, (FAILURES,), "from members", setting, sealed),
+            PortUse("tcp", "out", *at, "", (FAILURES,), "to members", setting, sealed),
         )
 
     def start(self) -> None:

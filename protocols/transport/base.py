@@ -556,6 +556,8 @@ class TP(Protocol):
         if packet.src == self.local_address:
             self.dropped_own += 1
             return
+        if not self.admits(packet):
+            return
         if other:
             self._changes_left -= 1
             self.adopt_version(version)
@@ -652,6 +654,10 @@ class TP(Protocol):
 
     def view_changed(self) -> None:
         """``view_members`` is new."""
+
+    def admits(self, packet: Packet) -> bool:
+        """A packet has passed the other checks. Return whether it may go up. If not, count it."""
+        return True
 
     def accepted_packet(self, packet: Packet) -> None:
         """A packet has passed the checks and goes up now."""

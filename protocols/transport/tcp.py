@@ -12,6 +12,8 @@ connections to others than members are closed.
     peer closes right after    Before joining: VersionHeard up, and it is asked again. When it closes twice, it
       our handshake            speaks another version of the wire: try the next one. When nobody has answered
                                in any version, speak our own again.
+    tls.enabled                TLS on every connection (tls_door.py, tls_attributes.py). Drop a packet whose sender has
+                               another name than the certificate of its connection.
 
 Source:  JGroups TCP.java, BasicTCP.java; WIRE.md section 8.
 Differs: tcp_nodelay is on by default: what leaves is bundled already. max_length has a limit by
@@ -39,8 +41,10 @@ from jgroups_py.protocols.transport.connections import (
 )
 from jgroups_py.protocols.transport.crowd import CrowdLimits
 from jgroups_py.protocols.transport.diagnostics import probe_ports
+from jgroups_py.protocols.transport.tls_attributes import TlsAttributes
+from jgroups_py.protocols.transport.tls_door import TlsDoor
 from jgroups_py.stack.exposure import Place, PortUse
-from jgroups_py.stack.ports import Bind, BindFailed, Bound, In, Received
+from jgroups_py.stack.ports import Bind, BindFailed, Bound, Handle, In, Received
 from jgroups_py.values.address import Address, IpAddress
 from jgroups_py.values.events import Suspect, Unreachable, VersionHeard
 from jgroups_py.wire.packet import Packet
@@ -58,7 +62,7 @@ class TCP(TP):
     turns_away = {**TP.turns_away, **CONNECTION_CAUSES}
 
     @dataclass(frozen=True, kw_only=True)
-    class Config(TP.Config):
+    class Config(TlsAttributes, TP.Config):
         bind_port: int = 7800
         """First port to try; 0: any."""
         sock_conn_timeout: Seconds = 2.0
@@ -130,21 +134,25 @@ class TCP(TP):
             self._at_least(100_000, "max_length", "max_send_queue")
             self._at_least(1, "max_connections", "max_silent", "max_silent_per_host")
             self._at_least(1, "max_strangers", "max_strangers_per_host")
+            self.check_tls()
             if self.max_incomplete < self.max_length + 4:
                 raise ConfigError(
                     f"max_incomplete must be above max_length + 4, got {self.max_incomplete}"
                 )
 
+        def verify(self) -> None:
+            self.verify_tls()
+
     config: Config
 
     @classmethod
     def port_uses(cls, config: TCP.Config, place: Place) -> Sequence[PortUse]:
-        host, first, last = place.host, place.first, place.last
+        host, first, last, sealed = place.host, place.first, place.last, place.sealed
         setting = "" if first else "TCP.bind_port"
         theirs = config.external_port or first, config.external_port or last
         return (
-            PortUse("tcp", "in", first, last, host, host, CARRIED, "from members", setting),
-            PortUse("tcp", "out", *theirs, host, "", CARRIED, "to members", setting),
+            PortUse("tcp", "in", first, last, host, host, CARRIED, "from members", setting, sealed),
+            PortUse("tcp", "out", *theirs, host, "", CARRIED, "to members", setting, sealed),
             *probe_ports(config, place),
         )
 
@@ -158,6 +166,20 @@ class TCP(TP):
         """Peers that hung up on us before the first view, and the version that we spoke then."""
         self._retain = self.timer(self._on_retain)
         config = self.config
+        self._tls: TlsDoor | None = None
+        self._heard_on: Handle = 0
+        """The connection of the packet that is being received."""
+        if config.tls_enabled:
+            self._tls = TlsDoor(
+                self,
+                config.tls_settings(),
+                check_names=config.tls_check_names,
+                handshake_timeout=config.tls_handshake_timeout,
+                max_handshakes=config.tls_max_handshakes,
+                reload_interval=config.tls_reload_interval,
+                expiry_warning=config.tls_expiry_warning,
+            )
+            self.stack.install(self._tls)
         self._connections = Connections(
             self,
             Limits(
@@ -258,7 +280,14 @@ class TCP(TP):
         }
 
     def _on_frame(self, connection: Connection, frame: bytes) -> None:
+        self._heard_on = connection.handle
         self.receive(frame)
+
+    def admits(self, packet: Packet) -> bool:
+        tls, src = self._tls, packet.src
+        if tls is None or src is None:
+            return True
+        return tls.may_speak(self._heard_on, src, self.stack.names.get(src))
 
     def accepted_packet(self, packet: Packet) -> None:
         self._heard = True
@@ -277,6 +306,8 @@ class TCP(TP):
             return
         if self.config.enable_suspect_events:
             self._suspect(peer, gone=False)
+        if self._tls is not None and reset:
+            return  # it may have refused our certificate, and other versions would not help
         if connection.outgoing and not (connection.heard or self._heard or self.joined):
             self._hung_up_on(connection.spoken, peer)
 
@@ -322,8 +353,11 @@ class TCP(TP):
             **self._connections.counts,
             "connections": len(self._connections),
             "incomplete_bytes": self._connections.incomplete,
+            **({} if self._tls is None else self._tls.statistics()),
         }
 
     def check(self) -> None:
         super().check()
         self._connections.check()
+        if self._tls is not None:
+            self._tls.check()

@@ -10,6 +10,7 @@ from jgroups_py.stack.directories import (
     ChangeTable,
     DirectoryRequest,
     ListPods,
+    LoadCredentials,
     OpenFolder,
     OpenTable,
     QueryDns,
@@ -44,6 +45,7 @@ KINDS: Final[dict[type, str]] = {
     ReadTable: "database",
     ChangeTable: "database",
     ReadPrivate: "private",
+    LoadCredentials: "credentials",
 }
 """Class of a request -> the module that answers it."""
 

@@ -16,11 +16,13 @@ from typing import Any
 
 from jgroups_py.config.private_file import PrivateFile
 from jgroups_py.driver.directories.asking import KINDS, DirectoryProblem
+from jgroups_py.driver.directories.credentials import answer
 from jgroups_py.stack.directories import (
     ChangeTable,
     DirectoryRequest,
     FolderContents,
     ListPods,
+    LoadCredentials,
     OpenFolder,
     OpenTable,
     QueryDns,
@@ -42,7 +44,7 @@ class MemoryDirectories:
         self.pods: bytes | None = None
         """None: there is no API server."""
         self.fails: dict[str, str] = {}
-        """Kind of a directory (folder, names, kubernetes, database, private) -> why it does not answer."""
+        """Kind of a directory (folder, names, kubernetes, database, private, credentials) -> why it does not answer."""
         self.private: dict[str, bytes] = {}
         """Path -> contents of a file that holds secrets."""
         self.asked: dict[str, int] = {}
@@ -92,6 +94,8 @@ class MemoryDirectories:
                 return self.pods
             case OpenTable() | ReadTable() | ChangeTable():
                 return self._ask_tables(request)
+            case LoadCredentials():
+                return answer(request)  # keys are files, also in a simulation
         return None
 
     def _read(self, request: ReadFolder, files: dict[str, bytes]) -> FolderContents:
