@@ -3,7 +3,7 @@
 A command is a click command in a module of its own, listed in ``COMMANDS``. Those that only developers of
 jgroups_py need are in the group ``dev``. A command reports a mistake by raising a JGroupsError (one line on
 standard error, exit 2) and ends with another code by returning it. ``--verbose``, before or after the
-command's name, shows tracebacks and the stack's log.
+command's name, shows tracebacks and the stack's log. ``--json-log`` makes its lines JSON.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from typing import Any, Final
 import click
 
 from jgroups_py.errors import JGroupsError
+from jgroups_py.json_log import JsonFormatter
 from jgroups_py.tools.dev import group as dev_group
 from jgroups_py.tools.lazy_group import LazyGroup
 from jgroups_py.tools.options import examples
@@ -35,8 +36,10 @@ COMMANDS: Final = {
     "drill": "jgroups_py.tools.commands.drill:drill",
     "encode": "jgroups_py.tools.commands.wire:encode",
     "export": "jgroups_py.tools.commands.export:export",
+    "flight": "jgroups_py.tools.commands.flight:flight",
     "health": "jgroups_py.tools.commands.health:health",
     "keys": "jgroups_py.tools.commands.keys:keys",
+    "metrics": "jgroups_py.tools.commands.metrics:metrics",
     "mperf": "jgroups_py.tools.commands.mperf:mperf",
     "probe": "jgroups_py.tools.commands.probe:probe",
     "router": "jgroups_py.tools.commands.router:router",
@@ -45,6 +48,9 @@ COMMANDS: Final = {
     "validate": "jgroups_py.tools.commands.validate:validate",
 }
 """Name -> ``module:function``."""
+
+ANYWHERE: Final = ("--verbose", "--json-log")
+"""Options that stand before or after the command's name."""
 
 INTERRUPTED: Final = 130  # what a shell shows for a command that SIGINT ended
 BROKEN_PIPE: Final = 141
@@ -84,7 +90,8 @@ class Commands(LazyGroup):
     importlib.metadata.version("jgroups_py"), prog_name="jgroups-py", message="%(prog)s %(version)s"
 )
 @click.option("--verbose", is_flag=True, help="Show tracebacks and the stack's log.")
-def group(verbose: bool) -> None:
+@click.option("--json-log", is_flag=True, help="Log lines are JSON.")
+def group(verbose: bool, json_log: bool) -> None:
     """Reliable group communication: stacks, caches and drills."""
 
 
@@ -109,11 +116,8 @@ def run(args: Sequence[str]) -> int:
     """Run a command line and return its exit code: 0, what the command says, 2 after an error."""
     end = args.index("--") if "--" in args else len(args)
     verbose = "--verbose" in args[:end]
-    arguments = [*(a for a in args[:end] if a != "--verbose"), *args[end:]] or ["--help"]
-    logging.basicConfig(
-        level=logging.DEBUG if verbose else logging.WARNING,
-        format="%(asctime)s %(levelname)s %(name)s %(message)s",
-    )
+    _log_to_standard_error(verbose, as_json="--json-log" in args[:end])
+    arguments = [*(a for a in args[:end] if a not in ANYWHERE), *args[end:]] or ["--help"]
     try:
         result = group.main(arguments, prog_name="jgroups-py", standalone_mode=False)
         sys.stdout.flush()
@@ -132,6 +136,13 @@ def run(args: Sequence[str]) -> int:
         if verbose:
             traceback.print_exc()
         return _complain("; ".join(dict.fromkeys(_lines(error))))
+
+
+def _log_to_standard_error(verbose: bool, *, as_json: bool) -> None:
+    handler = logging.StreamHandler()
+    plain = logging.Formatter("%(asctime)s %(levelname)s %(name)s %(message)s")
+    handler.setFormatter(JsonFormatter() if as_json else plain)
+    logging.basicConfig(level=logging.DEBUG if verbose else logging.WARNING, handlers=[handler])
 
 
 def _leaves(error: BaseException) -> Iterator[BaseException]:

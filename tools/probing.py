@@ -138,6 +138,12 @@ def targets_of(texts: Sequence[str]) -> tuple[tuple[str, int], ...]:
     return tuple(dict.fromkeys(found))
 
 
+def identity_of(head: str) -> tuple[str, str]:
+    """Return the member and the cluster of the first line of an answer; empty texts where there are none."""
+    match = re.fullmatch(r"(.*?) \[ip=.*?, cluster=(.*), version=.*\]", head)
+    return (match[1], match[2]) if match else ("", "")
+
+
 def passcode_of(file: str | None) -> str | None:
     """Return the passcode of a file, or of the environment.
 

@@ -52,6 +52,8 @@ class ChannelOptions(TypedDict, total=False):
     trace: Trace | None
     turned_away: Callable[[TurnedAway], None] | None
     health_file: str | Path | None
+    metrics: int | str | None
+    flight_file: str | Path | None
 
 
 def open_channel(

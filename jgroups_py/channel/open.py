@@ -15,6 +15,7 @@ import trio
 from jgroups_py.channel.alone import AloneWatch
 from jgroups_py.channel.blame import blamed
 from jgroups_py.channel.channel import Channel
+from jgroups_py.channel.flight import FlightRecorder, flight_file_of
 from jgroups_py.channel.given import (
     check_function,
     check_names,
@@ -23,6 +24,7 @@ from jgroups_py.channel.given import (
     check_texts,
 )
 from jgroups_py.channel.health import HealthFile, health_file_of
+from jgroups_py.channel.metrics import MetricsPort, metrics_of
 from jgroups_py.channel.reader_watch import ReaderWatch
 from jgroups_py.channel.values import ChannelLimits
 from jgroups_py.config.settings import StackConfig, build, load_stack, with_attributes
@@ -65,6 +67,8 @@ async def open_channel(
     trace: Trace | None = None,
     turned_away: Callable[[TurnedAway], None] | None = None,
     health_file: str | Path | None = None,
+    metrics: int | str | None = None,
+    flight_file: str | Path | None = None,
     tap: Callable[[Channel], Tap] | None = None,
 ) -> AsyncIterator[Channel]:
     """Open a member of ``cluster`` for as long as the block lasts.
@@ -96,6 +100,10 @@ async def open_channel(
             most once in ten seconds for each cause. It must not wait. An error that it raises is counted and logged.
         health_file: a file that ``jgroups-py health`` reads, kept fresh while the member runs. The default is
             JGROUPS_HEALTH_FILE, else none.
+        metrics: a port, ``HOST:PORT`` or ``HOST:FIRST-LAST`` where Prometheus reads ``/metrics``; the host is 127.0.0.1
+            unless given. The default is JGROUPS_METRICS, else none. It needs ``jgroups_py[metrics]``.
+        flight_file: a file that gets the last events of this member after a suspicion or a split, and when the block ends
+            with an error; ``jgroups-py flight`` shows it. The default is JGROUPS_FLIGHT_FILE, else none.
         tap: a function that makes the argument of ``Channel.attach`` before the channel joins. Blocks on top that must
             see every view need it.
 
@@ -118,7 +126,7 @@ async def open_channel(
     check_function("trace", trace, "a function")
     check_function("turned_away", turned_away, "a function")
     check_path("health_file", health_file)
-    limits = limits or ChannelLimits()
+    check_path("flight_file", flight_file)
     config, host = configure(stack, bind_addr, attributes, properties, transport=transport)
     protocols = [cls(settings) for cls, settings in build(config)]
     chance = random.Random(seed)
@@ -126,49 +134,61 @@ async def open_channel(
     machine = Machine(name, random=chance, now=trio.current_time(), host=host)
     machine.prepare = with_numeric_hosts
     driver = (transport or SocketTransport()).driver(machine)
-    channel = Channel(driver, limits, state=state)
+    channel = Channel(driver, limits or ChannelLimits(), state=state)
+    flight = FlightRecorder(channel, flight_file_of(flight_file, cluster, name))
+    health = HealthFile(channel, health_file_of(health_file, cluster))
+    port = MetricsPort(channel, metrics_of(metrics))
     try:
         channel._stack = Stack(machine, protocols, channel, name=name, properties=properties)
     except Exception as error:  # a protocol's ``start``
         raise blamed(error, cluster)  # noqa: B904 - it has its cause
     driver.before_flush.append(channel._before_flush)
-    channel.listen(trace, turned_away)
+    channel.listen(flight.trace(trace), turned_away)
     if tap is not None:
         channel.attach(tap(channel))
-    health = HealthFile(channel, health_file_of(health_file, cluster))
-    try:
-        async with trio.open_nursery() as nursery:
-            try:
-                with trio.CancelScope(shield=True):  # starts at once, or is not started
-                    await nursery.start(_run_to_the_end, channel, driver)
-                await channel._join(cluster, get_state, join_timeout)
-                _look_after(channel, health, slow_reader_timeout, nursery)
-                yield channel
-            finally:
-                with trio.CancelScope(shield=True):
-                    if driver.running:
-                        try:
-                            await channel._leave()
-                        finally:
-                            await driver.stop()
-            nursery.cancel_scope.cancel()
-    except BaseExceptionGroup as group:
-        reraise(group)
-    finally:
-        health.remove()  # nobody writes it any more
-        channel._close()
+    with flight.recording():
+        try:
+            async with trio.open_nursery() as nursery:
+                try:
+                    with trio.CancelScope(shield=True):  # starts at once, or is not started
+                        await nursery.start(_run_to_the_end, channel, driver)
+                    await channel._join(cluster, get_state, join_timeout)
+                    _look_after(channel, health, port, flight, slow_reader_timeout, nursery)
+                    yield channel
+                finally:
+                    await _leave(channel, driver)
+                nursery.cancel_scope.cancel()
+        except BaseExceptionGroup as group:
+            reraise(group)
+        finally:
+            health.remove()  # nobody writes it any more
+            channel._close()
 
 
 def _look_after(
     channel: Channel,
     health: HealthFile,
+    metrics: MetricsPort,
+    flight: FlightRecorder,
     slow_reader_timeout: float | None,
     nursery: trio.Nursery,
 ) -> None:
     """Begins what runs beside a channel that has joined."""
     health.begin(nursery)
+    metrics.begin(nursery)
+    nursery.start_soon(flight.run)
     nursery.start_soon(AloneWatch(channel).run)
     nursery.start_soon(ReaderWatch(channel, slow_reader_timeout).run)
+
+
+async def _leave(channel: Channel, driver: Driver) -> None:
+    """Say goodbye to the group and stop the driver, shielded."""
+    with trio.CancelScope(shield=True):
+        if driver.running:
+            try:
+                await channel._leave()
+            finally:
+                await driver.stop()
 
 
 async def _run_to_the_end(

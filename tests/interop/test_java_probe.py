@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 
 import pytest
@@ -9,6 +10,7 @@ import trio
 from java_parts import JavaParts
 from mixed_group import mixed_group
 
+from jgroups_py.tools.cli import run
 from jgroups_py.tools.commands.mperf_ports import free_block
 from jgroups_py.tools.probing import Asking
 from jgroups_py.wire.probe import GROUP, decode_map
@@ -49,7 +51,7 @@ async def test_the_probe_of_java_asks_a_python_member(parts: JavaParts, passcode
 
 async def test_our_probe_asks_a_java_member(parts: JavaParts) -> None:
     port = free_block(8)
-    async with mixed_group(parts, "tcp") as group:
+    async with mixed_group(parts, "tcp", allowed=["Authorization failed"]) as group:
         more = {"bind_addr": "127.0.0.1", "passcode": "letmein"}
         await group.java("J", attributes=diag("tcp", port, **more))
         for targets in ((), (("127.0.0.1", port),)):
@@ -61,3 +63,15 @@ async def test_our_probe_asks_a_java_member(parts: JavaParts) -> None:
             assert "jmx" in heard.answer.values["keys"]
         wrong = Asking((("127.0.0.1", port),), (GROUP, port), "127.0.0.1", 3.0, "wrong")
         assert await wrong.ask("keys") == []
+
+
+async def test_numbers_of_a_java_member_reach_prometheus(
+    parts: JavaParts, capsys: pytest.CaptureFixture[str]
+) -> None:
+    port = free_block(8)
+    async with mixed_group(parts, "tcp") as group:
+        await group.java("J", attributes=diag("tcp", port, bind_addr="127.0.0.1"))
+        args = ["metrics", "--once", "--host", f"127.0.0.1:{port}", "--timeout", "5s"]
+        assert await trio.to_thread.run_sync(run, args) == 0
+        out = capsys.readouterr().out
+        assert re.search(rf'jgroups_gms_\w+{{cluster="{group.cluster}",member="J"}} \d', out)
