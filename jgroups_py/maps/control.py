@@ -1,0 +1,85 @@
+"""Control: numbers that the processes of a host share, in a small mapped file beside the map.
+
+For each slot (a process that writes) how far its inbox is written and how far it is merged, and a generation that grows with each merge. A
+reader looks at ``mark``: as long as these bytes are the same, nothing has changed.
+
+Layout, in the host's order of bytes, at 0: magic, version u32, bytes of an inbox u64; at 64: generation u64, then SLOTS offsets written and
+SLOTS offsets merged, u64 each. A ``memoryview`` writes and reads such a number in one piece, ``struct`` would not.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+from pathlib import Path
+from struct import Struct
+from typing import Final
+
+from jgroups_py.maps.errors import MapFileError
+
+SLOTS: Final = 126
+"""Processes that have a map of a host open at the same time."""
+VERSION: Final = 1
+MAGIC: Final = b"jgroups_py map\0\0"
+
+_HEAD: Final = Struct("=16sIxxxxQ")
+_GENERATION: Final = 8
+_WRITTEN: Final = _GENERATION + 1
+_MERGED: Final = _WRITTEN + SLOTS
+_SIZE: Final = 4096
+
+
+class Control:
+    """Opens or makes the file. ``inbox_bytes``: for a new file."""
+
+    def __init__(self, file: Path, inbox_bytes: int) -> None:
+        self._handle = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        if os.fstat(self._handle).st_size < _SIZE:
+            os.ftruncate(self._handle, _SIZE)
+        self._map = mmap.mmap(self._handle, _SIZE)
+        magic, version, size = _HEAD.unpack_from(self._map)
+        if magic == bytes(16):
+            _HEAD.pack_into(self._map, 0, MAGIC, VERSION, inbox_bytes)
+            version, size = VERSION, inbox_bytes
+        elif magic != MAGIC or version != VERSION:
+            self.close()
+            raise MapFileError(f"{file} is not of version {VERSION} of a map's files")
+        self.inbox_bytes: int = size
+        self._numbers = memoryview(self._map).cast("Q")
+
+    def close(self) -> None:
+        if hasattr(self, "_numbers"):
+            self._numbers.release()
+        self._map.close()
+        os.close(self._handle)
+
+    def flush(self) -> None:
+        """Onto the disk."""
+        self._map.flush()
+
+    def mark(self) -> bytes:
+        """Differs when anything was written or merged."""
+        return self._map[_GENERATION * 8 : _MERGED * 8]
+
+    def generation(self) -> int:
+        return self._numbers[_GENERATION]
+
+    def written(self, slot: int) -> int:
+        return self._numbers[_WRITTEN + slot]
+
+    def set_written(self, slot: int, offset: int) -> None:
+        self._numbers[_WRITTEN + slot] = offset
+
+    def merged(self, slot: int) -> int:
+        return self._numbers[_MERGED + slot]
+
+    def set_merged(self, slot: int, offset: int) -> None:
+        self._numbers[_MERGED + slot] = offset
+
+    def next_generation(self) -> None:
+        self._numbers[_GENERATION] += 1
+
+    def waiting(self) -> list[int]:
+        """Slots whose inboxes have something to merge."""
+        numbers = memoryview(self._map[_WRITTEN * 8 : (_MERGED + SLOTS) * 8]).cast("Q")
+        return [slot for slot in range(SLOTS) if numbers[slot] != numbers[SLOTS + slot]]

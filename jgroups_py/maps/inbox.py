@@ -1,0 +1,129 @@
+"""Inbox: what one process has written and nobody has merged yet, in a mapped ring of fixed size.
+
+A record is its length u32, a CRC-32 of its bytes u32, its kind u8, and its bytes; it lies in one piece, and a record of kind SKIP fills the end of the ring. Offsets
+only grow; the place in the ring is the offset modulo its size. A record counts when the control file says that it is written, which happens
+after its bytes are there: a process that is killed in the middle leaves nothing.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import mmap
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from struct import Struct
+from typing import Final
+from zlib import crc32
+
+from jgroups_py.maps.control import Control
+from jgroups_py.maps.errors import MapFull
+
+SKIP: Final = 0
+CHANGE: Final = 1
+"""A change of this host: length of the key u32, key, entry without dots."""
+ENTRY: Final = 2
+"""An entry of another host: the same with dots."""
+ADVANCE: Final = 3
+"""Origin u64 and number u64 of the vector."""
+FORGET: Final = 4
+"""A tombstone goes: length of the key, key, the entry that it is."""
+ANEW: Final = 5
+"""The host begins anew: pairs of origin and number."""
+
+_HEAD: Final = Struct("<IIB")
+_LENGTH: Final = Struct("<I")
+HEAD: Final = _HEAD.size
+
+
+class InboxFile:
+    """The ring of a slot, mapped. ``mine``: for writing, locked as long as this object is open."""
+
+    def __init__(self, file: Path, size: int) -> None:
+        self.size = size
+        self._handle = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        if os.fstat(self._handle).st_size < size:
+            os.ftruncate(self._handle, size)
+        self.map = mmap.mmap(self._handle, size)
+
+    def lock(self) -> bool:
+        """Takes it for this process. False: another process has it."""
+        try:
+            fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return False
+        return True
+
+    def close(self) -> None:
+        self.map.close()
+        os.close(self._handle)
+
+    def records(self, begin: int, end: int) -> Iterator[tuple[int, int, bytes]]:
+        """Offset behind it, kind and bytes of each record from ``begin`` to ``end``."""
+        ring, size = self.map, self.size
+        while begin < end:
+            at = begin % size
+            if size - at < HEAD:
+                begin += size - at
+                continue
+            length, check, kind = _HEAD.unpack_from(ring, at)
+            if kind == SKIP:
+                begin += size - at
+                continue
+            data = ring[at + HEAD : at + HEAD + length]
+            if crc32(data) != check:
+                return  # another processor does not see all of it yet, or it is damaged
+            begin += HEAD + length
+            yield begin, kind, data
+
+
+class Inbox:
+    """The inbox that this process writes."""
+
+    def __init__(self, file: InboxFile, control: Control, slot: int) -> None:
+        self._file = file
+        self._control = control
+        self._slot = slot
+        self._at = control.written(slot)
+
+    def append(self, kind: int, data: bytes) -> int:
+        """Gives the offset behind the record. MapFull: nothing was written."""
+        size = self._file.size
+        need = HEAD + len(data)
+        at = self._at % size
+        skip = size - at if size - at < need else 0
+        if need > size // 2:
+            raise MapFull(
+                f"a change of {len(data)} bytes is more than half an inbox ({size} bytes, inbox_bytes)"
+            )
+        if self._at + skip + need - self._control.merged(self._slot) > size:
+            raise MapFull(
+                f"the inbox of this process is full ({size} bytes, inbox_bytes), and nobody merges it: is the process that merges "
+                "stopped, or the file full?"
+            )
+        ring = self._file.map
+        if skip:
+            if skip >= HEAD:
+                _HEAD.pack_into(ring, at, skip - HEAD, 0, SKIP)
+            self._at += skip
+            at = 0
+        ring[at + HEAD : at + need] = data
+        _HEAD.pack_into(ring, at, len(data), crc32(data), kind)
+        self._at += need
+        self._control.set_written(self._slot, self._at)
+        return self._at
+
+    def flush(self) -> None:
+        """Onto the disk."""
+        self._file.map.flush()
+        self._control.flush()
+
+
+def keyed(key: bytes, data: bytes) -> bytes:
+    """Bytes of a CHANGE or ENTRY."""
+    return b"".join((_LENGTH.pack(len(key)), key, data))
+
+
+def split_keyed(data: bytes) -> tuple[bytes, bytes]:
+    end = 4 + _LENGTH.unpack_from(data)[0]
+    return data[4:end], data[end:]

@@ -1,0 +1,589 @@
+"""SharedFile: the map of a host as one process has it open (K14-K16).
+
+    put      a record goes into this process' inbox, and into its overlay: no lock that another process could hold, no wait (K7)
+    get      what other processes have written meanwhile is read into the overlay; then overlay, then the file
+    merge    a thread: one process at a time, whoever has the lock, moves what all inboxes have into the file, in one transaction; when it
+             is killed, another one goes on from where the file says
+
+A process that is stopped while it merges keeps nobody from putting and reading: everybody reads everybody's inboxes. Only an inbox that is full
+ends that.
+
+Differs: Chronicle Map locks segments of shared memory, so a process that stops inside one stops the others.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import threading
+import time
+import weakref
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from struct import Struct, pack_into
+from typing import Any, Final
+from zlib import crc32
+
+from jgroups_py.maps.control import SLOTS, Control
+from jgroups_py.maps.entry import Entry, decode_entry, value_at
+from jgroups_py.maps.errors import MapBusy, MapClosed, MapError, MapFileError, MapFull
+from jgroups_py.maps.inbox import (
+    ADVANCE,
+    ANEW,
+    CHANGE,
+    ENTRY,
+    FORGET,
+    Inbox,
+    InboxFile,
+    keyed,
+    split_keyed,
+)
+from jgroups_py.maps.rules import LAST_WRITER, ConflictRule, LastWriter
+from jgroups_py.maps.stamp import IDENTIFIER_MAX, WIDE_IDENTIFIER_MAX, HybridClock, Stamp
+from jgroups_py.maps.store import KEY_MAX, Store
+from jgroups_py.maps.table import Changed, Vector
+
+RECORDS_MAX: Final = 20_000
+"""Records that one transaction merges."""
+LOCKS: Final = 4096
+"""Ranges of the lock file that ``locked`` spreads keys over."""
+DURABILITIES: Final = ("process", "interval", "sync")
+
+_DOT: Final = Struct("<QQ")
+_FLOCK: Final = "hhqqi4x"
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileSettings:
+    """Of a map's file. All processes of a host give the same ``identifier``, ``rule`` and ``hybrid``."""
+
+    identifier: int = 1
+    """1..127, unique among hosts; with ``wide_identifiers`` up to 65,535. A single host may leave it (K15)."""
+    wide_identifiers: bool = False
+    rule: ConflictRule = LAST_WRITER
+    hybrid: bool = True
+    """Hybrid logical clock; False: the wall clock alone."""
+    max_bytes: int = 16 * 1024**3
+    """How large the file may get. The file is sparse: it takes what it needs."""
+    inbox_bytes: int = 16 * 1024**2
+    """Of each process: what may wait to be merged."""
+    durability: str = "process"
+    """When a put survives: "process": the process' death at any time; "interval": also the loss of power, ``sync_interval`` later;
+    "sync": also the loss of power, at once (the put waits for the disk)."""
+    sync_interval: float = 1.0
+    merge_interval: float = 0.005
+    """Seconds between looks for something to merge."""
+    lock_timeout: float = 5.0
+    """How long ``update`` and its kind wait for somebody who changes the same key."""
+
+    def __post_init__(self) -> None:
+        most = WIDE_IDENTIFIER_MAX if self.wide_identifiers else IDENTIFIER_MAX
+        if not 1 <= self.identifier <= most:
+            hint = "" if self.wide_identifiers else ", or up to 65535 with wide_identifiers"
+            raise MapError(f"identifier must be from 1 to {most}{hint}, got {self.identifier}")
+        if self.durability not in DURABILITIES:
+            raise MapError(
+                f'durability must be one of {", ".join(DURABILITIES)}, got "{self.durability}"'
+            )
+        if self.max_bytes < 1024**2 or self.inbox_bytes < 4096:
+            raise MapError(
+                f"max_bytes must be at least 1 MB and inbox_bytes at least 4 KB, got {self.max_bytes} and {self.inbox_bytes}"
+            )
+        for name in ("sync_interval", "merge_interval", "lock_timeout"):
+            if not getattr(self, name) > 0:
+                raise MapError(f"{name} must be more than 0 seconds, got {getattr(self, name)}")
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """What the inboxes have of a key, joined."""
+
+    entry: Entry
+    slot: int
+    end: int
+
+
+class SharedFile:
+    """Opens or makes the map's folder. Threads may share it. After a fork the child has a slot of its own."""
+
+    def __init__(self, folder: Path, settings: FileSettings | None = None) -> None:
+        self.folder = folder
+        self.settings = settings or FileSettings()
+        self.rule = self.settings.rule
+        self._last_writer = isinstance(self.rule, LastWriter)
+        self._lock = threading.RLock()
+        self.on_change: Callable[[bytes, Entry], None] | None = None
+        """Called with each change that this process comes to know of, its own too, from whatever thread finds it. It must not wait."""
+        self._open()
+        _OPEN.add(self)
+
+    def _open(self) -> None:
+        settings = self.settings
+        self._store = Store(
+            self.folder,
+            max_bytes=settings.max_bytes,
+            settings={
+                "identifier": str(settings.identifier),
+                "rule": self.rule.name,
+                "hybrid": str(settings.hybrid),
+            },
+            node=settings.identifier,
+        )
+        self._control = Control(self.folder / "control", settings.inbox_bytes)
+        self._files: dict[int, InboxFile] = {}
+        self.slot = self._take_slot()
+        self._inbox = Inbox(self._files[self.slot], self._control, self.slot)
+        self.clock = HybridClock(time.time_ns, slot=self.slot, hybrid=settings.hybrid)
+        if settings.hybrid:
+            self.clock.observe(self._store.last_time())
+        self._locks = os.open(self.folder / "locks", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        self._key_locks = [threading.Lock() for _ in range(64)]
+        self._overlay: dict[bytes, _Waiting] = {}
+        self._pending: dict[int, deque[tuple[int, bytes]]] = {}
+        self._read_to: dict[int, int] = {}
+        self._mark = b""
+        self._generation = -1
+        self._store.refresh()
+        self._catch_up()
+        self.problem: Exception | None = None
+        """Why this process cannot merge."""
+        self._closing = threading.Event()
+        self._merger = _Merger(self)
+        self._thread = threading.Thread(
+            target=self._merger.run, name=f"maps-merge {self.folder.name}", daemon=True
+        )
+        self._thread.start()
+
+    def _take_slot(self) -> int:
+        for slot in range(SLOTS):
+            file = InboxFile(self._inbox_of(slot), self._control.inbox_bytes)
+            if file.lock():
+                self._files[slot] = file
+                return slot
+            file.close()
+        raise MapFileError(f"{self.folder} is open in {SLOTS} processes already")
+
+    def _inbox_of(self, slot: int) -> Path:
+        return self.folder / f"inbox.{slot}"
+
+    def close(self) -> None:
+        """What was put is merged first, if nobody else does it."""
+        with self._lock:
+            if self._closing.is_set():
+                return
+            self._closing.set()
+        self._thread.join(10)
+        with self._lock:
+            self._abandon()
+        _OPEN.discard(self)
+
+    def _abandon(self) -> None:
+        self._merger.release()
+        self._store.close()
+        for file in self._files.values():
+            file.close()
+        self._control.close()
+        os.close(self._locks)
+
+    def _pause(self) -> None:
+        """Before a fork: no transaction is under way, since the child's copy of one would end the parent's."""
+        self._merger.lock.acquire()
+        self._lock.acquire()
+        if not self._closing.is_set():
+            self._store.suspend()
+
+    def _go_on(self, child: bool) -> None:
+        if child:
+            self._lock, self._merger.lock = threading.RLock(), threading.Lock()
+            if not self._closing.is_set():
+                self._abandon()
+                self._open()
+            return
+        self._generation, self._mark = -1, b""
+        if not self._closing.is_set():
+            self._store.refresh()
+        self._lock.release()
+        self._merger.lock.release()
+
+    @property
+    def closed(self) -> bool:
+        return self._closing.is_set()
+
+    @property
+    def origin(self) -> int:
+        """The origin of this host's changes."""
+        return self._store.origin
+
+    @property
+    def file_id(self) -> bytes:
+        """Which file this is, by chance."""
+        return self._store.file
+
+    # --- reading
+
+    def get(self, key: bytes) -> bytes | None:
+        """The value as stored; None: there is none."""
+        with self._lock:
+            self._look()
+            waiting = self._overlay.get(key) if self._overlay else None
+            if waiting is None:
+                data = self._store.raw(key)
+                return None if data is None else value_at(data, time.time_ns() * 256 // 1000)
+            entry = self._entry(key)
+            if entry is None or entry.is_over(self.clock.wall_time()):
+                return None
+            return entry.value
+
+    def entry(self, key: bytes) -> Entry | None:
+        """The entry, removed or not. Its dots are only those that are merged."""
+        with self._lock:
+            self._look()
+            return self._entry(key)
+
+    def _entry(self, key: bytes) -> Entry | None:
+        data = self._store.raw(key)
+        base = None if data is None else decode_entry(data)
+        waiting = self._overlay.get(key)
+        return base if waiting is None else self._joined(base, waiting.entry)
+
+    def _joined(self, base: Entry | None, new: Entry) -> Entry:
+        if base is None or new.life > base.life:
+            return new
+        if self._last_writer:
+            return new if new.stamp.is_newer(base.stamp) or new.stamp == base.stamp else base
+        if base.life > new.life:
+            return base
+        if base.value is None or new.value is None:
+            return base if new.value is None else new
+        newer = new if new.stamp.is_newer(base.stamp) else base
+        return Entry(
+            self.rule.merge(base.value, new.value),
+            newer.stamp,
+            base.dots,
+            max(base.expires, new.expires),
+            base.life,
+        )
+
+    def items(self) -> Iterator[tuple[bytes, Entry]]:
+        """All entries that are not removed, in the order of keys; of one moment."""
+        with self._lock:
+            self._look()
+            extra = sorted(self._overlay)
+            stored = self._store.keys()
+            now = self.clock.wall_time()
+            found: list[tuple[bytes, Entry]] = []
+            at = 0
+            for raw, data in stored:
+                while at < len(extra) and extra[at] < raw:
+                    found.append((extra[at], self._overlay[extra[at]].entry))
+                    at += 1
+                if at < len(extra) and extra[at] == raw:
+                    at += 1
+                    found.append((raw, self._joined(decode_entry(data), self._overlay[raw].entry)))
+                else:
+                    found.append((raw, decode_entry(data)))
+            found += [(key, self._overlay[key].entry) for key in extra[at:]]
+        return ((k, e) for k, e in found if e.value is not None and not e.is_over(now))
+
+    def _look(self) -> None:
+        if self._closing.is_set():
+            raise MapClosed(f"the map {self.folder} is closed")
+        if self._control.mark() != self._mark:
+            self._catch_up()
+
+    def _catch_up(self) -> None:
+        """Reads what others have written, and forgets what was merged."""
+        control = self._control
+        mark = control.mark()
+        if control.generation() != self._generation:
+            self._generation = control.generation()
+            self._store.refresh()
+            for slot, pending in list(self._pending.items()):
+                merged = control.merged(slot)
+                while pending and pending[0][0] <= merged:
+                    end, key = pending.popleft()
+                    waiting = self._overlay.get(key)
+                    if waiting is not None and (waiting.slot, waiting.end) == (slot, end):
+                        del self._overlay[key]
+        complete = True
+        for slot in range(SLOTS):
+            written = control.written(slot)
+            begin = max(self._read_to.get(slot, 0), control.merged(slot))
+            if begin < written:
+                self._read_to[slot] = self._read_inbox(slot, begin, written)
+                complete = complete and self._read_to[slot] >= written
+        self._mark = mark if complete else b""
+
+    def _read_inbox(self, slot: int, begin: int, written: int) -> int:
+        file = self._files.get(slot)
+        if file is None:
+            file = self._files[slot] = InboxFile(self._inbox_of(slot), self._control.inbox_bytes)
+        for end, kind, data in file.records(begin, written):
+            if self._control.merged(slot) > begin:  # it may have been overwritten meanwhile
+                return max(begin, self._control.merged(slot))
+            begin = end
+            if kind in (CHANGE, ENTRY):
+                key, encoded = split_keyed(data)
+                self._note(key, decode_entry(encoded), slot, end)
+        return begin
+
+    def _note(self, key: bytes, entry: Entry, slot: int, end: int) -> None:
+        if self.settings.hybrid:
+            self.clock.observe(entry.stamp.time)
+        waiting = self._overlay.get(key)
+        self._pending.setdefault(slot, deque()).append((end, key))
+        if waiting is None:
+            self._overlay[key] = _Waiting(entry, slot, end)
+        else:
+            joined = self._joined(waiting.entry, entry)
+            if joined is not waiting.entry:
+                self._overlay[key] = _Waiting(joined, slot, end)
+        if self.on_change is not None:
+            self.on_change(key, entry)
+
+    # --- writing
+
+    def write(self, key: bytes, value: bytes | None, expires: int = 0) -> int:
+        """A change of this host; None removes. Gives the place in the inbox. MapFull, MapError: nothing was changed."""
+        if not 0 < len(key) <= KEY_MAX:
+            raise MapError(f"a key must have 1 to {KEY_MAX} bytes, got {len(key)}")
+        with self._lock:
+            self._look()
+            stamp = Stamp(self.clock.next(), self.settings.identifier)
+            life = 0
+            if not self._last_writer:
+                mine = self._entry(key)
+                life = stamp.time if value is None else (mine.life if mine is not None else 0)
+            entry = Entry(value, stamp, {}, expires, life)
+            end = self._inbox.append(CHANGE, keyed(key, entry.encode()))
+            self._note(key, entry, self.slot, end)
+            self._read_to[self.slot] = end
+        if self.settings.durability == "sync":
+            self._inbox.flush()
+        return end
+
+    @contextmanager
+    def locked(self, key: bytes) -> Iterator[None]:
+        """Nobody else of this host is inside for this key. MapBusy after ``lock_timeout``. Plain writes do not ask for it."""
+        place = crc32(key) % LOCKS
+        lock = self._key_locks[place % len(self._key_locks)]
+        limit = time.monotonic() + self.settings.lock_timeout
+        if not lock.acquire(timeout=self.settings.lock_timeout):
+            raise MapBusy(f"another thread changes key {key[:40]!r}, or one beside it")
+        try:
+            pause = 0.0001
+            while not _range(self._locks, fcntl.F_WRLCK, place):
+                if time.monotonic() > limit:
+                    raise MapBusy(
+                        f"another process changes key {key[:40]!r} since {self.settings.lock_timeout:g} s; is it stopped?"
+                    )
+                time.sleep(pause)
+                pause = min(pause * 2, 0.01)
+            try:
+                yield
+            finally:
+                _range(self._locks, fcntl.F_UNLCK, place)
+        finally:
+            lock.release()
+
+    # --- the table of a replica (replica.py); what is written takes effect when it is merged
+
+    def vector(self) -> Vector:
+        return self._store.vector()
+
+    def changes(
+        self, origin: int, after: int, to: int, most: int
+    ) -> Iterator[tuple[int, bytes, Entry]]:
+        return self._store.changes(origin, after, to, most)
+
+    def tombstones(self) -> Iterator[tuple[bytes, Entry]]:
+        return self._store.tombstones()
+
+    @property
+    def forgotten(self) -> Vector:
+        return self._store.forgotten
+
+    def apply(
+        self, entries: Iterable[tuple[bytes, Entry]], advance: Mapping[int, int]
+    ) -> Sequence[Changed] | None:
+        with self._lock:
+            self._look()
+            for key, entry in entries:
+                end = self._inbox.append(ENTRY, keyed(key, entry.encode()))
+                self._note(key, entry, self.slot, end)
+                self._read_to[self.slot] = end
+            for origin, number in advance.items():
+                self._read_to[self.slot] = self._inbox.append(ADVANCE, _DOT.pack(origin, number))
+        return None
+
+    def forget(self, keys: Iterable[bytes]) -> None:
+        with self._lock:
+            self._look()
+            for key in keys:
+                data = self._store.raw(key)
+                if data is not None:
+                    self._read_to[self.slot] = self._inbox.append(FORGET, keyed(key, data))
+
+    def begin_anew(self, vector: Mapping[int, int], keep: int) -> None:
+        with self._lock:
+            self._look()
+            data = b"".join(_DOT.pack(origin, number) for origin, number in vector.items())
+            self._read_to[self.slot] = self._inbox.append(ANEW, data)
+
+    def wait_merged(self, timeout: float = 10.0) -> bool:
+        """Waits until what this process has written is merged."""
+        limit = time.monotonic() + timeout
+        while self._control.merged(self.slot) < self._control.written(self.slot):
+            if time.monotonic() > limit:
+                return False
+            time.sleep(0.001)
+        return True
+
+    def count(self) -> int:
+        """How many keys there are."""
+        return sum(1 for _ in self.items())
+
+
+class _Merger:
+    """Merges the inboxes of all processes, as long as no other process does."""
+
+    def __init__(self, shared: SharedFile) -> None:
+        self._shared = shared
+        self._handle = os.open(
+            shared.folder / "merger", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600
+        )
+        self._mine = False
+        self.lock = threading.Lock()
+        """Held while anything is merged."""
+        self._files: dict[int, InboxFile] = {}
+        self._synced = time.monotonic()
+
+    def release(self) -> None:
+        for file in self._files.values():
+            file.close()
+        self._files = {}
+        os.close(self._handle)
+
+    def run(self) -> None:
+        shared = self._shared
+        pause = shared.settings.merge_interval
+        while True:
+            closing = shared._closing.is_set()
+            try:
+                with self.lock:
+                    worked = self._merge() if self._take() else False
+                shared.problem = None
+            except (MapFull, OSError) as error:
+                shared.problem = error
+                worked = False
+            if closing and (not worked or shared.problem):
+                break
+            if not worked:
+                shared._closing.wait(pause)
+        if self._mine:
+            fcntl.flock(self._handle, fcntl.LOCK_UN)
+
+    def _take(self) -> bool:
+        if self._mine:
+            return True
+        try:
+            fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return False
+        control = self._shared._control
+        for (
+            slot,
+            offset,
+        ) in self._shared._store.merged().items():  # a merger may have died between both
+            if control.merged(slot) < offset:
+                control.set_merged(slot, offset)
+        control.next_generation()
+        self._mine = True
+        return True
+
+    def _merge(self) -> bool:
+        shared, control = self._shared, self._shared._control
+        slots = control.waiting()
+        if not slots:
+            self._sync()
+            return False
+        left = RECORDS_MAX
+        ends: dict[int, int] = {}
+        with shared._store.merging(shared.rule) as merging:
+            for slot in slots:
+                file = self._files.get(slot)
+                if file is None:
+                    file = self._files[slot] = InboxFile(
+                        shared._inbox_of(slot), control.inbox_bytes
+                    )
+                for end, kind, data in file.records(control.merged(slot), control.written(slot)):
+                    _carry_out(merging, kind, data)
+                    ends[slot] = end
+                    left -= 1
+                    if left <= 0:
+                        break
+                if slot in ends:
+                    merging.merged(slot, ends[slot])
+                if left <= 0:
+                    break
+        for slot, end in ends.items():
+            control.set_merged(slot, end)
+        control.next_generation()
+        self._sync()
+        return bool(ends)
+
+    def _sync(self) -> None:
+        settings = self._shared.settings
+        now = time.monotonic()
+        if settings.durability != "process" and now - self._synced >= settings.sync_interval:
+            self._synced = now
+            self._shared._store.sync()
+
+
+def _carry_out(merging: Any, kind: int, data: bytes) -> None:
+    if kind == CHANGE:
+        key, encoded = split_keyed(data)
+        merging.change(key, decode_entry(encoded))
+    elif kind == ENTRY:
+        key, encoded = split_keyed(data)
+        merging.join(key, decode_entry(encoded))
+    elif kind == ADVANCE:
+        merging.advance(*_DOT.unpack(data))
+    elif kind == FORGET:
+        key, encoded = split_keyed(data)
+        merging.forget(key, decode_entry(encoded))
+    elif kind == ANEW:
+        merging.begin_anew(dict(_DOT.iter_unpack(data)))
+
+
+def _range(handle: int, kind: int, place: int) -> bool:
+    request = bytearray(32)
+    pack_into(_FLOCK, request, 0, kind, os.SEEK_SET, place, 1, 0)
+    try:
+        fcntl.fcntl(handle, fcntl.F_OFD_SETLK, bytes(request))
+    except (BlockingIOError, PermissionError):
+        return False
+    return True
+
+
+_OPEN: weakref.WeakSet[SharedFile] = weakref.WeakSet()
+
+
+def _before_fork() -> None:
+    for shared in list(_OPEN):
+        shared._pause()
+
+
+def _after_fork(child: bool) -> None:
+    for shared in list(_OPEN):
+        shared._go_on(child)
+
+
+os.register_at_fork(
+    before=_before_fork,
+    after_in_parent=lambda: _after_fork(False),
+    after_in_child=lambda: _after_fork(True),
+)

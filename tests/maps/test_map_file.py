@@ -1,0 +1,283 @@
+"""The file of a map, which several processes share."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jgroups_py.maps.entry import Entry, origin_of
+from jgroups_py.maps.errors import MapBusy, MapClosed, MapError, MapFileError, MapFull
+from jgroups_py.maps.rules import PnCounter
+from jgroups_py.maps.shared import FileSettings, SharedFile
+from jgroups_py.maps.stamp import Stamp
+
+PROCESS = """
+import sys
+from pathlib import Path
+from jgroups_py.maps.shared import FileSettings, SharedFile
+shared = SharedFile(Path(sys.argv[1]))
+for line in sys.stdin:
+    word, *rest = line.split()
+    if word == "put":
+        shared.write(rest[0].encode(), rest[1].encode())
+        print("done", flush=True)
+    elif word == "get":
+        value = shared.get(rest[0].encode())
+        print(None if value is None else value.decode(), flush=True)
+    elif word == "fill":
+        for number in range(10**9):
+            shared.write(b"fill%d" % (number % 1000), b"%d" % number)
+            print(number, flush=True)
+    elif word == "hold":
+        with shared.locked(rest[0].encode()):
+            print("held", flush=True)
+            sys.stdin.readline()
+"""
+
+
+class Process:
+    def __init__(self, folder: Path) -> None:
+        self.popen = subprocess.Popen(
+            [sys.executable, "-c", PROCESS, str(folder)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def ask(self, line: str) -> str:
+        assert self.popen.stdin is not None and self.popen.stdout is not None
+        self.popen.stdin.write(line + "\n")
+        self.popen.stdin.flush()
+        return self.popen.stdout.readline().strip()
+
+    def kill(self) -> None:
+        self.popen.kill()
+        self.popen.wait()
+        for pipe in (self.popen.stdin, self.popen.stdout):
+            assert pipe is not None
+            pipe.close()
+
+
+@contextmanager
+def process(folder: Path) -> Iterator[Process]:
+    started = Process(folder)
+    try:
+        yield started
+    finally:
+        started.kill()
+
+
+def opened(folder: Path, **settings: Any) -> closing[SharedFile]:
+    return closing(SharedFile(folder / "map", FileSettings(**settings)))
+
+
+def test_values_are_there_before_and_after_they_are_merged_and_when_it_is_opened_again(
+    tmp_path: Path,
+) -> None:
+    with opened(tmp_path) as shared:
+        for number in range(100):
+            shared.write(b"k%d" % number, b"%d" % number)
+        assert shared.get(b"k7") == b"7"
+        shared.write(b"k7", None)
+        assert shared.get(b"k7") is None
+        assert shared.wait_merged()
+        assert shared.get(b"k7") is None and shared.get(b"k8") == b"8"
+        assert shared.vector() == {shared.origin: 101}
+        assert [key for key, _ in shared.items()] == sorted(
+            b"k%d" % number for number in range(100) if number != 7
+        )
+        shared.write(b"k7", b"last")
+    with opened(tmp_path) as shared:
+        assert shared.get(b"k7") == b"last" and shared.count() == 100
+
+
+@pytest.mark.seed("K14", "K15")
+def test_another_process_sees_a_change_as_soon_as_put_has_returned(tmp_path: Path) -> None:
+    with opened(tmp_path) as shared, process(tmp_path / "map") as other:
+        for number in range(50):
+            shared.write(b"ours", b"%d" % number)
+            assert other.ask("get ours") == str(number)
+            other.ask(f"put theirs {number}")
+            assert shared.get(b"theirs") == b"%d" % number
+
+
+@pytest.mark.seed("K7")
+def test_a_process_that_is_stopped_while_it_merges_keeps_nobody_from_putting_and_reading(
+    tmp_path: Path,
+) -> None:
+    with process(tmp_path / "map") as merger, process(tmp_path / "map") as reader:
+        merger.ask("put a 1")
+        with opened(tmp_path) as shared:
+            merger.popen.send_signal(signal.SIGSTOP)
+            try:
+                for number in range(200):
+                    shared.write(b"b", b"%d" % number)
+                assert reader.ask("get b") == "199"
+                reader.ask("put c 3")
+                assert shared.get(b"c") == b"3" and shared.get(b"a") == b"1"
+            finally:
+                merger.popen.send_signal(signal.SIGCONT)
+            assert shared.wait_merged()
+
+
+def test_what_a_killed_process_has_put_is_there_and_another_one_merges(tmp_path: Path) -> None:
+    with opened(tmp_path) as shared:
+        for _ in range(3):
+            with process(tmp_path / "map") as writer:
+                writer.ask("fill")
+                assert writer.popen.stdout is not None
+                last = 0
+                until = time.monotonic() + 0.3
+                while time.monotonic() < until:
+                    last = int(writer.popen.stdout.readline())
+                writer.popen.send_signal(signal.SIGKILL)
+                writer.popen.wait()
+                last = max(
+                    [last, *(int(line) for line in writer.popen.stdout if line.endswith("\n"))]
+                )
+            found = shared.get(b"fill%d" % (last % 1000))
+            assert found is not None and int(found) >= last
+        shared.write(b"key", b"value")
+        assert shared.wait_merged()
+
+
+def test_a_child_of_a_fork_writes_with_a_slot_of_its_own(tmp_path: Path) -> None:
+    code = f"""
+import os
+from pathlib import Path
+from jgroups_py.maps.shared import SharedFile
+shared = SharedFile(Path({str(tmp_path / "map")!r}))
+shared.write(b"before", b"1")
+pid = os.fork()
+if pid == 0:
+    ok = shared.slot == 1 and shared.get(b"before") == b"1"
+    shared.write(b"child", b"2")
+    os._exit(0 if ok else 1)
+assert os.waitpid(pid, 0)[1] == 0
+assert shared.get(b"child") == b"2" and shared.slot == 0
+shared.write(b"after", b"3")
+assert shared.wait_merged()
+shared.close()
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+def test_only_one_process_is_inside_for_a_key(tmp_path: Path) -> None:
+    with opened(tmp_path, lock_timeout=0.2) as shared, process(tmp_path / "map") as other:
+        assert other.ask("hold key") == "held"
+        with (
+            pytest.raises(MapBusy, match="another process changes key b'key'"),
+            shared.locked(b"key"),
+        ):
+            pass
+        with shared.locked(b"another"):
+            pass
+        other.kill()
+        with shared.locked(b"key"):
+            pass
+
+
+def test_merging_rules_join_what_two_processes_wait_to_merge(tmp_path: Path) -> None:
+    rule = PnCounter()
+    with opened(tmp_path, rule=rule) as shared:
+        for _ in range(20):
+            with shared.locked(b"n"):
+                shared.write(b"n", rule.add(shared.get(b"n"), 1, 1))
+        assert rule.total(shared.get(b"n")) == 20
+        assert shared.wait_merged()
+        assert rule.total(shared.get(b"n")) == 20
+
+
+def test_entries_of_another_host_are_joined_and_raise_the_vector(tmp_path: Path) -> None:
+    other = origin_of(2, 5)
+    with opened(tmp_path) as shared:
+        shared.write(b"key", b"ours")
+        stamp = Stamp(shared.clock.next() + 1000, 2)
+        shared.apply([(b"key", Entry(b"theirs", stamp, {other: 3}))], {other: 4})
+        assert shared.get(b"key") == b"theirs"
+        assert shared.wait_merged()
+        assert shared.get(b"key") == b"theirs"
+        assert shared.vector() == {shared.origin: 1, other: 4}
+        assert [key for _, key, _ in shared.changes(other, 0, 4, 10)] == [b"key"]
+        assert list(shared.changes(shared.origin, 0, 9, 10)) == []
+        shared.write(b"key", None)
+        assert shared.wait_merged()
+        (tombstone,) = shared.tombstones()
+        shared.forget([tombstone[0]])
+        assert shared.wait_merged()
+        assert list(shared.tombstones()) == [] and shared.forgotten == {shared.origin: 2}
+
+
+def test_a_value_is_over_when_its_time_has_passed(tmp_path: Path) -> None:
+    with opened(tmp_path) as shared:
+        shared.write(b"key", b"value", shared.clock.wall_time() + 256 * 30_000)
+        assert shared.get(b"key") == b"value"
+        time.sleep(0.05)
+        assert shared.get(b"key") is None
+        assert shared.wait_merged()
+        assert shared.get(b"key") is None and shared.count() == 0
+
+
+def fill(shared: SharedFile) -> None:
+    for number in range(100):
+        shared.write(b"k%d" % number, bytes(1024 * 1024))
+
+
+def test_an_inbox_that_is_full_is_an_error_and_changes_nothing(tmp_path: Path) -> None:
+    with process(tmp_path / "map") as merger:
+        merger.ask("put a 1")
+        time.sleep(0.1)
+        with opened(tmp_path, max_bytes=1 << 30) as shared:
+            merger.popen.send_signal(signal.SIGSTOP)
+            try:
+                with pytest.raises(MapFull, match="the inbox of this process is full"):
+                    fill(shared)
+                written = shared.count() - 1
+                assert 10 < written < 20
+                assert shared.get(b"k%d" % written) is None
+                assert shared.get(b"k%d" % (written - 1)) is not None
+                with pytest.raises(MapFull, match="more than half an inbox"):
+                    shared.write(b"key", bytes(9 * 1024 * 1024))
+            finally:
+                merger.popen.send_signal(signal.SIGCONT)
+
+
+def test_what_cannot_be_is_refused_with_what_could(tmp_path: Path) -> None:
+    with pytest.raises(
+        MapError,
+        match=r"identifier must be from 1 to 127, or up to 65535 with wide_identifiers, got 128",
+    ):
+        FileSettings(identifier=128)
+    FileSettings(identifier=128, wide_identifiers=True)
+    with pytest.raises(
+        MapError, match='durability must be one of process, interval, sync, got "often"'
+    ):
+        FileSettings(durability="often")
+    with opened(tmp_path) as shared:
+        with pytest.raises(MapError, match="a key must have 1 to 511 bytes, got 0"):
+            shared.write(b"", b"")
+        with pytest.raises(MapFileError, match="already open in this process"):
+            SharedFile(tmp_path / "map")
+    with pytest.raises(MapFileError, match="was made with identifier 1, not 2"):
+        SharedFile(tmp_path / "map", FileSettings(identifier=2))
+    with pytest.raises(MapClosed, match="is closed"):
+        shared.get(b"key")
+    (tmp_path / "map" / "data.mdb").write_bytes(b"no map" * 10_000)
+    with pytest.raises(MapFileError, match="is no map that can be opened"):
+        SharedFile(tmp_path / "map")
+
+
+def test_the_files_are_the_owners_alone(tmp_path: Path) -> None:
+    with opened(tmp_path):
+        modes = {oct(os.stat(file).st_mode & 0o777) for file in (tmp_path / "map").iterdir()}
+        assert modes == {"0o600"}
+        assert oct(os.stat(tmp_path / "map").st_mode & 0o777) == "0o700"
