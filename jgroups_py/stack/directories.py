@@ -184,7 +184,7 @@ class LoadCredentials:
 class CredentialsFound:
     """``credentials`` is None if they are those that the asker has. ``left``: seconds until the certificate expires."""
 
-    credentials: Credentials | None
+    credentials: Credentials | None = field(repr=False)
     left: float
 
 

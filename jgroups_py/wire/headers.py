@@ -9,7 +9,7 @@ Source: WIRE.md section 10; JGroups jg-magic-map.xml, jg-protocol-ids.xml and th
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import ClassVar, Final, Self
 
@@ -436,7 +436,7 @@ class MultiDestinationHeader(CorrelatorHeader):
 @dataclass(frozen=True, slots=True)
 class AuthHeader(Header):
     magic_id: ClassVar[int] = 66
-    token: Streamable | None = None
+    token: Streamable | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -183,7 +183,8 @@ def test_the_bridge_of_relay_speaks_tls(authority: CertificateAuthority, wire: l
     world.run_for(2)
     assert b"over the bridge" in members["T"].payloads
     (child,) = members["E"].stack.children
-    assert child.find(TCP).statistics()["tls_connections"] > 0
+    transport = child.find(TCP)
+    assert transport is not None and transport.statistics()["tls_connections"] > 0
     seen = b"".join(wire)
     assert seen and b"over the bridge" not in seen and b"bela" not in seen
     assert not members["E"].host.machine.turned_away
