@@ -229,15 +229,11 @@ def test_seed_464_who_is_started_while_it_leaves_is_started_when_it_has_left() -
     assert float(started) < 10
 
 
-def test_seed_1250_of_sessions_a_history_is_judged_until_a_member_that_found_nobody_goes_on_by_itself() -> (
-    None
-):
-    """A let B in. The answers were lost, then those of discovery, so B began a group of its own, and A's view had B."""
-    outcome, history = play_history(kept("cache-sessions-1250"))
+def test_seed_1250_of_sessions_a_joiner_whose_answers_were_lost_breaks_no_history() -> None:
+    """A let B in. The answers were lost, then those of discovery, so B began a group of its own, and A's view had B. Since calls of
+    joiners wait for the view, this schedule splits nobody any more."""
+    outcome, _ = play_history(kept("cache-sessions-1250"))
     assert outcome.problems == []
-    [split] = [line for line in outcome.story if "each by itself" in line]
-    assert float(split.split()[0]) > 9
-    assert max(op.call for op in history) < 10
 
 
 BEYOND = "one group goes on without more members than there are buddies"

@@ -83,7 +83,7 @@ def test_it_leaves_when_interrupted(multicast: object) -> None:
 def test_a_member_that_dies_is_named(tmp_path: Path) -> None:
     stack = tmp_path / "bad.xml"
     stack.write_text(
-        '<config><UDP bind_addr="192.0.2.1"/><PING/><NAKACK2/><UNICAST3/><STABLE/><GMS/></config>'
+        '<config><UDP bind_addr="192.0.2.1" insecure="true"/><PING/><NAKACK2/><UNICAST3/><STABLE/><GMS/></config>'
     )
     began = time.monotonic()
     run = start("--stack", str(stack), "--members", "2", "--for", "1s")

@@ -111,6 +111,8 @@ class FaultyNetwork(MemoryNetwork):
 class MemberNetwork:
     """A ``Transport``. ``prepare``: is given each machine before it starts."""
 
+    in_memory = True
+
     def __init__(
         self, network: FaultyNetwork, who: Any, prepare: Callable[[Machine], None]
     ) -> None:
