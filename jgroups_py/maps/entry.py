@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from struct import Struct
+from struct import error as StructError
 from typing import Final
 
 from jgroups_py.maps.stamp import Stamp
@@ -18,6 +19,10 @@ from jgroups_py.maps.stamp import Stamp
 Dots = dict[int, int]
 """Numbers by origin."""
 
+KEY_MAX: Final = 511
+"""Bytes of a key: LMDB's limit."""
+TIME_MAX: Final = 1 << 62
+"""Ticks; a time beyond (the year 2540) is no time, and a clock that believed it could soon count no further."""
 NODE_SHIFT: Final = 48
 LIFE_MASK: Final = (1 << NODE_SHIFT) - 1
 
@@ -94,10 +99,10 @@ def decode_entry(data: bytes) -> Entry:
         if end > len(data):
             raise DamagedEntry(f"an entry of {len(data)} bytes says that it has {count} dots")
         dots = dict(_DOT.iter_unpack(data[at:end])) if count else {}
-    except (IndexError, ValueError, OverflowError) as error:
+    except StructError as error:
         raise DamagedEntry(str(error)) from None
-    except Exception as error:  # struct.error
-        raise DamagedEntry(str(error)) from None
+    if time > TIME_MAX:
+        raise DamagedEntry(f"an entry of the time {time}, at most {TIME_MAX} is possible")
     return Entry(None if flags & _REMOVED else data[end:], Stamp(time, node), dots, expires, life)
 
 

@@ -37,7 +37,7 @@ HEAD: Final = _HEAD.size
 
 
 class InboxFile:
-    """The ring of a slot, mapped. ``mine``: for writing, locked as long as this object is open."""
+    """The ring of a slot, mapped. Who writes it locks it first."""
 
     def __init__(self, file: Path, size: int) -> None:
         self.size = size

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
 
@@ -10,14 +10,16 @@ VERSION: Final = 1
 MESSAGE_MAX: Final = 16 * 1024 * 1024
 """Bytes of one message."""
 
+Number = Annotated[int, msgspec.Meta(ge=0)]
+
 
 class Hello(msgspec.Struct, frozen=True, tag="h", array_like=True, forbid_unknown_fields=True):
     """The first one on a link. ``origin``: the sender's changes. ``file``: which file it has, by chance."""
 
     version: int
     map: str
-    node: int
-    origin: int
+    node: Number
+    origin: Number
     file: bytes
     rule: str
     name: str
@@ -26,24 +28,24 @@ class Hello(msgspec.Struct, frozen=True, tag="h", array_like=True, forbid_unknow
 class Have(msgspec.Struct, frozen=True, tag="v", array_like=True, forbid_unknown_fields=True):
     """What the sender has: pairs of origin and number. ``clock``: its time, in ticks."""
 
-    vector: list[tuple[int, int]]
-    clock: int
+    vector: list[tuple[Number, Number]]
+    clock: Number
 
 
 class Changes(msgspec.Struct, frozen=True, tag="c", array_like=True, forbid_unknown_fields=True):
     """All changes of ``origin`` above ``after`` and up to ``to`` that newer ones have not replaced: key and encoded entry."""
 
-    origin: int
-    after: int
-    to: int
+    origin: Number
+    after: Number
+    to: Number
     entries: list[tuple[bytes, bytes]]
 
 
 class Want(msgspec.Struct, frozen=True, tag="w", array_like=True, forbid_unknown_fields=True):
     """Send me changes of an origin from whom I do not hear, above ``after``."""
 
-    origin: int
-    after: int
+    origin: Number
+    after: Number
 
 
 class Refused(msgspec.Struct, frozen=True, tag="r", array_like=True, forbid_unknown_fields=True):
@@ -56,7 +58,7 @@ class Stale(msgspec.Struct, frozen=True, tag="s", array_like=True, forbid_unknow
     """The receiver was away for so long that tombstones it lacks were forgotten. What it has of others up to these numbers, and
     is not sent again, was removed."""
 
-    vector: list[tuple[int, int]]
+    vector: list[tuple[Number, Number]]
 
 
 Message = Hello | Have | Changes | Want | Refused | Stale
@@ -73,6 +75,8 @@ class BadMessage(ValueError):
 
 def decode(data: bytes) -> Message:
     """Raises BadMessage."""
+    if len(data) > MESSAGE_MAX:
+        raise BadMessage(f"{len(data)} bytes, at most {MESSAGE_MAX} are taken")
     try:
         return _decoder.decode(data)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:

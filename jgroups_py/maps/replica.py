@@ -23,7 +23,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
-from jgroups_py.maps.entry import DamagedEntry, Entry, decode_entry, node_of
+from jgroups_py.maps.entry import KEY_MAX, TIME_MAX, DamagedEntry, Entry, decode_entry, node_of
 from jgroups_py.maps.messages import (
     VERSION,
     BadMessage,
@@ -346,6 +346,8 @@ class Replica:
 
     def _on_have(self, peer: _Link, have: Have) -> None:
         assert peer.hello is not None
+        if have.clock > TIME_MAX:
+            raise BadMessage(f"the time {have.clock}, at most {TIME_MAX} is possible")
         node = peer.hello.node
         self._watch_clock(node, have.clock)
         vector = dict(have.vector)
@@ -404,7 +406,9 @@ class Replica:
             self.counters["duplicates"] += 1
             return
         entries = [(key, decode_entry(data)) for key, data in changes.entries]
-        for _, entry in entries:
+        for key, entry in entries:
+            if not 0 < len(key) <= KEY_MAX:
+                raise BadMessage(f"a key of {len(key)} bytes, 1 to {KEY_MAX} are possible")
             self._watch_clock(peer.hello.node, entry.stamp.time)
         self._received[origin] = changes.to
         changed = self._table.apply(entries, {origin: changes.to})

@@ -28,7 +28,7 @@ from typing import Any, Final
 from zlib import crc32
 
 from jgroups_py.maps.control import SLOTS, Control
-from jgroups_py.maps.entry import Entry, decode_entry, value_at
+from jgroups_py.maps.entry import KEY_MAX, Entry, decode_entry, value_at
 from jgroups_py.maps.errors import MapBusy, MapClosed, MapError, MapFileError, MapFull
 from jgroups_py.maps.inbox import (
     ADVANCE,
@@ -43,7 +43,7 @@ from jgroups_py.maps.inbox import (
 )
 from jgroups_py.maps.rules import LAST_WRITER, ConflictRule, LastWriter
 from jgroups_py.maps.stamp import IDENTIFIER_MAX, WIDE_IDENTIFIER_MAX, HybridClock, Stamp
-from jgroups_py.maps.store import KEY_MAX, Store
+from jgroups_py.maps.store import Store
 from jgroups_py.maps.table import Changed, Vector
 
 RECORDS_MAX: Final = 20_000

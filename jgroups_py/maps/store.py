@@ -24,9 +24,6 @@ from jgroups_py.maps.table import Vector, numbered, write
 VERSION: Final = b"1"
 READERS_MAX: Final = 1024
 """Read transactions of all processes. Those of killed processes are freed by the next one that opens the map."""
-KEY_MAX: Final = 511
-"""LMDB's limit for keys."""
-
 _DOT: Final = Struct(">QQ")
 _NUMBER: Final = Struct("<Q")
 

@@ -10,7 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from map_hosts import World
 
+from jgroups_py.maps.entry import Entry
+from jgroups_py.maps.messages import Changes, Have, Want, encode
 from jgroups_py.maps.rules import LAST_WRITER, ConflictRule, Maximum, PnCounter, Union
+from jgroups_py.maps.stamp import Stamp
 from jgroups_py.maps.table import MemoryTable
 
 
@@ -293,6 +296,35 @@ def test_any_bytes_are_survived(data: list[bytes]) -> None:
     world.cut(1, 2)
     world.heal()
     assert world.hosts[1].values() == {b"key": b"value"}
+
+
+FAR = Entry(b"value", Stamp(2**63, 1), {}).encode()
+NOW = Entry(b"value", Stamp(2**58, 1), {}).encode()
+
+
+@pytest.mark.parametrize(
+    ("message", "problem"),
+    [
+        (lambda origin: Changes(origin, 0, 1, [(b"key", FAR)]), "an entry of the time"),
+        (lambda origin: Changes(origin, 0, 1, [(b"", NOW)]), "a key of 0 bytes"),
+        (lambda origin: Changes(origin, 0, 1, [(bytes(512), NOW)]), "a key of 512 bytes"),
+        (lambda origin: Want(origin, -1), "cannot be read"),
+        (lambda origin: Have([(origin, 1)], 2**63), "the time"),
+    ],
+)
+def test_a_message_that_would_harm_a_table_or_a_clock_is_refused(
+    message: Any, problem: str
+) -> None:
+    world = World(2)
+    world.connect_all()
+    world.run(0.1)
+    one, two = world.hosts.values()
+    (link,) = two.links
+    before = two.clock.next()
+    two.replica.received(link, encode(message(one.origin)), world.now)
+    world.drain(two)
+    assert problem in two.told[-2].text
+    assert two.values() == {} and two.clock.next() - before < 256_000_000
 
 
 class Planted(MemoryTable):
