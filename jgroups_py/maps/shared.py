@@ -14,6 +14,7 @@ Differs: Chronicle Map locks segments of shared memory, so a process that stops 
 from __future__ import annotations
 
 import fcntl
+import logging
 import os
 import threading
 import time
@@ -29,7 +30,7 @@ from zlib import crc32
 
 from jgroups_py.maps.control import SLOTS, Control
 from jgroups_py.maps.entry import KEY_MAX, Entry, decode_entry, value_at
-from jgroups_py.maps.errors import MapBusy, MapClosed, MapError, MapFileError, MapFull
+from jgroups_py.maps.errors import MapBusy, MapClosed, MapError, MapFileError
 from jgroups_py.maps.inbox import (
     ADVANCE,
     ANEW,
@@ -46,6 +47,7 @@ from jgroups_py.maps.stamp import IDENTIFIER_MAX, WIDE_IDENTIFIER_MAX, HybridClo
 from jgroups_py.maps.store import Store
 from jgroups_py.maps.table import Changed, Vector
 
+LOG: Final = logging.getLogger("jgroups_py.maps")
 RECORDS_MAX: Final = 20_000
 """Records that one transaction merges."""
 LOCKS: Final = 4096
@@ -476,7 +478,11 @@ class _Merger:
                 with self.lock:
                     worked = self._merge() if self._take() else False
                 shared.problem = None
-            except (MapFull, OSError) as error:
+            except (
+                Exception
+            ) as error:  # the inboxes keep what they have: others, or the next try, may merge it
+                if type(error) is not type(shared.problem):
+                    LOG.error("the map %s cannot be merged: %s", shared.folder, error)
                 shared.problem = error
                 worked = False
             if closing and (not worked or shared.problem):

@@ -281,3 +281,20 @@ def test_the_files_are_the_owners_alone(tmp_path: Path) -> None:
         modes = {oct(os.stat(file).st_mode & 0o777) for file in (tmp_path / "map").iterdir()}
         assert modes == {"0o600"}
         assert oct(os.stat(tmp_path / "map").st_mode & 0o777) == "0o700"
+
+
+def test_a_merge_that_fails_is_told_once_and_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    with opened(tmp_path) as shared:
+        with monkeypatch.context() as patch:
+            patch.setattr("jgroups_py.maps.shared._carry_out", lambda *_: 1 // 0)
+            shared.write(b"key", b"value")
+            assert not shared.wait_merged(0.2)
+            assert shared.get(b"key") == b"value"
+            assert isinstance(shared.problem, ZeroDivisionError)
+        assert shared.wait_merged()
+        assert shared.vector() == {shared.origin: 1}
+    assert [record.message.split(":")[0] for record in caplog.records] == [
+        f"the map {tmp_path / 'map'} cannot be merged"
+    ]
