@@ -14,17 +14,21 @@ from typing import Any
 
 import pytest
 
+from jgroups_py.maps.control import Control
 from jgroups_py.maps.entry import Entry, origin_of
 from jgroups_py.maps.errors import MapBusy, MapClosed, MapError, MapFileError, MapFull
 from jgroups_py.maps.rules import PnCounter
 from jgroups_py.maps.shared import FileSettings, SharedFile
 from jgroups_py.maps.stamp import Stamp
 
+SIZE = 1 << 28
+"""Of the files of these tests: their processes may have little address space."""
+
 PROCESS = """
 import sys
 from pathlib import Path
 from jgroups_py.maps.shared import FileSettings, SharedFile
-shared = SharedFile(Path(sys.argv[1]))
+shared = SharedFile(Path(sys.argv[1]), FileSettings(max_bytes=1 << 28))
 for line in sys.stdin:
     word, *rest = line.split()
     if word == "put":
@@ -77,7 +81,7 @@ def process(folder: Path) -> Iterator[Process]:
 
 
 def opened(folder: Path, **settings: Any) -> closing[SharedFile]:
-    return closing(SharedFile(folder / "map", FileSettings(**settings)))
+    return closing(SharedFile(folder / "map", FileSettings(**{"max_bytes": SIZE, **settings})))
 
 
 def test_values_are_there_before_and_after_they_are_merged_and_when_it_is_opened_again(
@@ -154,8 +158,8 @@ def test_a_child_of_a_fork_writes_with_a_slot_of_its_own(tmp_path: Path) -> None
     code = f"""
 import os
 from pathlib import Path
-from jgroups_py.maps.shared import SharedFile
-shared = SharedFile(Path({str(tmp_path / "map")!r}))
+from jgroups_py.maps.shared import FileSettings, SharedFile
+shared = SharedFile(Path({str(tmp_path / "map")!r}), FileSettings(max_bytes=1 << 28))
 shared.write(b"before", b"1")
 pid = os.fork()
 if pid == 0:
@@ -236,7 +240,7 @@ def test_an_inbox_that_is_full_is_an_error_and_changes_nothing(tmp_path: Path) -
     with process(tmp_path / "map") as merger:
         merger.ask("put a 1")
         time.sleep(0.1)
-        with opened(tmp_path, max_bytes=1 << 30) as shared:
+        with opened(tmp_path) as shared:
             merger.popen.send_signal(signal.SIGSTOP)
             try:
                 with pytest.raises(MapFull, match="the inbox of this process is full"):
@@ -266,14 +270,14 @@ def test_what_cannot_be_is_refused_with_what_could(tmp_path: Path) -> None:
         with pytest.raises(MapError, match="a key must have 1 to 511 bytes, got 0"):
             shared.write(b"", b"")
         with pytest.raises(MapFileError, match="already open in this process"):
-            SharedFile(tmp_path / "map")
+            SharedFile(tmp_path / "map", FileSettings(max_bytes=SIZE))
     with pytest.raises(MapFileError, match="was made with identifier 1, not 2"):
-        SharedFile(tmp_path / "map", FileSettings(identifier=2))
+        SharedFile(tmp_path / "map", FileSettings(identifier=2, max_bytes=SIZE))
     with pytest.raises(MapClosed, match="is closed"):
         shared.get(b"key")
     (tmp_path / "map" / "data.mdb").write_bytes(b"no map" * 10_000)
     with pytest.raises(MapFileError, match="is no map that can be opened"):
-        SharedFile(tmp_path / "map")
+        SharedFile(tmp_path / "map", FileSettings(max_bytes=SIZE))
 
 
 def test_the_files_are_the_owners_alone(tmp_path: Path) -> None:
@@ -298,3 +302,20 @@ def test_a_merge_that_fails_is_told_once_and_tried_again(
     assert [record.message.split(":")[0] for record in caplog.records] == [
         f"the map {tmp_path / 'map'} cannot be merged"
     ]
+
+
+def test_a_merger_that_died_before_it_could_say_how_far_it_was_has_merged_nothing_twice(
+    tmp_path: Path,
+) -> None:
+    with opened(tmp_path) as shared:
+        for number in range(3):
+            shared.write(b"key", b"%d" % number)
+        assert shared.wait_merged()
+        slot = shared.slot
+    control = Control(tmp_path / "map" / "control", 0)
+    control.set_merged(slot, 0)
+    control.close()
+    with opened(tmp_path) as shared:
+        shared.write(b"key", b"last")
+        assert shared.wait_merged()
+        assert shared.vector() == {shared.origin: 4} and shared.get(b"key") == b"last"

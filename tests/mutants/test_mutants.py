@@ -130,7 +130,6 @@ def test_there_are_mutants_of_every_protocol_with_behaviour() -> None:
         "red",
         "reliable/barrier",
         "transport/shared_loopback",
-        "transport/tls_attributes",  # values
         "relay/wire",  # values
         "relay/status",
         "membership/gms/out",  # passes on
