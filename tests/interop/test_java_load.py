@@ -145,6 +145,8 @@ async def test_datagrams_that_python_sends_get_lost(parts: JavaParts) -> None:
             await python.send(text)
             await python.send(text, java)
             await trio.sleep(0.003)
+        # The number of the last one is sent three times only. If all are lost, STABLE tells it after up to two minutes.
+        faults.loss_out = 0.0
         for multicast in (True, False):
             await java.until(lambda c=multicast: len(java.from_(python, multicast=c)) >= 200, 45)
             assert java.texts(python, multicast=multicast) == texts
