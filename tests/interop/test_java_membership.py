@@ -77,7 +77,8 @@ async def test_two_java_members_join_python_and_everyone_leaves(
 async def test_python_takes_over_from_a_java_coordinator_that_leaves(
     parts: JavaParts, stack: str
 ) -> None:
-    async with mixed_group(parts, stack) as group:
+    # A Java member that has left hears multicasts until its sockets are closed, and says so of a view.
+    async with mixed_group(parts, stack, allowed=["J: not member of view"]) as group:
         j = await group.java("J")
         p = await group.python("P")
         k = await group.java("K")
