@@ -139,7 +139,7 @@ async def test_a_member_whose_process_stops_is_expelled(open_sim: Any, autojump_
         assert a.view.members == (a.address,)
 
 
-async def test_twenty_members_in_one_process(open_sim: Any, autojump_clock: Any) -> None:
+async def test_twenty_members_live_in_one_process(open_sim: Any, autojump_clock: Any) -> None:
     from contextlib import AsyncExitStack
 
     async with AsyncExitStack() as stack:

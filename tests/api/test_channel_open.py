@@ -26,7 +26,7 @@ from jgroups_py.values.batch import Batch, Credit
 from jgroups_py.values.events import Failed
 
 
-async def test_looking_at_a_channel(open_toy: Any, autojump_clock: Any) -> None:
+async def test_a_channel_shows_its_state(open_toy: Any, autojump_clock: Any) -> None:
     async with open_toy(name="A", seed=7) as a:
         first = a.address
         assert (a.name, a.cluster, a.name_of(a.address)) == ("A", "test", "A")

@@ -199,7 +199,7 @@ class Reader:
         pass
 
 
-async def test_how_far_the_application_has_read_is_asked_of_the_block_that_reads_for_it(
+async def test_the_position_of_a_reader_is_asked_of_the_block_that_reads_for_the_application(
     open_toy: Any, autojump_clock: Any
 ) -> None:
     async with open_toy(name="A") as a:

@@ -55,7 +55,7 @@ async def test_a_page_has_the_view_the_channel_the_driver_and_every_protocol() -
                     assert numbers[key] == value, key
 
 
-async def test_what_was_turned_away_has_its_cause_as_a_label() -> None:
+async def test_packets_that_were_turned_away_have_their_cause_as_a_label() -> None:
     async with open_channel(
         "udp.xml", cluster="demo", name="A", transport=MemoryNetwork()
     ) as channel:

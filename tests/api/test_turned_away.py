@@ -99,7 +99,7 @@ async def test_a_block_on_top_counts_its_own(
     assert line.startswith("A/test: RPC turned away: no_member (a caller that")
 
 
-async def test_what_is_no_function_is_refused(open_picky: Open) -> None:
+async def test_a_value_that_is_no_function_is_refused(open_picky: Open) -> None:
     with pytest.raises(TypeError, match="turned_away is a function, got"):
         async with open_picky("A", turned_away="log"):
             pass

@@ -291,7 +291,7 @@ def target() -> Iterator[Target]:
     target.hang.set()
 
 
-def test_calls_one_all_first_many(pair: Pair, target: Target) -> None:
+def test_calls_reach_one_all_first_and_many(pair: Pair, target: Target) -> None:
     a, b = pair
     with blocking.open_rpc(a, target) as ra, blocking.open_rpc(b, target, workers=0) as rb:
         there = b.address
@@ -491,7 +491,7 @@ def test_batches_take_effect_together_or_not_at_all(cache: blocking.TreeCache) -
     assert cache.get("/a", "n") == 100
 
 
-def test_listening(cache: blocking.TreeCache) -> None:
+def test_listeners_are_called_and_removed(cache: blocking.TreeCache) -> None:
     with cache.listen("/a") as changes:
         with pytest.raises(TimeoutError):
             changes.receive(timeout=0.02)
@@ -506,7 +506,7 @@ def test_listening(cache: blocking.TreeCache) -> None:
         cache.get("/a", "k")
 
 
-def test_eight_threads(cache: blocking.TreeCache) -> None:
+def test_eight_threads_use_one_cache(cache: blocking.TreeCache) -> None:
     def work(thread: int) -> None:
         for number in range(100):
             cache.put(f"/t/{thread}/{number}", "v", number, timeout=20)

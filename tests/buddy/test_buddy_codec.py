@@ -66,7 +66,7 @@ MESSAGES: list[m.Message] = [
 
 
 @pytest.mark.parametrize("message", MESSAGES, ids=lambda message: type(message).__name__)
-def test_there_and_back(message: m.Message) -> None:
+def test_a_message_comes_back_from_its_bytes(message: m.Message) -> None:
     data = encode((7, A), message)
     tag, got = decode(data)
     assert (tag, got) == ((7, A), message)
@@ -86,7 +86,7 @@ def test_every_message_of_the_machine_is_among_them() -> None:
     "message",
     [m.Taken(("",), (1, 0)), m.Taken("a", (1, 0)), m.OpAck("x"), m.Adopted(((5, 3),))],  # type: ignore[arg-type]
 )
-def test_what_cannot_be_is_refused(message: Any) -> None:
+def test_impossible_settings_are_refused(message: Any) -> None:
     data = encode((7, A), message)
     with pytest.raises(RemoteProtocolError):
         decode(data)

@@ -48,7 +48,7 @@ def test_a_seed_is_the_same_schedule_again_and_drawn_steps_play_as_they_were(pro
         ("three", 500776),  # written and removed while one of three sites heard nothing, then lost
     ],
 )
-def test_what_the_judge_took_for_a_loss_is_none(profile: str, seed: int) -> None:
+def test_a_former_false_loss_of_the_judge_is_none(profile: str, seed: int) -> None:
     assert explore(seed, profile)[1].problems == []
 
 
@@ -57,7 +57,7 @@ def test_an_event_of_a_site_that_is_built_anew_meanwhile_is_sent_back_to_it() ->
     assert explore(12688, "active")[1].problems == []
 
 
-def test_what_fails_is_made_smaller_and_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failing_case_is_made_smaller_and_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Handover, "say_taken_again", lambda self: None)
     buddies = Buddies()
     drawn = (buddies.explore(seed, "crashes") for seed in range(200))
@@ -72,7 +72,7 @@ def test_what_fails_is_made_smaller_and_read_again(monkeypatch: pytest.MonkeyPat
     assert replay(small).problems == []
 
 
-def test_who_leaves_below_what_it_knows_of_counts_as_a_crash() -> None:
+def test_a_member_that_leaves_below_what_it_knows_of_counts_as_a_crash() -> None:
     s = Script(1)
     s.write("A", "x")
     s.leave("A")

@@ -204,7 +204,7 @@ def test_an_event_that_comes_again_late_is_acknowledged_and_nothing_is_lost_by_i
     assert "site_discarded" not in machine.statistics, "the later one came after it"
 
 
-def test_what_was_written_at_both_sites_is_listed_once_at_the_one_that_loses_it() -> None:
+def test_values_written_at_both_sites_are_listed_once_at_the_site_that_loses_them() -> None:
     t = TwoScript(judged="merges")
     t.n.write("B", "x")
     t.run()
@@ -222,7 +222,7 @@ def test_what_was_written_at_both_sites_is_listed_once_at_the_one_that_loses_it(
     assert t.value(t.n, "x") == t.value(t.s, "x") is not None
 
 
-def test_who_leaves_hands_on_what_arrives_and_owns_nothing_new() -> None:
+def test_a_member_that_leaves_hands_on_what_arrives_and_owns_nothing_new() -> None:
     t = TwoScript(there=3)
     home = t.s.machine("S").arrivals
     path = next(p for p in "abcdefgh" if home._target((p,)) == address("T"))

@@ -59,7 +59,7 @@ def test_hints_are_broken_one_by_one() -> None:
     assert locator.hints_broken == 2
 
 
-def test_who_leaves_comes_last() -> None:
+def test_a_member_that_leaves_comes_last() -> None:
     assert located([Member(A), Member(B, leaving=True), Member(C)], numBuddies="2") == [C, B]
 
 
@@ -126,7 +126,7 @@ def test_a_complaint_is_one_line_however_much_was_wrong() -> None:
     assert told.detail.endswith("; and 7 more") and machine.buddies.wanted == [A]
 
 
-def test_who_leaves_is_nobodys_buddy_whatever_a_locator_says() -> None:
+def test_a_member_that_leaves_is_nobodys_buddy_whatever_a_locator_says() -> None:
     for answer, wrong in (([C], 0), (ValueError("no"), 1)):
         machine = BuddyMachine(B, locator=Saying(answer))
         machine.install(View(ViewId(A, 1), (A, B, C)), 0.0)

@@ -90,7 +90,7 @@ def test_state_is_pushed_in_pieces_bounded_by_nodes_and_by_bytes() -> None:
     assert isinstance(sent[-1], Filled)
 
 
-def test_what_moves_goes_in_pieces_and_the_claim_ends_with_the_last_one() -> None:
+def test_moving_nodes_go_in_pieces_and_the_claim_ends_with_the_last_one() -> None:
     s = Script(3)
     for machine in s.world.machines.values():
         limit(machine, chunk_nodes=3)
@@ -170,7 +170,7 @@ def test_half_an_entry_of_an_owner_that_dies_is_nothing() -> None:
     assert {s.node(s.owner(path), path).value for path in "xy"} == {x}
 
 
-def test_who_may_not_take_a_node_is_told_who_owns_it() -> None:
+def test_a_member_that_may_not_take_a_node_is_told_who_owns_it() -> None:
     s = Script(3)
     s.write("B", "x")
     refused = s.call("C", "write", "x", mode="create")
@@ -383,7 +383,7 @@ def test_the_last_one_is_told_what_ends_with_it(nodes: int) -> None:
     assert told == (["nobody stays to take over 2 nodes"] if nodes else [])
 
 
-def test_what_cannot_come_from_a_member_is_refused() -> None:
+def test_an_input_that_no_member_can_send_is_refused() -> None:
     s = Script(3)
     s.write("B", "x")
     machine = s.machine("B")

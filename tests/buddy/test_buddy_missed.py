@@ -52,7 +52,7 @@ def test_a_holder_that_has_dropped_its_copy_is_given_a_new_one() -> None:
     s.rest()
 
 
-def test_who_got_a_copy_after_it_had_said_that_it_has_none_keeps_it() -> None:
+def test_a_member_that_got_a_copy_after_it_had_said_that_it_has_none_keeps_it() -> None:
     """Another one was dismissed because of it (crashes 50369): begun anew, it would have nothing for a while."""
     s = Script(4)
     s.write("A", "a")

@@ -151,7 +151,7 @@ def test_a_write_tells_when_all_holders_have_it() -> None:
     assert told == ["x"]
 
 
-def test_what_is_granted_is_not_written() -> None:
+def test_granted_nodes_are_not_written() -> None:
     o = Owner()
     o.written(X)
     o.own.grant([X], OTHER)
@@ -226,7 +226,7 @@ def test_a_node_that_is_taken_over_has_a_giver_until_that_is_confirmed() -> None
         o.own.confirm(X)
 
 
-def test_what_is_forgotten_raises_the_floor_for_nodes_to_come() -> None:
+def test_forgotten_nodes_raise_the_floor_for_nodes_to_come() -> None:
     o = Owner()
     o.written(X)
     o.own.grant([X], OTHER)
@@ -350,7 +350,7 @@ def test_a_node_that_is_taken_over_gets_numbers_of_its_new_owner() -> None:
     assert o.own.nodes[Y].unsent == (("S", 2),)
 
 
-def test_what_a_site_lacks_is_marked_in_entries_of_a_limited_size() -> None:
+def test_missing_numbers_of_a_site_are_marked_in_entries_of_a_limited_size() -> None:
     o = Owner(sites=("S",), chunk_nodes=2)
     o.written(X, Y, ("z",))
     for path in o.own.nodes:
@@ -360,7 +360,7 @@ def test_what_a_site_lacks_is_marked_in_entries_of_a_limited_size() -> None:
     assert [op.seq for op in o.logged()] == [2, 3]
 
 
-def test_what_is_given_up_for_a_site_stays_unsent_to_the_others() -> None:
+def test_messages_that_are_given_up_for_a_site_stay_unsent_to_the_others() -> None:
     o = Owner(sites=("S", "T"))
     o.written(X, Y)
     o.own.give_up("S", [X])
@@ -415,7 +415,7 @@ def test_a_write_after_a_promotion_outranks_all_epochs() -> None:
     assert o.own.nodes[X].stamp == Stamp(1, (1, 0), 6, ME)
 
 
-def test_what_only_another_site_has_is_buried_above_its_value() -> None:
+def test_nodes_that_only_another_site_has_are_buried_above_their_value() -> None:
     o = Owner(sites=("S",))
     node = o.own.bury(X, sent(3).stamp)
     assert node.removed and node.stamp > sent(3).stamp and node.unsent == (("S", 1),)

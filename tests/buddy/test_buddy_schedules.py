@@ -9,5 +9,5 @@ assert passive_schedules and site_schedules
 
 
 @pytest.mark.parametrize("name", SCHEDULES)
-def test_schedule(name: str) -> None:
+def test_a_kept_schedule_holds(name: str) -> None:
     SCHEDULES[name]()

@@ -20,7 +20,7 @@ async def cache() -> AsyncIterator[TreeCache]:
         yield opened
 
 
-async def test_attributes_of_a_node(cache: TreeCache) -> None:
+async def test_attributes_of_a_node_are_written_and_read(cache: TreeCache) -> None:
     await cache.put("/users/7", "name", "Ada")
     await cache.put_node("/users/7", {"born": 1815, "tags": ["a", None, 1.5, b"x"]})
     assert await cache.get("/users/7", "name") == "Ada"
@@ -46,7 +46,7 @@ async def test_a_prefix_of_nodes_is_no_node(cache: TreeCache) -> None:
     assert await cache.children("/") == ()
 
 
-async def test_removing_an_attribute_a_node_a_subtree(cache: TreeCache) -> None:
+async def test_an_attribute_a_node_and_a_subtree_are_removed(cache: TreeCache) -> None:
     for path in ("/a", "/a/b", "/a/b/c", "/ab"):
         await cache.put(path, "x", 1)
     assert await cache.remove("/a", "x") and not await cache.remove("/a", "x")
@@ -58,7 +58,7 @@ async def test_removing_an_attribute_a_node_a_subtree(cache: TreeCache) -> None:
     assert cache.statistics().nodes == cache.statistics().bytes == 0
 
 
-async def test_moving_a_subtree(cache: TreeCache) -> None:
+async def test_a_subtree_moves(cache: TreeCache) -> None:
     for path in ("/a", "/a/b/c", "/z"):
         await cache.put(path, "was", path)
     assert await cache.move("/a", "/q/r") == 2
@@ -122,7 +122,7 @@ async def test_a_codec_of_ones_own() -> None:
         ("k", bytes(101), "at most 100 bytes, got 103"),
     ],
 )
-async def test_what_cannot_be_stored_is_refused(key: Any, value: Any, said: str) -> None:
+async def test_a_value_that_cannot_be_stored_is_refused(key: Any, value: Any, said: str) -> None:
     cache = TreeCache(limits=CacheLimits(max_value_bytes=100))
     with pytest.raises(CacheRefused, match=said) as caught:
         await cache.put("/a", key, value)

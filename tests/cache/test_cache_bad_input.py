@@ -78,7 +78,7 @@ async def test_a_wrong_locator_is_counted_and_next_in_line_is_taken(
 
 
 @pytest.mark.parametrize("locator", ["FirstMember", "Raises", "Endless"])
-async def test_who_leaves_need_not_wait_for_a_locator_that_goes_on_naming_it(
+async def test_a_member_that_leaves_need_not_wait_for_a_locator_that_goes_on_naming_it(
     locator: str, autojump_clock: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with group() as g:
@@ -92,7 +92,7 @@ async def test_who_leaves_need_not_wait_for_a_locator_that_goes_on_naming_it(
 
 
 @pytest.mark.parametrize("file", ["buddy.xml", "replicated.xml"])
-async def test_what_others_count_on_does_not_leave_memory_without_a_store(
+async def test_copies_that_others_count_on_do_not_leave_memory_without_a_store(
     file: str, autojump_clock: Any
 ) -> None:
     network = MemoryNetwork()
@@ -157,7 +157,7 @@ async def test_more_buddies_than_members_is_as_many_as_there_are(
         ("zone: a", "{file}: needs ClusterName, or cluster= when it is opened"),
     ],
 )
-async def test_what_is_found_out_at_the_start_names_the_file(
+async def test_a_mistake_that_is_found_at_the_start_names_the_file(
     lines: str, said: str, tmp_path: Path
 ) -> None:
     file = tmp_path / "cache.yaml"
@@ -195,7 +195,7 @@ async def test_in_python_numbers_are_numbers(autojump_clock: Any) -> None:
         ("/_buddy_backup_/A", 1, "cannot be written"),
     ],
 )
-async def test_what_is_out_of_bounds_changes_nothing_anywhere(
+async def test_a_write_out_of_bounds_changes_nothing_anywhere(
     path: str, value: Any, said: str, autojump_clock: Any
 ) -> None:
     async with group() as g:

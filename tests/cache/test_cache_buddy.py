@@ -170,7 +170,7 @@ async def test_an_asynchronous_cache_waits_for_nobody(autojump_clock: Any) -> No
 
 
 @pytest.mark.seed("B9", "B10")
-async def test_what_is_taken_is_gone_at_the_former_owner_and_its_buddies(
+async def test_taken_nodes_are_gone_at_the_former_owner_and_its_buddies(
     autojump_clock: Any,
 ) -> None:
     async with group() as g:
@@ -292,7 +292,7 @@ async def test_a_joiner_gets_no_state_but_its_part_of_the_ring(autojump_clock: A
         assert counter(c, "backup_nodes") == 250 and c.statistics().nodes == 0
 
 
-async def test_who_leaves_hands_everything_over(autojump_clock: Any) -> None:
+async def test_a_member_that_leaves_hands_everything_over(autojump_clock: Any) -> None:
     async with group() as g:
         a, b, c = await g.start("ABC", settings())
         for n in range(20):
@@ -513,7 +513,9 @@ async def test_the_former_owners_store(remove: bool, autojump_clock: Any) -> Non
         assert await b.get("/x", "k") == 2
 
 
-async def test_what_is_done_but_not_acknowledged_is_waited_for(autojump_clock: Any) -> None:
+async def test_writes_that_are_done_but_not_acknowledged_are_waited_for(
+    autojump_clock: Any,
+) -> None:
     """A repeated removal must not be acknowledged before the first one is: it might come back."""
     async with group() as g:
         a, b = await g.start("AB", settings(sync_repl_timeout=3))

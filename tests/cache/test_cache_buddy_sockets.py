@@ -66,7 +66,9 @@ async def peers(names: str, file: Path) -> AsyncIterator[list[Peer]]:
 
 
 @pytest.mark.seed("B7", "B8", "B23")
-async def test_what_a_killed_process_owned_is_found_and_owned_by_who_asks(tmp_path: Path) -> None:
+async def test_nodes_of_a_killed_process_are_found_and_owned_by_the_member_that_asks(
+    tmp_path: Path,
+) -> None:
     config = load_stack("tcp.xml")
     stack, file = tmp_path / "stack.xml", tmp_path / "cache.yaml"
     stack.write_text(to_xml(with_attributes(config, private_attributes(config, 3))))

@@ -64,7 +64,7 @@ WITH_STORE = CacheSettings(
 
 
 @pytest.mark.parametrize("kind", ERRORS)
-async def test_whatever_a_store_raises_is_a_store_error_of_the_call(
+async def test_any_exception_of_a_store_is_a_store_error_of_the_call(
     kind: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     store = RudeStore()
@@ -108,7 +108,7 @@ async def test_a_store_that_fails_by_turns_fills_no_log(
 
 
 @pytest.mark.parametrize("answer", ["text", 5, [("/a", "x")], [5]])
-async def test_what_is_no_answer_of_a_store_is_a_store_error(answer: Any) -> None:
+async def test_a_wrong_answer_of_a_store_is_a_store_error(answer: Any) -> None:
     store = RudeStore()
     async with open_tree_cache(WITH_STORE, store=store) as cache:
         await cache.put("/a", "x", 1)

@@ -118,7 +118,7 @@ async def test_a_node_in_use_stays(autojump_clock: Any) -> None:
         assert await cache.get("/a", "x") == await cache.get("/b", "x") == 1
 
 
-async def test_what_the_store_does_not_take_stays_in_memory_and_writes_are_refused(
+async def test_nodes_that_the_store_does_not_take_stay_in_memory_and_writes_are_refused(
     autojump_clock: Any,
 ) -> None:
     store = FaultyStore()

@@ -28,7 +28,7 @@ paths = st.lists(parts, max_size=4).map(Fqn)
 
 
 @given(paths)
-def test_what_is_printed_can_be_read(path: Fqn) -> None:
+def test_printed_output_can_be_read_back(path: Fqn) -> None:
     assert Fqn.parse(str(path)) == path
     assert as_fqn(str(path)) == as_fqn(list(path)) == as_fqn(path) == path
 
@@ -108,7 +108,7 @@ def test_it_is_a_tuple_of_its_parts() -> None:
         (["a" * MAX_PART_BYTES] * 5, f"at most {MAX_PATH_BYTES} bytes"),
     ],
 )
-def test_what_is_no_path_is_refused_with_a_reason(given_path: Any, said: str) -> None:
+def test_a_value_that_is_no_path_is_refused_with_a_reason(given_path: Any, said: str) -> None:
     with pytest.raises(CacheRefused) as caught:
         as_fqn(given_path)
     assert said in str(caught.value) and "\n" not in str(caught.value)

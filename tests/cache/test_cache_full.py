@@ -300,7 +300,9 @@ async def test_rubbish_from_outside_is_counted_and_dropped(
         ),
     ],
 )
-async def test_what_does_not_go_together_is_refused(settings: CacheSettings, said: str) -> None:
+async def test_options_that_exclude_each_other_are_refused(
+    settings: CacheSettings, said: str
+) -> None:
     with pytest.raises(ConfigError, match=said):
         async with open_tree_cache(settings):
             pass

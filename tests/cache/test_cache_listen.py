@@ -38,7 +38,7 @@ async def test_every_change_comes_in_order_with_what_changed() -> None:
         assert all(item.local for item in seen if isinstance(item, NodeChanged))
 
 
-async def test_what_a_slow_listener_missed_stands_where_the_gap_is() -> None:
+async def test_the_events_that_a_slow_listener_missed_are_counted_where_the_gap_is() -> None:
     cache = TreeCache()
     async with cache.listen(buffer_max=2) as changes:
         for n in range(5):

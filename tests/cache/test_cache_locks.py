@@ -40,7 +40,9 @@ def scope(text: str) -> Scope:
         ("w /a/", "w /ab", False),
     ],
 )
-def test_who_waits_for_whom(first: str, second: str, waits: bool) -> None:
+def test_the_one_that_waits_is_not_the_one_that_is_waited_for(
+    first: str, second: str, waits: bool
+) -> None:
     locks = PathLocks()
     held = locks.try_acquire([scope(first)])
     assert held is not None
@@ -95,7 +97,7 @@ def test_a_request_is_behind_all_earlier_ones_in_its_way(
     assert len(locks) == 0
 
 
-async def test_two_writers_on_one_subtree_in_opposite_order(autojump_clock: Any) -> None:
+async def test_two_writers_on_one_subtree_in_opposite_order_both_end(autojump_clock: Any) -> None:
     """The classic deadlock: one has /t/a and wants /t/b, the other the reverse."""
     cache = TreeCache()
     results = []

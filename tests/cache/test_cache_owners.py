@@ -46,7 +46,7 @@ async def test_everybodys_nodes_are_named_and_stay_where_they_are(autojump_clock
 
 @pytest.mark.seed("B40")
 @pytest.mark.parametrize("search", [True, False])
-async def test_those_who_keep_backups_say_so_if_they_shall(
+async def test_backup_holders_say_so_if_they_are_asked_to(
     search: bool, autojump_clock: Any
 ) -> None:
     """They never grant: there is one valid answer, the owner's."""
@@ -76,7 +76,9 @@ async def test_an_answer_names_a_limited_number_of_nodes(autojump_clock: Any) ->
         assert len(await b.owners()) == 10
 
 
-async def test_who_does_not_answer_is_not_waited_for_for_ever(autojump_clock: Any) -> None:
+async def test_a_member_that_does_not_answer_is_not_waited_for_for_ever(
+    autojump_clock: Any,
+) -> None:
     async with group() as g:
         a, b = await g.start("AB", settings(sync_repl_timeout=2))
         b.buddies._incoming = Deaf()

@@ -60,7 +60,7 @@ def test_there_are_two_ways_only() -> None:
         parse_cache_settings(FILE.format(partition="quorum"), language="yaml")
 
 
-def test_what_merges_dropped_is_kept_within_limits() -> None:
+def test_values_that_merges_dropped_are_kept_within_limits() -> None:
     values = discarded.DiscardedValues()
     big = Node({"k": bytes(discarded.BYTES_MAX // 3)})
     for n in range(discarded.LISTED_MAX + 5):

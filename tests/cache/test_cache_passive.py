@@ -55,7 +55,7 @@ async def fill(cache: TreeCache, count: int = 20) -> None:
 
 @pytest.mark.seed("B26")
 @pytest.mark.parametrize("passivation", [True, False])
-async def test_what_left_memory_is_still_owned_and_its_copies_stay(
+async def test_nodes_that_left_memory_are_still_owned_and_their_copies_stay(
     passivation: bool, autojump_clock: Any
 ) -> None:
     async with group() as g:
@@ -288,7 +288,7 @@ class Slow(FaultyStore):
 
 @pytest.mark.parametrize("fails", [False, True])
 @pytest.mark.parametrize("passivation", [True, False])
-async def test_what_moves_away_and_comes_back_while_it_is_evicted_is_not_taken_for_its_old_row(
+async def test_a_node_that_moves_away_and_back_while_it_is_evicted_is_not_taken_for_its_old_row(
     passivation: bool, fails: bool, autojump_clock: Any
 ) -> None:
     async with group() as g:
@@ -340,7 +340,9 @@ async def test_a_row_that_is_deleted_while_its_node_comes_back_ends_nothing(
         assert await a.get("/x", "k") == 1
 
 
-async def test_what_moves_away_while_it_is_evicted_leaves_no_row(autojump_clock: Any) -> None:
+async def test_a_node_that_moves_away_while_it_is_evicted_leaves_no_row(
+    autojump_clock: Any,
+) -> None:
     async with group() as g:
         store = g.stores["A"] = Slow()
         a, b = await start(g, "AB", small())
@@ -370,7 +372,7 @@ STORE = "cacheloader: {class: SqliteStore, properties: {location: x.db}}"
         ),
     ],
 )
-async def test_what_does_not_go_with_buddies_is_refused(more: str, said: str) -> None:
+async def test_options_that_buddies_exclude_are_refused(more: str, said: str) -> None:
     text = f"CacheMode: REPL_SYNC\nClusterName: x\nClusterConfig: sim.xml\n{BUDDIES}{more}"
     config = parse_cache_settings(text, language="yaml", source="c.yaml")
     with pytest.raises(ConfigError, match=rf"c\.yaml: .*{said}"):

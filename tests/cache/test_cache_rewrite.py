@@ -73,7 +73,7 @@ async def test_they_do_what_they_say(config: str, autojump_clock: Any) -> None:
 
 
 @pytest.mark.parametrize("config", MODES)
-async def test_what_the_function_raises_comes_out_and_changes_nothing(
+async def test_an_exception_of_the_function_comes_out_and_changes_nothing(
     config: str, autojump_clock: Any
 ) -> None:
     class Odd(Exception):
@@ -251,7 +251,9 @@ async def test_nobody_waits_for_ever_for_a_turn_that_does_not_end(
 
 
 @pytest.mark.parametrize("config", SHARED)
-async def test_who_is_cancelled_or_gone_leaves_the_line(config: str, autojump_clock: Any) -> None:
+async def test_a_member_that_is_cancelled_or_gone_leaves_the_line(
+    config: str, autojump_clock: Any
+) -> None:
     async with caches(config, "AB") as (a, b):
         async with trio.open_nursery() as nursery:
 
@@ -393,7 +395,7 @@ async def test_after_the_end_they_are_refused(config: str, autojump_clock: Any) 
 
 
 @pytest.mark.parametrize("config", SHARED)
-async def test_who_is_slow_has_its_turn_too(config: str, autojump_clock: Any) -> None:
+async def test_a_member_that_is_slow_has_its_turn_too(config: str, autojump_clock: Any) -> None:
     """One member's batch takes 50 ms, the others change the node every 2 ms."""
     async with caches(config) as (a, b, c):
         runs, over = 0, False

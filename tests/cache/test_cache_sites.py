@@ -75,7 +75,7 @@ def everything(caches: list[TreeCache]) -> dict[str, Any]:
 
 
 @pytest.mark.seed("R17", "R19")
-async def test_what_owners_write_lives_at_the_other_site_with_owners_and_buddies_of_its_own(
+async def test_writes_of_owners_live_at_the_other_site_with_owners_and_buddies_of_its_own(
     autojump_clock: Any,
 ) -> None:
     async with two_sites() as (nyc, sfo):
@@ -218,7 +218,7 @@ async def test_listeners_hear_of_what_another_site_writes(autojump_clock: Any) -
         assert heard[0] == (Kind.CREATED, False) and heard[-1] == (Kind.REMOVED, False)
 
 
-async def test_what_does_not_go_with_sites_is_refused(autojump_clock: Any) -> None:
+async def test_options_that_sites_exclude_are_refused(autojump_clock: Any) -> None:
     async with two_sites() as (nyc, sfo):
         (a,) = await nyc.open("A")
         with pytest.raises(CacheRefused, match="no other site is called 'LON'"):
@@ -237,7 +237,7 @@ async def test_what_does_not_go_with_sites_is_refused(autojump_clock: Any) -> No
 
 
 @pytest.mark.seed("R19")
-async def test_what_the_old_primary_wrote_meanwhile_loses_and_is_listed(
+async def test_writes_of_the_old_primary_meanwhile_lose_and_are_listed(
     autojump_clock: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with two_sites() as (nyc, sfo):

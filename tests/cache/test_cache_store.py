@@ -163,7 +163,7 @@ async def test_more_stored_nodes_than_a_call_may_load(tmp_path: Path) -> None:
         assert await cache.remove_tree("/a") == 5
 
 
-async def test_purge_and_preload(tmp_path: Path) -> None:
+async def test_purge_and_preload_work(tmp_path: Path) -> None:
     store = FaultyStore()
     async with open_tree_cache(settings(False), store=store) as cache:
         await cache.put("/a/b", "x", 1)

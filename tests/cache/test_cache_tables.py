@@ -54,7 +54,7 @@ async def keeper(passivation: bool = False) -> tuple[Keeper, FaultyStore]:
     return Keeper(store, passivation=passivation), store
 
 
-async def test_what_a_failed_write_may_have_spoilt_is_counted_and_written_again() -> None:
+async def test_rows_that_a_failed_write_may_have_spoilt_are_counted_and_written_again() -> None:
     """The call fails, memory keeps the value of before; nobody knows which of them the row is."""
     kept, store = await keeper()
     await kept.before((Change(A, None, OLD),))
@@ -70,7 +70,7 @@ async def test_what_a_failed_write_may_have_spoilt_is_counted_and_written_again(
     assert kept.statistics()["store_behind"] == kept.statistics()["unsaved_nodes"] == 0
 
 
-async def test_what_somebody_uses_is_made_good_later() -> None:
+async def test_a_removal_of_a_node_in_use_is_made_good_later() -> None:
     kept, store = await keeper()
     tree, locks = tree_with((A, NEW), (B, NEW)), PathLocks()
     store.fault = lambda: "before"

@@ -219,7 +219,7 @@ def test_only_the_coordinator_orders() -> None:
     assert not order.to_apply and not order.to_send
 
 
-def test_who_is_gone_is_not_waited_for_and_not_remembered() -> None:
+def test_a_member_that_is_gone_is_not_waited_for_and_not_remembered() -> None:
     a, b = b"a", b"b"
     order = TotalOrder(a)
     order.install(1, [a, b], ready=True)
@@ -238,11 +238,11 @@ def test_who_is_gone_is_not_waited_for_and_not_remembered() -> None:
     assert order.applied == {a: 1}
 
 
-def test_schedule_2189_a_joiner_confirms_to_an_origin_that_does_not_know_it_yet() -> None:
+def test_a_joiner_confirms_to_an_origin_that_does_not_know_it_yet() -> None:
     play(2189)
 
 
-def test_what_a_state_contained_is_confirmed_to_origins_that_joined_later_than_its_taker() -> None:
+def test_messages_in_a_state_are_confirmed_to_origins_that_joined_later_than_its_taker() -> None:
     a, b, c = b"a", b"b", b"c"
     order = TotalOrder(b)
     order.begin({c: 4})  # the provider was a view ahead
@@ -262,7 +262,7 @@ def test_a_member_that_never_gets_its_views_is_told_so() -> None:
         order.receive(b, Ordered(9, b, 0, b""))
 
 
-def test_what_a_coordinator_ordered_on_a_side_that_has_ended_is_void() -> None:
+def test_orders_of_a_coordinator_on_a_side_that_has_ended_are_void() -> None:
     """It multicast that before the merge, and the network brings it after the merge: the coordinator itself has
     taken the other side's tree."""
     a, b, c = b"a", b"b", b"c"

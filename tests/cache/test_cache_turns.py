@@ -52,7 +52,7 @@ def test_a_line_is_in_order_and_only_those_who_meet_wait() -> None:
     assert len(line) == 0
 
 
-async def test_who_waits_hears_of_each_move() -> None:
+async def test_a_member_that_waits_hears_of_each_move() -> None:
     line = Line()
     line.join((A, 1), (scope("/x"),))
     moves: list[Callable[[], object]] = [

@@ -86,7 +86,7 @@ def test_older_names_and_packages_are_understood() -> None:
         ("plain", "plain"),
     ],
 )
-def test_variables(text: str, expected: str) -> None:
+def test_variables_are_filled_in(text: str, expected: str) -> None:
     properties = {"a": "given"}
     assert substitute(text, properties, {"X_Y": "shouted", "env": "here", "a": "no"}) == expected
 
@@ -177,7 +177,7 @@ def test_a_huge_file_is_not_read(tmp_path: Path) -> None:
         (b"<config>\xff</config>", "not a readable text", None),
     ],
 )
-def test_xml_that_is_refused(text: str | bytes, problem: str, line: int | None) -> None:
+def test_wrong_xml_is_refused(text: str | bytes, problem: str, line: int | None) -> None:
     error = failure(text)
     assert problem in str(error)
     assert error.line == line
@@ -201,7 +201,7 @@ def test_xml_that_is_refused(text: str | bytes, problem: str, line: int | None) 
         ("[" * 5000, "not YAML"),
     ],
 )
-def test_yaml_that_is_refused(text: str, problem: str) -> None:
+def test_wrong_yaml_is_refused(text: str, problem: str) -> None:
     assert problem in str(failure(text, "yaml"))
 
 

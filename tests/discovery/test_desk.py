@@ -86,7 +86,7 @@ async def test_requests_beyond_the_limit_are_answered_at_once() -> None:
         await watched.until(2)
 
 
-def test_what_a_directory_raises_is_a_problem_without_its_text() -> None:
+def test_an_exception_of_a_directory_is_a_problem_without_its_text() -> None:
     def raising(error: Exception) -> Consulted:
         def directory(request: DirectoryRequest) -> Any:
             raise error

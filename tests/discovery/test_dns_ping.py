@@ -48,7 +48,7 @@ def test_every_address_is_asked_on_the_transports_ports_but_ours() -> None:
     assert listing.asked() == ["127.0.0.1:7801", "10.0.0.2:7800", "10.0.0.2:7801"]
 
 
-def test_who_is_on_the_list_and_alone_there_knows_that_it_is_alone() -> None:
+def test_a_member_that_is_alone_on_the_list_knows_that_it_is_alone() -> None:
     listing = ping((7800, 0))
     listing.stack.event_down(FIND)
     listing.answer((("127.0.0.1", 0), ("10.0.0.2", 0)))

@@ -81,7 +81,7 @@ def test_a_folder_that_does_not_answer_yet_does_not_keep_the_member_from_startin
 # --- searching
 
 
-def test_who_starts_writes_itself_and_asks_whom_the_files_name() -> None:
+def test_a_member_that_starts_writes_itself_and_asks_whom_the_files_name() -> None:
     listing = ping()
     listing.stack.event_down(FIND)
     written = listing.answer()
@@ -99,7 +99,7 @@ def test_with_nobody_but_us_in_the_folder_we_are_alone_at_once() -> None:
     assert listing.stack.take_up_events() == [MembersFound("GMS", (), alone=True)]
 
 
-def test_what_a_dead_member_has_left_behind_keeps_nobody_waiting() -> None:
+def test_an_entry_that_a_dead_member_has_left_behind_keeps_nobody_waiting() -> None:
     listing = ping()
     listing.stack.event_down(FIND)
     listing.answer()
@@ -122,7 +122,7 @@ def test_a_folder_that_cannot_be_read_does_not_make_us_certain_to_be_alone() -> 
     assert listing.stack.take_up_events() == [MembersFound("GMS", (), alone=False)]
 
 
-def test_whom_the_last_list_named_is_asked_before_the_next_one_comes() -> None:
+def test_members_of_the_last_list_are_asked_before_the_next_list_comes() -> None:
     listing = ping()
     listing.stack.event_down(FIND)
     listing.answer()
@@ -194,7 +194,7 @@ def test_writes_that_wait_become_one() -> None:
     assert len(listing.requests()) == 1
 
 
-def test_who_is_coordinator_no_more_takes_its_file_back() -> None:
+def test_a_member_that_is_coordinator_no_more_takes_its_file_back() -> None:
     listing = coordinator()
     listing.stack.event_down(became(view(B, A, number=2), view(A)))
     removed = listing.answer()
@@ -292,14 +292,14 @@ def test_any_bytes_are_entries_or_bad_lines(data: bytes) -> None:
         max_size=5,
     )
 )
-def test_what_is_written_is_read(entries: list[Entry]) -> None:
+def test_a_written_value_is_read(entries: list[Entry]) -> None:
     assert parse_lines(lines_of(entries), 10) == (entries, 0)
 
 
 @pytest.mark.parametrize(
     "text", ["", ":", "h:1", "1.2.3.4", "1.2.3.4:", "1.2.3.4:x", "1.2.3.4:70000", "::1"]
 )
-def test_what_is_no_place_is_refused(text: str) -> None:
+def test_bytes_that_are_no_place_are_refused(text: str) -> None:
     if text == "::1":  # the last colon is before the port
         assert str(parse_place("::1:5")) == "[::1]:5"
         return
@@ -308,7 +308,7 @@ def test_what_is_no_place_is_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "x", "-", str(1 << 63), "1" * 400, "0a6c59fc-7ee0-acd2-2d4b"])
-def test_what_is_no_uuid_is_refused(text: str) -> None:
+def test_a_text_that_is_no_uuid_is_refused(text: str) -> None:
     with pytest.raises(ValueError):
         parse_uuid(text)
 

@@ -36,7 +36,7 @@ def test_a_folder_is_made(tmp_path: Path) -> None:
     answer(OpenFolder(str(tmp_path / "a" / "b"), "demo"))
 
 
-def test_what_is_written_is_read_and_removed(location: Path) -> None:
+def test_a_written_row_is_read_and_removed(location: Path) -> None:
     for name in ("b.x.list", "a.x.list", "c.list"):
         answer(WriteFile(str(location), "demo", name, name.encode()))
     answer(WriteFile(str(location), "demo", "c.list", b"new"))

@@ -73,7 +73,7 @@ class Router:
         return self.stack.protocol.statistics()[name]
 
 
-def test_who_registers_is_told_to_who_asks() -> None:
+def test_a_registered_member_is_told_to_a_member_that_asks() -> None:
     router = Router()
     a, b = router.accept(), router.accept("10.0.0.2")
     router.register(a, A, 1)
@@ -104,7 +104,7 @@ def test_a_group_that_nobody_knows_has_no_answer() -> None:
     assert router.heard(-1) == []
 
 
-def test_who_unregisters_or_whose_connection_ends_is_told_no_more() -> None:
+def test_a_client_that_unregisters_or_whose_connection_ends_is_told_no_more() -> None:
     router = Router()
     a, b, c = (router.accept() for _ in range(3))
     for handle, address, port in ((a, A, 1), (b, B, 2), (c, C, 3)):
@@ -164,7 +164,7 @@ def test_limits_of_connections_altogether_and_of_one_host() -> None:
     assert router.count("refused_connections") == 2
 
 
-def test_who_registers_nothing_is_disconnected() -> None:
+def test_a_client_that_registers_nothing_is_disconnected() -> None:
     router = Router(register_timeout=10.0)
     silent, member = router.accept(), router.accept()
     router.register(member, A, 1)
@@ -179,7 +179,7 @@ def test_who_registers_nothing_is_disconnected() -> None:
     assert router.closed() == [late]
 
 
-def test_who_does_not_read_is_disconnected() -> None:
+def test_a_client_that_does_not_read_is_disconnected() -> None:
     router = Router(max_unsent=1000)
     a = router.accept()
     router.register(a, A, 1)
@@ -209,7 +209,7 @@ def test_rubbish_ends_its_connection(data: bytes) -> None:
     assert router.count("dropped_garbage") == 1
 
 
-def test_a_goodbye_and_a_heartbeat() -> None:
+def test_a_goodbye_and_a_heartbeat_are_told_apart() -> None:
     router = Router()
     a = router.accept()
     router.stack.handle(Received(a, b"\xff\xff\xff\xfb"))
@@ -217,7 +217,7 @@ def test_a_goodbye_and_a_heartbeat() -> None:
     assert router.heard(a) == [GossipRecord(GossipType.HEARTBEAT)]
 
 
-def test_what_a_router_does_not_do_is_counted() -> None:
+def test_requests_that_a_router_does_not_serve_are_counted() -> None:
     router = Router()
     a = router.accept()
     router.register(a, A, 1)
@@ -248,7 +248,7 @@ def test_a_registration_without_what_it_needs_is_refused(fields: dict[str, Any])
 
 
 @given(st.integers(0, 2**32))
-def test_whatever_clients_do_the_tables_agree(seed: int) -> None:
+def test_the_tables_agree_after_any_calls_of_clients(seed: int) -> None:
     """``check`` runs after each step."""
     chance = random.Random(seed)
     router = Router(max_groups=2, max_members=3, max_connections=5, max_registrations=2)

@@ -73,7 +73,7 @@ def test_the_table_is_made_and_read_before_the_transport_is_ready() -> None:
     assert isinstance(request, OpenTable) and request.statements == ()
 
 
-def test_who_starts_writes_its_row_and_asks_those_of_the_others() -> None:
+def test_a_member_that_starts_writes_its_row_and_asks_those_of_the_others() -> None:
     listing = ping()
     listing.stack.event_down(FIND)
     assert written(listing.answer()) == [(f"uuid://{A}", "A", "test", "127.0.0.1:7800", False)]
@@ -101,7 +101,7 @@ def test_a_coordinator_writes_all_rows_in_one_order_and_one_transaction() -> Non
     ]
 
 
-def test_who_is_coordinator_no_more_says_so_in_its_row() -> None:
+def test_a_member_that_is_coordinator_no_more_says_so_in_its_row() -> None:
     listing = coordinator()
     listing.stack.event_down(became(view(B, A, number=2), view(A)))
     assert written(listing.answer()) == [(f"uuid://{A}", "A", "test", "127.0.0.1:7800", False)]

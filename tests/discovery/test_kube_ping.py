@@ -59,7 +59,7 @@ def test_pods_with_an_address_are_asked_on_a_few_ports() -> None:
     ]
 
 
-def test_only_ready_pods_and_only_our_revision_where_that_is_wanted() -> None:
+def test_only_ready_pods_of_our_revision_count_where_that_is_wanted() -> None:
     assert asked(ping(port_range=0, useNotReadyAddresses=False)) == ["10.244.0.12:7800"]
     split: dict[str, Any] = {"port_range": 0, "split_clusters_during_rolling_update": True}
     assert asked(ping(**split)) == ["10.244.0.12:7800", "10.244.0.14:7800"]
@@ -67,14 +67,14 @@ def test_only_ready_pods_and_only_our_revision_where_that_is_wanted() -> None:
     assert len(asked(ping("10.9.9.9", **split))) == 4  # not on the list: nobody is left out
 
 
-def test_what_a_pod_is_without_stands_in_the_environment() -> None:
+def test_a_missing_setting_of_a_pod_is_read_from_the_environment() -> None:
     request = ping().stack.protocol.asking()  # type: ignore[attr-defined]
     assert isinstance(request, ListPods)
     assert (request.host, request.port, request.namespace, request.labels) == ("", 0, "", "")
     assert request.ca_file == "/var/run/secrets/kubernetes.io/serviceaccount/ca.crt"
 
 
-def test_what_the_operator_must_mend_ends_the_stack() -> None:
+def test_a_problem_that_the_operator_must_mend_ends_the_stack() -> None:
     listing = Listing(KUBE_PING(), answers={TransportPorts: (7800, 10)})
     listing.stack.event_up(TransportReady(at(7800)))
     listing.answer(problem="masterHost must name the API server", final=True)
@@ -98,7 +98,7 @@ def test_a_request_that_failed_is_made_again_a_few_times() -> None:
     assert listing.statistics()["lookups_failed"] < 10
 
 
-def test_where_one_attempt_is_allowed_a_failed_request_is_not_repeated() -> None:
+def test_a_failed_request_is_not_repeated_if_one_attempt_is_allowed() -> None:
     listing = ping(operationAttempts=1, operationSleep=0.1)
     listing.stack.event_down(FIND)
     listing.answer(problem="answers 500")
@@ -383,7 +383,7 @@ def test_a_server_that_nobody_vouches_for_gets_no_token(
         ),
     ],
 )
-def test_what_only_the_operator_can_mend_is_final(
+def test_a_problem_that_only_the_operator_can_mend_is_final(
     ask: Ask, monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any], told: str
 ) -> None:
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)

@@ -80,7 +80,7 @@ def test_a_member_registers_with_its_name_and_place() -> None:
     ]
 
 
-def test_whom_the_router_names_is_asked() -> None:
+def test_members_that_the_router_names_are_asked() -> None:
     stack, (handle,) = connected()
     stack.take_outgoing()
     stack.event_down(FIND)
@@ -92,7 +92,7 @@ def test_whom_the_router_names_is_asked() -> None:
     assert stack.take_up_events() == [MembersFound("GMS", (), alone=True)]
 
 
-def test_who_is_registered_alone_is_alone_at_once() -> None:
+def test_a_member_that_is_registered_alone_is_alone_at_once() -> None:
     stack, (handle,) = connected()
     stack.event_down(FIND)
     stack.handle(Received(handle, listing(ME)))
@@ -112,7 +112,7 @@ def test_an_answer_may_come_byte_by_byte_and_a_search_while_connecting_waits_for
     assert len(stack.take_down()) == 1
 
 
-def test_no_router_no_certainty() -> None:
+def test_without_a_router_nothing_is_certain() -> None:
     stack = gossip(reconnect_interval=1.0)
     (out,) = connects(stack)
     stack.event_down(FIND)
@@ -175,7 +175,7 @@ def test_a_name_is_looked_up_each_time_and_its_addresses_are_tried_in_turn() -> 
         stack.advance(1.1)
 
 
-def test_who_goes_says_goodbye() -> None:
+def test_a_leaver_says_goodbye() -> None:
     stack, (handle,) = connected()
     stack.take_outgoing()
     stack.stack.close()

@@ -151,7 +151,7 @@ MERGES_SOON = ("--set", "MERGE3.min_interval=200ms", "--set", "MERGE3.max_interv
 SPLIT = "  - {at: 500ms, partition: [[NYC.A, NYC.B], [NYC.C, NYC.D]], for: 2500ms}"
 
 
-def test_what_a_merge_drops_is_listed_else_it_is_lost(
+def test_values_that_a_merge_drops_are_listed_or_else_lost(
     drill: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     code, found = drill(SPLIT, *MERGES_SOON, stop="3500ms")
@@ -175,7 +175,9 @@ def test_a_crash_in_real_processes_loses_nothing(drill: Any, monkeypatch: Any) -
     assert found["unprotected_s"][0] > 0
 
 
-def test_many_seeds(tmp_path: Path, capsys: pytest.CaptureFixture[str], drill: Any) -> None:
+def test_many_seeds_are_played(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], drill: Any
+) -> None:
     code, found = drill(CRASH, "--seeds", "1..2", stop="1s")
     assert code == 0 and [r["seed"] for r in found["runs"]] == [1, 2]
     assert "unprotected: median" in capsys.readouterr().out
@@ -208,7 +210,7 @@ def test_mistakes_name_file_line_and_key(line: str, instead: str, place: int, wo
     assert said.startswith(f"x.yaml:{place}:") and words in said and "\n" not in said
 
 
-def test_what_caches_need_is_asked_of_the_cache_file(
+def test_needs_of_caches_are_asked_of_the_cache_file(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     text = DRILL.format(timeline=CRASH, buddies=1, loss="0%", stop="3s")

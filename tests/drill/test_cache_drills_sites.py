@@ -177,7 +177,7 @@ def test_a_bootstrap_that_leaves_something_out_is_found_out(
 
 
 @pytest.mark.slow
-def test_three_sites_and_two_that_write(drill: Any) -> None:
+def test_two_of_three_sites_write(drill: Any) -> None:
     code, found = drill(
         "  - {at: 1s, crash: LON.relay}\n  - {at: 1.5s, fail_site: SFO}",
         more="  LON: {members: [X, Y], cache: buddy.xml}",

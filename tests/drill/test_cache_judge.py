@@ -100,7 +100,7 @@ def test_an_acknowledged_write_that_is_not_found_is_lost(found: str | None) -> N
     ]
 
 
-def test_what_a_merge_dropped_and_listed_is_not_lost() -> None:
+def test_values_that_a_merge_dropped_and_listed_are_not_lost() -> None:
     for listed in (None, "B1", "B2"):
         caches = Caches()
         caches.write("A", 1, 1.0, 1.1)
@@ -176,7 +176,7 @@ def test_a_write_without_an_answer_may_be_found_or_not() -> None:
             assert not caches.end(found, "B").bad
 
 
-def test_what_was_certainly_not_done_must_not_be_found() -> None:
+def test_writes_that_were_certainly_not_done_must_not_be_found() -> None:
     caches = Caches()
     caches.write("A", 1, 1.0, 1.1)
     caches.refused("B", 1, 2.0, definite=True)

@@ -99,7 +99,7 @@ def test_a_write_that_both_sites_have_is_well() -> None:
 
 
 @pytest.mark.parametrize("there", ["NYC.A1", None])
-def test_what_is_not_there_is_lost_unless_it_is_named(there: str | None) -> None:
+def test_a_missing_value_is_lost_unless_it_is_named(there: str | None) -> None:
     for named in ([], [7], [8]):
         caches = Caches()
         caches.write("NYC.A1", 1.0, 1.1)
@@ -121,7 +121,7 @@ def test_sites_that_are_cut_off_need_not_be_equal() -> None:
     assert not any(key.bad for key in verdict.keys)
 
 
-def test_what_the_other_site_had_not_when_one_failed_is_told_by_key() -> None:
+def test_values_that_the_other_site_had_not_when_one_failed_are_told_by_key() -> None:
     caches = Caches()
     for number in (1, 2, 3):
         caches.write(f"NYC.A{number}", number, number + 0.1)
@@ -146,7 +146,7 @@ def test_what_the_other_site_had_not_when_one_failed_is_told_by_key() -> None:
     ]
 
 
-def test_what_the_failed_site_did_not_name_is_lost() -> None:
+def test_messages_that_the_failed_site_did_not_name_are_lost() -> None:
     caches = Caches()
     caches.write("NYC.A1", 1.0, 1.1)
     caches.write("NYC.A2", 2.0, 2.1)
@@ -156,9 +156,7 @@ def test_what_the_failed_site_did_not_name_is_lost() -> None:
     assert verdict.unrelayed == [] and verdict.rpo == 0.0
 
 
-def test_what_the_survivors_wrote_later_hides_nothing_that_was_seen_right_after_the_failure() -> (
-    None
-):
+def test_later_writes_of_survivors_hide_nothing_that_was_seen_right_after_the_failure() -> None:
     for held, writes in (("NYC.A1", 1), ("NYC.A2", 0), (None, 2)):
         caches = Caches()
         caches.write("NYC.A1", 1.0, 1.1)
@@ -185,7 +183,7 @@ def test_nothing_found_may_be_a_removal_that_arrived() -> None:
         assert entry.writes == writes and entry.age == (1.0 if removed else 3.0)
 
 
-def test_what_a_member_had_that_fell_just_before_its_site_is_asked_of_its_last_list() -> None:
+def test_messages_of_a_member_that_fell_just_before_its_site_are_asked_of_its_last_list() -> None:
     for adopted in (False, True):
         caches = Caches()
         caches.write("NYC.A1", 1.0, 1.1)

@@ -159,7 +159,7 @@ def test_a_line_on_a_terminal_leaves_nothing_of_the_one_that_counts() -> None:
     assert out.getvalue().rstrip("\n").endswith("\x1b[2K")
 
 
-def test_many_seeds(drill: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_many_seeds_are_played(drill: Any, capsys: pytest.CaptureFixture[str]) -> None:
     assert drill("--seeds", "1..1", "--json", "-") == 0
     result = json.loads(capsys.readouterr().out)
     assert (result["passed"], result["failed"], result["verdict"]) == (1, 0, "pass")

@@ -20,7 +20,7 @@ def network() -> FaultyNetwork:
     return FaultyNetwork(random.Random(1), lambda a, b: Figures(latency=0.001))
 
 
-async def test_who_is_paused_and_wants_a_turn_waits_for_it(autojump_clock: Any) -> None:
+async def test_a_member_that_is_paused_and_wants_a_turn_waits_for_it(autojump_clock: Any) -> None:
     net = network()
     transport = net.of("A", lambda machine: None)
     async with trio.open_nursery() as nursery:

@@ -93,7 +93,7 @@ def test_a_service_that_never_goes_on_is_named(story: Any) -> None:
     assert found.rto == found.recoveries[0].seconds  # of the fault that was recovered
 
 
-def test_what_was_under_way_to_a_site_that_fails_then_is_not_missing(story: Any) -> None:
+def test_messages_under_way_to_a_site_that_fails_then_are_not_missing(story: Any) -> None:
     story.send(0.5, "NYC.E")
     story.fault(1.0, "crash", "NYC.D")
     story.send(2.0, "NYC.E", skip=["SFO.T", "SFO.S"])

@@ -83,7 +83,7 @@ def test_survivors_who_disagree_on_a_crashed_members_message_are_found(story: An
 
 
 @pytest.mark.parametrize("origin_too", [False, True])
-def test_who_has_the_next_view_owed_the_message_before_it_whoever_sent_it(
+def test_a_member_that_has_the_next_view_owed_the_message_before_it_whoever_sent_it(
     story: Any, origin_too: bool
 ) -> None:
     """D fell; C, which misses a message of E, shares the next view with it and falls, too."""
@@ -98,7 +98,7 @@ def test_who_has_the_next_view_owed_the_message_before_it_whoever_sent_it(
 
 
 @pytest.mark.parametrize("noticed", [True, False])
-def test_who_had_a_view_without_the_other_in_between_owed_nothing(
+def test_a_member_that_had_a_view_without_the_other_in_between_owed_nothing(
     story: Any, noticed: bool
 ) -> None:
     """C is cut off from E. E does not notice, and merges out of the view it has; C may have noticed."""
@@ -111,7 +111,7 @@ def test_who_had_a_view_without_the_other_in_between_owed_nothing(
     assert named(story.judge().lost_inside) == found
 
 
-def test_who_falls_before_the_next_view_owed_nothing(story: Any) -> None:
+def test_a_member_that_falls_before_the_next_view_owed_nothing(story: Any) -> None:
     story.send(0.5, "NYC.E", skip=["NYC.C"])
     story.fault(0.5, "crash", "NYC.D")
     story.fault(0.6, "crash", "NYC.C")
@@ -155,7 +155,7 @@ def test_a_message_after_a_higher_one_is_out_of_order_and_not_lost(story: Any) -
     assert verdict.duplicated == []
 
 
-def test_what_a_backup_sends_is_lost_unless_the_drill_says_primary_only(story: Any) -> None:
+def test_messages_of_a_backup_site_are_lost_unless_the_drill_says_primary_only(story: Any) -> None:
     story.send(0.1, "SFO.T", skip=["NYC.E", "NYC.D", "NYC.C"])
     verdict = story.judge(lost="0")
     assert named(verdict.lost) == [("SFO.T#1", 1, ["NYC.E#1", "NYC.D#1", "NYC.C#1"])]
@@ -170,7 +170,7 @@ def test_what_a_backup_sends_is_lost_unless_the_drill_says_primary_only(story: A
     assert verdict.not_relayed == 0
 
 
-def test_what_a_backup_sent_just_before_it_failed_is_unrelayed(story: Any) -> None:
+def test_messages_that_a_backup_sent_just_before_it_failed_are_unrelayed(story: Any) -> None:
     nyc = ["NYC.E", "NYC.D", "NYC.C"]
     story.send(0.1, "SFO.T", skip=nyc)
     story.send(4.5, "SFO.T", skip=nyc)
@@ -229,7 +229,7 @@ def test_site_failure_counts_what_was_delivered_a_grace_before(story: Any) -> No
     assert verdict.takeovers == []
 
 
-def test_what_a_vanished_member_does_by_itself_is_no_evidence(story: Any) -> None:
+def test_actions_of_a_vanished_member_are_no_evidence(story: Any) -> None:
     story.fault(1.0, "vanish", "NYC.E")
     story.view(1.5, "NYC", ["D", "C"])
     story.fault(2.0, "send", "NYC.E", origin="E#1", seqno=1)
@@ -345,7 +345,7 @@ def test_the_smaller_side_of_a_split_is_not_obliged_until_it_is_back(story: Any)
     assert named(story.judge().lost) == [("NYC.E#1", 3, ["SFO.S#1"])]
 
 
-def test_who_is_cut_off_or_paused_when_judged_is_not_obliged(story: Any) -> None:
+def test_a_member_that_is_cut_off_or_paused_when_judged_is_not_obliged(story: Any) -> None:
     groups = [["NYC.E", "NYC.D", "NYC.C"], ["SFO.T", "SFO.S"]]
     story.fault(1.0, "partition", groups=groups)
     story.send(2.0, "NYC.E", skip=["SFO.T", "SFO.S"])

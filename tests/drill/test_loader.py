@@ -98,7 +98,7 @@ def test_the_example_of_the_contract_is_read() -> None:
     ]
 
 
-def test_defaults() -> None:
+def test_defaults_hold_where_nothing_is_said() -> None:
     drill = loader.loads(SMALL, "folder/some.yaml")
     assert drill.name == "some"
     assert drill.primary == "NYC"
@@ -187,7 +187,7 @@ def test_mistakes_name_file_line_and_what_was_meant(line: Any, place: Any, words
     "text",
     ["", "x", "- 1", "sites: {}", "sites: {NYC: {members: []}}", "sites: {NYC: {members: [any]}}"],
 )
-def test_what_is_no_drill_is_refused(text: Any) -> None:
+def test_a_file_that_is_no_drill_is_refused(text: Any) -> None:
     with pytest.raises(ConfigError):
         loader.loads(text, "d.yaml")
 
@@ -220,7 +220,7 @@ def test_expectations_may_begin_with_a_greater_sign() -> None:
     ("compare", "below", "equal", "above"),
     [("<=", True, True, False), ("<", True, False, False), (">=", False, True, True)],
 )
-def test_comparisons(compare: Any, below: Any, equal: Any, above: Any) -> None:
+def test_comparisons_are_exact(compare: Any, below: Any, equal: Any, above: Any) -> None:
     (expected,) = loader.loads(small(f"expect: {{takeover: {compare} 2s}}")).expect
     assert [expected.holds(value) for value in (1.9, 2.0, 2.1)] == [below, equal, above]
     assert not expected.holds(None)
@@ -326,7 +326,7 @@ def test_an_event_on_somebody_who_cannot_be_there_is_an_error_before_the_start(
         ["{at: 1s, fail_site: NYC}", "{at: 2s, restart: [NYC.E, NYC.D]}", "{at: 3s, crash: NYC.E}"],
     ],
 )
-def test_what_may_be_possible_is_planned(lines: Any) -> None:
+def test_possible_steps_are_planned(lines: Any) -> None:
     plan.build(loader.loads(small("timeline:", *(f"- {line}" for line in lines))))
 
 
@@ -358,7 +358,7 @@ FAILED = "timeline:\n- {at: 3s, fail_site: NYC}\n- {at: 4s, promote: SFO}"
         ([sending("SFO", 2, 3), "timeline:\n- {at: 1s, crash: SFO.T}"], ["SFO"]),
     ],
 )
-def test_who_sends_while_its_site_does_not_relay_is_known_before_the_start(
+def test_a_member_that_sends_while_its_site_does_not_relay_is_known_before_the_start(
     lines: list[str], told: list[str]
 ) -> None:
     assert plan.unrelayed_senders(plan.build(loader.loads(small(*lines)))) == told

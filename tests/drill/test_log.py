@@ -51,7 +51,7 @@ def test_records_come_back_as_they_were(record: Any) -> None:
 
 
 @pytest.mark.parametrize("line", ["", "{", "[]", "{}", '{"t": null}'])
-def test_what_is_no_record_is_refused(line: Any) -> None:
+def test_bytes_that_are_no_record_are_refused(line: Any) -> None:
     with pytest.raises(ValueError):
         Record.from_json(line)
 
@@ -67,7 +67,7 @@ def test_runs_become_single_messages_in_the_public_log() -> None:
     assert list(expand([plain])) == [plain]
 
 
-def test_what_a_killed_process_has_written_is_there(tmp_path: Path) -> None:
+def test_the_writes_of_a_killed_process_are_there(tmp_path: Path) -> None:
     path = tmp_path / "log"
     script = (
         "import os, signal, sys\n"

@@ -161,7 +161,7 @@ def test_the_headlines_say_what_was_measured(told: Any, new_story: Any) -> None:
     assert found.printed()["rto_s"] is None
 
 
-def test_what_happened_is_a_list_by_time(told: Any) -> None:
+def test_events_are_listed_by_time(told: Any) -> None:
     _, evidence, _, found, _ = told
     told_lines = [(one.kind, one.text) for one in happenings.happenings(evidence, found)]
     assert told_lines[0] == ("view", "NYC has view [v1] (3) [E, D, C]")

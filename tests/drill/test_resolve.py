@@ -72,7 +72,9 @@ def test_shuffled_order_is_drawn_from_the_seed() -> None:
         ("crash: [NYC.relay, NYC.E]", LIVING, {}),
     ],
 )
-def test_who_is_not_there_ends_the_drill_with_the_place(line: Any, living: Any, gone: Any) -> None:
+def test_a_member_that_is_not_there_ends_the_drill_with_the_place(
+    line: Any, living: Any, gone: Any
+) -> None:
     with pytest.raises(DrillError, match=r"^d\.yaml:3: "):
         names(line, living, gone=gone)
 
@@ -86,7 +88,7 @@ def test_restart_needs_somebody_who_is_gone() -> None:
         resolve(restart, LIVING, VIEWS, {"NYC": ["D"]})
 
 
-def test_sides_of_a_partition() -> None:
+def test_sides_of_a_partition_are_resolved() -> None:
     line = "partition: [[NYC.relay, NYC.C], [NYC.B]]"
     members = {"NYC": ["E", "D", "C", "B"]}
     assert groups(event(line), LIVING, VIEWS, members) == [

@@ -20,7 +20,9 @@ def test_nothing_is_lost_and_nothing_is_owned_twice() -> None:
 
 
 @pytest.mark.parametrize("seed", [361, 643, 829, 1335])
-def test_who_missed_the_view_of_a_merge_agrees_with_the_others_on_backups(seed: int) -> None:
+def test_a_member_that_missed_the_view_of_a_merge_agrees_with_the_others_on_backups(
+    seed: int,
+) -> None:
     """Its own holders had dropped its nodes, and it kept theirs."""
     assert problems(range(seed, seed + 1)) == []
 
@@ -45,7 +47,7 @@ def test_a_seed_is_the_same_cluster_again() -> None:
     ],
     ids=["nobody-adopts", "nobody-wins", "never-filled", "kept-for-nothing"],
 )
-def test_what_is_broken_is_found(
+def test_broken_sources_are_found(
     where: Any, name: str, instead: Any, seeds: range, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(where, name, instead)

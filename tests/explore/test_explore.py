@@ -90,7 +90,7 @@ def test_sites_and_members_can_be_fixed() -> None:
         ("[]" * 600_000, "too long"),
     ],
 )
-def test_what_is_no_schedule_is_refused(text: str, problem: str) -> None:
+def test_a_text_that_is_no_schedule_is_refused(text: str, problem: str) -> None:
     with pytest.raises(ConfigError, match=f"x.json: {problem}"):
         from_json(text, "x.json")
 
@@ -185,7 +185,7 @@ def test_values_that_do_not_go_together_are_named(place: str, value: object, pro
 
 
 @pytest.mark.parametrize("profile", PROFILES)
-def test_whatever_is_drawn_may_be_read(profile: str) -> None:
+def test_any_drawn_schedule_may_be_read(profile: str) -> None:
     for seed in range(100):
         schedule = draw(seed, profile, Size(members=(1, 8) if seed % 2 else None))
         assert from_json(schedule.to_json(), "x.json") == schedule

@@ -34,7 +34,7 @@ SEEDS = [(profile, int(seed)) for profile, seeds in FOUND.items() for seed in se
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("profile", "seed"), SEEDS)
-def test_what_was_found_once_stays_mended(profile: str, seed: int) -> None:
+def test_faults_that_were_found_once_stay_mended(profile: str, seed: int) -> None:
     assert play(draw(seed, profile)).problems == []
 
 

@@ -93,7 +93,7 @@ def test_files_of_before_there_were_kinds_are_read(file: Path) -> None:
         ("no json", "stacks"),
     ],
 )
-def test_the_kind_of_a_file(text: str, kind: str) -> None:
+def test_the_kind_of_a_file_is_seen(text: str, kind: str) -> None:
     assert kind_of(text) == kind
 
 
@@ -124,7 +124,7 @@ def test_each_profile_belongs_to_a_back_end() -> None:
         back_end_of("weather")
 
 
-def test_what_an_error_says() -> None:
+def test_the_text_of_an_error_is_complete() -> None:
     assert violation_of(Violated("I1", "two owners", 2.5)) == Violation("I1", "two owners", 2.5)
     try:
         raise ValueError("broken")
@@ -154,7 +154,7 @@ def test_no_job_is_begun_after_the_time() -> None:
     assert len(list(each(slow, range(1000), 1, stop_after=0.1))) <= 4
 
 
-def test_who_stops_iterating_begins_nothing_more() -> None:
+def test_a_caller_that_stops_iterating_begins_nothing_more() -> None:
     drawn = []
 
     def jobs() -> Iterator[int]:

@@ -55,7 +55,7 @@ def test_only_what_is_needed_stays() -> None:
     assert len(runs) < 200
 
 
-def test_who_heals_keeps_the_settings_that_the_bounds_of_healing_were_drawn_for() -> None:
+def test_a_member_that_heals_keeps_the_settings_that_the_bounds_of_healing_were_drawn_for() -> None:
     schedule = draw(1, "membership")
 
     def player(candidate: Schedule) -> RunOutcome:
@@ -65,7 +65,7 @@ def test_who_heals_keeps_the_settings_that_the_bounds_of_healing_were_drawn_for(
     assert (smaller.steps, smaller.attributes) == ((), schedule.attributes)
 
 
-def test_what_failed_in_the_first_phase_is_played_without_the_second() -> None:
+def test_a_failure_of_the_first_phase_is_played_without_the_second() -> None:
     """So its file fails no more when that is mended."""
     schedule = msgspec.structs.replace(draw(1, "membership"), steps=(), heals=False)
     assert play(schedule).virtual_s < schedule.least_seconds

@@ -58,7 +58,7 @@ async def test_of_one_host_the_first_goes_when_its_places_are_taken(
         nursery.cancel_scope.cancel()
 
 
-async def test_who_comes_last_waits_for_one_turn_only(
+async def test_a_member_that_comes_last_waits_for_one_turn_only(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     visitors = Visitors()
@@ -95,7 +95,7 @@ async def test_many_hosts_together_have_their_limit_too(
         nursery.cancel_scope.cancel()
 
 
-async def test_those_who_wait_for_a_place_are_few_and_the_one_that_waited_longest_goes(
+async def test_few_wait_for_a_place_and_the_one_that_waited_longest_goes(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     visitors = Visitors(lobby_max=1, lobby_waiting_max=2)
@@ -109,7 +109,7 @@ async def test_those_who_wait_for_a_place_are_few_and_the_one_that_waited_longes
         nursery.cancel_scope.cancel()
 
 
-async def test_who_gives_up_leaves_its_place_to_others(
+async def test_a_member_that_gives_up_leaves_its_place_to_others(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     visitors = Visitors(lobby_max=1)

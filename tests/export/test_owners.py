@@ -419,7 +419,7 @@ async def test_members_are_replaced_one_after_the_other_and_who_keeps_up_loses_n
         assert "aa" * 16 not in read.offset.origins, "it had ended, and was read to its end"
 
 
-async def test_latest_earliest_and_a_bound() -> None:
+async def test_latest_earliest_and_a_bound_are_places() -> None:
     async with exported() as e:
         await e.start("AB")
         for number in range(10):

@@ -270,7 +270,7 @@ async def test_only_the_attempts_that_are_named_are_written_once() -> None:
         assert port._staging["cache"].size == 0
 
 
-async def test_an_aborted_job_and_one_that_is_not_here() -> None:
+async def test_an_aborted_job_and_one_that_is_not_here_are_told() -> None:
     async with exported() as (cache, port), client_of(port) as client:
         await in_thread(stage, client, "j", 0, 0, [write(1)])
         with pytest.raises(UnknownJob, match="task 0, attempt 1"):

@@ -119,13 +119,13 @@ NOT_LINEARIZABLE = {
 
 
 @pytest.mark.parametrize("history", LINEARIZABLE.values(), ids=LINEARIZABLE)
-def test_linearizable(history: list[Operation]) -> None:
+def test_a_linearizable_history_passes(history: list[Operation]) -> None:
     verdict = check_history(history, Registers())
     assert verdict.linearizable is True, verdict
 
 
 @pytest.mark.parametrize("history", NOT_LINEARIZABLE.values(), ids=NOT_LINEARIZABLE)
-def test_not_linearizable(history: list[Operation]) -> None:
+def test_a_history_that_is_not_linearizable_is_found(history: list[Operation]) -> None:
     verdict = check_history(history, Registers())
     assert verdict.linearizable is False
     assert verdict.culprit in history
@@ -154,7 +154,7 @@ def test_the_limit_is_said_and_is_no_pass() -> None:
     assert 500 <= verdict.steps < 600
 
 
-def test_what_nobody_will_write_any_more_ends_a_search() -> None:
+def test_a_place_that_nobody_will_write_any_more_ends_a_search() -> None:
     """12 writes side by side, and a read of what none of them wrote: known at once, not after 12! orders."""
     history = [op(f"W{i}", "write", 0, 9, i) for i in range(12)]
     verdict = check_history([*history, op("R", "read", 10, 11, 99)], Registers(), steps_max=500)
@@ -202,7 +202,7 @@ A, AX, B, BX = ("a",), ("a", "x"), ("b",), ("b", "x")
 V = (("v", 1),)
 
 
-def test_a_tree_alone() -> None:
+def test_a_history_of_a_tree_alone_is_judged() -> None:
     verdict = check_history(
         nodes(
             ("A", Call("put", A, V), 0, 1, None),
@@ -255,7 +255,7 @@ def test_a_move_over_what_is_there_cannot_have_happened() -> None:
     assert check_history(history, Nodes()).linearizable is False
 
 
-def test_two_batches_that_saw_the_same() -> None:
+def test_two_batches_that_saw_the_same_do_not_both_commit() -> None:
     def add(value: int) -> Call:
         return Call("batch", seen=((A, None),), changes=(Call("put", A, (("v", value),)),))
 
@@ -309,7 +309,7 @@ def small(chance: random.Random) -> list[Operation]:
     return history
 
 
-def test_as_brute_force() -> None:
+def test_the_checker_agrees_with_brute_force() -> None:
     chance = random.Random(1)
     seen = {True: 0, False: 0}
     for _ in range(1500):
@@ -362,7 +362,7 @@ def tree_history(chance: random.Random) -> list[Operation]:
     return history
 
 
-def test_as_brute_force_with_a_tree() -> None:
+def test_the_checker_agrees_with_brute_force_on_a_tree() -> None:
     chance = random.Random(2)
     seen = {True: 0, False: 0}
     for _ in range(600):

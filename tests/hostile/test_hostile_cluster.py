@@ -105,7 +105,7 @@ def test_connections_that_say_nothing_are_closed(stack: str) -> None:
 
 @pytest.mark.parametrize("stack", STACKS)
 @pytest.mark.parametrize("seed", range(2))
-def test_turmoil(stack: str, seed: int) -> None:
+def test_turmoil_is_survived(stack: str, seed: int) -> None:
     cluster = cluster_on(stack, seed)
     cluster.turmoil(HARMLESS, 1000)
     cluster.talk()
@@ -116,7 +116,7 @@ def test_turmoil(stack: str, seed: int) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("stack", STACKS)
 @pytest.mark.parametrize("seed", range(100, 120))
-def test_much_turmoil(stack: str, seed: int) -> None:
+def test_much_turmoil_is_survived(stack: str, seed: int) -> None:
     cluster = cluster_on(stack, seed)
     cluster.turmoil(HARMLESS, 3000)
     cluster.talk()

@@ -46,7 +46,9 @@ def cluster() -> Cluster:
 
 
 @pytest.mark.parametrize(("protocol", "counter"), COUNTERS.items())
-def test_a_header_that_is_another_protocols(protocol: str, counter: str, cluster: Cluster) -> None:
+def test_a_header_of_another_protocol_is_survived(
+    protocol: str, counter: str, cluster: Cluster
+) -> None:
     other, member, _ = cluster.members
     before = member.statistics()[protocol][counter]
     headers = {PROTOCOL_IDS[protocol]: TpHeader("test")}
@@ -54,7 +56,7 @@ def test_a_header_that_is_another_protocols(protocol: str, counter: str, cluster
     assert member.statistics()[protocol][counter] == before + 1
 
 
-def test_a_round_of_a_stranger(cluster: Cluster) -> None:
+def test_a_round_of_a_stranger_is_ignored(cluster: Cluster) -> None:
     member = cluster.members[1]
     before = member.statistics()["GMS"]["bad_messages"]
     headers = {AGREE_ID: FragHeader(1, Kind.FREEZE, 0)}
@@ -73,7 +75,7 @@ def test_membership_of_a_stranger(kind: GmsType, cluster: Cluster) -> None:
     assert risen == ({"bad_messages"} if kind == GmsType.VIEW else {"views_ignored"})
 
 
-def test_multicasts_of_somebody_who_is_not_in_the_view(cluster: Cluster) -> None:
+def test_multicasts_of_a_stranger_are_not_delivered(cluster: Cluster) -> None:
     member = cluster.members[1]
     nakack = member.stack.find(NAKACK2)
     assert nakack is not None

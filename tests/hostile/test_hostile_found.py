@@ -49,7 +49,7 @@ A, B, C = (UUID.make(random.Random(n)) for n in range(3))
 
 
 @pytest.mark.parametrize("kind", [GmsType.VIEW, GmsType.JOIN_RSP, GmsType.MERGE_REQ])
-def test_a_membership_message_whose_payload_is_a_number(kind: GmsType) -> None:
+def test_a_membership_message_whose_payload_is_a_number_is_survived(kind: GmsType) -> None:
     cluster = Cluster(1, "udp.xml")
     other, member, _ = cluster.members
     before = member.statistics()["GMS"]["bad_messages"]
@@ -65,7 +65,7 @@ def test_a_membership_message_whose_payload_is_a_number(kind: GmsType) -> None:
     cluster.talk()
 
 
-def test_what_is_not_bytes_cannot_be_decoded() -> None:
+def test_a_value_that_is_not_bytes_cannot_be_decoded() -> None:
     for value in (5, None, "text", ViewDigest()):
         with pytest.raises(RemoteProtocolError, match="instead of bytes"):
             decode_whole(read_view, value)  # type: ignore[arg-type]
@@ -181,7 +181,7 @@ def test_a_name_without_end_is_cut() -> None:
 
 
 @pytest.mark.parametrize("kind", ["gap", "lack"])
-def test_numbers_of_the_own_site_as_if_of_another(kind: str) -> None:
+def test_numbers_of_the_own_site_as_if_of_another_are_survived(kind: str) -> None:
     cluster = Cluster(
         7,
         "relay-udp.xml",
@@ -205,7 +205,9 @@ def test_numbers_of_the_own_site_as_if_of_another(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", list(gms_agree_wire.Kind))
-def test_a_message_of_a_round_whose_payload_is_a_number(kind: gms_agree_wire.Kind) -> None:
+def test_a_message_of_a_round_whose_payload_is_a_number_is_survived(
+    kind: gms_agree_wire.Kind,
+) -> None:
     cluster = Cluster(8, "udp.xml")
     other, member, _ = cluster.members
     before = member.statistics()["GMS"]["bad_messages"]
@@ -224,7 +226,7 @@ def test_a_message_of_a_round_whose_payload_is_a_number(kind: gms_agree_wire.Kin
 
 
 @pytest.mark.parametrize("name", ["..", ".a.B", "a..B", "a b.C", "os.path."])
-def test_a_protocol_named_by_what_is_no_import_path(name: str) -> None:
+def test_a_protocol_whose_name_is_no_import_path_is_refused(name: str) -> None:
     with pytest.raises(ConfigError, match="unknown protocol"):
         build(parse_stack(f'- "{name}": {{}}\n', language="yaml"))
 
@@ -248,7 +250,7 @@ def test_a_protocol_named_by_what_is_no_import_path(name: str) -> None:
         ),
     ],
 )
-def test_a_line_that_is_no_record_of_a_log(line: str) -> None:
+def test_a_line_that_is_no_record_of_a_log_is_refused(line: str) -> None:
     with pytest.raises(ValueError):
         Record.from_json(line)
 
@@ -299,7 +301,7 @@ def test_members_that_follow_each_other_in_a_circle_merge() -> None:
     cluster.talk()
 
 
-def test_a_request_for_the_state_with_a_number_that_has_no_room_behind_a_digest() -> None:
+def test_a_request_for_the_state_with_a_number_behind_a_digest_is_survived() -> None:
     cluster = Cluster(12, "udp.xml")
     asking, asked, _ = cluster.members
     assert asking.statistics()["NAKACK2"]["seqno"] > 0, "it is behind a number that is not 0"

@@ -151,7 +151,7 @@ async def four(group: Group) -> tuple[ProcessMember, PythonMember, ProcessMember
 
 
 @STACKS
-async def test_calls_of_a_mixed_group(parts: JavaParts, stack: str) -> None:
+async def test_calls_in_a_mixed_group_are_answered(parts: JavaParts, stack: str) -> None:
     async with mixed_group(parts, stack) as group:
         j, p, k, q = await four(group)
         name = p.channel.name_of
@@ -196,7 +196,7 @@ class Slow(Target):
         raise AssertionError
 
 
-async def test_who_is_killed_meanwhile_is_suspected(parts: JavaParts) -> None:
+async def test_a_member_that_is_killed_meanwhile_is_suspected(parts: JavaParts) -> None:
     """A Python caller learns it of a Java member, and a Java caller of a Python member."""
     async with mixed_group(parts, "udp", allowed=["failed sending graceful close"]) as group:
         j = await group.java("J")  # without RpcDispatcher: it never answers

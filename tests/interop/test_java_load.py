@@ -19,7 +19,7 @@ STACKS = pytest.mark.parametrize("stack", ["udp", "tcp"])
 
 @STACKS
 @pytest.mark.parametrize("size", [0, 3_000_000])
-async def test_state_from_java(parts: JavaParts, stack: str, size: int) -> None:
+async def test_a_state_comes_from_java(parts: JavaParts, stack: str, size: int) -> None:
     async with mixed_group(parts, stack) as group:
         java = await group.java("J")
         await java.tell("provide", size, 5)
@@ -40,7 +40,7 @@ async def test_state_from_java(parts: JavaParts, stack: str, size: int) -> None:
 
 @STACKS
 @pytest.mark.parametrize("size", [8, 3_000_000])
-async def test_state_from_python(parts: JavaParts, stack: str, size: int) -> None:
+async def test_a_state_comes_from_python(parts: JavaParts, stack: str, size: int) -> None:
     async with mixed_group(parts, stack) as group:
         python = await group.python("P")
         python.provided = filler(0, size, 6)
@@ -99,7 +99,7 @@ async def test_more_than_credits_from_python(parts: JavaParts, stack: str, multi
         assert (out_of_order, wrong) == (0, 0)
 
 
-async def test_lost_doubled_and_reordered_datagrams(parts: JavaParts) -> None:
+async def test_lost_doubled_and_reordered_datagrams_are_survived(parts: JavaParts) -> None:
     faults = FaultFilter(seed=1)
     async with mixed_group(parts, "udp") as group:
         java = await group.java("J")

@@ -93,7 +93,7 @@ async def test_python_takes_over_from_a_java_coordinator_that_leaves(
 
 @STACKS
 @pytest.mark.parametrize("victim", ["coordinator", "participant"])
-async def test_a_killed_java_member(parts: JavaParts, stack: str, victim: str) -> None:
+async def test_a_killed_java_member_is_removed(parts: JavaParts, stack: str, victim: str) -> None:
     # The other Java member finds its connection to the dead one broken when it says goodbye on it.
     async with mixed_group(parts, stack, allowed=["failed sending graceful close"]) as group:
         j = await group.java("J")
@@ -108,7 +108,7 @@ async def test_a_killed_java_member(parts: JavaParts, stack: str, victim: str) -
 
 @STACKS
 @pytest.mark.parametrize("victim", ["coordinator", "participant"])
-async def test_a_killed_python_member(parts: JavaParts, stack: str, victim: str) -> None:
+async def test_a_killed_python_member_is_removed(parts: JavaParts, stack: str, victim: str) -> None:
     async with mixed_group(parts, stack) as group:
         if victim == "coordinator":
             dead = await group.python_process("X")
@@ -141,7 +141,7 @@ async def test_two_of_four_are_killed_at_once(parts: JavaParts, stack: str) -> N
 
 
 @STACKS
-async def test_four_start_at_once(parts: JavaParts, stack: str) -> None:
+async def test_four_members_that_start_at_once_are_one_group(parts: JavaParts, stack: str) -> None:
     """Whoever founds the group: it is one group in the end, by joining or by merging."""
     merging = {"MERGE3.min_interval": "500", "MERGE3.max_interval": "1000"}
     # Two that connect to each other at once close the same connection, from both ends.

@@ -51,7 +51,7 @@ async def test_messages_both_ways(parts: JavaParts, stack: str, first: str) -> N
 
 
 @STACKS
-async def test_large_empty_and_out_of_band(parts: JavaParts, stack: str) -> None:
+async def test_large_empty_and_out_of_band_messages_arrive(parts: JavaParts, stack: str) -> None:
     async with mixed_group(parts, stack) as group:
         java = await group.java("J")
         python = await group.python("P")

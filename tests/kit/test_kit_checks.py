@@ -250,12 +250,12 @@ def test_every_check_has_been_broken() -> None:
 
 
 @pytest.mark.parametrize("script", dict.fromkeys(script for _, _, script in PLANTED))
-def test_what_is_sound_passes_all(script: Script) -> None:
+def test_a_sound_run_passes_all_rules(script: Script) -> None:
     with cluster_of(Sound) as cluster:
         script(cluster)
 
 
-def test_what_is_not_wanted_is_not_judged() -> None:
+def test_figures_without_a_wish_are_not_judged() -> None:
     others = tuple(c for c in CHECKS if c not in ("duplicate", "fifo"))
     with cluster_of(Repeats, others) as cluster:
         multicasts(cluster)

@@ -142,7 +142,7 @@ def test_links_clocks_and_readers_can_be_slow() -> None:
         assert a.member.host.now - before == pytest.approx(3)
 
 
-def test_who_is_gone_comes_back_as_another() -> None:
+def test_a_member_that_is_gone_comes_back_as_another() -> None:
     with SimCluster("ABC") as cluster:
         former = cluster["B"]
         cluster.crash("B")
@@ -247,7 +247,7 @@ def test_a_function_is_asked_after_every_step() -> None:
         assert caught.value.check == "at_most_two"
 
 
-def test_what_protocols_raise_is_a_violation_and_what_the_test_raises_is_not() -> None:
+def test_an_exception_of_a_protocol_is_a_violation_and_one_of_the_test_is_not() -> None:
     class Fails(Counts):
         def up(self, batch: Batch) -> None:
             raise RuntimeError("oh")
@@ -300,7 +300,9 @@ def test_a_stack_is_put_together_from_files_names_classes_and_objects() -> None:
         ({"attributes": {"MINE.timeout": "1"}}, "nothing in sim.xml is called MINE"),
     ],
 )
-def test_what_does_not_fit_together_is_refused(options: dict[str, Any], problem: str) -> None:
+def test_settings_that_do_not_fit_together_are_refused(
+    options: dict[str, Any], problem: str
+) -> None:
     with pytest.raises(ConfigError, match=problem):
         SimCluster(**({"members": "AB"} | options))
 

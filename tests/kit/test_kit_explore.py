@@ -69,7 +69,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> PropertyViolated:
     return caught.value
 
 
-def test_what_is_sound_holds_and_the_report_says_what_was_seen(tmp_path: Path) -> None:
+def test_a_sound_run_holds_and_the_report_says_what_was_seen(tmp_path: Path) -> None:
     report = explore(sound, seeds=range(1, 3), folder=tmp_path, **SHORT)
     assert report.runs == 2 and report.faults >= 2
     assert 40 <= report.sent < report.delivered and report.virtual_s > 8 and report.events > 500
@@ -174,7 +174,7 @@ def test_drawing_needs_nothing_but_the_seed() -> None:
         ({"seconds": 0}, "seconds > 0"),
     ],
 )
-def test_what_cannot_be_drawn_is_refused(arguments: dict[str, Any], problem: str) -> None:
+def test_a_picture_that_cannot_be_drawn_is_refused(arguments: dict[str, Any], problem: str) -> None:
     with pytest.raises(ConfigError, match=problem):
         draw(sound(1), 1, **arguments)
 

@@ -44,11 +44,11 @@ class Broken(ClusterMachine):
         return SimCluster("ABC", ["sim.xml", Third])
 
 
-def test_what_is_sound_passes() -> None:
+def test_a_sound_history_passes() -> None:
     run_state_machine_as_test(Sound, settings=FEW)
 
 
-def test_what_is_broken_is_found() -> None:
+def test_broken_sources_are_found() -> None:
     many = settings(FEW, max_examples=30, report_multiple_bugs=False)
     with pytest.raises(PropertyViolated) as caught:
         run_state_machine_as_test(Broken, settings=many)

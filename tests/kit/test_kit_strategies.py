@@ -37,7 +37,7 @@ def again(read: Any, write: Any, value: T) -> T:
 
 @given(kit.addresses())
 @QUICK
-def test_addresses(address: Any) -> None:
+def test_addresses_are_drawn(address: Any) -> None:
     back = again(Reader.addr, Writer.addr, address)
     assert (type(back), back, vars(back)) == (type(address), address, vars(address))
 
@@ -72,7 +72,7 @@ def test_views_of_known_members(data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("cls", HEADER_CLASSES.values())
-def test_headers_of_every_class(cls: type[Header]) -> None:
+def test_headers_of_every_class_are_survived(cls: type[Header]) -> None:
     @given(kit.headers(cls), st.integers(1, 2**15 - 1))
     @settings(QUICK, max_examples=6)
     def check(header: Header, protocol_id: int) -> None:
@@ -98,7 +98,7 @@ def plain(payload: Any) -> Any:
 
 @given(kit.batches())
 @QUICK
-def test_batches(batch: Batch) -> None:
+def test_batches_are_drawn(batch: Batch) -> None:
     for i in range(len(batch)):
         one = batch.slice(i, i + 1)
         assert flat([decode_nested(encode_nested(one))]) == flat([one])
@@ -134,7 +134,7 @@ def test_the_interesting_is_drawn(strategy: st.SearchStrategy[Any], what: Any) -
 
 @given(kit.stack_settings(), kit.stack_settings(small_credits=True))
 @settings(QUICK, max_examples=4)
-def test_stack_settings(
+def test_stack_settings_are_drawn(
     any_stack: tuple[str, dict[str, str]], small: tuple[str, dict[str, str]]
 ) -> None:
     assert make_protocols(*any_stack) and make_protocols(*small)

@@ -28,7 +28,7 @@ def test_departed_origins_are_remembered_for_as_long_as_a_buffer_may_hold_them()
     assert state.is_forgotten(ORIGINS[2]) and not state.is_forgotten(ORIGINS[0])
 
 
-def test_what_others_tell_does_not_make_it_younger() -> None:
+def test_reports_of_others_do_not_make_an_entry_younger() -> None:
     member = RelayState("NYC", "all", (), max_age=600.0)
     member.forget(ORIGINS[:1], now=0.0)
     for now in (500.0, 1000.0, 1500.0):  # joiner after joiner, each told by the one before it
@@ -101,7 +101,7 @@ def test_peers_that_refused_long_ago_are_not_remembered() -> None:
 
 
 @pytest.mark.parametrize("check", [True, False])
-def test_what_a_step_has_entered_is_not_noted_for_ever(check: bool) -> None:
+def test_entries_of_a_step_are_not_noted_for_ever(check: bool) -> None:
     """Nobody looked at it where nothing is checked after each step, as in a day of churn: every stack of
     the bridge that was ever opened stayed."""
     world = World(1, check=check)

@@ -21,7 +21,7 @@ def test_a_table_that_grows_is_named_of_all_and_of_its_process() -> None:
     assert grown(list(range(0, 120, 10))) == ["P.table", "a1#1 P.table"]
 
 
-def test_what_stays_or_shrinks_is_fine() -> None:
+def test_a_size_that_stays_or_shrinks_is_fine() -> None:
     assert grown([100] * 12) == []
     assert grown(list(range(120, 0, -10))) == []
 

@@ -42,7 +42,7 @@ def test_a_table_is_found_wherever_it_hides() -> None:
     assert lengths["X.bytes"] == 1000
 
 
-def test_what_entries_need_counts_for_their_table() -> None:
+def test_the_size_of_entries_counts_for_their_table() -> None:
     owner = Owner()
     before = walk({"X": owner}).found["X.plain"].size
     owner.plain[3] = "z" * 10_000
@@ -57,7 +57,7 @@ def test_a_root_is_not_entered_from_another_one_and_the_world_not_at_all() -> No
     assert not any(name.startswith(("one.other", "one.world")) for name in lengths)
 
 
-def test_what_lies_too_deep_is_said() -> None:
+def test_a_node_that_lies_too_deep_is_told() -> None:
     top: deque[object] = deque()
     for _ in range(DEPTH_MAX + 2):
         top = deque([top])

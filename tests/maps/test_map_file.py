@@ -133,7 +133,7 @@ def test_a_process_that_is_stopped_while_it_merges_keeps_nobody_from_putting_and
             assert shared.wait_merged()
 
 
-def test_what_a_killed_process_has_put_is_there_and_another_one_merges(tmp_path: Path) -> None:
+def test_puts_of_a_killed_process_are_there_and_another_one_merges(tmp_path: Path) -> None:
     with opened(tmp_path) as shared:
         for _ in range(3):
             with process(tmp_path / "map") as writer:
@@ -255,7 +255,7 @@ def test_an_inbox_that_is_full_is_an_error_and_changes_nothing(tmp_path: Path) -
                 merger.popen.send_signal(signal.SIGCONT)
 
 
-def test_what_cannot_be_is_refused_with_what_could(tmp_path: Path) -> None:
+def test_an_impossible_value_is_refused_with_the_possible_ones(tmp_path: Path) -> None:
     with pytest.raises(
         MapError,
         match=r"identifier must be from 1 to 127, or up to 65535 with wide_identifiers, got 128",

@@ -70,7 +70,7 @@ def test_a_random_change_is_looked_for_by_tests_that_are_there_and_near_it() -> 
             assert f"tests/{folder}" in " ".join(found_by), file
 
 
-def test_what_random_changes_change() -> None:
+def test_random_changes_change_conditions_numbers_and_calls() -> None:
     text = """
 class A:
     def f(self, a, b):
@@ -98,7 +98,7 @@ class A:
     assert {inside for inside, _ in places(text)} == {"A.f"}
 
 
-def test_what_only_traces_would_show_is_not_changed() -> None:
+def test_code_that_only_traces_would_show_is_not_changed() -> None:
     text = """
 class A:
     def f(self, a):

@@ -47,14 +47,14 @@ async def test_a_message_to_what_is_no_address_is_refused_at_the_call(to: Any) -
                     break
 
 
-def test_a_message_of_threads_to_what_is_no_address() -> None:
+def test_threads_refuse_a_message_to_a_value_that_is_no_address() -> None:
     with blocking.open_channel("udp.xml", cluster="demo", transport=MemoryNetwork()) as channel:
         with pytest.raises(TypeError, match="address"):
             channel.send(b"x", "A")  # type: ignore[arg-type]
         channel.send(b"x", channel.address)
 
 
-def test_a_message_of_asyncio_to_what_is_no_address() -> None:
+def test_asyncio_refuses_a_message_to_a_value_that_is_no_address() -> None:
     async def main() -> None:
         network = MemoryNetwork()
         async with aio.open_channel("udp.xml", cluster="demo", transport=network) as channel:
@@ -150,7 +150,7 @@ def test_the_errors_of_caches_are_where_caches_are() -> None:
         assert getattr(cache, name) is getattr(errors, name)
 
 
-async def test_calls_of_what_is_no_method_or_no_member() -> None:
+async def test_calls_without_a_method_or_a_member_are_refused() -> None:
     async with (
         open_channel("udp.xml", cluster="demo", transport=MemoryNetwork()) as channel,
         open_rpc(channel, {"echo": lambda value: value}) as rpc,
@@ -183,7 +183,7 @@ NO_DECORATORS: dict[str, tuple[Callable[[Any, Any], Any], str]] = {
 
 
 @pytest.mark.parametrize("what", NO_DECORATORS)
-async def test_a_batch_that_is_no_decorator(what: str) -> None:
+async def test_a_batch_refuses_to_be_a_decorator(what: str) -> None:
     wrong, text = NO_DECORATORS[what]
 
     def function(batch: object) -> None:

@@ -100,7 +100,7 @@ async def test_a_text_that_cannot_be_a_host_is_refused_at_once(host: str) -> Non
 
 
 @pytest.mark.sockets
-async def test_real_sockets_and_a_name_that_comes_later(
+async def test_members_on_real_sockets_find_a_name_that_comes_later(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """The look-up runs in a thread; the loop goes on meanwhile."""

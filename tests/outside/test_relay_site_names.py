@@ -46,7 +46,7 @@ def test_validate_refuses_a_name_that_is_not_among_the_sites(
 
 
 @pytest.mark.parametrize("properties", RIGHT)
-def test_validate_accepts_names_that_are(properties: dict[str, str]) -> None:
+def test_validate_accepts_names_that_exist(properties: dict[str, str]) -> None:
     code, said = validate(properties)
     assert code == 0, said
 

@@ -276,7 +276,7 @@ def test_the_same_for_threads() -> None:
             cache.wait_protected(2, timeout=0.1)
 
 
-def test_the_same_for_asyncio() -> None:
+def test_asyncio_has_the_same_waits() -> None:
     network = MemoryNetwork()
     options: Any = {"cluster": "demo", "transport": network}
 

@@ -101,7 +101,7 @@ def test_any_message_counts_and_heartbeats_go_no_further() -> None:
     assert {b.src for b in fake.take_up()} == {C}
 
 
-def test_who_is_heard_again_is_not_suspected_any_more() -> None:
+def test_a_member_that_is_heard_again_is_not_suspected_any_more() -> None:
     fake = stack(A, B)
     fake.advance(6.0)
     fake.take_up_events()
@@ -167,7 +167,7 @@ def test_a_process_that_always_lags_forgives_no_more_than_the_allowance() -> Non
     assert 14.0 < fake.now - began < 5.0 + 10.0 + 2 * 0.9 + 3
 
 
-def test_who_is_heard_between_lags_has_the_whole_allowance_again() -> None:
+def test_a_member_that_is_heard_between_lags_has_the_whole_allowance_again() -> None:
     fake = stack(A, B)
     for _ in range(10):
         fake.advance(0.5)

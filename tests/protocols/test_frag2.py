@@ -188,7 +188,7 @@ def test_the_next_message_in_order_ends_those_out_of_band_that_were_sent_before_
     assert count(stack, "incomplete") == 0
 
 
-def test_what_is_incomplete_of_a_former_connection_stays_so() -> None:
+def test_an_incomplete_message_of_a_former_connection_stays_incomplete() -> None:
     stack = fake()
     stack.up(numbered(fragment(1, 1, 2, b"ab"), 70, 0))
     stack.up(numbered(Batch(None, (b"x",), {}, B), 1, 1))
@@ -206,7 +206,7 @@ def test_multicasts_in_order_end_no_unicast_and_those_of_others_nothing() -> Non
     assert count(stack, "incomplete") == 4
 
 
-def test_who_asks_is_told_which_ordered_multicasts_are_incomplete() -> None:
+def test_a_member_that_asks_is_told_which_ordered_multicasts_are_incomplete() -> None:
     stack = fake()
     stack.up(fragment(1, 0, 2, b"ab", flags=0))
     stack.up(fragment(2, 0, 2, b"ab"))
@@ -217,7 +217,7 @@ def test_who_asks_is_told_which_ordered_multicasts_are_incomplete() -> None:
 
 
 @pytest.mark.parametrize("flag", [Flag.NO_FC, Flag.NO_RELIABILITY, Flag.OOB])
-def test_what_may_overtake_ends_no_incomplete_message(flag: Flag) -> None:
+def test_messages_that_may_overtake_end_no_incomplete_message(flag: Flag) -> None:
     """Its last fragment waits for credits at the sender."""
     stack = fake()
     stack.up(fragment(1, 0, 2, b"ab", flags=0))
@@ -308,7 +308,7 @@ def test_the_oldest_incomplete_message_makes_room() -> None:
     assert len(stack.take_up()) == 1
 
 
-def test_what_is_incomplete_of_a_member_that_left_is_dropped() -> None:
+def test_an_incomplete_message_of_a_member_that_left_is_dropped() -> None:
     stack = fake()
     stack.up(fragment(1, 0, 2, b"ab"))
     abc, ac = View(ViewId(A, 1), (A, B, C)), View(ViewId(A, 2), (A, C))
@@ -323,9 +323,7 @@ def test_senders_outside_the_view_are_limited() -> None:
     assert count(stack, "incomplete") == 3
 
 
-def test_what_is_incomplete_of_a_sender_outside_the_view_is_dropped_when_nothing_more_comes() -> (
-    None
-):
+def test_an_incomplete_message_from_outside_the_view_is_dropped_when_nothing_more_comes() -> None:
     """It may have left a group that we were not in (all 7879)."""
     stack = fake(stranger_timeout=10.0)
     stack.event_up(ViewChange(View(ViewId(A, 1), (A, B)), None))
@@ -383,7 +381,9 @@ def test_a_count_that_changes_is_refused() -> None:
     st.lists(st.lists(st.binary(max_size=60), min_size=1, max_size=5), max_size=5),
     st.integers(1, 25),
 )
-def test_what_goes_in_comes_out_in_order(runs: list[list[bytes]], size: int) -> None:
+def test_items_come_out_in_the_order_in_which_they_went_in(
+    runs: list[list[bytes]], size: int
+) -> None:
     stack = fake(frag_size=size)
     for run in runs:
         stack.down(Batch(None, run, {200: UPPER}))

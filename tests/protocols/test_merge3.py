@@ -110,7 +110,7 @@ def test_an_announcement_tells_where_the_member_is_once() -> None:
     assert fake.take_up() == []
 
 
-def test_where_a_member_is_is_forgotten_when_it_has_been_silent_for_long() -> None:
+def test_the_address_of_a_member_is_forgotten_when_it_has_been_silent_for_long() -> None:
     """It was about to join and went; and no view comes that would say so (membership 1..40)."""
     fake = stack(check_interval=1.0)
     fake.up(info(C, OTHER, THERE))
@@ -120,7 +120,7 @@ def test_where_a_member_is_is_forgotten_when_it_has_been_silent_for_long() -> No
     assert C not in [address for _, address in named_in(fake.protocol)]
 
 
-def test_where_a_member_is_is_forgotten_with_a_view_that_lacks_it() -> None:
+def test_the_address_of_a_member_is_forgotten_with_a_view_that_lacks_it() -> None:
     fake = stack(view(4, A, C), check_interval=1.0)
     fake.up(info(C, view(4, A, C), THERE))
     fake.event_down(ViewChange(view(5, A, B), None))
@@ -151,7 +151,7 @@ def test_three_views_are_one_report() -> None:
     assert fake.take_up_events() == [MergeViews({C: view(3, C), D: third, A: OWN})]
 
 
-def test_who_does_not_answer_is_not_waited_for_long() -> None:
+def test_a_member_that_does_not_answer_is_not_waited_for_long() -> None:
     fake = stack()
     fake.up(info(C, OTHER))
     fake.up(info(D, view(9, D)))
@@ -162,7 +162,9 @@ def test_who_does_not_answer_is_not_waited_for_long() -> None:
 
 
 @pytest.mark.parametrize("answers", [False, True])
-def test_who_announces_another_view_and_never_answers_is_reported_after_long(answers: bool) -> None:
+def test_a_member_that_announces_another_view_and_never_answers_is_reported_after_long(
+    answers: bool,
+) -> None:
     """It may hear nothing (all 6891)."""
     fake = stack()
     at = 0.0
@@ -218,7 +220,7 @@ def test_a_new_view_makes_announcements_old() -> None:
     assert sent(fake, MergeType.VIEW_REQ) == []
 
 
-def test_what_was_announced_of_former_views_is_not_looked_into_with_a_new_difference() -> None:
+def test_announcements_of_former_views_are_not_looked_into_with_a_new_difference() -> None:
     fake = stack()
     fake.up(info(C, OTHER))
     fake.event_down(ViewChange(view(5, A, B, C), OWN))
@@ -237,7 +239,7 @@ def test_a_view_without_the_one_who_says_it_has_it_is_not_believed() -> None:
     assert fake.protocol.statistics()["bad_messages"] == 1
 
 
-def test_who_cannot_take_part_does_not_ask() -> None:
+def test_a_member_that_cannot_take_part_does_not_ask() -> None:
     fake = stack(view(4, B, A))
     fake.up(info(B, view(4, B, A)))
     fake.up(info(C, OTHER))
@@ -264,7 +266,7 @@ def test_a_member_the_others_went_on_without_asks_and_is_asked() -> None:
     assert sent(fake, MergeType.VIEW_REQ) == [B], "not A, the creator of B's view"
 
 
-def test_who_hears_nothing_of_its_coordinator_asks_and_asks_that_one_too() -> None:
+def test_a_member_that_hears_nothing_of_its_coordinator_asks_and_asks_that_one_too() -> None:
     """It died, and who should replace it has another view (all 3786)."""
     own, other = view(4, B, A, C), view(5, D, C)
     fake = stack(own, max_interval=4.0)
@@ -304,7 +306,7 @@ def test_a_difference_makes_a_coordinator_speak_up() -> None:
     assert sent(other, MergeType.INFO) == []
 
 
-def test_who_is_asked_checks_soon_as_well() -> None:
+def test_a_member_that_is_asked_checks_soon_as_well() -> None:
     fake = stack()
     fake.up(info(C, OTHER))
     request = Batch.of(A, ID, MergeHeader(MergeType.VIEW_REQ))
@@ -372,7 +374,7 @@ def test_impossible_settings_are_refused(wrong: dict[str, Any]) -> None:
         MERGE3(**wrong)
 
 
-def test_what_is_announced_before_the_first_view_waits_for_the_next_time() -> None:
+def test_an_announcement_before_the_first_view_waits_for_the_next_time() -> None:
     fake = FakeStack(
         MERGE3(min_interval=1.0, max_interval=10.0),
         address=A,
@@ -421,7 +423,7 @@ def told(fake: FakeStack) -> list[Any]:
     return [dest for dest in sent(fake, MergeType.INFO) if dest is not None]
 
 
-def test_who_multicasts_as_a_member_and_is_none_is_told_of_the_view_once() -> None:
+def test_a_member_that_multicasts_as_a_member_and_is_none_is_told_of_the_view_once() -> None:
     fake = stack()
     for _ in range(3):
         fake.up(heartbeat(C))
@@ -441,7 +443,7 @@ def test_who_multicasts_as_a_member_and_is_none_is_told_of_the_view_once() -> No
     assert C not in [address for _, address in named_in(fake.protocol)]
 
 
-def test_who_joins_meanwhile_is_told_nothing() -> None:
+def test_a_member_that_joins_meanwhile_is_told_nothing() -> None:
     fake = stack()
     fake.up(heartbeat(C))
     fake.event_down(ViewChange(view(5, A, B, C), OWN))
@@ -483,7 +485,7 @@ def test_a_view_that_says_nothing_of_us_being_out_is_not_passed_on(who: Any, the
     assert fake.take_up_events(WentOn) == []
 
 
-def test_who_is_excluded_announces_its_view_within_speak_up_time() -> None:
+def test_a_member_that_is_excluded_announces_its_view_within_speak_up_time() -> None:
     fake = stack(view(4, B, A), max_interval=60.0, min_interval=30.0)
     fake.event_down(Withhold())
     fake.advance(1.0)

@@ -92,7 +92,7 @@ def test_messages_go_as_long_as_there_is_credit() -> None:
     assert stack.take_up_events() == [FlowBlocked("MFC", None, (A, B, C))]
 
 
-def test_what_fits_of_a_run_goes_and_the_rest_waits() -> None:
+def test_the_part_of_a_run_that_fits_goes_and_the_rest_waits() -> None:
     stack = fake()
     send(stack, 40, 40, 40, 40)
     assert sizes(stack) == [40, 40]
@@ -290,7 +290,7 @@ def test_credits_of_unicasts_are_not_given_back_as_those_of_multicasts() -> None
     assert said(stack) == [(B, "REPLENISH", 70, 3)]
 
 
-def test_what_a_member_that_left_is_owed_is_forgotten() -> None:
+def test_debts_to_a_member_that_left_are_forgotten() -> None:
     stack = fake()
     deliver(stack, 50)
     assert count(stack, "held") == 50
@@ -322,7 +322,7 @@ def test_a_request_never_gets_credits_for_what_is_not_consumed() -> None:
     assert said(stack) == []
 
 
-def test_what_got_lost_is_replaced_while_a_part_of_a_message_waits_for_the_rest() -> None:
+def test_lost_credits_are_replaced_while_a_part_of_a_message_waits_for_the_rest() -> None:
     """25 bytes are here, perhaps fragments; the sender has 100 under way, and nothing comes."""
     stack = fake()
     merge(stack)
@@ -340,7 +340,7 @@ def test_what_got_lost_is_replaced_while_a_part_of_a_message_waits_for_the_rest(
     assert said(stack) == [], "the rest is here to be consumed"
 
 
-def test_what_got_lost_is_replaced_though_the_little_that_is_left_comes_and_goes() -> None:
+def test_lost_credits_are_replaced_though_the_few_that_are_left_come_and_go() -> None:
     """80 of 100 are lost; a request brings the other 20, and those are used at once (all 20134)."""
     stack = fake()
     merge(stack)
@@ -360,7 +360,7 @@ def test_what_got_lost_is_replaced_though_the_little_that_is_left_comes_and_goes
     assert said(stack) == [(B, "REPLENISH", 20, 3)]
 
 
-def test_what_was_under_way_at_one_request_only_is_not_lost() -> None:
+def test_messages_under_way_at_one_request_only_are_not_lost() -> None:
     stack = fake()
     merge(stack)
     stack.up(control(FcType.CREDIT_REQUEST, B, 60))
@@ -379,7 +379,7 @@ def merge(stack: FakeStack) -> None:
     stack.event_up(ViewChange(view, parts[0]))
 
 
-def test_what_a_sender_waits_for_may_be_on_its_way_for_long() -> None:
+def test_an_answer_that_a_sender_waits_for_may_be_on_its_way_for_long() -> None:
     """Packets were lost, or a link is slow: credit twice for the same bytes would be too much."""
     stack = fake()
     for _ in range(11):
@@ -427,7 +427,7 @@ def test_a_message_larger_than_all_credits_that_got_lost_is_replaced_at_once() -
     assert said(stack) == [(B, "REPLENISH", 550, 3)]
 
 
-def test_who_asked_gets_the_rest_as_soon_as_all_is_read() -> None:
+def test_the_caller_gets_the_rest_as_soon_as_all_is_read() -> None:
     stack = fake()
     deliver(stack, 30)
     stack.up(control(FcType.CREDIT_REQUEST, B, 100))
@@ -445,7 +445,7 @@ def test_it_is_asked_for_again_when_what_came_was_not_enough() -> None:
     assert said(stack) == [(B, "CREDIT_REQUEST", 25, 3), (C, "CREDIT_REQUEST", 25, 3)]
 
 
-def test_what_is_held_and_read_later_is_no_lost_credit() -> None:
+def test_held_messages_that_are_read_later_are_no_lost_credit() -> None:
     stack = fake()
     deliver(stack, 25)
     consume(stack)
@@ -557,7 +557,7 @@ def test_it_is_held_by_itself_where_only_its_own_application_does_not_read() -> 
 
 
 @pytest.mark.parametrize(("first", "asked"), [(59, [B, C]), (60, [])])
-def test_who_owes_as_much_as_it_gives_back_by_itself_is_not_asked(
+def test_a_member_that_owes_as_much_as_it_gives_back_by_itself_is_not_asked(
     first: int, asked: list[Address]
 ) -> None:
     stack = fake()

@@ -211,7 +211,7 @@ def test_nothing_is_declared_stable_while_that_is_held() -> None:
     assert [what for _, what, _, _ in sent(stack)] == ["STABILITY"]
 
 
-def test_who_takes_part_in_a_merge_tells_its_coordinator_nothing() -> None:
+def test_a_member_that_takes_part_in_a_merge_tells_its_coordinator_nothing() -> None:
     """That one may not know of the merge (merge 22460)."""
     stack = fake(me=B)
     stack.event_down(HoldStability(True))
@@ -227,7 +227,7 @@ def received(*numbers: int, delivered: int) -> Digest:
     return Digest({m: (delivered, n) for m, n in zip((A, B, C), numbers, strict=True)})
 
 
-def test_who_keeps_quiet_hears_how_far_the_senders_are() -> None:
+def test_a_member_that_keeps_quiet_hears_how_far_the_senders_are() -> None:
     """C has nothing to tell: it lacks B's last messages and does not know (merge 21517)."""
     stack = fake()
     stack.up(gossip(B, 5, 5, 5))
@@ -240,7 +240,7 @@ def test_who_keeps_quiet_hears_how_far_the_senders_are() -> None:
     assert (dest, what, heard) == (None, "STABILITY", received(5, 9, 7, delivered=5))
 
 
-def test_where_all_is_stable_nobody_is_told_again() -> None:
+def test_nobody_is_told_again_while_all_is_stable() -> None:
     stack = fake()
     stack.up(gossip(B, 5, 6, 7))
     stack.up(gossip(C, 5, 6, 7))

@@ -115,7 +115,9 @@ def test_the_state_contains_what_had_come_in_part_when_its_receiver_joined(compl
     assert [e.requester for e in fake.take_up_events(StateRequested)] == [C], "it was there before"
 
 
-def test_who_joined_in_the_middle_of_a_multicast_still_lacks_it_in_the_next_view() -> None:
+def test_a_member_that_joined_in_the_middle_of_a_multicast_still_lacks_it_in_the_next_view() -> (
+    None
+):
     fake = stack(B, C, A, catch_up_timeout=2.0)
     fake.answers[SharedAttribute] = frozenset({(B, 1)})
     views = [View(ViewId(B, 3), (B, C, A)), View(ViewId(B, 4), (B, C, A, D))]
@@ -131,7 +133,7 @@ def test_who_joined_in_the_middle_of_a_multicast_still_lacks_it_in_the_next_view
 
 
 @pytest.mark.parametrize("in_time", [True, False])
-def test_who_awaits_a_state_itself_gives_none(in_time: bool) -> None:
+def test_a_member_that_awaits_a_state_itself_gives_none(in_time: bool) -> None:
     """Its reader has not had what is held back meanwhile, though it counts as delivered."""
     fake = stack(B, C, A, delivered=digest(B=1), catch_up_timeout=2.0)
     fake.event_down(GetState(B, 10.0))
@@ -213,7 +215,7 @@ def test_a_number_that_no_digest_has_room_for_is_not_repeated(number: int, told:
     assert read_header(Reader(encode_header(ID, header))) == (ID, header)
 
 
-def test_who_is_alone_does_not_ask() -> None:
+def test_a_member_that_is_alone_does_not_ask() -> None:
     fake = stack(A, connect=True)
     assert fake.take_down() == []
     fake.event_down(GetState(None, 1.0))
@@ -241,7 +243,7 @@ def test_the_first_view_comes_up_and_then_the_state_before_everything_else() -> 
     assert texts(fake) == [b"1", b"to you"]
 
 
-def test_what_the_state_contains_is_not_delivered() -> None:
+def test_messages_in_the_state_are_not_delivered() -> None:
     fake = stack(connect=True, delivered=digest(B=0))
     fake.up(multicast(B, 1, b"1", b"2", b"3"))
     fake.up(multicast(B, 4, b"4", b"5", b"6"))
@@ -258,7 +260,7 @@ def test_what_the_state_contains_is_not_delivered() -> None:
 
 
 @pytest.mark.parametrize(("views", "got"), [(1, [b"3"]), (3, [b"3"]), (4, [b"1", b"2", b"3"])])
-def test_what_the_state_contains_of_a_member_of_a_later_view_is_not_delivered(
+def test_messages_in_the_state_from_a_member_of_a_later_view_are_not_delivered(
     views: int, got: list[bytes]
 ) -> None:
     """The provider's view was ahead of ours. It is remembered for three views, not for ever."""
@@ -273,7 +275,7 @@ def test_what_the_state_contains_of_a_member_of_a_later_view_is_not_delivered(
     assert texts(fake) == got
 
 
-def test_what_is_dropped_gives_its_credits_back() -> None:
+def test_dropped_messages_give_their_credits_back() -> None:
     fake = stack(connect=True)
     batch = multicast(B, 1, b"1")
     batch.credits = (Credit(B, True, 1),)
@@ -330,7 +332,7 @@ def test_a_state_waits_for_its_providers_own_multicasts() -> None:
     assert texts(fake) == []
 
 
-def test_who_keeps_copies_is_shown_what_a_state_contains() -> None:
+def test_a_member_that_keeps_copies_is_shown_what_a_state_contains() -> None:
     """Explored: all 7806. Also of who left meanwhile (all 9), and what comes after the state."""
     fake = stack(delivered=digest(A=0, B=5, C=1, D=3))
     fake.event_down(GetState(B, 5.0))
@@ -378,7 +380,7 @@ def test_a_state_outlives_its_provider_when_all_that_is_in_it_is_here() -> None:
     assert [type(e) for e in fake.take_up_events()] == [StateReceived, ViewChange]
 
 
-def test_what_a_provider_that_has_gone_had_of_others_is_waited_for() -> None:
+def test_messages_of_others_that_a_gone_provider_had_are_waited_for() -> None:
     fake = stack(delivered=digest(A=0, B=5, C=1))
     fake.event_down(GetState(B, 5.0))
     fake.up(state(B, b"state", B=5, C=3))
@@ -457,7 +459,7 @@ def test_answers_of_others_and_late_ones_are_ignored() -> None:
     assert fake.take_up_events() == []
 
 
-def test_one_transfer_at_a_time() -> None:
+def test_only_one_transfer_runs_at_a_time() -> None:
     fake = stack(connect=True)
     fake.event_down(GetState(C, 2.0))
     (failed,) = fake.take_up_events()
@@ -484,7 +486,9 @@ def test_without_a_view_there_is_nobody_to_ask(provider: Any, problem: str) -> N
         ((A,), None, "nobody else to ask"),
     ],
 )
-def test_who_cannot_be_asked_is_said_at_once(members: Any, provider: Any, problem: str) -> None:
+def test_a_member_that_cannot_be_asked_is_told_at_once(
+    members: Any, provider: Any, problem: str
+) -> None:
     fake = stack(*members)
     fake.event_down(GetState(provider, 2.0))
     (failed,) = fake.take_up_events()
@@ -492,7 +496,7 @@ def test_who_cannot_be_asked_is_said_at_once(members: Any, provider: Any, proble
     assert sent(fake) == []
 
 
-def test_what_is_held_back_is_bounded() -> None:
+def test_held_back_messages_are_bounded() -> None:
     fake = stack(connect=True, max_held_bytes=1000, max_providers=1)
     for seqno in range(1, 20):
         fake.up(multicast(B, seqno, bytes(100)))
@@ -594,7 +598,7 @@ def test_strangers_get_no_state() -> None:
     assert fake.take_up_events() == [] and fake.take_down() == []
 
 
-def test_who_has_left_gets_no_state() -> None:
+def test_a_member_that_has_left_gets_no_state() -> None:
     fake = stack()
     fake.up(message(B, StateType.STATE_REQ))
     (asked,) = fake.take_up_events()

@@ -67,7 +67,7 @@ def test_multicasts_and_unicasts_to_others_than_members_pass() -> None:
     assert [length for _, length in sent(stack)] == [500, 500]
 
 
-def test_what_was_consumed_is_replenished() -> None:
+def test_consumed_credits_are_replenished() -> None:
     stack = fake()
     stack.up(Batch(A, [bytes(30), bytes(40)], {}, B))
     batch = stack.take_up()[0]
@@ -98,7 +98,7 @@ def test_unicasts_to_itself_are_limited_by_its_own_reading() -> None:
     assert sent(stack) == [(A, 10)]
 
 
-def test_what_waits_for_a_member_that_left_is_dropped_and_its_senders_go_on() -> None:
+def test_messages_that_wait_for_a_member_that_left_are_dropped_and_their_senders_go_on() -> None:
     stack = fake()
     send(stack, B, 100, 10, 10)
     stack.take_up_events()
@@ -111,7 +111,7 @@ def test_what_waits_for_a_member_that_left_is_dropped_and_its_senders_go_on() ->
     assert sent(stack) == [(B, 100)]
 
 
-def test_what_waits_is_limited_by_the_channel_and_beyond_a_limit_counted() -> None:
+def test_waiting_input_is_limited_by_the_channel_and_counted_beyond_a_limit() -> None:
     stack = fake(max_queue=50)
     send(stack, B, 100, 60)
     send(stack, B, 10)

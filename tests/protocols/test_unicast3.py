@@ -128,7 +128,7 @@ def test_each_destination_has_its_own_connection() -> None:
     ]
 
 
-def test_what_needs_no_reliability_passes_by() -> None:
+def test_messages_without_reliability_pass_by() -> None:
     stack = fake()
     stack.down(Batch(None, [b"x"], {}))
     stack.down(Batch(A, [b"x"], {}))
@@ -315,7 +315,7 @@ def test_it_is_not_asked_more_often_than_the_interval_allows() -> None:
     assert len(sent(stack, UnicastType.SEND_FIRST_SEQNO)) == 2
 
 
-def test_what_waits_for_its_connection_is_limited() -> None:
+def test_messages_that_wait_for_their_connection_are_limited() -> None:
     stack = fake(max_cached=2, max_strangers=2)
     for seqno in range(2, 7):
         stack.up(data(seqno))
@@ -359,7 +359,9 @@ def test_a_seqno_beyond_the_window_is_dropped() -> None:
     assert count(stack, "pending") == 1
 
 
-def test_what_was_too_far_off_is_asked_for_although_only_the_last_is_sent_again() -> None:
+def test_messages_that_were_too_far_off_are_asked_for_although_only_the_last_is_sent_again() -> (
+    None
+):
     """2 was lost, 12 to 30 were dropped; the sender repeats nothing but 30 (all 1393)."""
     stack = receiving(max_window=10)
     stack.up(data(3, 11))
@@ -489,7 +491,7 @@ def test_no_gap_is_looked_for_in_a_connection_that_ends_while_its_message_is_han
     assert count(stack, "gaps_seen") == 0
 
 
-def test_who_still_has_us_in_its_view_delivers_nothing_twice() -> None:
+def test_a_member_that_still_has_us_in_its_view_delivers_nothing_twice() -> None:
     """It has heard nothing of us for longer than idle connections last (merge 22020)."""
     stack = receiving(conn_expiry_timeout=2.0, conn_close_timeout=5.0, departed_remembered=100.0)
     stack.event_down(members(2, A, C, old=View(ViewId(A, 1), (A, B, C))))
@@ -529,7 +531,7 @@ def test_an_oob_message_of_a_member_that_left_is_not_delivered_again() -> None:
     assert got(stack) == [5]
 
 
-def test_what_comes_on_an_unknown_connection_is_forgotten_in_the_end() -> None:
+def test_messages_on_an_unknown_connection_are_forgotten_in_the_end() -> None:
     """There is no other connection here that is looked after (membership 22908)."""
     stack = fake(conn_expiry_timeout=2.0, conn_close_timeout=5.0)
     protocol = stack.protocol
@@ -576,7 +578,7 @@ def seqno_of(batch: Batch) -> int:
     return header.seqno
 
 
-def test_what_is_kept_for_destinations_outside_the_view_has_one_limit_for_all() -> None:
+def test_messages_kept_for_destinations_outside_the_view_have_one_limit_together() -> None:
     stack = fake(max_strangers_bytes=100_000)
     for number in range(10, 410):
         stack.down(Batch(make_address(number), (bytes(1000),), {}))
@@ -611,7 +613,7 @@ def test_a_stranger_that_joins_is_counted_as_one_no_more_and_keeps_its_connectio
     stack.protocol.check()
 
 
-def test_what_a_stranger_has_acked_makes_room() -> None:
+def test_an_acknowledgement_of_a_stranger_makes_room() -> None:
     stack = fake(max_strangers_bytes=3000)
     stack.down(Batch(D, (bytes(2000),), {}))
     stack.up(ack(1, 1, src=D))

@@ -69,7 +69,7 @@ def test_members_that_crash_together_leave_in_one_view() -> None:
     assert fake.take_up_events() == [Suspect((B, C))]
 
 
-def test_who_answers_is_alive_and_both_sides_hear_it() -> None:
+def test_a_member_that_answers_is_alive_and_both_sides_hear_it() -> None:
     fake = stack()
     fake.event_up(Suspect((B, C)))
     fake.advance(0.3)
@@ -97,7 +97,7 @@ def test_copies_are_sent_where_configured() -> None:
     assert len(asked(fake)) == 3
 
 
-def test_who_is_asked_answers() -> None:
+def test_a_member_that_is_asked_answers() -> None:
     fake = stack()
     fake.up(message(VerifyType.ARE_YOU_DEAD, B, A, B))
     assert asked(fake) == [(B, VerifyHeader2(VerifyType.I_AM_NOT_DEAD, A))]
@@ -118,7 +118,7 @@ def test_an_answer_for_somebody_else_does_not_count() -> None:
     assert fake.take_up_events() == [Suspect((B,))]
 
 
-def test_who_is_proved_dead_is_asked_but_not_waited_for_long() -> None:
+def test_a_member_that_is_proved_dead_is_asked_but_not_waited_for_long() -> None:
     fake = stack(gone_timeout=0.1)
     fake.event_up(Suspect((B,)))
     fake.advance(0.05)
@@ -139,7 +139,7 @@ def test_the_silent_and_the_dead_that_fall_due_together_are_told_apart() -> None
     assert fake.take_up_events() == [Suspect((C,), gone=True), Suspect((B,))]
 
 
-def test_who_answers_is_alive_whatever_was_proved() -> None:
+def test_a_member_that_answers_is_alive_whatever_was_proved() -> None:
     fake = stack()
     fake.event_up(Suspect((B, C), gone=True))
     fake.advance(0.04)

@@ -71,7 +71,7 @@ def test_a_store_drops_runs_that_end_at_or_below_and_keeps_those_that_go_on() ->
     assert store.last == 0
 
 
-def test_what_is_beyond_a_gap_waits_for_it() -> None:
+def test_messages_beyond_a_gap_wait_for_it() -> None:
     window = ReceiveWindow(0)
     window.add(3, run(3, 4))
     assert taken(window) == []
@@ -97,7 +97,7 @@ def test_a_window_can_be_moved_into_the_middle_of_a_pending_run() -> None:
     assert taken(window) == [7, 8, 9]
 
 
-def test_what_was_handed_out_early_stays_so_when_its_run_is_cut() -> None:
+def test_messages_that_were_handed_out_early_stay_so_when_their_run_is_cut() -> None:
     window = ReceiveWindow(0)
     window.add(3, run(3, 8, Flag.OOB))
     window.split_at(5)
@@ -228,7 +228,7 @@ def test_a_small_part_of_a_packet_is_copied_and_a_large_one_is_not() -> None:
     assert compact(large) is large
 
 
-def test_what_was_handed_out_early_is_not_fresh_after_it_was_forgotten() -> None:
+def test_messages_that_were_handed_out_early_are_not_fresh_after_they_were_forgotten() -> None:
     window = ReceiveWindow(0)
     window.add(3, run(3, 4, Flag.OOB))
     window.add(6, run(6, 7))

@@ -46,7 +46,7 @@ def test_a_piece_holds_as_many_as_fit_and_at_least_one() -> None:
         assert len(found[1]) == count
 
 
-def test_what_is_there_already_is_not_taken_twice() -> None:
+def test_messages_that_are_there_already_are_not_taken_twice() -> None:
     held = buffer()
     fill(held, A, 3, 2)
     assert fill(held, A, 1, 6) == 4
@@ -75,7 +75,7 @@ def test_the_oldest_go_first_and_only_as_many_as_must() -> None:
     assert held.ranges(B) == [(1, 4)]
 
 
-def test_what_goes_from_the_middle_is_counted() -> None:
+def test_messages_that_leave_from_the_middle_are_counted() -> None:
     """An origin that looks the same from both ends is not always the same (relay 2)."""
     held = buffer(messages=9)
     for first in (4, 1, 7):
@@ -99,7 +99,7 @@ def test_runs_that_are_gone_leave_the_lists() -> None:
     assert held.ranges(A) == [(n, n) for n in range(581, 601, 2)]
 
 
-def test_what_is_spilled_from_the_middle_is_counted(tmp_path: Path) -> None:
+def test_messages_that_are_spilled_from_the_middle_are_counted(tmp_path: Path) -> None:
     """As much has left the file meanwhile (all 7107)."""
     held = Buffer(9, 1_000_000, 0.0, SpillFile(str(tmp_path), 1_000_000))
     for origin, first in ((B, 1), (A, 4), (A, 1), (A, 7)):
@@ -122,7 +122,7 @@ def test_age_counts_from_arrival() -> None:
     assert held.overflow(5.5) == (None, [(A, 1, 2, "max_age")])
 
 
-def test_what_was_spilled_is_read_back_and_its_file_emptied(tmp_path: Path) -> None:
+def test_spilled_messages_are_read_back_and_their_file_is_emptied(tmp_path: Path) -> None:
     spill = SpillFile(str(tmp_path), 1000)
     held = Buffer(3, 1_000_000, 0.0, spill)
     for first in range(1, 9, 2):
@@ -254,7 +254,7 @@ def test_the_higher_epoch_wins_and_a_tie_is_decided_by_the_site() -> None:
 
 
 @pytest.mark.parametrize(("size", "run"), [(10, 1), (100, 1), (1000, 1), (10, 50), (100, 50)])
-def test_what_is_counted_is_what_python_needs(size: int, run: int) -> None:
+def test_the_counted_size_is_the_size_that_python_needs(size: int, run: int) -> None:
     held = buffer(200_000, 100_000_000)
     datagrams = [[memoryview(bytes([n % 256]) * size) for _ in range(run)] for n in range(2000)]
     tracemalloc.start()
@@ -278,7 +278,7 @@ def test_entries_of_spilled_runs_are_limited_too(tmp_path: Path) -> None:
     held.close()
 
 
-def test_what_was_dropped_is_not_held() -> None:
+def test_dropped_messages_are_not_held() -> None:
     held = buffer(1_000_000, 1_000_000)
     tracemalloc.start()
     before = tracemalloc.get_traced_memory()[0]

@@ -18,7 +18,7 @@ def kept(net: Net) -> int:
     return int(net.members["R"].relay.buffer.messages)
 
 
-def test_what_the_rest_of_a_site_lacks_stays_with_the_other_site_while_its_relay_is_cut_off() -> (
+def test_messages_that_the_rest_of_a_site_lacks_stay_at_the_other_site_while_its_relay_is_cut_off() -> (
     None
 ):
     """Z and T may have a view of their own or not; they do not come to the bridge."""
@@ -87,7 +87,7 @@ def test_half_of_a_site_waits_and_goes_on_when_the_others_are_back() -> None:
     assert (got(net, "Y", "Z"), kept(net)) == ([[1, 2], [1, 2]], 0)
 
 
-def test_who_is_back_is_not_missing() -> None:
+def test_a_member_that_is_back_is_not_missing() -> None:
     net = started()
     net.partition("SFO", "YZ", "T")
     net.settle(5)
@@ -101,7 +101,7 @@ def test_who_is_back_is_not_missing() -> None:
     assert (got(net, "Y", "T"), kept(net)) == ([[1, 2], [1, 2]], 0)
 
 
-def test_what_is_remembered_of_the_missing_is_forgotten_with_the_time() -> None:
+def test_notes_about_missing_members_are_forgotten_with_the_time() -> None:
     net = started(cut_off_wait=40.0)
     net.proofs = False
     net.crash("T")

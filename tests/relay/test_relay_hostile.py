@@ -87,7 +87,7 @@ def test_records_of_the_other_side_are_refused() -> None:
         b"\x91" * 100_000,
     ],
 )
-def test_what_is_not_a_record_is_one_kind_of_error(payload: object) -> None:
+def test_bytes_that_are_no_record_are_one_kind_of_error(payload: object) -> None:
     for decode in (wire.decode_local, wire.decode_bridged):
         with pytest.raises(RemoteProtocolError):
             decode(payload)

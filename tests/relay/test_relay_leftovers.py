@@ -22,7 +22,7 @@ def naming(net: Net, gone: Member) -> list[str]:
     return found
 
 
-def test_who_sent_and_left_a_site_that_relays() -> None:
+def test_a_sender_that_left_a_site_that_relays_is_forgotten() -> None:
     """Its trims had been told (relay 3)."""
     net = started()
     net.send("O", 2)
@@ -33,7 +33,7 @@ def test_who_sent_and_left_a_site_that_relays() -> None:
     assert naming(net, net.members["O"]) == []
 
 
-def test_who_never_sent_is_forgotten_also_by_those_who_are_not_relay() -> None:
+def test_a_member_that_never_sent_is_forgotten_also_by_those_who_are_not_relay() -> None:
     """(relay 14)"""
     net = started()
     net.crash("O")
@@ -43,7 +43,7 @@ def test_who_never_sent_is_forgotten_also_by_those_who_are_not_relay() -> None:
     assert naming(net, net.members["O"]) == []
 
 
-def test_who_was_forgotten_while_the_other_site_could_not_hear_of_it() -> None:
+def test_an_origin_that_was_forgotten_unheard_by_the_other_site_is_forgotten() -> None:
     """The other relay says what it has of it, and acknowledges it once more (relay 5)."""
     net = started()
     net.send("O", 2)
@@ -68,7 +68,7 @@ def test_who_was_forgotten_while_the_other_site_could_not_hear_of_it() -> None:
     assert naming(net, origin) == []
 
 
-def test_who_was_there_before_a_site_began_anew() -> None:
+def test_members_from_before_a_site_began_anew_are_known() -> None:
     """Its new relay never knew it; the other site's says what it has of it (relay 10)."""
     net = started()
     net.send("O", 2)
@@ -85,7 +85,7 @@ def test_who_was_there_before_a_site_began_anew() -> None:
     assert naming(net, origin) == []
 
 
-def test_who_left_a_site_that_does_not_relay_goes_from_sessions_too() -> None:
+def test_a_leaver_of_a_site_that_does_not_relay_goes_from_sessions_too() -> None:
     """It had relayed, when it was promoted for a while (all 14)."""
     net = started()
     net.members["Y"].relay.promote()
@@ -129,7 +129,7 @@ def test_a_report_that_comes_after_its_member_has_gone() -> None:
     assert naming(net, gone) == []
 
 
-def test_who_was_forgotten_by_others_that_had_no_time_to_tell() -> None:
+def test_an_origin_that_others_forgot_without_telling_is_forgotten() -> None:
     """M was beyond a partition meanwhile, and learned it when it was collected from (relay 1269)."""
     net = started()
     net.send("O", 2)

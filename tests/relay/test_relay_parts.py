@@ -284,7 +284,7 @@ def test_only_what_is_not_acknowledged_is_kept() -> None:
     assert keeping.trim_to(ORIGIN, 4) == 1
 
 
-def test_what_is_too_much_is_dropped_and_counted() -> None:
+def test_messages_beyond_the_limit_are_dropped_and_counted() -> None:
     out = Recorded(R)
     keeping = keeping_of(roles_of(R, R, S), state_of(), out, limit=3)
     keeping.keep(ORIGIN, 1, run(*[b"x"] * 5))
@@ -395,7 +395,7 @@ def test_acknowledged_is_what_all_relays_of_all_sites_have() -> None:
     assert sessions.acknowledged(["SFO"], ORIGIN) == 0
 
 
-def test_what_goes_up_to_the_end_of_before_counts_as_replay() -> None:
+def test_messages_up_to_the_former_end_count_as_replay() -> None:
     session = session_of(R, "SFO")
     session.begin(1)
     session.answered({ORIGIN: 2}, {ORIGIN: 5})
@@ -466,7 +466,7 @@ def test_a_joiner_waits_in_a_queue_that_has_a_limit() -> None:
     assert [len(batch) for batch in joining.take_queue()] == [2] and joining.queued == 0
 
 
-def test_what_a_view_began_with_is_remembered_until_all_have_begun() -> None:
+def test_the_beginning_of_a_view_is_remembered_until_all_have_begun() -> None:
     roles, state = roles_of(R, R, S), state_of(O=3)
     joining = Joining(Recorded(R), roles, 3)
     joining.remember_view([S], lambda: state.known(1, 0.0))

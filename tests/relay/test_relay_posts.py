@@ -103,7 +103,9 @@ async def test_a_new_relay_is_a_new_link(open_site: Any, autojump_clock: Any) ->
             assert heard.items[-1] == ("post", "NYC", b"from B")
 
 
-async def test_what_waits_for_the_bridge_is_bounded(open_site: Any, autojump_clock: Any) -> None:
+async def test_messages_that_wait_for_the_bridge_are_bounded(
+    open_site: Any, autojump_clock: Any
+) -> None:
     async with open_site("NYC", "A", **{"RELAY.post_bytes": "3M"}) as a, open_site("SFO", "S") as s:
         heard = hear(s)
         await trio.sleep(10)

@@ -39,7 +39,7 @@ def test_an_old_primary_that_returns_is_fenced_and_lists_its_tail() -> None:
     assert not old.status().out_of_sync
 
 
-def test_what_is_under_way_from_the_old_primary_is_counted_and_told() -> None:
+def test_messages_under_way_from_the_old_primary_are_counted_and_told() -> None:
     net = started()
     net.settle(2)
     net.hold("bridge", dst="T", src="E")
@@ -80,7 +80,7 @@ def test_an_older_epoch_does_not_come_back() -> None:
     assert member.state.epoch == (1, "SFO")
 
 
-def test_who_had_gone_before_the_promotion_is_nobody_to_relay() -> None:
+def test_a_member_that_had_gone_before_the_promotion_is_nobody_to_relay() -> None:
     """T and S had forgotten U when T was promoted; W had not. As relay it would count U's messages as
     lost to the other sites."""
     net = started()
@@ -102,7 +102,7 @@ def test_who_had_gone_before_the_promotion_is_nobody_to_relay() -> None:
     assert not any(told(m, "gap") for m in net.everybody)
 
 
-def test_who_leaves_with_nothing_sent_since_the_promotion_is_forgotten() -> None:
+def test_a_member_that_leaves_with_nothing_sent_since_the_promotion_is_forgotten() -> None:
     """What it had sent before is never relayed: no other site acknowledges it."""
     net = started()
     net.send("U", 3)
@@ -137,7 +137,7 @@ def test_a_joiner_forgets_whom_it_is_told_of_and_has_never_met() -> None:
         assert origin not in net.members[name].relay.state.delivered, name
 
 
-def test_a_relay_crash_at_the_new_primary_right_after_the_promotion() -> None:
+def test_a_relay_crash_at_the_new_primary_right_after_the_promotion_loses_nothing() -> None:
     net = started()
     net.send("U")
     net.settle(1)

@@ -488,7 +488,7 @@ def test_a_relay_that_cannot_multicast_takes_nothing_from_the_bridge() -> None:
     net.at_rest()
 
 
-def test_what_waits_for_local_credit_is_not_overtaken_and_given_back_once() -> None:
+def test_messages_that_wait_for_local_credit_are_not_overtaken_and_give_it_back_once() -> None:
     net = started()
     relay = net.members["T"]
     (stack,) = bridge_stacks(relay)
@@ -511,7 +511,7 @@ def test_what_waits_for_local_credit_is_not_overtaken_and_given_back_once() -> N
     assert got(net, "C", "W") == [[1, 2]]
 
 
-def test_what_was_forwarded_already_is_not_multicast_again() -> None:
+def test_forwarded_messages_are_not_multicast_again() -> None:
     net = started()
     net.hold("bridge", dst="T")
     net.send("C", 2)
@@ -660,7 +660,7 @@ def test_settings_that_cannot_be_are_refused(attributes: dict[str, Any], problem
 
 
 @pytest.mark.seed("R15")
-def test_r15_the_walkthrough_of_the_seed() -> None:
+def test_r15_the_walkthrough_of_the_seed_holds() -> None:
     net = started(buffering_members=2)
     lines: list[str] = []
     interesting = {

@@ -56,7 +56,7 @@ def unsole(member: Member) -> Any:
 # --- becoming a holder
 
 
-def test_who_is_no_longer_in_line_keeps_its_copies() -> None:
+def test_a_member_that_is_no_longer_in_line_keeps_its_copies() -> None:
     """A merge puts M behind S again, before R has collected."""
     net = started(buffering_members=2)
     net.partition("NYC", "R", "SMO")
@@ -133,7 +133,7 @@ def test_a_holder_keeps_what_a_state_contained(when: str) -> None:
 @pytest.mark.parametrize(
     "header", [FragHeader(0, Kind.DATA, 0), FragHeader(1, Kind.RELAYED, 0), None]
 )
-def test_what_a_state_contained_besides_is_nothing_to_keep(header: FragHeader | None) -> None:
+def test_other_contents_of_a_state_are_not_kept(header: FragHeader | None) -> None:
     net = started(buffering_members=2)
     holder = net.members["S"]
     batch = Batch(None, [b"x"], {} if header is None else {ID: header}, net.members["O"].id)
@@ -177,7 +177,7 @@ def test_a_round_that_is_under_way_when_a_state_comes_begins_anew() -> None:
     assert got(net, "O", "Y", "Z", "T") == [[1, 2]] * 3
 
 
-def test_who_is_asked_answers_only_after_it_has_that_view() -> None:
+def test_a_member_that_is_asked_answers_only_after_it_has_that_view() -> None:
     """S delivers 1 after N has asked it and before it has N's view; N had it before its own."""
     net = started(nyc="RSNO", buffering_members=2)
     net.hold("mc", src="O")
@@ -262,7 +262,7 @@ def test_a_relay_begins_with_what_the_slowest_member_has() -> None:
     assert got(net, "O", "Z", "T") == [[1], [1]]
 
 
-def test_what_a_departed_relay_sent_and_waits_is_dropped() -> None:
+def test_waiting_messages_of_a_departed_relay_are_dropped() -> None:
     net = started()
     relay = net.members["Y"]
     relay.bottom.pass_event_up(FlowBlocked("MFC", None, ()))
@@ -319,7 +319,7 @@ def test_a_relay_multicasts_nothing_beyond_a_gap() -> None:
     net.at_rest()
 
 
-def test_what_was_acknowledged_is_so_again_when_the_other_side_begins_anew() -> None:
+def test_acknowledged_messages_are_so_again_when_the_other_side_begins_anew() -> None:
     """LON was away, so nothing was trimmed; its return is a merge on the bridge."""
     net = Net(NYC="RSO", SFO="YT", LON="XW", config={"sites": ("NYC", "SFO", "LON")})
     net.settle(3)
@@ -362,7 +362,7 @@ def set_back(net: Net, name: str, to: int) -> Member:
     return member
 
 
-def test_who_says_that_it_lacks_something_gets_it_at_once() -> None:
+def test_a_member_that_says_that_it_lacks_a_message_gets_it_at_once() -> None:
     net = started()
     net.send("O", 3)
     net.deliver()
@@ -372,7 +372,7 @@ def test_who_says_that_it_lacks_something_gets_it_at_once() -> None:
     assert got(net, "O", "T") == [[1, 2, 3, 4]]
 
 
-def test_who_is_behind_and_does_not_notice_gets_it_after_a_while() -> None:
+def test_a_member_that_is_behind_and_does_not_notice_gets_it_after_a_while() -> None:
     net = started()
     net.send("O", 3)
     net.hold("uc", dst="Y", src="T")
@@ -385,7 +385,7 @@ def test_who_is_behind_and_does_not_notice_gets_it_after_a_while() -> None:
     assert got(net, "O", "T") == [[1, 2, 3]]
 
 
-def test_what_was_asked_back_and_has_come_by_other_ways_holds_nothing_up() -> None:
+def test_messages_that_came_by_other_ways_hold_no_round_up() -> None:
     """T lacked what a GAP passed over a moment later; all have it, and nobody keeps it any more (all 8801)."""
     net = started()
     net.send("O", 3)
@@ -488,7 +488,7 @@ def test_a_gap_that_was_put_off_comes_again_also_where_nothing_of_the_origin_is(
     assert [record.numbers for record in said] == [{origin: 0}] and not session.owes_have
 
 
-def test_what_all_relays_of_a_site_have_acknowledged_counts() -> None:
+def test_only_acknowledgements_of_all_relays_of_a_site_count() -> None:
     net = started()
     net.partition("SFO", "YZ", "T")
     net.settle(2)
@@ -498,7 +498,7 @@ def test_what_all_relays_of_a_site_have_acknowledged_counts() -> None:
     assert bridge.sessions.acknowledged(["SFO"], origin) == 3
 
 
-def test_who_is_no_longer_relay_remembers_nothing_of_what_it_multicast() -> None:
+def test_a_member_that_is_no_longer_relay_remembers_nothing_of_what_it_multicast() -> None:
     """It would name members of other sites that are forgotten, for as long as it lives."""
     net = started()
     net.partition("SFO", "Y", "ZT")
@@ -527,7 +527,9 @@ def test_nobody_is_forgotten_on_the_word_of_one_of_two_relays() -> None:
     assert len(member.log) == before
 
 
-def test_what_one_of_two_relays_had_forgotten_is_forgotten_when_it_is_the_only_one() -> None:
+def test_an_origin_that_one_of_two_relays_had_forgotten_is_forgotten_when_that_relay_is_the_only_one() -> (
+    None
+):
     """NYC forgets O while another relay of it may be on the bridge."""
     net = started()
     net.send("O")
@@ -577,7 +579,9 @@ def test_other_sites_are_told_when_all_at_home_have_forgotten() -> None:
     net.at_rest()
 
 
-def test_who_is_in_the_view_is_not_forgotten_whatever_others_say_that_left_it_out() -> None:
+def test_a_member_that_is_in_the_view_is_not_forgotten_whatever_others_say_that_left_it_out() -> (
+    None
+):
     """O was away for long; the others, in whose view it is not, forget it, and it hears that."""
     net = started()
     net.hold("bridge")
@@ -594,7 +598,7 @@ def test_who_is_in_the_view_is_not_forgotten_whatever_others_say_that_left_it_ou
     assert got(net, "O", "Y", "Z") == [[1], [1]]
 
 
-def test_who_is_not_acknowledged_is_not_forgotten() -> None:
+def test_a_member_that_is_not_acknowledged_is_not_forgotten() -> None:
     net = started()
     net.send("O")
     net.settle(2)
@@ -612,7 +616,7 @@ def test_who_is_not_acknowledged_is_not_forgotten() -> None:
     net.at_rest()
 
 
-def test_who_said_nothing_here_is_forgotten_also_where_another_site_heard_of_it() -> None:
+def test_a_member_that_said_nothing_here_is_forgotten_also_where_another_site_heard_of_it() -> None:
     """O was alone, relayed for itself, came back for a moment and was gone."""
     net = started()
     origin, session = id_of(net, "O"), session_of(net.members["R"])
@@ -624,7 +628,7 @@ def test_who_said_nothing_here_is_forgotten_also_where_another_site_heard_of_it(
     )
 
 
-def test_who_departs_with_an_out_of_band_message_beyond_a_gap_leaves_nothing() -> None:
+def test_a_member_that_departs_with_an_out_of_band_message_beyond_a_gap_leaves_nothing() -> None:
     """Nothing was delivered of it in order: it counts as silent."""
     net = started()
     origin, state = id_of(net, "O"), net.members["M"].relay.state
@@ -634,7 +638,7 @@ def test_who_departs_with_an_out_of_band_message_beyond_a_gap_leaves_nothing() -
     assert origin not in state._beyond
 
 
-def test_who_departs_before_anything_of_it_was_delivered_leaves_nothing() -> None:
+def test_a_member_that_departs_before_anything_of_it_was_delivered_leaves_nothing() -> None:
     """Its messages were held here, relayed, and cut when it was gone (all 1277)."""
     net = started()
     origin, relay = id_of(net, "O"), net.members["R"].relay
@@ -644,7 +648,9 @@ def test_who_departs_before_anything_of_it_was_delivered_leaves_nothing() -> Non
     assert relay.origins._sources == {}
 
 
-def test_who_is_being_forgotten_when_its_site_stops_relaying_is_forgotten_altogether() -> None:
+def test_a_member_that_is_being_forgotten_when_its_site_stops_relaying_is_forgotten_altogether() -> (
+    None
+):
     net = started()
     net.send("O", 2)
     net.settle(2)
@@ -660,7 +666,7 @@ def test_who_is_being_forgotten_when_its_site_stops_relaying_is_forgotten_altoge
     assert origin not in session.cursor and origin not in session.acked
 
 
-def test_who_was_just_lost_is_still_known_to_other_sites() -> None:
+def test_a_member_that_was_just_lost_is_still_known_to_other_sites() -> None:
     """It may live on beyond a partition, with another relay."""
     net = started()
     net.partition("NYC", "RSM", "O")
@@ -670,7 +676,7 @@ def test_who_was_just_lost_is_still_known_to_other_sites() -> None:
     assert id_of(net, "O") in relay.origins.still_known()
 
 
-def test_what_was_forgotten_does_not_come_back_with_what_another_member_knows() -> None:
+def test_forgotten_origins_do_not_come_back_with_the_knowledge_of_another_member() -> None:
     state = RelayState("NYC", "all", ())
     origin = bytes(16)
     state.forget([origin], 0.0)
@@ -693,7 +699,7 @@ def forgotten_too_soon(**config: Any) -> Net:
     return net
 
 
-def test_who_was_forgotten_too_soon_goes_on_where_it_was() -> None:
+def test_a_member_that_was_forgotten_too_soon_goes_on_where_it_was() -> None:
     net = forgotten_too_soon()
     net.crash("R")
     net.release()
@@ -728,7 +734,7 @@ def test_the_forgotten_of_other_sites_are_remembered_for_a_while_and_a_thousand(
     assert state.left == {}
 
 
-def test_where_a_joiner_begins_is_not_kept_by_who_has_joined_elsewhere() -> None:
+def test_the_beginning_of_a_joiner_is_not_kept_by_a_member_that_has_joined_elsewhere() -> None:
     """A relay counted S as joined with a view that S never had, and died (all 2913)."""
     net = started()
     relay = net.members["S"].relay
@@ -736,7 +742,7 @@ def test_where_a_joiner_begins_is_not_kept_by_who_has_joined_elsewhere() -> None
     assert relay.joining.early == {}
 
 
-def test_what_belongs_to_a_view_that_does_not_come_is_forgotten() -> None:
+def test_messages_for_a_view_that_does_not_come_are_forgotten() -> None:
     """O asked S in a view that never came to S, and died (all 4865)."""
     net = started(gap_wait=4.0)
     member = net.members["S"]

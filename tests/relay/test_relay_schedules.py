@@ -72,7 +72,7 @@ def late_standby() -> Net:
 
 
 @pytest.mark.seed("R12")
-def test_t3_a_new_standby_collects_what_it_delivered_before_it_was_one() -> None:
+def test_t3_a_new_standby_collects_its_former_deliveries() -> None:
     net = late_standby()
     assert not net.members["N"].relay.buffer
     net.deliver("uc")
@@ -84,7 +84,7 @@ def test_t3_a_new_standby_collects_what_it_delivered_before_it_was_one() -> None
     net.at_rest()
 
 
-def test_t4_what_nobody_delivered_is_neither_kept_nor_relayed() -> None:
+def test_t4_messages_that_nobody_delivered_are_neither_kept_nor_relayed() -> None:
     net = late_standby()
     net.hold("uc", dst="S", src="N")
     net.send("O", 2)
@@ -356,7 +356,7 @@ def test_t14_two_relays_of_one_site_and_their_merge() -> None:
     net.at_rest()
 
 
-def test_t15_what_a_member_sent_alone_arrives() -> None:
+def test_t15_messages_that_a_member_sent_alone_arrive() -> None:
     net = started()
     net.send("M", 6)
     net.settle(2)
@@ -436,7 +436,7 @@ def test_t18_both_coordinators_change_twice_at_every_step() -> None:
         net.at_rest()
 
 
-def test_t19_the_same_with_the_wan_cut_and_back() -> None:
+def test_t19_the_same_holds_with_the_wan_cut_and_back() -> None:
     for after in range(0, 60, 3):
         net = started(nyc="RSMNO", sfo="YZT")
         net.send("O", 2)
@@ -507,7 +507,7 @@ def test_t21_questions_of_an_older_view_are_not_answered() -> None:
     net.at_rest()
 
 
-def test_who_missed_forgetting_in_a_partition_forgets_after_the_merge() -> None:
+def test_a_member_that_missed_forgetting_in_a_partition_forgets_after_the_merge() -> None:
     """A stood still meanwhile. It is no holder: it collects nothing. E tells it again."""
     net = Net(NYC="EDCBA", SFO="TS")
     net.settle(3)
@@ -526,7 +526,7 @@ def test_who_missed_forgetting_in_a_partition_forgets_after_the_merge() -> None:
     net.at_rest()
 
 
-def test_what_a_merge_shows_to_be_forgotten_goes_from_sessions_and_other_sites_too() -> None:
+def test_origins_that_a_merge_shows_to_be_forgotten_go_from_sessions_and_other_sites_too() -> None:
     """Explored: relay 561. E was beyond a partition while D forgot C; other sites know it by E still."""
     net = Net(NYC="EDC", SFO="TS")
     net.settle(3)

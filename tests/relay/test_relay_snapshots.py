@@ -34,7 +34,7 @@ def test_nothing_is_remembered_when_all_have_begun() -> None:
     assert not any(net.members[name].relay.joining.fresh for name in "ZTJ")
 
 
-def test_what_a_joiner_that_has_not_begun_may_ask_for_outlives_the_relay() -> None:
+def test_messages_that_a_joiner_may_still_ask_for_outlive_the_relay() -> None:
     net = started()
     net.send("O")
     net.settle(3)

@@ -46,7 +46,7 @@ def test_a_state_that_is_older_than_what_was_delivered_sets_the_digests_back() -
     assert member.relay.state.has("NYC", origin) == 1
 
 
-def test_what_the_relay_says_while_a_state_is_awaited_counts_from_the_state_on() -> None:
+def test_statements_of_the_relay_while_a_state_is_awaited_count_from_the_state_on() -> None:
     """The state has messages up to 3, the relay said that all up to 5 are lost: 4 and 5 are."""
     net = started()
     member, origin = net.members["W"], bytes(net.members["C"].id)
@@ -179,7 +179,7 @@ def test_a_joiner_that_is_a_holder_collects_as_soon_as_it_knows_where_it_begins(
     assert joiner.relay.is_holder and joiner.relay.holding.complete
 
 
-def test_what_waits_for_a_state_is_bounded_and_comes_again() -> None:
+def test_messages_that_wait_for_a_state_are_bounded_and_come_again() -> None:
     net = started(join_queue=3)
     joiner = net.join("J", "SFO")
     joiner.relay.event_down(Connect("SFO", with_state=True))
@@ -214,7 +214,7 @@ def given_a_state(net: Any, name: str, provider: str) -> None:
     net.release()
 
 
-def test_who_was_forgotten_while_a_state_was_awaited_is_forgotten() -> None:
+def test_a_member_that_was_forgotten_while_a_state_was_awaited_is_forgotten() -> None:
     """The relay said so in what the state stands for (all 15359)."""
     net = started(gap_wait=2.0)
     net.send("C", 3)
@@ -233,7 +233,7 @@ def test_who_was_forgotten_while_a_state_was_awaited_is_forgotten() -> None:
     net.at_rest()
 
 
-def test_who_was_to_wait_goes_on_when_that_was_said_while_a_state_was_awaited() -> None:
+def test_a_member_that_was_to_wait_goes_on_when_that_was_said_while_a_state_was_awaited() -> None:
     net = started(overflow="block", max_messages=10, block_credits=1)
     net.cut_wan("SFO")
     net.settle(1)
@@ -250,7 +250,7 @@ def test_who_was_to_wait_goes_on_when_that_was_said_while_a_state_was_awaited() 
     assert not member.keeping.blocked
 
 
-def test_who_joins_while_the_wan_is_cut_keeps_what_the_other_site_lacks() -> None:
+def test_a_member_that_joins_while_the_wan_is_cut_keeps_what_the_other_site_lacks() -> None:
     net = started(nyc="ED", sfo="TS", buffering_members=2)
     net.cut_wan("SFO")
     net.settle(5)

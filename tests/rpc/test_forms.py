@@ -110,7 +110,7 @@ def types_of(*args: Any) -> list[Any]:
     return types
 
 
-def test_parameter_types() -> None:
+def test_parameter_types_of_java_are_read() -> None:
     assert types_of(True, 1, 1 << 40, 1.5, "s", b"b") == [1, 11, 13, 7, 17, 18]
     boxed = [Arg(1, "java.lang.Integer"), Arg(1, "java.lang.Long"), Arg(None, "java.lang.String")]
     assert types_of(*boxed) == [12, 14, 17]

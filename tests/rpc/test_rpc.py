@@ -131,7 +131,7 @@ async def test_a_call_gives_the_value_also_from_oneself(
         assert await a.rpc.call(b.address, "caller") == a.address
 
 
-async def test_values_larger_than_a_datagram(open_sim: Open, autojump_clock: Any) -> None:
+async def test_values_larger_than_a_datagram_arrive(open_sim: Open, autojump_clock: Any) -> None:
     async with nodes(open_sim) as (a, b):
         large = bytes(range(256)) * 2000
         assert await a.rpc.call(b.address, "slowly", 0, large) == large
@@ -641,14 +641,14 @@ async def test_when_the_channel_ends_calls_do(open_sim: Open, autojump_clock: An
             await a.rpc.call(b.address, "add", 1, 2)
 
 
-async def test_one_rpc_for_one_channel(open_sim: Open, autojump_clock: Any) -> None:
+async def test_a_channel_takes_only_one_rpc(open_sim: Open, autojump_clock: Any) -> None:
     async with open_sim(name="A") as a, open_rpc(a):
         with pytest.raises(LocalProtocolError, match="open on this channel already"):
             async with open_rpc(a):
                 pass
 
 
-async def test_targets(open_sim: Open, autojump_clock: Any) -> None:
+async def test_targets_of_a_call_are_checked(open_sim: Open, autojump_clock: Any) -> None:
     methods = Methods()
 
     @methods.add

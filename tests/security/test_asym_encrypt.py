@@ -200,7 +200,7 @@ def test_neither_the_group_key_nor_a_view_is_on_the_wire_in_clear() -> None:
     assert encode_whole(write_view_digest, ViewDigest(view)) not in seen
 
 
-def test_what_came_before_the_key_of_a_joiner_is_dropped_and_nobody_is_blamed() -> None:
+def test_messages_that_came_before_the_key_of_a_joiner_are_dropped_and_nobody_is_blamed() -> None:
     group = three()
     joiner = group.add(D)
     group[A].down(data(b"early", A))
@@ -354,7 +354,7 @@ def test_a_join_changes_no_key() -> None:
     assert group.key(D) == group.key(A) == before
 
 
-def test_what_was_under_way_under_the_earlier_key_is_read_for_a_while() -> None:
+def test_messages_under_way_under_the_earlier_key_are_read_for_a_while() -> None:
     group = three(key_overlap=5.0)
     for seqno in (1, 2):
         group[B].down(data(b"late %d" % seqno, B, seqno))
@@ -370,7 +370,7 @@ def test_what_was_under_way_under_the_earlier_key_is_read_for_a_while() -> None:
     assert group[A].take_up() == [] and counters(group[A]) == {"turned_away_old_key": 1}
 
 
-def test_who_has_left_cannot_send_under_the_key_it_had() -> None:
+def test_a_member_that_has_left_cannot_send_under_the_key_it_had() -> None:
     group = three()
     group[C].down(data(b"forged", C))
     forged = wire(group[C].take_down())
@@ -585,7 +585,7 @@ def test_a_key_that_is_longer_than_any_in_use_is_not_read() -> None:
     "type",
     [GmsType.MERGE_REQ, GmsType.VIEW_ACK, GmsType.GET_DIGEST_REQ, GmsType.GET_DIGEST_RSP],
 )
-def test_what_members_of_two_groups_say_passes_in_clear(type: GmsType) -> None:
+def test_messages_of_members_of_two_groups_pass_in_clear(type: GmsType) -> None:
     group = three()
     group[A].down(gms(type, B, A, b"x"))
     (sent,) = group[A].take_down()

@@ -185,7 +185,7 @@ def test_messages_of_a_run_are_looked_at_one_by_one() -> None:
     assert [bytes(b.payloads[0]) for b in stack.take_up()] == [refusal]
 
 
-def test_what_java_members_sent_is_taken() -> None:
+def test_packets_of_java_members_are_taken() -> None:
     events = json.loads(CONVERSATION.read_text())["events"]
     taken = 0
     for event in events:

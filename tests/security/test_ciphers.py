@@ -48,7 +48,7 @@ def test_there_are_vectors_with_and_without_an_iv() -> None:
 
 @pytest.mark.parametrize(("algorithm", "iv_length"), ALL_KINDS)
 @pytest.mark.parametrize("size", [0, 1, 15, 16, 17, 60_000])
-def test_what_is_encrypted_is_decrypted(algorithm: str, iv_length: int, size: int) -> None:
+def test_an_encrypted_payload_is_decrypted(algorithm: str, iv_length: int, size: int) -> None:
     plain = os.urandom(size)
     iv, data = made(algorithm, iv_length).encrypt(memoryview(plain))
     assert made(algorithm, iv_length).decrypt(iv, memoryview(data)) == plain

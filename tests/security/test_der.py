@@ -27,7 +27,7 @@ def test_an_object_identifier_is_numbers() -> None:
     ["", "04", "0402", "040201", "04820100", "0480", "048500000000", "0400 0400"],
     ids=["nothing", "tag", "no-content", "cut", "cut-long", "endless", "huge-length", "two"],
 )
-def test_what_is_no_element_is_refused(data: str) -> None:
+def test_bytes_that_are_no_element_are_refused(data: str) -> None:
     with pytest.raises(BadDer):
         whole(bytes.fromhex(data))
 

@@ -85,7 +85,7 @@ def test_a_bad_line_is_told_with_its_number_and_without_its_secret(line: str, pr
         (b"#" * (RING_SIZE_MAX + 1), "ring.keys: is larger than 65536 bytes"),
     ],
 )
-def test_what_is_no_ring_is_told(data: bytes, problem: str) -> None:
+def test_a_file_that_is_no_ring_is_told(data: bytes, problem: str) -> None:
     with pytest.raises(ConfigError) as caught:
         parse_ring(data, "ring.keys")
     assert problem in str(caught.value)
@@ -153,7 +153,7 @@ def test_a_file_that_others_can_read_is_refused(tmp_path: Path) -> None:
             read_ring(str(file))
 
 
-def test_what_is_no_plain_file_is_refused(tmp_path: Path) -> None:
+def test_a_path_that_is_no_plain_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="cannot be read: No such file"):
         read_ring(str(tmp_path / "nothing"))
     with pytest.raises(ConfigError, match="is no plain file"):

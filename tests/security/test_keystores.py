@@ -38,7 +38,7 @@ def test_the_key_is_read(tmp_path: Path, kind: str) -> None:
         ("changeit", "changeit", "other", 'no secret key "other" in it (it has mykey)'),
     ],
 )
-def test_what_is_wrong_is_told_without_a_password(
+def test_a_mistake_is_told_without_a_password(
     tmp_path: Path, kind: str, store_password: str, key_password: str, alias: str, problem: str
 ) -> None:
     path, _, _ = store(tmp_path, kind)

@@ -41,7 +41,7 @@ def test_the_owner_decrypts_what_was_encrypted_for_it(digest: str, size: int) ->
 
 
 @EVERY_PADDING
-def test_what_openssl_encrypts_is_decrypted(digest: str) -> None:
+def test_a_text_that_openssl_encrypted_is_decrypted(digest: str) -> None:
     pair = KeyPair(PRIVATE, digest)
     public = serialization.load_der_public_key(pair.public.encoded)
     assert isinstance(public, RSAPublicKey)

@@ -114,7 +114,7 @@ def test_every_size_goes_through_and_grows_by_the_same(suite: str, size: int) ->
     assert b.take(sealed, a) == [bytes(size)]
 
 
-def test_what_would_be_too_large_for_a_datagram_is_counted() -> None:
+def test_a_message_too_large_for_a_datagram_is_counted() -> None:
     a = End("A")
     assert a.datagrams.seal(bytes(MAX_DATAGRAM - OVERHEAD + 1)) is None
     assert a.datagrams.dropped_too_large == 1
@@ -187,7 +187,9 @@ def test_every_altered_bit_is_noticed() -> None:
         (b"\x5e\xa1\x01\x01" + RING.writer.id + bytes(60), "altered"),
     ],
 )
-def test_what_no_member_has_made_is_turned_away_by_its_cause(data: bytes, cause: str) -> None:
+def test_a_packet_that_no_member_has_made_is_turned_away_by_its_cause(
+    data: bytes, cause: str
+) -> None:
     b = End("B")
     assert b.take(data, ("10.0.0.99", 1)) == []
     assert b.refused == {cause: 1} and not b.out and not b.datagrams.senders.pending
@@ -226,7 +228,7 @@ def test_own_multicasts_that_come_back_are_passed_over() -> None:
     assert a.datagrams.own == 1 and not a.refused
 
 
-def test_what_is_sealed_and_is_neither_data_nor_a_proof_is_malformed() -> None:
+def test_a_sealed_packet_that_is_neither_data_nor_a_proof_is_malformed() -> None:
     a, b = friends()
     for kind, body in ((0x10, b"short"), (0x30, b"x")):
         sealed = a.datagrams.seal(body, kind)

@@ -119,13 +119,13 @@ def refused(stream: Stream, data: bytes) -> str:
         (b"\x5e\xa1\x01\x01" + bytes(60), "malformed"),
     ],
 )
-def test_who_does_not_speak_seal_is_refused_by_cause(
+def test_a_client_that_does_not_speak_seal_is_refused_by_cause(
     data: bytes, cause: str, accepted: bool
 ) -> None:
     assert refused(pair()[accepted], data) == cause
 
 
-def test_who_has_no_key_is_refused_at_its_first_bytes() -> None:
+def test_a_client_that_has_no_key_is_refused_at_its_first_bytes() -> None:
     a, b = pair(RING, ring_of(seed=1))
     assert refused(b, a.start()) == "unknown_key"
     a, b = pair(theirs=b"demo2")
@@ -161,7 +161,7 @@ def test_a_recorded_beginning_proves_nothing() -> None:
     assert refused(again, recording[HELLO_SIZE:]) == "altered"
 
 
-def test_who_sends_our_own_bytes_back_is_refused() -> None:
+def test_a_client_that_sends_our_own_bytes_back_is_refused() -> None:
     a, _ = pair()
     assert refused(a, a.start()) == "malformed"
     a, _ = opened()
@@ -232,7 +232,7 @@ def test_a_next_key_that_is_not_in_the_ring_ends_the_connection() -> None:
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_whatever_bytes_come_nothing_but_a_refusal_comes_of_it(seed: int) -> None:
+def test_any_bytes_at_all_are_a_refusal_at_most(seed: int) -> None:
     rng = random.Random(seed)
     a, b = pair() if seed % 2 else opened()
     stream = a if seed % 4 < 2 else b

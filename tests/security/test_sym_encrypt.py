@@ -137,7 +137,7 @@ def test_a_multicast_that_must_not_loop_back_does_not() -> None:
 # Java's own packets
 
 
-def test_what_java_members_sent_is_read() -> None:
+def test_messages_of_java_members_are_read() -> None:
     """The conversation tells beside each packet what it decrypts to."""
     conversation = json.loads(CONVERSATION.read_text())
     read = 0

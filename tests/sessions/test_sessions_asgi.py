@@ -147,7 +147,7 @@ async def test_a_scope_that_is_not_http_passes_by() -> None:
     assert sent == [{"type": "websocket.close"}]
 
 
-def test_in_an_asyncio_server() -> None:
+def test_sessions_work_in_an_asyncio_server() -> None:
     async def main() -> bytes:
         async with aio.open_tree_cache("local.xml") as cache:
             site, visitor = AsgiSessions(application, cache), Visitor()

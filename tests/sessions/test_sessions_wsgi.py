@@ -149,7 +149,7 @@ def test_requests_side_by_side_do_not_undo_each_other(cache: blocking.TreeCache)
     assert site.visit() == {"a": 1, "b": 7}
 
 
-def test_logging_out_and_in(cache: blocking.TreeCache) -> None:
+def test_a_user_logs_out_and_in(cache: blocking.TreeCache) -> None:
     site = Site(cache)
     site.visit(setting(a=1, b=2))
     before = site.cookie
@@ -250,7 +250,7 @@ def test_the_answer_is_not_sent_when_the_session_is_not_saved(
     assert site.status.startswith("503")
 
 
-def test_streams_and_the_old_way_of_writing(cache: blocking.TreeCache) -> None:
+def test_streams_and_the_old_way_of_writing_work(cache: blocking.TreeCache) -> None:
     """The head waits for the first chunk; what comes later is saved at the end."""
     site = Site(cache)
     sent: list[str] = []

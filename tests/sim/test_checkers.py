@@ -89,13 +89,13 @@ def test_all_is_well(stage: Stage) -> None:
     assert stage.checker.messages.delivered == 17
 
 
-def test_fifo(stage: Stage) -> None:
+def test_a_breach_of_fifo_is_a_violation(stage: Stage) -> None:
     one, two, three = stage.sends("A", 3)
     stage.gets("B", "A", one, two, three, two)
     assert stage.checks == ["fifo"]
 
 
-def test_duplicate(stage: Stage) -> None:
+def test_a_duplicate_is_a_violation(stage: Stage) -> None:
     (one,) = stage.sends("A")
     stage.gets("B", "A", one, one)
     (oob,) = stage.sends("A", oob=True)
@@ -103,13 +103,13 @@ def test_duplicate(stage: Stage) -> None:
     assert stage.checks == ["duplicate", "duplicate"]
 
 
-def test_gap(stage: Stage) -> None:
+def test_a_gap_is_a_violation(stage: Stage) -> None:
     one, _, three = stage.sends("A", 3)
     stage.gets("B", "A", one, three)
     assert stage.checks == ["gap"]
 
 
-def test_what_its_sender_multicast_in_views_without_a_member_may_be_lost_to_it(
+def test_messages_multicast_in_views_without_a_member_may_be_lost_to_it(
     stage: Stage,
 ) -> None:
     """Also where that member keeps its view: it hears nothing of the others' (merge 23705)."""
@@ -165,7 +165,7 @@ def test_a_connection_ends_with_a_view_that_its_sender_has_not_read_yet(stage: S
     assert stage.checks == []
 
 
-def test_what_came_before_the_end_of_a_connection_may_be_read_after_it(stage: Stage) -> None:
+def test_bytes_before_the_end_of_a_connection_may_be_read_after_it(stage: Stage) -> None:
     one, two, _three, four = stage.sends("A", 4, to="B")
     stage.gets("B", "A", one, dest="B")
     stage.view("A", 2, "AC")
@@ -176,7 +176,7 @@ def test_what_came_before_the_end_of_a_connection_may_be_read_after_it(stage: St
     assert stage.checks == ["unicast"]
 
 
-def test_agreement(stage: Stage) -> None:
+def test_agreement_is_checked(stage: Stage) -> None:
     one, two = stage.sends("C", 2)
     stage.gets("A", "C", one, two)
     stage.gets("B", "C", one)
@@ -184,25 +184,25 @@ def test_agreement(stage: Stage) -> None:
     assert stage.checks == ["agreement"]
 
 
-def test_a_damaged_message(stage: Stage) -> None:
+def test_a_damaged_message_is_survived(stage: Stage) -> None:
     (one,) = stage.sends("A")
     stage.gets("B", "A", one + b"x", b"short")
     assert stage.checks == ["content", "content"]
 
 
-def test_view_order(stage: Stage) -> None:
+def test_a_breach_of_view_order_is_a_violation(stage: Stage) -> None:
     stage.view("A", 3, "AB")
     stage.view("A", 2, "ABC")
     assert stage.checks == ["view_order"]
 
 
-def test_view_holder(stage: Stage) -> None:
+def test_a_view_holder_is_read(stage: Stage) -> None:
     stage.view("C", 2, "AB")
     stage.view("A", 3, "ABA")
     assert stage.checks == ["view_holder", "view_holder"]
 
 
-def test_view_identity(stage: Stage) -> None:
+def test_a_breach_of_view_identity_is_a_violation(stage: Stage) -> None:
     stage.view("A", 2, "AB")
     stage.view("B", 2, "ABC")
     assert stage.checks == ["view_identity"]
@@ -253,7 +253,7 @@ def test_a_state_lacks_what_a_merge_has_lost(stage: Stage) -> None:
     assert stage.checks == []
 
 
-def test_what_follows_a_state_continues_it(stage: Stage) -> None:
+def test_messages_after_a_state_continue_it(stage: Stage) -> None:
     one, two, three, four = stage.sends("A", 4)
     stage.gets("B", "A", one, two)
     state = stage.checker.messages.state_of(stage.members["B"])
@@ -336,7 +336,7 @@ def world() -> World:
     return world
 
 
-def test_bounds_of_a_protocol(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bounds_of_a_protocol_are_computed(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     from jgroups_py.protocols.reliable.nakack2.protocol import NAKACK2
 
     checker = Checker()
@@ -351,7 +351,7 @@ def test_bounds_of_a_protocol(world: World, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.parametrize("fate", ["alive", "paused", "dead", "leaving"])
-def test_a_living_member_that_is_taken_for_proved_dead(world: World, fate: str) -> None:
+def test_a_living_member_that_is_taken_for_proved_dead_stays(world: World, fate: str) -> None:
     checker = Checker()
     a, b = world.member("A"), world.member("B")
     for member in (a, b):
@@ -375,7 +375,7 @@ def test_a_living_member_that_is_taken_for_proved_dead(world: World, fate: str) 
 
 
 @pytest.mark.parametrize("apart", ["", "merged", "sender", "receiver"])
-def test_bounds_of_a_stream(world: World, apart: str) -> None:
+def test_bounds_of_a_stream_are_kept(world: World, apart: str) -> None:
     """After a merge of the two a credit may have been given twice; who has a view without the
     other, read or not, does not count."""
     checker = Checker()
@@ -397,7 +397,7 @@ def test_bounds_of_a_stream(world: World, apart: str) -> None:
     assert [p.check for p in checker.problems] == ([] if apart else ["bounds"])
 
 
-def test_leftovers(world: World) -> None:
+def test_leftovers_are_a_violation(world: World) -> None:
     a, b = world.member("A"), world.member("B")
     known: dict[Address, Member] = {m.address: m for m in (a, b)}
     assert list(leftovers(a, known, [a, b])) == []
@@ -410,7 +410,7 @@ def test_leftovers(world: World) -> None:
     assert list(leftovers(a, known, [a])) == ["A: STATE_TRANSFER.forgotten_things still names B#1"]
 
 
-def test_what_waits_is_said(world: World) -> None:
+def test_waiting_messages_are_told(world: World) -> None:
     a = world.member("A")
     assert waiting(a.stack) is None
     a.send(b"one")

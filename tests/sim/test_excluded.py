@@ -120,7 +120,7 @@ def test_the_view_that_it_missed_is_asked_for() -> None:
     group.finish()
 
 
-def test_a_member_that_is_not_heard() -> None:
+def test_a_member_that_is_not_heard_does_no_harm() -> None:
     """What it sends reaches nobody, and it hears the others: they go on without it."""
     group = Group("ABC", QUICK)
     a, b, c = group.members
@@ -170,7 +170,7 @@ def test_cut_off_from_all_others_it_has_a_view_that_says_so() -> None:
     group.finish()
 
 
-def test_two_that_were_stopped_together() -> None:
+def test_two_members_that_were_stopped_together_come_back() -> None:
     group = Group("ABCD", QUICK)
     a, b, c, d = group.members
     for member in (c, d):

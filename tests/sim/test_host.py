@@ -128,7 +128,7 @@ def test_a_host_that_vanished_says_nothing() -> None:
     assert pa.seen == [ConnectFailed(again, False, "timed out")]
 
 
-def test_who_has_the_address_now_resets_connections_of_who_vanished() -> None:
+def test_the_new_owner_of_an_address_resets_connections_of_the_member_that_vanished() -> None:
     world = World(1)
     a, pa, b, _, mine, _ = tcp_pair(world)
     b.vanish()
@@ -170,7 +170,7 @@ def test_a_reset_ends_a_connection_at_both_ends_with_what_is_under_way() -> None
     assert len(pb.seen) == 1
 
 
-def test_a_reset_that_only_one_end_is_told_of() -> None:
+def test_a_reset_that_only_one_end_hears_of_is_survived() -> None:
     world = World(1)
     a, pa, b, pb, mine, theirs = tcp_pair(world)
     world.reset(a, b, one_way=True)
@@ -183,7 +183,7 @@ def test_a_reset_that_only_one_end_is_told_of() -> None:
     assert not b.connections
 
 
-def test_what_waits_at_a_cut_is_lost_with_its_connection() -> None:
+def test_bytes_that_wait_at_a_cut_are_lost_with_their_connection() -> None:
     world = World(1)
     a, pa, b, pb, mine, theirs = tcp_pair(world)
     token = world.network.cut([[a.address], [b.address]])

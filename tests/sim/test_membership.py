@@ -58,7 +58,7 @@ def test_five_that_start_at_once_are_one_group_soon(seed: int) -> None:
     assert max(len(m.views) for m in members) <= 3
 
 
-def test_two_crash_at_once_coordinator_included() -> None:
+def test_two_members_and_the_coordinator_among_them_crash_at_once() -> None:
     world = World()
     members = group(world, "ABCDE")
     began = world.now
@@ -234,7 +234,7 @@ def test_after_partitions_there_is_one_group_again_and_messages_flow(seed: int) 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("partitions", [False, True])
-def test_many_random_runs(partitions: bool) -> None:
+def test_many_random_runs_hold(partitions: bool) -> None:
     for seed in range(1000, 1300):
         run = Run(seed, partitions=partitions)
         run.run()

@@ -87,7 +87,7 @@ def test_a_hand_over_without_faults_breaks_nothing(run: Any) -> None:
     assert run().verdict.passed
 
 
-def test_i1_twice(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_i1_an_entry_twice_is_found(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     def twice(relay: Any, batch: Any, pass_up: Any) -> None:
         pass_up(batch)
         if isinstance(batch.src, SiteUUID) and relay.now > 3:
@@ -97,7 +97,7 @@ def test_i1_twice(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     assert re.match(r"I1, SFO.S: delivered NYC\.[EDCB] (\d+) after \1$", broken(run))
 
 
-def test_i1_out_of_order(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_i1_an_entry_out_of_order_is_found(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     kept: dict[Any, Any] = {}
 
     def swapped(relay: Any, batch: Any, pass_up: Any) -> None:
@@ -114,7 +114,7 @@ def test_i1_out_of_order(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     assert re.match(r"I2, SFO.S: site_digest of NYC\.\w is (\d+), delivered were", broken(run))
 
 
-def test_i1_over_a_gap_that_nobody_announced(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_i1_a_gap_that_nobody_announced_is_found(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     has = RelayState.has
 
     def forgiving(self: Any, site: Any, origin: Any) -> Any:
@@ -147,7 +147,7 @@ def test_i2_trimmed_before_all_have_it(run: Any, monkeypatch: pytest.MonkeyPatch
     assert re.match(r"I2, NYC\.\w: trimmed of NYC\.\w is \d+, SFO.S has \d+", line)
 
 
-def test_i2_a_cursor_beyond_what_was_sent(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_i2_a_cursor_beyond_the_end_is_found(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     answered = Session.answered
 
     def ahead(self: Any, numbers: Any, replay_to: Any) -> None:
@@ -157,7 +157,7 @@ def test_i2_a_cursor_beyond_what_was_sent(run: Any, monkeypatch: pytest.MonkeyPa
     assert re.match(r"I2, NYC.\w: cursor of NYC\.\w is \d+, sent were", broken(run))
 
 
-def test_i3_trimmed_too_far(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_i3_a_trim_that_goes_too_far_is_found(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     trim = Buffer.trim
     monkeypatch.setattr(Buffer, "trim", lambda self, origin, upto: trim(self, origin, upto + 1))
     assert re.match(r"I3, NYC\.\w: NYC\.\w \d+\.\.\d+ is in no buffer that counts", broken(run))
@@ -178,7 +178,9 @@ def test_i3_a_holder_throws_its_buffer_away(run: Any, monkeypatch: pytest.Monkey
     assert re.match(r"I3, NYC\.\w: NYC.B \d+\.\.\d+ is in no buffer", broken(run, text))
 
 
-def test_i4_survivors_that_do_not_agree(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_i4_survivors_that_do_not_agree_are_found(
+    run: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def deaf(relay: Any, batch: Any, pass_up: Any) -> None:
         if batch.src != relay.roles.view.members[0] or isinstance(batch.src, SiteUUID):
             pass_up(batch)
@@ -194,13 +196,15 @@ def _hand(relay: Any, batch: Any, pass_up: Any) -> None:
     pass_up(batch)
 
 
-def test_i5_kept_although_trimmed(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_i5_an_entry_kept_although_trimmed_is_found(
+    run: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(RELAY, "check", lambda self: None)
     monkeypatch.setattr(Buffer, "trim", lambda self, origin, upto: 0)
     assert re.match(r"I5, \w+\.\w: NYC\.\w \d+ is kept, trimmed are \d+", broken(run))
 
 
-def test_i5_more_than_the_limit(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_i5_a_log_beyond_its_limit_is_found(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(RELAY, "check", lambda self: None)
     monkeypatch.setattr(Buffer, "overflow", lambda self, now: (None, []))
     text = DRILL.replace("  - {at: 2s, crash: NYC.relay}\n", WAN)
@@ -227,7 +231,7 @@ def test_a_broken_invariant_is_exit_2_and_names_its_seed(
     assert "--seed 4" in errors
 
 
-def test_what_is_given_up_needlessly_breaks_the_guarantee() -> None:
+def test_a_message_that_is_given_up_needlessly_breaks_the_guarantee() -> None:
     oracle, home, away = given_up("90s")
     receiver = away.members[0]
     assert list(oracle.given_up()) == []
@@ -258,7 +262,7 @@ def test_a_relay_that_acknowledges_sooner_may_lose_what_a_partition_hides() -> N
     assert list(oracle.given_up()) == [("SFO.C", "NYC.B", 3, 4)]
 
 
-def test_who_is_cut_off_for_good_counts_as_gone() -> None:
+def test_a_member_that_is_cut_off_for_good_counts_as_gone() -> None:
     """The site of the origin was split, and those who had its messages do not come back (all 3349)."""
     oracle, home, away = given_up("90s")
     away.members[0].skipped[home.members[1].raw] = [(3, 4)]
@@ -269,7 +273,7 @@ def test_who_is_cut_off_for_good_counts_as_gone() -> None:
 
 
 @pytest.mark.parametrize("founds", [True, False])
-def test_who_is_beside_a_group_that_began_anew_may_lack_what_that_acknowledged(
+def test_a_member_that_is_beside_a_group_that_began_anew_may_lack_what_that_acknowledged(
     founds: bool,
 ) -> None:
     """It was paused, and who was started again did not find it (all 3256)."""
@@ -284,7 +288,7 @@ def test_who_is_beside_a_group_that_began_anew_may_lack_what_that_acknowledged(
     assert bool(list(oracle.given_up())) != founds
 
 
-def test_who_joins_one_that_was_left_behind_lacks_the_same() -> None:
+def test_a_joiner_of_a_member_that_was_left_behind_lacks_the_same() -> None:
     """The others of its site have gone since (all 849)."""
     oracle, home, away = given_up("90s")
     first, second = away.members
@@ -314,7 +318,7 @@ def given_up(cut_off_wait: str) -> tuple[Any, Any, Any]:
     return oracle, *oracle.sites.values()  # type: ignore[return-value]
 
 
-def test_who_begins_a_site_anew_lacks_what_the_one_before_had() -> None:
+def test_a_member_that_begins_a_site_anew_lacks_what_the_one_before_had() -> None:
     """Which was leaving then, so that it does not count as beside (all 5482)."""
     oracle, home, away = given_up("90s")
     last, fresh = away.members
@@ -345,7 +349,9 @@ def test_a_partition_and_a_holder_that_goes_count_as_two(split: bool) -> None:
 
 
 @pytest.mark.parametrize("fallen", [1, 2])
-def test_what_all_holders_took_along_is_excused_where_who_is_left_never_had_it(fallen: int) -> None:
+def test_losses_that_all_holders_took_along_are_excused_where_the_survivors_never_had_them(
+    fallen: int,
+) -> None:
     """It had joined when the origin was gone, and was no holder yet (all 10187)."""
     oracle, home, away = given_up("90s")
     stays, origin = home.members
@@ -358,7 +364,7 @@ def test_what_all_holders_took_along_is_excused_where_who_is_left_never_had_it(f
     assert bool(list(oracle.given_up())) == (fallen <= 1)
 
 
-def test_who_begins_blindly_begins_behind_what_was_trimmed() -> None:
+def test_a_member_that_begins_blindly_begins_behind_what_was_trimmed() -> None:
     """All who could have told it where to begin were gone (all 8534)."""
     oracle, home, away = given_up("90s")
     joiner, origin = away.members[1], oracle._origins[home.members[0].raw]
@@ -369,7 +375,7 @@ def test_who_begins_blindly_begins_behind_what_was_trimmed() -> None:
     assert not oracle._may_skip(joiner, origin, 1, 52)
 
 
-def test_what_was_sent_before_two_promotions_that_came_at_once_is_excused() -> None:
+def test_messages_before_two_promotions_at_once_are_excused() -> None:
     """It relays before the step and after it; in between it dropped its copies (all 9542)."""
     oracle, home, _ = given_up("90s")
     watched = home.members[0]
@@ -382,7 +388,7 @@ def test_what_was_sent_before_two_promotions_that_came_at_once_is_excused() -> N
     assert home.excused[watched.raw] == 7
 
 
-def test_what_a_state_lacks_comes_again_in_order_and_once() -> None:
+def test_messages_that_a_state_lacks_come_again_in_order_and_once() -> None:
     """B's state lacks what B did not get of C; A had it, is set back, and gets it again."""
     scene = Scene(draw(1, "relay", Size(1, (3, 3))))
     a, b, c = (scene.start(name) for name in scene.site_of)
@@ -405,7 +411,9 @@ def test_what_a_state_lacks_comes_again_in_order_and_once() -> None:
 
 
 @pytest.mark.parametrize(("behind", "apart"), [(1, False), (0, True)])
-def test_who_joined_with_a_view_that_is_passed_over_is_apart(behind: int, apart: bool) -> None:
+def test_a_member_that_joined_with_a_view_that_is_passed_over_is_apart(
+    behind: int, apart: bool
+) -> None:
     """C's view, with all, did not come to B, whose next one without C is no older (all 3309)."""
     scene = Scene(draw(1, "relay", Size(1, (3, 3))))
     members = [scene.start(name) for name in scene.site_of]

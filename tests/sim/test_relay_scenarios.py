@@ -41,7 +41,7 @@ def check(name: str, seed: int) -> None:
 
 
 @pytest.mark.parametrize("name", EVERY)
-def test_a_scenario(name: str) -> None:
+def test_a_named_scenario_holds(name: str) -> None:
     check(name, 2)
 
 

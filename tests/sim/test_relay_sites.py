@@ -147,7 +147,7 @@ def test_a_joiner_whose_first_questions_get_lost_founds_no_second_group() -> Non
     assert first.view_names == second.view_names == ("E", "D")
 
 
-def test_what_a_state_contains_of_another_site_is_not_delivered_again() -> None:
+def test_messages_of_another_site_in_a_state_are_not_delivered_again() -> None:
     """U lacks a relayed multicast that T has. The state that it fetches from T contains it, and
     RELAY's digests, which come right behind the state, say so."""
     sites = Sites()

@@ -61,7 +61,7 @@ def talk(world: World, members: list[Member], count: int = 50) -> None:
     world.run_for(20)
 
 
-def test_what_is_sent_is_received() -> None:
+def test_sent_messages_are_received() -> None:
     world = World(5)
     members = group(world, "tcp.xml")
     before = sums(members)
@@ -105,7 +105,7 @@ def test_what_is_sent_is_received() -> None:
     assert now["FD_ALL3.heartbeats_sent"] > 0
 
 
-def test_what_is_lost_is_asked_for_and_sent_again() -> None:
+def test_lost_messages_are_asked_for_and_sent_again() -> None:
     world = World(6)
     members = group(world, "udp.xml")
     before = sums(members)
@@ -126,7 +126,7 @@ def test_what_is_lost_is_asked_for_and_sent_again() -> None:
 
 
 @pytest.mark.parametrize("how", ["crash", "vanish"])
-def test_who_goes_shows_in_the_counters(how: str) -> None:
+def test_leavers_show_in_the_counters(how: str) -> None:
     world = World(7)
     members = group(world, "udp.xml")
     *rest, gone = members
@@ -150,7 +150,7 @@ def test_who_goes_shows_in_the_counters(how: str) -> None:
     assert never not in did
 
 
-def test_who_is_slow_shows_in_the_counters() -> None:
+def test_slow_members_show_in_the_counters() -> None:
     world = World(8)
     members = group(world, "udp.xml", VERIFY_SUSPECT2__timeout="5s")
     before = sums(members)

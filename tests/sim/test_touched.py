@@ -70,7 +70,7 @@ def upper(member: Member) -> UPPER:
     return found
 
 
-def test_what_a_batch_enters_is_looked_at(member: Member) -> None:
+def test_the_entries_of_a_batch_are_looked_at(member: Member) -> None:
     looked = lower(member).looked
     member.send(b"x")
     assert lower(member).looked == looked + 1
@@ -87,7 +87,7 @@ def test_a_timer_enters_its_protocol_and_no_other(member: Member) -> None:
     assert (lower(member).looked, upper(member).looked) == (before[0], before[1] + 1)
 
 
-def test_what_breaks_unseen_is_found_within_some_steps(member: Member) -> None:
+def test_an_invariant_that_breaks_unseen_is_found_within_some_steps(member: Member) -> None:
     lower(member).fine = False
     seen = []
     for _ in range(EVERY):

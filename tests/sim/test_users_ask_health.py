@@ -100,7 +100,9 @@ def test_10_a_hung_member_is_found_by_a_slow_one_too() -> None:
 @pytest.mark.parametrize("stack", ["sim.xml", "udp.xml", "tcp.xml"])
 @pytest.mark.parametrize("end", ["leave", "crash"])
 @pytest.mark.parametrize("who", ["A", "C"])
-def test_14_who_starts_again_at_once_is_one_of_the_group(stack: str, end: str, who: str) -> None:
+def test_14_a_member_that_starts_again_at_once_is_one_of_the_group(
+    stack: str, end: str, who: str
+) -> None:
     world = World(f"{stack}{end}{who}")
     members = group(world, list("ABC"), stack)
     old = next(m for m in members if m.name == who)

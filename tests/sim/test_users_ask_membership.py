@@ -117,7 +117,7 @@ def test_4_views_do_not_depend_on_discovery_at_any_step(stack: str, who: int, en
         steps_with_an_outage(stack, who, end, begin)
 
 
-def test_4_who_comes_when_discovery_is_back_is_in_the_same_group() -> None:
+def test_4_a_member_that_comes_when_discovery_is_back_is_in_the_same_group() -> None:
     world = World(4)
     members = group(world, "sim.xml", "ABC")
     silence(members)
@@ -145,7 +145,7 @@ def test_5_dead_entries_of_the_list_do_not_hold_a_join_up() -> None:
 
 @pytest.mark.parametrize("stack", STACKS)
 @pytest.mark.parametrize("end", ["crash", "leave"])
-def test_5_who_comes_back_under_its_name_is_in_again_soon(stack: str, end: str) -> None:
+def test_5_a_member_that_comes_back_under_its_name_is_in_again_soon(stack: str, end: str) -> None:
     world = World(5)
     members = group(world, stack, "ABC")
     for _ in range(3):
@@ -162,7 +162,9 @@ def test_5_who_comes_back_under_its_name_is_in_again_soon(stack: str, end: str) 
 
 
 @pytest.mark.parametrize(("stack", "limit"), [("sim.xml", 0.6), ("udp.xml", 1.2), ("tcp.xml", 0.1)])
-def test_6_who_is_alone_has_a_view_when_nobody_can_be_there(stack: str, limit: float) -> None:
+def test_6_a_member_that_is_alone_has_a_view_when_nobody_can_be_there(
+    stack: str, limit: float
+) -> None:
     """Multicasts prove nothing: join_timeout. A list of which everybody else refuses does."""
     world = World(6)
     member = started(world, stack, ["A"])

@@ -90,7 +90,9 @@ def options(stack: str, port: int) -> list[str]:
 
 
 @pytest.mark.parametrize("stack", ["udp.xml", "tcp.xml"])
-def test_three_processes_chat(chat: Start, stack: str, port: int, multicast: object) -> None:
+def test_three_processes_chat_with_each_other(
+    chat: Start, stack: str, port: int, multicast: object
+) -> None:
     members = []
     for name in ("Ann", "Bob", "Cid"):
         members.append(chat(name, *options(stack, port)))

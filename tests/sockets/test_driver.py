@@ -147,7 +147,7 @@ async def test_unsent_bytes_are_told_and_bounded() -> None:
 
 
 @pytest.mark.parametrize("closed", [False, True])
-async def test_what_the_kernel_does_not_take_at_once_comes_complete_and_in_order(
+async def test_bytes_that_the_kernel_does_not_take_at_once_come_complete_and_in_order(
     closed: bool,
 ) -> None:
     """Also what was written before a close, or while the kernel began to take more."""

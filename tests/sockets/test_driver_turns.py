@@ -46,7 +46,7 @@ class Handles(Protocol):
     then: Any = None
 
 
-async def test_what_is_done_at_once_while_something_is_handed_in_is_part_of_its_turn() -> None:
+async def test_an_immediate_action_during_an_input_is_part_of_its_turn() -> None:
     driver = Quiet()
     protocol = Handles()
     Stack(driver.machine, [protocol], None)  # type: ignore[arg-type]

@@ -95,7 +95,7 @@ async def test_other_requests_get_no_page(
         assert port.pages == 0
 
 
-async def test_who_says_nothing_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_client_that_says_nothing_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http_port, "REQUEST_TIMEOUT", 0.05)
     async with served() as port:
         assert await port.ask(b"GET") == b""

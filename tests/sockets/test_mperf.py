@@ -105,7 +105,7 @@ def test_a_member_that_dies_is_named(tmp_path: Path) -> None:
         (["--size", "big"], "big"),
     ],
 )
-def test_what_cannot_be_measured_is_refused(option: list[str], problem: str) -> None:
+def test_a_benchmark_that_cannot_be_measured_is_refused(option: list[str], problem: str) -> None:
     run = start(*option)
     _, err = run.communicate(timeout=30)
     assert run.returncode == 2

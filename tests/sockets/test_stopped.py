@@ -100,7 +100,9 @@ async def test_stopped_for_20_seconds(stack: str, who: str, multicast: object) -
 
 @pytest.mark.slow
 @needs_signals
-async def test_stopped_for_20_seconds_where_5_are_allowed(multicast: object) -> None:
+async def test_a_member_stopped_for_20_seconds_where_5_are_allowed_is_out(
+    multicast: object,
+) -> None:
     """The others go on without it when the stack says, and take it back when it is there again."""
     quick = {
         "FD_ALL3__timeout": "5s",

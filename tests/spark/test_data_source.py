@@ -115,7 +115,7 @@ def test_filters_on_the_path_reach_the_member(
         assert port.counters["rows_out"] - before == sent, condition
 
 
-def test_narrowing_paths() -> None:
+def test_paths_narrow_a_reader() -> None:
     pytest.importorskip("pyspark")
     from jgroups_py.spark.reading import narrowed
 
@@ -125,7 +125,7 @@ def test_narrowing_paths() -> None:
     assert narrowed("/a", ["/b"]) == ()
 
 
-def test_changes_as_a_batch(cache: Cache, read: Callable[..., Any]) -> None:
+def test_changes_are_written_as_a_batch(cache: Cache, read: Callable[..., Any]) -> None:
     cache.put("/a", "v", 1)
     cache.put_many({"/b": {"v": 1}, "/c": {"v": 1}})
     cache.remove_node("/a")

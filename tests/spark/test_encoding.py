@@ -55,14 +55,14 @@ def test_nodes_of_columns() -> None:
     assert data == row_by_row({"day": ["2026-11-22"]})[0]
 
 
-def test_nodes_of_data() -> None:
+def test_nodes_with_data_are_counted() -> None:
     column = pa.array([None, b"", b"\x81\xa1a\xc4\x01\x01"], pa.binary())
     assert nodes_of_data(column).to_pylist() == [b"\x80", b"\x80", b"\x81\xa1a\xc4\x01\x01"]
 
 
 @pytest.mark.parametrize("limit", [1, 1000, 10**9])
 @pytest.mark.parametrize("kind", ["string", "large_string"])
-def test_frames_of_a_slice(limit: int, kind: str) -> None:
+def test_frames_of_a_slice_are_read(limit: int, kind: str) -> None:
     """Slices do not begin where their buffers do."""
     keys = [f"/é/{number}" for number in range(300)]
     data = [bytes([number % 256]) * (number % 90) for number in range(300)]
@@ -79,5 +79,5 @@ def test_frames_of_a_slice(limit: int, kind: str) -> None:
     assert count == {1: 230, 1000: count, 10**9: 1}[limit] and (limit != 1000 or 10 < count < 30)
 
 
-def test_no_rows() -> None:
+def test_no_rows_are_encoded_as_none() -> None:
     assert list(frames(pa.array([], pa.string()), b"", pa.array([], pa.binary()), 10)) == []

@@ -85,7 +85,7 @@ def tree(cache: blocking.TreeCache) -> dict[str, dict[str, Any]]:
     }
 
 
-def test_load_snapshot_follow_while_a_member_goes(
+def test_load_snapshot_and_follow_go_on_while_a_member_goes(
     spark: Any,
     members: list[Member],
     token_file: str,
@@ -244,7 +244,7 @@ def test_commands_complain_in_one_line(
             assert code == 2 and said in complaint, (said_words, complaint)
 
 
-def test_how_far_a_job_is(
+def test_the_progress_of_a_job_is_told(
     spark: Any,
     token_file: str,
     tmp_path: Path,

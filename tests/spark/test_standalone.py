@@ -228,7 +228,7 @@ def test_load_while_workers_executors_and_two_members_are_killed(
     assert len(paths) == len(set(paths)) == ROWS, "nothing was written twice"
 
 
-def test_snapshot_and_follow_while_everything_is_killed(
+def test_snapshot_and_follow_survive_kills_of_everything(
     shipped: Any, standalone: Standalone, site: Callable[[int], list[DemoMember]], tmp_path: Path
 ) -> None:
     """Under traffic. The snapshot is the state at its place; the table has each change once."""
@@ -383,7 +383,7 @@ def test_explore_while_workers_and_an_executor_are_killed(
         assert row == row_of(loaded, row["seed"], ())
 
 
-def test_drill_report_on_a_cluster(
+def test_a_drill_report_is_made_on_a_cluster(
     shipped: Any, standalone: Standalone, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Logs in blocks that several executors read: the drills' own verdicts."""

@@ -114,7 +114,7 @@ def house(door: Door | None, machine: Machine | None = None) -> House:
     return made
 
 
-def test_what_a_protocol_puts_out_and_what_comes_for_it_pass_the_door() -> None:
+def test_the_output_and_the_input_of_a_protocol_pass_the_door() -> None:
     a = house(Turning())
     a.put(SendTo(a.udp, b"abc", PEER))
     assert a.machine.take_outgoing() == [SendTo(a.udp, b"cba", PEER)]

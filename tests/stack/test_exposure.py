@@ -150,7 +150,7 @@ def test_traffic_is_in_clear_if_one_way_of_it_is() -> None:
     ("host", "local"),
     [("127.0.0.1", True), ("::1", True), ("loopback", True), ("10.0.0.5", False), ("eth0", False)],
 )
-def test_what_is_bound_to_loopback_does_not_leave_the_machine(host: str, local: bool) -> None:
+def test_traffic_of_a_loopback_port_does_not_leave_the_machine(host: str, local: bool) -> None:
     found = flows([(Carries, Carries.Config())], host)
     assert [flow.local for flow in found] == [local, local, local]
 

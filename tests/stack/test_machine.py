@@ -80,7 +80,7 @@ def test_time_never_goes_back() -> None:
     assert a.now == 5.0
 
 
-def test_what_is_put_off_runs_in_order_after_the_handler() -> None:
+def test_deferred_calls_run_in_order_after_the_handler() -> None:
     a, calls = machine(), list[str]()
 
     def second() -> None:
@@ -96,7 +96,7 @@ def test_what_is_put_off_runs_in_order_after_the_handler() -> None:
     assert calls == ["handler", "first", "second", "third", "fourth"]
 
 
-def test_what_was_taken_is_not_given_again() -> None:
+def test_taken_messages_are_not_given_again() -> None:
     a = machine()
     a.put(SendTo(1, b"x", ("127.0.0.1", 1)))
     assert len(a.take_outgoing()) == 1

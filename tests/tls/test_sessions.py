@@ -72,7 +72,7 @@ def test_both_sides_talk_and_know_each_other(
     assert pair.server.ended and not pair.refused
 
 
-def test_what_goes_over_the_wire_is_not_readable(good: Credentials) -> None:
+def test_bytes_on_the_wire_are_not_readable(good: Credentials) -> None:
     pair = Pair(good.client, good.server).run()
     sealed = pair.client.encrypt(b"attack at dawn")
     assert b"dawn" not in sealed and sealed[0] == 0x17
@@ -93,7 +93,7 @@ def test_plain_bytes_may_come_with_the_end_of_the_handshake(good: Credentials) -
 @pytest.mark.parametrize(
     "data", [b"bela\x00\x06", b"\x00\x00\x00\x05", b"GET / HTTP/1.0\r\n\r\n", b"\x15"]
 )
-def test_who_speaks_in_clear_is_turned_away(good: Credentials, data: bytes) -> None:
+def test_a_client_that_speaks_in_clear_is_turned_away(good: Credentials, data: bytes) -> None:
     server = TlsSession(good.server, server_side=True)
     with pytest.raises(TlsRefused) as caught:
         server.receive(data)

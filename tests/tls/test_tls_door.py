@@ -155,7 +155,7 @@ def test_a_port_opens_when_the_credentials_are_there(
     assert [type(e) for e in a.stack.take_up_events()] == [TransportReady]
 
 
-def test_what_members_send_arrives_and_is_not_readable(pair: Pair) -> None:
+def test_messages_of_members_arrive_and_are_not_readable(pair: Pair) -> None:
     pair.send(b"attack at dawn").send(b"again")
     assert payloads(pair.a) == [b"attack at dawn", b"again"]
     assert b"dawn" not in pair.seen and b"bela" not in pair.seen
@@ -206,7 +206,7 @@ def a(authority: CertificateAuthority, issued: dict[str, Issued]) -> Side:
     return Side("A", attributes(authority, issued["A"])).open()
 
 
-def test_who_speaks_in_clear_never_reaches_the_protocol(a: Side) -> None:
+def test_a_client_that_speaks_in_clear_never_reaches_the_protocol(a: Side) -> None:
     accepted(a)
     outs = a.handle(Received(-1, encode_handshake(V55, IpAddress("127.0.0.9", 7800))))
     assert outs == [Close(-1, False)]

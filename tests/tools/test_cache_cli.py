@@ -73,7 +73,9 @@ def test_a_command_that_cannot_run_is_one_line_and_exit_2(
     assert out == "" and err.startswith("jgroups-py: ") and said in err and err.count("\n") == 1
 
 
-def test_lines_of_standard_input(monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
+def test_lines_of_standard_input_are_sent(
+    monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
     local = ["cache", "--cache", "local.xml"]
     lines = ["put /a/b k 1", "# a comment", "", 'put /a/c k "two words"', "ls /a", "get /a/c k"]
     assert shell(monkeypatch, local, *lines, "rm /a/b k", "rm -r /a", "help") == 0
@@ -119,7 +121,7 @@ def test_values_are_shown_without_moving_the_cursor() -> None:
 
 @pytest.mark.sockets
 @pytest.mark.parametrize("file", ["replicated.xml", "buddy.xml"])
-def test_two_members(file: str) -> None:
+def test_two_members_share_a_cache(file: str) -> None:
     """One stays in its shell; another joins for a command and sees what the first wrote."""
     common = [sys.executable, "-m", "jgroups_py.tools", "cache", "--cache", file]
     common += ["--cluster", f"cache-cli-{os.getpid()}-{file}"]

@@ -208,7 +208,7 @@ def test_a_run_without_findings(capsys: pytest.CaptureFixture[str]) -> None:
         assert target["edges"] > 0 and target["corpus"] > 0 and target["findings"] == 0
 
 
-def test_a_run_by_time(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_by_time_sends_until_its_end(capsys: pytest.CaptureFixture[str]) -> None:
     code, result = fuzz("--target", "kind:utf", "--for", "1s", capsys=capsys)
     assert code == 0 and result["wall_s"] < 30 and result["inputs"] > 0
 
@@ -246,7 +246,7 @@ def test_the_same_seed_makes_the_same_inputs(name: str) -> None:
         ["--replay", "no-such-file"],
     ],
 )
-def test_wrong_usage(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrong_usage_is_refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.run(["fuzz", *arguments]) == 2
     assert len(capsys.readouterr().err.splitlines()) == 1
 

@@ -44,7 +44,7 @@ def rows(result: Any, scenario: str) -> Sequence[dict[str, Any]]:
     return members
 
 
-def test_a_reader_that_never_reads() -> None:
+def test_a_reader_that_never_reads_does_no_harm() -> None:
     small = ("--set", "MFC.max_credits=2M", "--set", "UFC.max_credits=2M")
     unread = {"1000": 2 * 2_000_000 // 1000, "100": 2 * 2_000_000 // 100}
     for seconds in ("6", "30"):  # a busy machine needs longer until all credits are used up
@@ -61,7 +61,7 @@ def test_a_reader_that_never_reads() -> None:
     assert limits["UFC", "max_credits"] == 2 * 2_000_000
 
 
-def test_a_relay_whose_other_site_never_comes() -> None:
+def test_a_relay_whose_other_site_never_comes_stays_within_its_memory() -> None:
     small = ("--set", "RELAY.max_bytes=3M")
     code, result, err = run("--scenario", "relay", "--for", "6s", *small)
     assert code == 0, err

@@ -79,7 +79,7 @@ def test_a_time_has_a_unit_and_is_within_its_range(value: str) -> None:
         ("--json -- a.json b.json", ["a.json", "b.json"], "-"),
     ],
 )
-def test_json_takes_the_word_behind_it_only_where_that_is_no_argument(
+def test_json_takes_the_next_word_only_where_that_is_no_argument(
     words: str, arguments: list[str], out: str | None, tmp_path: Path, monkeypatch: Any
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -103,7 +103,7 @@ def test_json_takes_the_word_behind_it_only_where_that_is_no_argument(
         ("--json -", "-", "-"),
     ],
 )
-def test_json_of_a_command_with_one_argument(
+def test_json_works_for_a_command_with_one_argument(
     words: str, file: str, out: str, tmp_path: Path, monkeypatch: Any
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -60,7 +60,7 @@ def test_members_answer_over_tcp_and_json_has_their_attributes(
     assert first["values"]["protocols"].startswith("TCP\n")
 
 
-def test_who_does_not_match_is_counted_and_nobody_makes_exit_1(
+def test_a_member_that_does_not_match_is_counted_and_nobody_makes_exit_1(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     hosts = ["--host", "127.0.0.1:PORT-LAST", "--timeout", "20s"]

@@ -52,7 +52,7 @@ def test_a_signal_reaches_only_who_waits() -> None:
     assert stoppable.asked.is_set()
 
 
-def test_a_signal_while_the_thread_begins(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_signal_while_the_thread_begins_stops_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """It may arrive before ``start`` has returned: the thread is told all the same."""
     start = threading.Thread.start
 

@@ -164,7 +164,9 @@ def test_a_required_time_is_held_or_the_sentence_says_why_not(
     assert capsys.readouterr().err == words
 
 
-def test_what_is_not_there_does_not_hold(stack: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_missing_value_fulfils_no_condition(
+    stack: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert cli.run(["validate", stack, "--require", "take-over<=1h"]) == 1
     assert "take-over<=1h does not hold: the stack has no RELAY" in capsys.readouterr().err
 

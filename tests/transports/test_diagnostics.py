@@ -239,7 +239,7 @@ def test_a_request_over_tcp_that_is_refused_is_cut_off() -> None:
     assert asked.refused() == {"bad_passcode": 1, "malformed": 1}
 
 
-def test_who_connects_and_says_nothing_is_cut_off() -> None:
+def test_a_client_that_connects_and_says_nothing_is_cut_off() -> None:
     asked = Asked()
     first = asked.connect()
     asked.stack.advance(3)

@@ -520,7 +520,7 @@ def test_a_new_neighbour_is_watched_instead() -> None:
 # --- others
 
 
-def test_who_connects_is_told_who_we_are() -> None:
+def test_a_connecting_member_is_told_who_we_are() -> None:
     stack = opened()
     install(stack, C, A, B)
     stack.take_outgoing()

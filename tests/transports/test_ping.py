@@ -127,7 +127,7 @@ def test_silence_is_not_certainty_and_is_asked_once_more() -> None:
     assert stack.take_up_events() == [MembersFound("GMS", (), alone=False)]
 
 
-def test_what_was_answered_is_not_asked_again() -> None:
+def test_answered_questions_are_not_asked_again() -> None:
     stack = ready()
     stack.event_down(FIND)
     stack.up(response(PingData(B, SERVER, "B", AT_B)))
@@ -135,7 +135,7 @@ def test_what_was_answered_is_not_asked_again() -> None:
     assert len(stack.take_down()) == 1
 
 
-def test_what_others_say_does_not_hide_that_a_member_is_coordinator() -> None:
+def test_answers_of_others_do_not_hide_that_a_member_is_coordinator() -> None:
     stack = ready()
     stack.event_down(FindMembers("MERGE3", 1.0, stop_at_coordinator=False))
     stack.up(response(PingData(B, COORDINATOR, "B", AT_B)))

@@ -214,7 +214,7 @@ def test_when_both_connect_the_higher_address_keeps_its_own(peer: IpAddress, win
     assert len(frames(written(stack, used))) == 1
 
 
-def test_what_waits_for_our_connection_goes_over_theirs() -> None:
+def test_messages_that_wait_for_our_connection_go_over_theirs() -> None:
     stack, _ = opened()
     stack.down(message(HIGHER, b"one"))
     (connect,) = stack.take_outgoing()
@@ -426,7 +426,7 @@ def test_a_connection_that_closes_gives_back_what_it_held() -> None:
     tcp.check()
 
 
-def test_what_waits_for_a_connection_is_bounded() -> None:
+def test_messages_that_wait_for_a_connection_are_bounded() -> None:
     stack, tcp = opened(max_send_queue=100_000)
     for _ in range(5):
         stack.down(message(HIGHER, b"x" * 40_000))
@@ -572,7 +572,7 @@ def hang_up(stack: Any, *peers: IpAddress) -> None:
         stack.handle(Closed(handle, False))
 
 
-def test_who_crashes_while_a_joiner_asks_does_not_make_it_change_its_version() -> None:
+def test_a_member_that_crashes_while_a_joiner_asks_does_not_make_it_change_its_version() -> None:
     """Two sites' new relays took the crash of the third for a refusal, and never heard each other
     again (a simulated drill found it)."""
     stack, tcp = opened()
@@ -599,7 +599,7 @@ def test_a_joiner_that_stays_alone_speaks_its_own_version_again() -> None:
     assert tcp.version == V55
 
 
-def test_whoever_was_understood_keeps_its_version() -> None:
+def test_a_member_that_was_understood_keeps_its_version() -> None:
     stack, tcp = opened()
     stack.down(message(HIGHER, b"who is there?"))
     (connect,) = stack.take_outgoing()

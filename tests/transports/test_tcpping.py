@@ -134,7 +134,7 @@ def test_a_name_is_looked_up_at_searches_with_pauses_that_double() -> None:
     assert stack.stack.statistics()["TCPPING"]["lookups_failed"] == 5
 
 
-def test_one_lookup_of_a_name_at_a_time() -> None:
+def test_only_one_lookup_of_a_name_runs_at_a_time() -> None:
     stack = ready(("db", 7801))
     for _ in range(5):
         stack.event_down(FIND)

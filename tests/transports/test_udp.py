@@ -90,7 +90,7 @@ def test_closing_the_stack_closes_both_sockets() -> None:
     assert stack.take_outgoing() == [Close(1), Close(2)]
 
 
-def test_what_was_sent_in_one_step_leaves_as_one_datagram_in_order() -> None:
+def test_messages_of_one_step_leave_as_one_datagram_in_order() -> None:
     stack, _ = opened()
     stack.down(run(None, b"one", b"two"))
     stack.down(run(None, b"three"))
@@ -199,7 +199,7 @@ def test_packets_to_a_physical_address_without_a_host_are_counted() -> None:
     assert stack.take_outgoing() == [] and udp.dropped_unlocated == 2
 
 
-def test_what_is_sent_before_the_socket_is_open_is_counted() -> None:
+def test_datagrams_before_the_socket_is_open_are_counted() -> None:
     udp = UDP()
     stack = FakeStack(udp, address=A)
     stack.event_down(Connect("test"))
@@ -208,7 +208,7 @@ def test_what_is_sent_before_the_socket_is_open_is_counted() -> None:
     assert udp.dropped_not_open == 2
 
 
-def test_where_it_is_itself_it_is_not_told_by_others() -> None:
+def test_its_own_address_is_not_told_to_a_member_by_others() -> None:
     stack, udp = opened(logical_addr_cache_max_size=1)
     for member in (B, A, IpAddress(*HERE)):
         stack.event_down(PhysicalAddress(member, IpAddress(*THERE)))
@@ -245,7 +245,7 @@ def test_a_member_that_is_not_found_is_asked_for_again_and_given_up() -> None:
     assert stack.take_up_events() == []
 
 
-def test_what_waits_for_unknown_members_is_bounded_and_counted() -> None:
+def test_messages_that_wait_for_unknown_members_are_bounded_and_counted() -> None:
     stack, udp = opened(max_pending_members=2, max_pending_bytes=1000)
     stack.down(run(B, b"x" * 800))
     stack.down(run(B, b"x" * 800))

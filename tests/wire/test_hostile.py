@@ -93,7 +93,7 @@ def attack(decoder: Callable[[bytes], object], samples: list[bytes], seed: int) 
 
 
 @pytest.mark.parametrize("kind", sorted(KINDS))
-def test_mutated_kinds(kind: str) -> None:
+def test_mutated_kinds_are_survived(kind: str) -> None:
     assert attack(lambda data: decode(kind, data), SAMPLES[kind], 1) > 0
 
 
@@ -107,7 +107,7 @@ def test_mutated_kinds(kind: str) -> None:
         (decode_handshake, "tcp_connect"),
     ],
 )
-def test_mutated_batches(decoder: Callable[[bytes], object], kind: str) -> None:
+def test_mutated_batches_are_survived(decoder: Callable[[bytes], object], kind: str) -> None:
     assert attack(decoder, SAMPLES[kind], 2) > CASES // 10
 
 
@@ -197,7 +197,7 @@ def test_a_serialized_object_inside_a_call_is_skipped() -> None:
         ("no_such_kind", {}),
     ],
 )
-def test_fields_that_describe_nothing(kind: str, fields: Any) -> None:
+def test_fields_that_describe_nothing_are_left_out(kind: str, fields: Any) -> None:
     with pytest.raises(LocalProtocolError):
         encode(kind, fields)
 

@@ -192,7 +192,7 @@ def test_messages_with_other_flags_begin_a_run_of_their_own() -> None:
 
 
 @pytest.mark.parametrize("other", [{"src": B}, {"dest": A}])
-def test_what_is_of_another_sender_or_destination_is_refused(other: dict[str, Any]) -> None:
+def test_packets_of_another_sender_or_destination_are_refused(other: dict[str, Any]) -> None:
     first = Batch(B, [b"1"], {}, A)
     assert len(encode_packets([first, replace(first, payloads=[b"2"])], "c")) == 1
     with pytest.raises(LocalProtocolError, match="several senders or destinations"):
@@ -252,7 +252,7 @@ def test_no_packet_is_above_the_limit_for_equal_sizes() -> None:
     assert sum(len(b) for p in packets for b in decode_packet(p).batches) == 1000
 
 
-def test_payloads_of_every_type() -> None:
+def test_payloads_of_every_type_are_read() -> None:
     inner = Batch(None, [b"inner"], {}, A)
     queued = [
         Batch(B, [None], {PROTOCOL_IDS["FD_ALL3"]: HeartbeatHeader()}, A, 0, 0, MessageType.EMPTY),
@@ -294,7 +294,7 @@ def test_batches_that_cannot_share_a_packet_are_refused() -> None:
     assert encode_packets([], "demo") == []
 
 
-def test_the_cluster_of_a_packet() -> None:
+def test_the_cluster_of_a_packet_is_read() -> None:
     single, double = Batch(None, [b"x"], {}, A), Batch(None, [b"x", b"y"], {}, A)
     for batch in (single, double):
         (packet,) = encode_packets([batch], "demo")
@@ -303,7 +303,7 @@ def test_the_cluster_of_a_packet() -> None:
 
 
 @pytest.mark.parametrize("address", [IpAddress("127.0.0.1", 7800), IpAddress("::1", 7801, 3)])
-def test_handshake(address: IpAddress) -> None:
+def test_a_handshake_is_read(address: IpAddress) -> None:
     data = encode_handshake(make_version(5, 5, 6), address)
     assert handshake_size(data[:8]) == len(data)
     assert decode_handshake(data) == (make_version(5, 5, 6), address)
@@ -312,7 +312,7 @@ def test_handshake(address: IpAddress) -> None:
             decode_handshake(bad)
 
 
-def test_bare_messages() -> None:
+def test_bare_messages_are_read() -> None:
     header = FdHeader(FdType.CONNECT, server=B)
     assert decode_fd_frame(encode_fd_frame(A, header)) == (A, header)
     request: Address = A
@@ -325,7 +325,7 @@ def test_bare_messages() -> None:
         decode_fd_frame(encode_mping(ping))
 
 
-def test_nested_message() -> None:
+def test_a_nested_message_is_read() -> None:
     batch = Batch(B, [streamable(SeqnoList.of([1]))], {}, A, 5, 0, MessageType.OBJECT)
     again = decode_nested(encode_nested(batch))
     assert (again.dest, again.src, again.flags, again.type) == (B, A, 5, MessageType.OBJECT)

@@ -40,7 +40,7 @@ def test_an_honest_name_is_shown_as_it_is(text: str) -> None:
     ],
     ids=["escape", "newline", "returns", "direction", "invisible", "c1", "surrogate"],
 )
-def test_what_steers_a_terminal_is_replaced(text: str, seen: str) -> None:
+def test_characters_that_steer_a_terminal_are_replaced(text: str, seen: str) -> None:
     assert shown(text) == seen
 
 

@@ -36,7 +36,7 @@ def test_all_vectors_are_here() -> None:
 
 
 @pytest.mark.parametrize("vector", [p for p in ALL if p.values[0]["kind"] not in LATER])
-def test_vector(vector: dict[str, Any]) -> None:
+def test_a_vector_is_read_and_written(vector: dict[str, Any]) -> None:
     version = parse_version(vector.get("version", "5.5.6"))
     data = bytes.fromhex(vector["hex"])
     assert decode(vector["kind"], data, version) == vector["fields"]
@@ -47,7 +47,7 @@ CONVERSATIONS = sorted(VECTORS.glob("conversation_*.json"))
 
 
 @pytest.mark.parametrize("file", CONVERSATIONS, ids=lambda file: file.stem)
-def test_conversation(file: Path) -> None:
+def test_a_conversation_is_understood(file: Path) -> None:
     conversation = json.loads(file.read_text())
     for event in conversation["events"]:
         if "action" in event:

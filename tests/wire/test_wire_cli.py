@@ -26,7 +26,7 @@ def feed(monkeypatch: pytest.MonkeyPatch, data: bytes) -> None:
 
 
 @pytest.mark.parametrize("vector", PACKETS, ids=lambda v: v["name"])
-def test_packets_from_the_command_line(vector: Any, capsys: Capture) -> None:
+def test_packets_are_shown_from_the_command_line(vector: Any, capsys: Capture) -> None:
     assert run(["decode", "--json", vector["hex"]]) == 0
     assert json.loads(capsys.readouterr().out) == vector["fields"]
 
@@ -64,7 +64,7 @@ def test_files_hold_hex_or_bytes(tmp_path: Path, capsys: Capture) -> None:
         assert json.loads(capsys.readouterr().out) == LIST["fields"]
 
 
-def test_standard_input(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
+def test_standard_input_is_read(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
     feed(monkeypatch, LIST["hex"].encode())
     assert run(["decode", "--json", "-"]) == 0
     assert json.loads(capsys.readouterr().out) == LIST["fields"]
@@ -76,7 +76,7 @@ def test_standard_input(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> Non
     assert capsys.readouterr().out == LIST["hex"] + "\n"
 
 
-def test_a_conversation_event_by_event(capsys: Capture) -> None:
+def test_a_conversation_is_the_same_event_by_event(capsys: Capture) -> None:
     file = VECTORS / "conversation_tcp_basic.json"
     recorded = json.loads(file.read_text())["events"]
     assert run(["decode", "--json", str(file)]) == 0
@@ -120,7 +120,7 @@ def test_mistakes_are_one_line_with_the_offset(
     assert captured.err.rstrip().endswith(f"(at offset {offset})")
 
 
-def test_a_conversation_with_a_damaged_event(tmp_path: Path, capsys: Capture) -> None:
+def test_a_conversation_with_a_damaged_event_is_survived(tmp_path: Path, capsys: Capture) -> None:
     file = tmp_path / "damaged.json"
     events = [{"action": "x"}, {"kind": "packet", "hex": LIST["hex"] + "ff"}]
     file.write_text(json.dumps({"events": events}))
@@ -131,7 +131,7 @@ def test_a_conversation_with_a_damaged_event(tmp_path: Path, capsys: Capture) ->
         assert run(["decode", str(file)]) == 2
 
 
-def test_encode_from_a_file(tmp_path: Path, capsys: Capture) -> None:
+def test_encode_reads_a_file(tmp_path: Path, capsys: Capture) -> None:
     file = tmp_path / "fields.json"
     file.write_text('{"value": 322649}')
     assert run(["encode", "--kind", "long_compressed", str(file)]) == 0
@@ -150,13 +150,13 @@ def test_encode_refuses(content: str, tmp_path: Path, capsys: Capture) -> None:
     assert captured.err.count("\n") == 3
 
 
-def test_wire_version_of_a_release(capsys: Capture) -> None:
+def test_the_wire_version_of_a_release_is_known(capsys: Capture) -> None:
     assert run(["decode", "--kind", "version", "--wire-version", "5.4", "290c"]) == 0
     assert run(["decode", "--kind", "version", "--wire-version", "five", "290c"]) == 2
     assert "five" in capsys.readouterr().err
 
 
-def test_the_installed_command() -> None:
+def test_the_installed_command_runs() -> None:
     command = [sys.executable, "-m", "jgroups_py.tools", "decode", "--kind", "version", "2946"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
     assert (done.returncode, done.stdout) == (0, 'value: "5.5.6"\n')

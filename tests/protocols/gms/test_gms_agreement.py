@@ -52,7 +52,7 @@ def test_everybody_has_the_departed_members_messages_before_the_view(net: Any) -
     assert a.gms.agreements == 1 and a.gms.agreements_timed_out == 0
 
 
-def test_where_nothing_is_missing_one_round_trip_does(net: Any) -> None:
+def test_one_round_trip_is_enough_when_nothing_is_missing(net: Any) -> None:
     _a, b, c, d = net.group("ABCD")
     net.delivered("D", A=7, B=7, C=7, D=7)
     d.dead = True
@@ -102,7 +102,7 @@ def test_a_survivor_tells_what_it_has_of_those_who_stay(net: Any) -> None:
     assert b.fetches[-1].goals[d.address] == (9, c.address)
 
 
-def test_who_is_beyond_the_goal_of_one_who_stays_installs_the_view(net: Any) -> None:
+def test_a_member_that_is_beyond_the_goal_of_one_who_stays_installs_the_view(net: Any) -> None:
     """C did not report in time, so it held nothing back. What it has more, the others will have."""
     a, b, c, d = net.group("ABCD")
     d.dead = True
@@ -133,7 +133,7 @@ def test_a_survivor_that_waits_in_vain_for_the_view_goes_on(net: Any) -> None:
     assert b.held is None and b.gms.holds_expired == 1
 
 
-def test_what_is_held_is_handed_out_when_the_round_is_given_up(net: Any) -> None:
+def test_held_messages_are_handed_out_when_the_round_is_given_up(net: Any) -> None:
     a, b, c, d = net.group("ABCD")
     net.lose = lambda src, dest, batch: src is c or src is d
     net.suspect("A", "D")
@@ -146,7 +146,7 @@ def test_what_is_held_is_handed_out_when_the_round_is_given_up(net: Any) -> None
 
 
 @pytest.mark.parametrize("decided_first", [True, False])
-def test_who_has_reported_to_two_rounds_holds_until_both_have_ended(
+def test_a_member_that_has_reported_to_two_rounds_holds_until_both_have_ended(
     net: Any, decided_first: bool
 ) -> None:
     """B suspects A for a moment, while A makes a view without D; all that C has is in A's goals."""
@@ -181,7 +181,7 @@ def test_joins_do_not_need_a_round(net: Any) -> None:
     assert rounds(net) == []
 
 
-def test_who_has_reported_takes_nothing_more(net: Any) -> None:
+def test_a_member_that_has_reported_takes_nothing_more(net: Any) -> None:
     _, b, c, d = net.group("ABCD")
     net.lose = lambda src, dest, batch: dest is c
     d.dead = True
@@ -216,7 +216,9 @@ def test_the_round_covers_every_sender_that_is_not_in_the_new_view(net: Any) -> 
     assert ("B", Freeze((c.address, d.address))) in freezes
 
 
-def test_who_has_the_view_already_still_says_what_it_has_of_those_it_left_out(net: Any) -> None:
+def test_a_member_that_has_the_view_already_still_says_what_it_has_of_those_it_left_out(
+    net: Any,
+) -> None:
     """B has D still, C has not; but its NAKACK2 remembers D."""
     a, b, c, d, e = net.group("ABCDE")
     d.dead = True
@@ -284,7 +286,7 @@ def test_a_round_is_bounded_in_time(net: Any) -> None:
     assert late["waiting"] == (c.address,)
 
 
-def test_who_has_not_fetched_in_time_installs_the_view_when_it_has(net: Any) -> None:
+def test_a_member_that_has_not_fetched_in_time_installs_the_view_when_it_has(net: Any) -> None:
     a, b, c, d = net.group("ABCD")
     net.delivered("D", A=9, B=9, C=7)
     d.dead = True
@@ -299,7 +301,7 @@ def test_who_has_not_fetched_in_time_installs_the_view_when_it_has(net: Any) -> 
     assert c.view == ("A", "B", "C")
 
 
-def test_what_a_coordinator_could_not_fetch_nobody_has_in_its_view(net: Any) -> None:
+def test_messages_that_the_coordinator_could_not_fetch_are_in_nobodys_view(net: Any) -> None:
     """The goal then is what the coordinator has: B, which has more, does not come along."""
     a, b, c, d = net.group("ABCD")
     net.delivered("D", A=7, B=9, C=7)
@@ -531,7 +533,7 @@ def test_of_two_views_with_one_number_the_later_one_waits(net: Any) -> None:
     assert b.view == ("A", "B", "C")
 
 
-def test_what_a_round_decided_that_was_given_up_is_no_longer_followed(net: Any) -> None:
+def test_the_decision_of_a_round_that_was_given_up_is_no_longer_followed(net: Any) -> None:
     a, b, c, _ = net.group("ABCD")
     frozen_for(net, a, b, c)
     number = b.gms.view.id + 1

@@ -98,7 +98,7 @@ def test_when_all_have_answered_the_application_is_told_what_is_lost() -> None:
     assert told(fake) == [], "once"
 
 
-def test_who_does_not_answer_makes_it_uncertain() -> None:
+def test_a_member_that_does_not_answer_makes_it_uncertain() -> None:
     fake = excluded()
     fake.up(said(C, Kind.HAS, 1, encode_has(5)))
     fake.advance(1.9)
@@ -210,14 +210,14 @@ def test_unicasts_that_are_dropped_with_a_view_of_our_own_are_named() -> None:
     assert isinstance(events[1], ViewChange)
 
 
-def test_who_ends_meanwhile_waits_for_no_answer() -> None:
+def test_a_member_that_ends_meanwhile_waits_for_no_answer() -> None:
     fake = excluded()
     fake.stack.close()
     fake.protocol.check()
     assert told(fake) == []
 
 
-def test_who_is_to_be_expelled_ends_and_names_what_may_be_lost() -> None:
+def test_a_member_that_is_to_be_expelled_ends_and_names_what_may_be_lost() -> None:
     fake = excluded(excluded="expel")
     events = fake.take_up_events()
     assert [type(e) for e in events] == [Expel]
@@ -227,7 +227,7 @@ def test_who_is_to_be_expelled_ends_and_names_what_may_be_lost() -> None:
 # --- the others
 
 
-def test_who_asks_after_it_has_gone_is_told_how_far_it_was() -> None:
+def test_a_member_that_asks_after_it_has_gone_is_told_how_far_it_was() -> None:
     fake = joined(B, A)
     fake.answers = {GetDelivered: 12}
     fake.up(said(C, Kind.ASK, 4))
@@ -237,7 +237,7 @@ def test_who_asks_after_it_has_gone_is_told_how_far_it_was() -> None:
     assert rounds(fake) == [], "nothing is remembered of it"
 
 
-def test_who_asks_before_we_know_that_it_is_out_is_told_then() -> None:
+def test_a_member_that_asks_before_we_know_that_it_is_out_is_told_then() -> None:
     fake = joined(B, A, C)
     fake.answers = {GetDelivered: 12}
     fake.up(said(C, Kind.ASK, 4))

@@ -137,7 +137,7 @@ def test_a_joiner_asks_the_coordinator_and_installs_its_view() -> None:
     assert fake.stack.ask(IsCoordinator()) is False
 
 
-def test_who_has_joined_remembers_no_coordinator_it_had_asked(net: Any) -> None:
+def test_a_member_that_has_joined_remembers_no_coordinator_it_had_asked(net: Any) -> None:
     """That one has gone since (membership 1..40)."""
     net.group("AB")
     net.lose = lambda src, dest, batch: src.name == "C" and dest.name == "A"
@@ -253,7 +253,7 @@ def test_a_refused_join_fails() -> None:
     assert "who are you?" in failed.problem
 
 
-def test_what_members_say_before_the_first_view_comes_after_it() -> None:
+def test_messages_of_members_before_the_first_view_come_after_it() -> None:
     fake = FakeStack(GMS(), address=A)
     fake.event_down(Connect("test"))
     fake.event_up(READY)
@@ -270,7 +270,7 @@ def test_what_members_say_before_the_first_view_comes_after_it() -> None:
     assert fake.stack.ask(GetView()).id == 8
 
 
-def test_what_comes_before_the_first_view_is_bounded() -> None:
+def test_messages_before_the_first_view_are_bounded() -> None:
     fake = FakeStack(GMS(max_early=2), address=A)
     fake.event_down(Connect("test"))
     fake.event_up(READY)
@@ -284,7 +284,7 @@ def test_what_comes_before_the_first_view_is_bounded() -> None:
     assert fake.take_up() == early[:2]
 
 
-def test_who_wants_to_join_is_bounded() -> None:
+def test_joiners_that_wait_are_bounded() -> None:
     """The rest asks again."""
     fake = joined(A, max_waiting=1)
     for member in (B, C, B):
@@ -327,7 +327,7 @@ def test_joins_that_come_close_together_are_one_view(net: Any) -> None:
     assert a.view == ("A", "B", "C") and a.gms.view.id == 1
 
 
-def test_who_is_about_to_be_removed_is_not_told_that_it_is_a_member(net: Any) -> None:
+def test_a_member_that_is_about_to_be_removed_is_not_told_that_it_is_a_member(net: Any) -> None:
     a, b, c = net.group("ABC")
     net.lose = lambda src, dest, batch: dest is c  # the round takes its time
     net.suspect("A", "B")
@@ -339,7 +339,7 @@ def test_who_is_about_to_be_removed_is_not_told_that_it_is_a_member(net: Any) ->
     assert net.gms_messages(GmsType.JOIN_RSP) == []
 
 
-def test_who_is_a_member_already_gets_the_view_again(net: Any) -> None:
+def test_a_member_that_is_a_member_already_gets_the_view_again(net: Any) -> None:
     a, b = net.group("AB")
     net.sent.clear()
     b_again = message(b.address, GmsType.JOIN_REQ, member=b.address)
@@ -396,7 +396,7 @@ def test_a_joiner_is_answered_before_anything_sent_in_its_view(net: Any) -> None
     assert (net.nodes["B"].address, GmsType.JOIN_RSP) in waiting
 
 
-def test_who_misses_a_view_asks_for_the_current_one(net: Any) -> None:
+def test_a_member_that_misses_a_view_asks_for_the_current_one(net: Any) -> None:
     _, b, _ = net.group("ABC")
     net.lose = lambda src, dest, batch: dest is b  # NAKACK2 would repair it
     net.connect("D")
@@ -455,7 +455,7 @@ def ended(node: Any) -> list[tuple[Any, ...]]:
     return [e.ended for e in node.events if isinstance(e, ViewChange) and e.ended]
 
 
-def test_who_makes_the_view_knows_who_left(net: Any) -> None:
+def test_the_maker_of_the_view_knows_the_leavers(net: Any) -> None:
     a, b, c = net.group("ABC")
     net.leave("B")
     net.run(0.1)
@@ -482,7 +482,7 @@ def test_a_death_that_is_proved_is_told_with_the_view_and_silence_is_not(
     assert Suspect((b.address,), not silent_first) in a.events
 
 
-def test_two_leave_at_once_coordinator_included(net: Any) -> None:
+def test_two_members_and_the_coordinator_among_them_leave_at_once(net: Any) -> None:
     a, b, c, d = net.group("ABCD")
     net.leave("A")
     net.leave("B")
@@ -490,7 +490,7 @@ def test_two_leave_at_once_coordinator_included(net: Any) -> None:
     assert a.left and b.left and c.view == d.view == ("C", "D")
 
 
-def test_everybody_leaves_at_once(net: Any) -> None:
+def test_a_group_whose_members_all_leave_at_once_ends_in_order(net: Any) -> None:
     nodes = net.group("ABCDE")
     for node in nodes:
         net.leave(node.name)
@@ -519,7 +519,7 @@ def test_a_leaver_tells_the_next_one_when_the_coordinator_dies(net: Any) -> None
     assert c.left and b.view == ("B",)
 
 
-def test_who_never_joined_leaves_at_once() -> None:
+def test_a_member_that_never_joined_leaves_at_once() -> None:
     fake = FakeStack(GMS(), address=A)
     fake.event_down(Connect("test"))
     fake.stack.disconnect()
@@ -589,7 +589,7 @@ def test_suspicions_one_after_the_other_add_up(net: Any) -> None:
     assert c.view == d.view == ("C", "D")
 
 
-def test_who_turns_out_alive_stays(net: Any) -> None:
+def test_a_member_that_turns_out_alive_stays(net: Any) -> None:
     a, b, _ = net.group("ABC")
     net.suspect("B", "A")
     net.unsuspect("B", "A")
@@ -639,7 +639,9 @@ def test_a_view_without_us_is_ignored_and_we_do_not_act() -> None:
     assert fake.protocol.excluding == view  # type: ignore[attr-defined]
 
 
-def test_who_is_excluded_in_the_middle_of_its_round_lets_those_go_whom_it_asked(net: Any) -> None:
+def test_a_member_that_is_excluded_in_the_middle_of_its_round_lets_those_go_whom_it_asked(
+    net: Any,
+) -> None:
     a, b, _c = net.group("ABC")
     b.deaf = True  # A's round waits for it
     net.suspect("A", "C")
@@ -663,7 +665,7 @@ def test_a_coordinator_that_was_excluded_lets_nobody_in(net: Any) -> None:
     assert d.view == b.view == ("B", "C", "D")
 
 
-def test_who_was_excluded_makes_no_view_while_the_others_may_be_alive(net: Any) -> None:
+def test_a_member_that_was_excluded_makes_no_view_while_the_others_may_be_alive(net: Any) -> None:
     a, b, c = net.group("ABC")
     net.suspect("B", "A")
     net.suspect("C", "A")
@@ -676,7 +678,9 @@ def test_who_was_excluded_makes_no_view_while_the_others_may_be_alive(net: Any) 
     assert a.view == ("A",), "nobody is left of those who went on without it"
 
 
-def test_who_was_excluded_makes_no_view_with_java_members_that_may_have_gone_on(net: Any) -> None:
+def test_a_member_that_was_excluded_makes_no_view_with_java_members_that_may_have_gone_on(
+    net: Any,
+) -> None:
     """They cannot be asked whether they have it."""
     a, b, c = net.group("ABC")
     plain = UUID(c.address[:12] + bytes(4))
@@ -694,7 +698,9 @@ def test_who_was_excluded_makes_no_view_with_java_members_that_may_have_gone_on(
 
 
 @pytest.mark.parametrize("paused", [False, True])
-def test_who_was_excluded_goes_on_with_those_who_did_not_go(net: Any, paused: bool) -> None:
+def test_a_member_that_was_excluded_goes_on_with_those_who_did_not_go(
+    net: Any, paused: bool
+) -> None:
     """C went on with D, which did not hear of it, and died (all 4695). D may be slow to answer."""
     a, b, c, d = net.group("ABCD")
     net.lose = lambda src, dest, batch: src is c and dest is d
@@ -712,7 +718,9 @@ def test_who_was_excluded_goes_on_with_those_who_did_not_go(net: Any, paused: bo
     assert a.view == b.view == d.view == ("A", "B", "D")
 
 
-def test_who_hears_late_that_a_dead_member_excluded_it_begins_its_round_again(net: Any) -> None:
+def test_a_member_that_hears_late_that_a_dead_member_excluded_it_begins_its_round_again(
+    net: Any,
+) -> None:
     """A and B agree already on a view without C when C's last view comes (membership 20066)."""
     a, b, c = net.group("ABC")
     c.dead = b.deaf = True
@@ -728,7 +736,7 @@ def test_who_hears_late_that_a_dead_member_excluded_it_begins_its_round_again(ne
     assert a.view == b.view == ("A", "B")
 
 
-def test_who_was_excluded_does_not_go_on_with_those_who_went(net: Any) -> None:
+def test_a_member_that_was_excluded_does_not_go_on_with_those_who_went(net: Any) -> None:
     """D has C's view and does not know that C died."""
     a, b, c, d = net.group("ABCD")
     net.suspect("C", "A", "B")
@@ -749,7 +757,7 @@ def test_who_was_excluded_does_not_go_on_with_those_who_went(net: Any) -> None:
     assert a.gms.view == b.gms.view == d.gms.view and len(a.view) == 3
 
 
-def test_who_was_excluded_does_not_wait_for_members_it_has_never_known(net: Any) -> None:
+def test_a_member_that_was_excluded_does_not_wait_for_members_it_has_never_known(net: Any) -> None:
     """D joined B and C after they had gone on without A; now all three are dead."""
     a, b, c = net.group("ABC")
     net.suspect("B", "A")
@@ -867,7 +875,7 @@ def test_an_answer_to_a_leave_that_nobody_asked_for_ends_nothing(net: Any) -> No
     assert not b.left, "only a member of the view can answer"
 
 
-def test_who_has_left_merges_with_nobody_and_answers_no_round() -> None:
+def test_a_member_that_has_left_merges_with_nobody_and_answers_no_round() -> None:
     fake = joined(B, A, C, me=A)
     mine = fake.stack.ask(GetView())
     fake.stack.disconnect()

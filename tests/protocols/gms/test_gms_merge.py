@@ -39,7 +39,7 @@ def heal(net: Any) -> None:
     net.groups = None
 
 
-def test_two_halves_become_one(net: Any) -> None:
+def test_two_halves_of_a_group_become_one(net: Any) -> None:
     nodes = net.group("ABCD")
     split(net, "AB", "CD")
     net.delivered("A", A=20, B=19)
@@ -154,7 +154,7 @@ def test_a_stale_member_that_is_no_coordinator_comes_back(net: Any) -> None:
     assert isinstance(c.gms.view, MergeView)
 
 
-def test_who_has_come_after_the_others_by_itself_is_not_merged(net: Any) -> None:
+def test_a_member_that_has_come_after_the_others_by_itself_is_not_merged(net: Any) -> None:
     """C's view came while the merge went on: that both answered with is no second subgroup, whose
     messages would be passed over (merge 21318)."""
     a, b, c, d = net.group("ABCD")
@@ -290,7 +290,7 @@ def test_only_who_leads_a_merge_can_cancel_it(net: Any) -> None:
         assert c.gms.merger.busy is busy
 
 
-def test_what_belongs_to_another_merge_than_the_one_that_runs_is_ignored(net: Any) -> None:
+def test_answers_to_another_merge_than_the_one_that_runs_are_ignored(net: Any) -> None:
     a, _b, c, d = net.group("ABCD")
     split(net, "AB", "CD")
     heal(net)
@@ -317,7 +317,7 @@ def test_what_belongs_to_another_merge_than_the_one_that_runs_is_ignored(net: An
     assert net.gms_messages(GmsType.MERGE_RSP)[-1:] == [("C", "A")]
 
 
-def test_who_does_not_lead_the_merge_installs_nothing(net: Any) -> None:
+def test_a_member_that_does_not_lead_the_merge_installs_nothing(net: Any) -> None:
     a, b, c, d = net.group("ABCD")
     split(net, "AB", "CD")
     heal(net)
@@ -337,7 +337,7 @@ def test_who_does_not_lead_the_merge_installs_nothing(net: Any) -> None:
         assert (c.gms.view == view) is installed
 
 
-def test_who_is_just_replacing_a_member_refuses_a_merge(net: Any) -> None:
+def test_a_member_that_is_just_replacing_a_member_refuses_a_merge(net: Any) -> None:
     a, _, c, d, _ = net.group("ABCDE")
     split(net, "AB", "CDE")
     heal(net)
@@ -392,7 +392,7 @@ def test_a_crash_that_is_noticed_in_the_merge_is_dealt_with_after_it(net: Any) -
     assert nodes[0].view == nodes[1].view == nodes[2].view == tuple("ABC")
 
 
-def test_who_is_busy_with_another_merge_does_not_answer(net: Any) -> None:
+def test_a_member_that_is_busy_with_another_merge_does_not_answer(net: Any) -> None:
     nodes = net.group("ABC", merge_timeout=1.0)
     split(net, "A", "B", "C")
     heal(net)
@@ -490,7 +490,9 @@ def test_so_does_one_beside_a_group_that_has_a_coordinator(net: Any, follows: st
     assert e.view == b.view == c.view == d.view and len(b.view) == 4
 
 
-def test_who_waits_for_a_silent_coordinator_that_may_come_back_makes_no_view(net: Any) -> None:
+def test_a_member_that_waits_for_a_silent_coordinator_that_may_come_back_makes_no_view(
+    net: Any,
+) -> None:
     """B has heard only C, whose coordinator A may just be slow."""
     a, b, c = net.group("ABC")
     now, older = b.gms.view, View(ViewId(a.address, 1), (a.address, c.address))
@@ -500,7 +502,7 @@ def test_who_waits_for_a_silent_coordinator_that_may_come_back_makes_no_view(net
 
 
 @pytest.mark.parametrize("silent", ["A", "C"])
-def test_who_waits_for_a_coordinator_that_hears_nothing_makes_a_view_of_its_own(
+def test_a_member_that_waits_for_a_coordinator_that_hears_nothing_makes_a_view_of_its_own(
     net: Any, silent: str
 ) -> None:
     """A announces another view for long and answers nobody (all 6891). C is not to make B's next."""

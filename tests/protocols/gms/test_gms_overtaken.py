@@ -84,7 +84,7 @@ def test_a_view_of_the_round_before_it_does_not_end_ones_own(net: Any, returns: 
 
 
 @pytest.mark.parametrize("further", ["A", "C", None])
-def test_who_has_gone_on_in_a_round_of_its_own_does_not_take_the_view_before_it(
+def test_a_member_that_has_gone_on_in_a_round_of_its_own_does_not_take_the_view_before_it(
     net: Any, further: str | None
 ) -> None:
     """B has reported to A's round. In one of its own it hands out what A, or C, sent in A's view; then
@@ -219,7 +219,7 @@ def test_a_coordinator_that_has_gone_on_meanwhile_decides_anew(net: Any, silent:
     assert a.gms.agreements_restarted == (0 if silent else 1)
 
 
-def test_what_is_remembered_of_who_departed_before_holds_nobody_up(net: Any) -> None:
+def test_notes_about_members_that_departed_before_hold_nobody_up(net: Any) -> None:
     """C knows more of it than A does, and nobody can fetch it any more (merge 28608)."""
     a, b, c, d, e = net.group("ABCDE")
     e.dead = True
@@ -261,7 +261,7 @@ def test_goals_that_were_given_up_do_not_let_the_view_in(net: Any) -> None:
     assert b.view == ("A", "B", "C", "D") and b.gms.agreement._ahead
 
 
-def test_who_turns_out_alive_in_the_round_is_listened_to_again(net: Any) -> None:
+def test_a_member_that_turns_out_alive_in_the_round_is_listened_to_again(net: Any) -> None:
     a, b, c, d = net.group("ABCD")
     net.lose = lambda src, dest, batch: dest is c
     net.suspect("A", "D")
@@ -274,7 +274,9 @@ def test_who_turns_out_alive_in_the_round_is_listened_to_again(net: Any) -> None
     assert ("A", "B", Kind.THAW) in rounds(net)
 
 
-def test_who_was_asked_in_a_round_that_was_replaced_hears_that_all_are_given_up(net: Any) -> None:
+def test_a_member_that_was_asked_in_a_round_that_was_replaced_hears_that_all_are_given_up(
+    net: Any,
+) -> None:
     """C reported, then it was taken for departed itself, then nobody was (merge 20735)."""
     a, b, c, d = net.group("ABCD")
     net.lose = lambda src, dest, batch: src is b or src is d
@@ -291,7 +293,7 @@ def test_who_was_asked_in_a_round_that_was_replaced_hears_that_all_are_given_up(
 
 @pytest.mark.parametrize("joined", [False, True])
 @pytest.mark.parametrize("kind", [Kind.FREEZE, Kind.DECIDED])
-def test_what_the_end_of_a_round_has_overtaken_does_not_freeze(
+def test_a_freeze_that_the_end_of_its_round_has_overtaken_does_not_freeze(
     net: Any, kind: Kind, joined: bool
 ) -> None:
     """Out-of-band messages overtake each other; a new view in between changes nothing."""

@@ -215,7 +215,7 @@ def test_one_asker_gets_no_more_than_its_share() -> None:
     assert count(stack, "limited") == 1
 
 
-def test_what_is_not_here_any_more_is_counted() -> None:
+def test_messages_that_are_not_here_any_more_are_counted() -> None:
     stack = joined()
     stack.up(request(B, A, 1, 2))
     stack.up(request(B, D, 1))
@@ -256,7 +256,7 @@ def test_the_last_seqno_is_told_when_nothing_follows() -> None:
     assert sent(stack, NakAckType.HIGHEST_SEQNO) == [(None, [3])]
 
 
-def test_what_is_stable_is_not_told_again() -> None:
+def test_a_stable_digest_is_not_told_again() -> None:
     stack = joined()
     stack.down(Batch(None, [b"1"], {}))
     stack.up(stack.take_down()[0])

@@ -63,7 +63,7 @@ def test_nothing_is_taken_of_a_frozen_sender() -> None:
     assert count(stack, "frozen_dropped") == 2
 
 
-def test_what_the_survivors_agree_on_is_fetched_from_the_holder_and_no_more() -> None:
+def test_agreed_messages_are_fetched_from_the_holder_and_no_more() -> None:
     stack = frozen()
     stack.event_down(Fetch({B: (5, C)}))
     stack.advance(0)
@@ -83,7 +83,7 @@ def test_what_the_survivors_agree_on_is_fetched_from_the_holder_and_no_more() ->
 
 
 @pytest.mark.parametrize("departed", [True, False])
-def test_what_the_survivors_agree_on_is_fetched_a_window_at_a_time(departed: bool) -> None:
+def test_agreed_messages_are_fetched_a_window_at_a_time(departed: bool) -> None:
     """Goals may lie further off than the window is wide (all 2495)."""
     stack = joined(A, B, C, D, max_window=3)
     stack.event_down(Freeze((B if departed else D,)))
@@ -99,7 +99,7 @@ def test_what_the_survivors_agree_on_is_fetched_a_window_at_a_time(departed: boo
     assert stack.take_up_events() == [Fetched()]
 
 
-def test_what_a_round_wanted_is_asked_for_though_another_one_begins_at_once() -> None:
+def test_messages_that_a_round_wanted_are_asked_for_though_another_round_begins_at_once() -> None:
     """A goal told what B has sent; the next FREEZE came in the same step (merge 20091)."""
     stack = joined(A, B, C, D)
     stack.event_down(Freeze((D,)))
@@ -158,7 +158,7 @@ def test_a_round_thawed_in_the_middle_of_fetching_loses_nothing() -> None:
     assert stack.take_up_events(Fetched) == []
 
 
-def test_what_others_send_meanwhile_is_handed_out_after_the_view() -> None:
+def test_messages_that_others_send_meanwhile_are_handed_out_after_the_view() -> None:
     stack = frozen()
     stack.up(data(C, 1, 2))
     stack.up(data(C, 5))
@@ -173,7 +173,7 @@ def test_what_others_send_meanwhile_is_handed_out_after_the_view() -> None:
     assert got(stack, C) == [1, 2, 3, 4, 5]
 
 
-def test_what_is_held_and_agreed_on_is_handed_out_before_the_view() -> None:
+def test_held_messages_that_are_agreed_on_are_handed_out_before_the_view() -> None:
     stack = frozen()
     stack.up(data(C, 1, 2))
     stack.event_down(Fetch({B: (2, A), C: (3, D)}))
@@ -205,7 +205,7 @@ def test_own_messages_are_held_like_all_others() -> None:
     assert [p for b in stack.take_up() for p in b.payloads] == [b"2"]
 
 
-def test_what_is_agreed_on_after_the_hold_has_ended_opens_no_frozen_sender() -> None:
+def test_an_agreement_after_the_hold_has_ended_opens_no_frozen_sender() -> None:
     """Held for too long, then the round's goals come after all: of B no more than these."""
     stack = frozen()
     before = delivered(stack, B)[0]

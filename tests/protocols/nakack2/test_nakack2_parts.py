@@ -228,7 +228,7 @@ def test_an_asker_gets_its_share_of_an_interval() -> None:
     assert isinstance(part.answer(C, sender, wanted, 1.0).steps[0], Resend), "a new interval"
 
 
-def test_what_is_here_behind_a_gap_is_not_passed_over() -> None:
+def test_messages_behind_a_gap_are_not_passed_over() -> None:
     sender = Sender(0, 1.0)
     takes(sender, 4, 5)
     assert behind_gone(sender.window, 7) == 3

@@ -159,7 +159,7 @@ def told_gone(stack: FakeStack) -> list[tuple[Address | None, int]]:
     return found
 
 
-def test_who_asks_for_what_we_have_forgotten_hears_that_it_is_gone() -> None:
+def test_a_member_that_asks_for_what_we_have_forgotten_hears_that_it_is_gone() -> None:
     """It was stable in a view without the asker, which has lost the merge that said so (merge 23705)."""
     stack = joined(A, B, C)
     for n in range(1, 6):
@@ -174,7 +174,7 @@ def test_who_asks_for_what_we_have_forgotten_hears_that_it_is_gone() -> None:
     assert told_gone(stack) == [], "not to whom we have excluded: a merge will tell it"
 
 
-def test_what_is_stable_and_kept_all_the_same_is_not_gone() -> None:
+def test_stable_messages_that_are_kept_all_the_same_are_not_gone() -> None:
     stack = joined(A, B, C)
     for first, last in ((1, 2), (3, 6)):
         stack.down(Batch(None, [b"%d" % n for n in range(first, last + 1)], {}))
@@ -197,7 +197,7 @@ def test_nobody_says_of_others_that_something_is_gone_nor_to_java() -> None:
     assert told_gone(stack) == []
 
 
-def test_what_is_gone_is_passed_over_and_the_rest_handed_out() -> None:
+def test_messages_that_are_gone_are_passed_over_and_the_rest_is_handed_out() -> None:
     stack = joined(A, B, C)
     stack.up(data(B, 4, 5))
     stack.up(data(B, 9))
@@ -215,7 +215,7 @@ def test_what_is_gone_is_passed_over_and_the_rest_handed_out() -> None:
     assert delivered(stack, B) == [9] and count(stack, "bad") == 0
 
 
-def test_what_is_gone_ends_a_round_that_waited_for_it() -> None:
+def test_a_message_that_is_gone_ends_a_round_that_waited_for_it() -> None:
     stack = joined(A, B, C)
     stack.event_down(Freeze((B,)))
     stack.event_down(Fetch({B: (3, C)}))
@@ -241,12 +241,12 @@ def test_it_knows_who_has_departed(stable: bool) -> None:
     assert stack.stack.ask(GetDeparted((A, B, C, D))) == (B,)
 
 
-def test_who_departed_long_ago_is_forgotten() -> None:
+def test_a_member_that_departed_long_ago_is_forgotten() -> None:
     stack = departed(after=301.0)
     assert remembered(stack) == []
 
 
-def test_who_joins_anew_under_its_old_address_begins_anew() -> None:
+def test_a_member_that_joins_anew_under_its_old_address_begins_anew() -> None:
     """Addresses can be configured to stay; its numbers begin at 1 all the same."""
     stack = departed(after=1.0)
     stack.event_down(view_change(5, A, C, B))
@@ -326,7 +326,7 @@ def test_a_digest_without_replacement_leaves_known_senders_alone() -> None:
     assert delivered(stack, B, C) == [6, 4]
 
 
-def test_what_is_stable_is_forgotten() -> None:
+def test_stable_messages_are_forgotten() -> None:
     stack = joined(A, B)
     stack.down(Batch(None, [b"1"], {}))
     stack.up(stack.take_down()[0])

@@ -51,7 +51,7 @@ def test_the_others_begin_after_what_was_numbered_before() -> None:
     assert stack.stack.ask(GetDigest((A,))) == Digest({A: (0, 3)})
 
 
-def test_what_was_sent_after_a_seqno_and_is_not_stable() -> None:
+def test_unstable_messages_after_a_seqno_are_known() -> None:
     stack = joined()
     send(stack, 1, b"a", b"b", b"c")
     (whole,) = stack.stack.ask(GetSentAfter(0))
@@ -66,7 +66,7 @@ def test_what_was_sent_after_a_seqno_and_is_not_stable() -> None:
     assert (rest.number, list(rest.payloads)) == (3, [b"c"])
 
 
-def test_how_far_somebody_was_delivered_also_when_it_has_gone() -> None:
+def test_the_last_delivered_number_of_a_member_is_known_after_it_has_gone() -> None:
     stack = joined()
     stack.up(data(B, 1, 4))
     assert stack.stack.ask(GetDelivered(B)) == 4
