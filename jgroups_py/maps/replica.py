@@ -120,7 +120,7 @@ class CloseLink:
 @dataclass(frozen=True, slots=True)
 class Told:
     """Something that somebody should know. ``kind``: connected, gone, refused, same identifier, restored, skew, diverged, stale,
-    garbage. ``node``: the peer's identifier, 0 if it is not known."""
+    garbage, full. ``node``: the peer's identifier, 0 if it is not known."""
 
     kind: str
     node: int
@@ -260,6 +260,13 @@ class Replica:
             if peer.hello is not None and (peer.owes_have or self._now >= peer.have_due):
                 self._send_have(link, peer)
         return self._flush_at
+
+    def tell(self, kind: str, link: int, text: str) -> None:
+        """The driver has something to tell about the peer of a link."""
+        peer = self._links.get(link)
+        self._tell(
+            kind, peer.hello.node if peer is not None and peer.hello is not None else 0, text
+        )
 
     def changed(self) -> None:
         """Something was written here: it is sent at the next flush."""
@@ -410,8 +417,8 @@ class Replica:
             if not 0 < len(key) <= KEY_MAX:
                 raise BadMessage(f"a key of {len(key)} bytes, 1 to {KEY_MAX} are possible")
             self._watch_clock(peer.hello.node, entry.stamp.time)
-        self._received[origin] = changes.to
         changed = self._table.apply(entries, {origin: changes.to})
+        self._received[origin] = changes.to  # afterwards: the table may have no room
         for change in changed or ():
             if change.diverged:
                 self.counters["diverged"] += 1

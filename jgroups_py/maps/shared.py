@@ -138,10 +138,14 @@ class SharedFile:
         self._files: dict[int, InboxFile] = {}
         self.slot = self._take_slot()
         self._inbox = Inbox(self._files[self.slot], self._control, self.slot)
-        self.clock = HybridClock(time.time_ns, slot=self.slot, hybrid=settings.hybrid)
+        self.clock = _Clock(self._lock, self.slot, settings.hybrid)
         if settings.hybrid:
             self.clock.observe(self._store.last_time())
         self._locks = os.open(self.folder / "locks", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        self._replicator = os.open(
+            self.folder / "replicator", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600
+        )
+        self._vector: tuple[int, Vector] = (-1, {})
         self._key_locks = [threading.Lock() for _ in range(64)]
         self._overlay: dict[bytes, _Waiting] = {}
         self._pending: dict[int, deque[tuple[int, bytes]]] = {}
@@ -189,6 +193,7 @@ class SharedFile:
             file.close()
         self._control.close()
         os.close(self._locks)
+        os.close(self._replicator)
 
     def _pause(self) -> None:
         """Before a fork: no transaction is under way, since the child's copy of one would end the parent's."""
@@ -394,7 +399,10 @@ class SharedFile:
     # --- the table of a replica (replica.py); what is written takes effect when it is merged
 
     def vector(self) -> Vector:
-        return self._store.vector()
+        generation = self._control.generation()  # first: what is merged meanwhile is read next time
+        if self._vector[0] != generation:
+            self._vector = generation, self._store.vector()
+        return dict(self._vector[1])
 
     def changes(
         self, origin: int, after: int, to: int, most: int
@@ -435,6 +443,30 @@ class SharedFile:
             data = b"".join(_DOT.pack(origin, number) for origin, number in vector.items())
             self._read_to[self.slot] = self._inbox.append(ANEW, data)
 
+    # --- one process of the host replicates
+
+    def take_replication(self) -> bool:
+        """Whether this process speaks for the host now. It does until ``end_replication``, or its death."""
+        if self._closing.is_set():
+            raise MapClosed(f"the map {self.folder} is closed")
+        try:
+            fcntl.flock(self._replicator, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return False
+        return True
+
+    def end_replication(self) -> None:
+        if not self._closing.is_set():
+            fcntl.flock(self._replicator, fcntl.LOCK_UN)
+
+    def written(self) -> list[int]:
+        """How far the inbox of each slot is written."""
+        return [self._control.written(slot) for slot in range(SLOTS)]
+
+    def has_merged(self, written: Sequence[int]) -> bool:
+        """Whether all that was in the inboxes then is merged."""
+        return all(self._control.merged(slot) >= end for slot, end in enumerate(written))
+
     def wait_merged(self, timeout: float = 10.0) -> bool:
         """Waits until what this process has written is merged."""
         limit = time.monotonic() + timeout
@@ -447,6 +479,22 @@ class SharedFile:
     def count(self) -> int:
         """How many keys there are."""
         return sum(1 for _ in self.items())
+
+
+class _Clock(HybridClock):
+    """A clock that several threads ask."""
+
+    def __init__(self, lock: threading.RLock, slot: int, hybrid: bool) -> None:
+        super().__init__(time.time_ns, slot=slot, hybrid=hybrid)
+        self._lock = lock
+
+    def next(self) -> int:
+        with self._lock:
+            return super().next()
+
+    def observe(self, time: int) -> float:
+        with self._lock:
+            return super().observe(time)
 
 
 class _Merger:

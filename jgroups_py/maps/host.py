@@ -1,0 +1,161 @@
+"""MapHost: the process of a host that replicates ties the file, the replica and the links together, on trio.
+
+    replicate      waits for the lock "replicator" of the file, so that one process of a host speaks for it (K14). When that process ends, another
+                   one gets the lock within ``TAKEOVER_INTERVAL`` and its networks begin
+    a network      opens connections to peers, and gives each to ``MapHost.link_opened``, its messages to ``received``, its end to ``link_closed``
+    a link         takes messages: ``Link.send`` and ``Link.close`` are all that a host wants of it
+
+All of this runs in one task tree of one thread (K13).
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable
+from typing import Final, Protocol
+
+import trio
+
+from jgroups_py.maps.errors import MapFull
+from jgroups_py.maps.replica import (
+    Arrived,
+    CloseLink,
+    Replica,
+    ReplicaSettings,
+    SendTo,
+    Sent,
+    Told,
+)
+from jgroups_py.maps.shared import SharedFile
+
+TAKEOVER_INTERVAL: Final = 0.2
+"""Seconds between looks whether the process that replicates is gone."""
+
+MapEvent = Told | Arrived | Sent
+
+
+class Link(Protocol):
+    """One connection to the map of one peer. It keeps the order of messages, and loses none as long as it is open."""
+
+    def send(self, data: bytes) -> None:
+        """Send one message (messages.py; at most MESSAGE_MAX bytes). It does not wait: the replica keeps at most ``window`` bytes of entries,
+        and small messages, on the way. A link that has failed meanwhile drops the message."""
+
+    def close(self) -> None:
+        """End the connection after all that was sent. The host has forgotten the link: it calls ``link_closed`` for nothing more."""
+
+
+class Network(Protocol):
+    """Connections to peers, as long as ``run`` runs."""
+
+    async def run(self, host: MapHost) -> None:
+        """Runs until it is cancelled. What one peer does must not end it. An error that it raises ends the map's block (an address that is
+        in use)."""
+
+
+class MapHost:
+    """Made by ``replicate``. Its functions are called in its trio task tree."""
+
+    def __init__(
+        self,
+        file: SharedFile,
+        settings: ReplicaSettings,
+        watch: Callable[[MapEvent], None] | None = None,
+    ) -> None:
+        """``watch`` is called with what is told, what arrives and what is sent. It must not wait."""
+        self.file = file
+        self.settings = settings
+        self.replica = Replica(settings, file, file.clock, trio.current_time())
+        self.counters: Counter[str] = Counter()
+        """links, and links_closed_full: the inbox of this process had no room for what a peer sent. The replica has counters of its own."""
+        self._watch = watch
+        self._links: dict[int, Link] = {}
+        self._last_link = 0
+        self._due = trio.current_time()
+
+    # --- a network's side
+
+    def link_opened(self, link: Link) -> int:
+        """A connection is open, whoever has opened it. Gives the number that ``received`` and ``link_closed`` want. The first message may be sent
+        before this returns."""
+        self._last_link += 1
+        number = self._last_link
+        self._links[number] = link
+        self.counters["links"] += 1
+        self.replica.link_opened(number)
+        self._carry_out()
+        return number
+
+    def received(self, number: int, data: bytes) -> None:
+        """One message has come. Any bytes may come; those of a link that was closed are ignored."""
+        if number not in self._links:
+            return
+        try:
+            self.replica.received(number, data, trio.current_time())
+        except MapFull as error:  # the peer sends it again when it has connected again
+            self.counters["links_closed_full"] += 1
+            self.replica.tell("full", number, f"what a host sent has no room: {error}")
+            self.link_closed(number, close=True)
+        self._carry_out()
+
+    def link_closed(self, number: int, *, close: bool = False) -> None:
+        """The connection has ended. Nothing happens if the host has closed it before."""
+        link = self._links.pop(number, None)
+        if link is None:
+            return
+        if close:
+            link.close()
+        self.replica.link_closed(number)
+        self._carry_out()
+
+    # --- time
+
+    async def run(self) -> None:
+        """Sends what was written, whichever process of this host has written it, as long as it runs."""
+        while True:
+            self._due = self.replica.tick(trio.current_time())
+            self._carry_out()
+            await trio.sleep_until(self._due)
+
+    def _carry_out(self) -> None:
+        while out := self.replica.take():
+            for what in out:
+                if isinstance(what, SendTo):
+                    link = self._links.get(what.link)
+                    if link is not None:
+                        link.send(what.data)
+                elif isinstance(what, CloseLink):
+                    link = self._links.pop(what.link, None)
+                    if link is not None:
+                        link.close()
+                elif self._watch is not None:
+                    self._watch(what)
+
+
+async def replicate(
+    file: SharedFile,
+    settings: ReplicaSettings,
+    networks: Iterable[Network],
+    *,
+    watch: Callable[[MapEvent], None] | None = None,
+    started: Callable[[MapHost], None] | None = None,
+) -> None:
+    """Replicate as soon as no other process of this host does, until it is cancelled. ``started`` gets the host when it begins."""
+    while not file.take_replication():  # noqa: ASYNC110 - another process has it
+        await trio.sleep(TAKEOVER_INTERVAL)
+    try:
+        # What the process before has written is merged first, so that the table says what this host has.
+        goal = file.written()
+        while not file.has_merged(goal):  # noqa: ASYNC110 - another process may merge
+            await trio.sleep(file.settings.merge_interval)
+        host = MapHost(file, settings, watch)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(host.run)
+            for network in networks:
+                nursery.start_soon(network.run, host)
+            if started is not None:
+                started(host)
+            await trio.sleep(math.inf)
+    finally:
+        file.end_replication()

@@ -1,0 +1,165 @@
+"""The host of a map: file, replica and links on trio (jgroups_py/maps/host.py)."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+import trio
+
+from jgroups_py.maps.errors import MapFull
+from jgroups_py.maps.host import MapEvent, MapHost, replicate
+from jgroups_py.maps.memory import MemoryLinks
+from jgroups_py.maps.replica import ReplicaSettings, Told
+from jgroups_py.maps.shared import FileSettings, SharedFile
+
+SIZE = 1 << 28
+
+
+class Member:
+    """A process of a host, in this process."""
+
+    def __init__(self, folder: Path, node: int, links: MemoryLinks, inbox_bytes: int) -> None:
+        self.file = SharedFile(
+            folder, FileSettings(identifier=node, max_bytes=SIZE, inbox_bytes=inbox_bytes)
+        )
+        self.settings = ReplicaSettings(
+            map="m", node=node, origin=self.file.origin, file=self.file.file_id
+        )
+        self.links = links
+        self.events: list[MapEvent] = []
+        self.host: MapHost | None = None
+
+    async def run(self) -> None:
+        await replicate(
+            self.file,
+            self.settings,
+            [self.links],
+            watch=self.events.append,
+            started=self.started,
+        )
+
+    def started(self, host: MapHost) -> None:
+        self.host = host
+
+    def told(self, kind: str) -> list[str]:
+        return [e.text for e in self.events if isinstance(e, Told) and e.kind == kind]
+
+
+@asynccontextmanager
+async def members(
+    tmp_path: Path, *nodes: int, inbox_bytes: int = 1 << 20
+) -> AsyncIterator[tuple[MemoryLinks, list[Member]]]:
+    links = MemoryLinks()
+    opened = [Member(tmp_path / f"host{node}", node, links, inbox_bytes) for node in nodes]
+    try:
+        async with trio.open_nursery() as nursery:
+            for member in opened:
+                nursery.start_soon(member.run)
+            yield links, opened
+            nursery.cancel_scope.cancel()
+    finally:
+        for member in opened:
+            await trio.to_thread.run_sync(member.file.close)
+
+
+async def until(condition: Callable[[], object]) -> None:
+    with trio.fail_after(20):
+        while not condition():  # noqa: ASYNC110 - files change, and nobody tells
+            await trio.sleep(0.005)
+
+
+@pytest.mark.seed("K1")
+async def test_what_a_host_writes_is_at_all_hosts_a_moment_later(tmp_path: Path) -> None:
+    async with members(tmp_path, 1, 2, 3) as (_, hosts):
+        for number, member in enumerate(hosts):
+            member.file.write(b"from %d" % number, b"value")
+        await until(lambda: all(m.file.get(b"from %d" % n) for m in hosts for n in range(3)))
+        hosts[1].file.write(b"from 0", None)
+        await until(lambda: not any(m.file.get(b"from 0") for m in hosts))
+
+
+async def test_hosts_that_were_apart_have_the_newer_value_when_they_meet(tmp_path: Path) -> None:
+    async with members(tmp_path, 1, 2) as (links, (one, two)):
+        await until(lambda: one.told("connected"))
+        links.cut(1, 2)
+        one.file.write(b"key", b"older")
+        two.file.write(b"key", b"newer")
+        assert one.file.get(b"key") == b"older"
+        links.heal()
+        await until(lambda: one.file.get(b"key") == b"newer")
+        assert two.file.get(b"key") == b"newer" and one.told("gone")
+
+
+@pytest.mark.seed("K18")
+async def test_two_hosts_of_one_identifier_are_told_and_share_nothing(tmp_path: Path) -> None:
+    links = MemoryLinks()
+    one, two = (Member(tmp_path / name, 1, links, 1 << 20) for name in ("one", "two"))
+    try:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(one.run)
+            nursery.start_soon(two.run)
+            await until(lambda: one.told("same identifier") and two.told("same identifier"))
+            one.file.write(b"key", b"value")
+            assert one.file.wait_merged()
+            assert two.file.get(b"key") is None
+            nursery.cancel_scope.cancel()
+    finally:
+        one.file.close()
+        two.file.close()
+
+
+async def test_a_host_whose_inbox_is_full_closes_the_link_and_gets_everything_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with members(tmp_path, 1, 2) as (links, (one, two)):
+        await until(lambda: one.told("connected") and two.told("connected"))
+
+        def full(*_: object) -> None:
+            raise MapFull("the inbox is full")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(two.file, "apply", full)
+            one.file.write(b"key", b"value")
+            await until(lambda: two.told("full"))
+        assert two.host is not None and two.host.counters["links_closed_full"] == 1
+        links.heal()
+        await until(lambda: two.file.get(b"key") == b"value")
+
+
+def may_replicate(folder: Path) -> bool:
+    """Asks for the lock as another process does. (LMDB opens a file once in a process.)"""
+    with open(folder / "replicator", "r+b") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return False
+        return True
+
+
+@pytest.mark.seed("K14")
+async def test_one_process_of_a_host_replicates_until_it_ends(tmp_path: Path) -> None:
+    async with members(tmp_path, 1) as (_, (one,)):
+        await until(lambda: one.host)
+        assert not may_replicate(tmp_path / "host1")
+    assert may_replicate(tmp_path / "host1")
+
+
+async def test_a_host_waits_until_the_process_that_replicates_is_gone(tmp_path: Path) -> None:
+    folder = tmp_path / "host1"
+    folder.mkdir()
+    lock = os.open(folder / "replicator", os.O_RDWR | os.O_CREAT)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    try:
+        async with members(tmp_path, 1, 2) as (_, (one, two)):
+            await until(lambda: two.host)
+            one.file.write(b"key", b"value")
+            assert one.host is None
+            fcntl.flock(lock, fcntl.LOCK_UN)
+            await until(lambda: two.file.get(b"key") == b"value")
+    finally:
+        os.close(lock)
