@@ -11,7 +11,8 @@ it) and holds a connection to its right-hand neighbour in the view.
     the connection closes     look for it again (after a while if the peer said goodbye: it leaves)
     no port has the member    Suspect up, SUSPECT to everybody, again every suspect_msg_interval
                               until it leaves the view; watch the next one on the right
-    SUSPECT, UNSUSPECT        Suspect, Unsuspect up
+    SUSPECT, UNSUSPECT        Suspect, Unsuspect up. Of a sender that is not in the view: only if a view with it
+                              comes soon (early_reports.py), else turned away
     Unsuspect from above      UNSUSPECT to everybody; watch it again after suspect_msg_interval
 
 Proof of death. A process is gone when a connection broke on which it had sent its address, and now every port refuses or
@@ -37,7 +38,7 @@ Differs: silent members are passed over. In a view of two the second member wait
          connection as a failure.
 Limits:  a member that hangs without closing its connection is not noticed: see FD_ALL3. Connections
          have limits as those of TCP, with numbers of their own (frames: MAX_FRAME bytes); one search a
-         member of the view.
+         member of the view; EARLY_MAX reports of others than members.
 """
 
 from __future__ import annotations
@@ -48,6 +49,7 @@ from typing import ClassVar, Final
 
 from jgroups_py.config.settings import Seconds
 from jgroups_py.errors import RemoteProtocolError
+from jgroups_py.protocols.failure.early_reports import EarlyReports
 from jgroups_py.protocols.failure.fd_search import Search, SearchResult
 from jgroups_py.protocols.transport.connections import (
     CONNECTION_CAUSES,
@@ -92,7 +94,10 @@ class FD_SOCK2(Protocol):
     """See the module's docstring."""
 
     protocol_id = PROTOCOL_IDS["FD_SOCK2"]
-    turns_away: ClassVar[Mapping[str, str]] = CONNECTION_CAUSES
+    turns_away: ClassVar[Mapping[str, str]] = {
+        **CONNECTION_CAUSES,
+        "not_member": "a suspicion of somebody who is not in the view",
+    }
     provides = (DETECTION,)
     needs_below = (DISCOVERY,)
     wants_above = (VERIFICATION,)
@@ -197,6 +202,8 @@ class FD_SOCK2(Protocol):
         self._try_timer: Timer = self.timer(self._on_try)
         self._repeat_timer: Timer = self.timer(self._on_repeat)
         self._clean_timer: Timer = self.timer(self._on_clean)
+        self._early = EarlyReports()
+        self._early_timer: Timer = self.timer(self._on_early_end)
         self._interval = config.suspect_msg_interval
         self.suspicions = 0
         self.deaths_proved = 0
@@ -208,6 +215,8 @@ class FD_SOCK2(Protocol):
         self.dropped_garbage = 0
 
     def stop(self) -> None:
+        self._early.clear()
+        self._early_timer.cancel()
         if self._connections is not None:
             self._connections.stop()
 
@@ -321,6 +330,8 @@ class FD_SOCK2(Protocol):
             self._searches.pop(member).stop()
         if not self._suspected:
             self._repeat_timer.cancel()
+        if self._early:  # not at once: the protocols above do not have the view yet
+            self.machine.soon(self._take_early)
         self._clean_timer.start(CLEAN_UP_DELAY)
 
     def _next(self) -> Address | None:
@@ -495,21 +506,54 @@ class FD_SOCK2(Protocol):
         if type(header) is not FdHeader:
             self.pass_up(batch)
             return
-        members = tuple(m for m in header.members if m in self._members and m != self.local_address)
-        known = [m for m in members if m is not None]
-        if not known or batch.src == self.local_address:
+        src = batch.src
+        if src is None or src == self.local_address:
+            return
+        if src in self._members:
+            self._reported(src, header)
+        elif self._known(header):
+            self._reported_early(src, header)
+
+    def _known(self, header: FdHeader) -> tuple[Address, ...]:
+        """Return the other members of the view that a report names."""
+        others = (m for m in header.members if m in self._members and m != self.local_address)
+        return tuple(m for m in others if m is not None)
+
+    def _reported(self, src: Address, header: FdHeader) -> None:
+        """Take what a member of the view says of others."""
+        known = self._known(header)
+        if not known:
             return
         if header.type == FdType.SUSPECT:
             for member in known:
                 self._heard[member] = None
-            self.pass_event_up(Suspect(tuple(known)))
-            if header.cluster == self.cluster and batch.src in self._members:
+            self.pass_event_up(Suspect(known))
+            if header.cluster == self.cluster:
                 self._check_deaths(known)
         elif header.type == FdType.UNSUSPECT:
-            self._unsuspect(tuple(known), tell=False)
-            self.pass_event_up(Unsuspect(tuple(known)))
+            self._unsuspect(known, tell=False)
+            self.pass_event_up(Unsuspect(known))
 
-    def _check_deaths(self, members: list[Address]) -> None:
+    def _reported_early(self, src: Address, header: FdHeader) -> None:
+        """Keep what somebody says who is not in the view: a joiner may be in the next one."""
+        if not self._early.keep(src, header, self.now):
+            self.turn_away("not_member", src)
+        elif not self._early_timer.armed:
+            self._early_timer.start_at(self._early.until)
+
+    def _take_early(self) -> None:
+        if self.stack.closed:
+            return
+        for src, header in self._early.take(self._members):
+            self._reported(src, header)
+        if not self._early:
+            self._early_timer.cancel()
+
+    def _on_early_end(self) -> None:
+        for src, _ in self._early.clear():
+            self.turn_away("not_member", src)
+
+    def _check_deaths(self, members: Sequence[Address]) -> None:
         """Check whether the ports refuse of members whose death another one reports."""
         if not self.config.prove_death or self._connections is None:
             return
@@ -670,3 +714,4 @@ class FD_SOCK2(Protocol):
         assert all(m in self._members for m in self._searches)
         assert self._told.keys() <= self._searches.keys()
         assert self._dropped.keys() <= self._searches.keys()
+        assert self._early_timer.armed == bool(self._early)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import select
 import socket
 from collections.abc import Mapping
 from random import Random
@@ -86,10 +87,10 @@ class Stranger:
             self.connected(to, as_if_at).sendall(encode_frame(packet))
 
     def connected(self, to: IpAddress, as_if_at: IpAddress | None = None) -> socket.socket:
-        """The connection to a member, opened with a handshake; a new one with ``as_if_at``."""
+        """The connection to a member, opened with a handshake; a new one with ``as_if_at``, or if the member closed it."""
         end = (to.host or HOST, to.port)
         known = self._connections.get(end)
-        if known is not None and as_if_at is None:
+        if known is not None and as_if_at is None and not _is_closed(known):
             return known
         connection = socket.create_connection(end, timeout=10)
         connection.sendall(encode_handshake(DEFAULT_VERSION, as_if_at or self.at))
@@ -130,6 +131,13 @@ class Stranger:
                 found.append(data[4 : 4 + size])
                 data = data[4 + size :]
         return found
+
+
+def _is_closed(connection: socket.socket) -> bool:
+    """Return whether the other side closed it. A member does so with strangers, a second after a view."""
+    watch = select.poll()
+    watch.register(connection, select.POLLRDHUP)
+    return bool(watch.poll(0))
 
 
 def _read(data: bytes) -> Packet | bytes:

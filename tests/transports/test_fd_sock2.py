@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from jgroups_py.errors import ConfigError
+from jgroups_py.protocols.failure.early_reports import EARLY_MAX
 from jgroups_py.protocols.failure.fd_sock2 import FD_SOCK2
 from jgroups_py.protocols.transport.connections import FrameReader
 from jgroups_py.protocols.transport.udp import UDP
@@ -582,10 +583,47 @@ def test_the_first_of_two_connects_at_once_and_the_second_not_forever() -> None:
 def test_a_suspicion_of_others_goes_up() -> None:
     stack = opened()
     install(stack, C, A, B)
-    stack.up(Batch.of(None, 71, FdHeader(FdType.SUSPECT, (B, A, E))))
+    said_by(stack, C, FdHeader(FdType.SUSPECT, (B, A, E)))
     assert stack.take_up_events() == [Suspect((B,))]
-    stack.up(Batch.of(None, 71, FdHeader(FdType.UNSUSPECT, (B,))))
+    said_by(stack, C, FdHeader(FdType.UNSUSPECT, (B,)))
     assert stack.take_up_events() == [Unsuspect((B,))]
+
+
+@pytest.mark.parametrize("kind", [FdType.SUSPECT, FdType.UNSUSPECT])
+def test_what_a_stranger_says_of_members_is_turned_away(kind: FdType) -> None:
+    stack = opened()
+    install(stack, C, A, B)
+    said_by(stack, C, FdHeader(FdType.SUSPECT, (B,)))
+    stack.take_up_events()
+    said_by(stack, E, FdHeader(kind, (B,), "test"))
+    assert turned_away(stack) == 0
+    stack.advance(1.1)
+    assert turned_away(stack) == 1
+    assert stack.take_up_events() == []
+
+
+def test_a_joiners_suspicion_counts_as_soon_as_the_view_has_the_joiner() -> None:
+    stack = opened()
+    install(stack, C, A, B)
+    said_by(stack, D, FdHeader(FdType.SUSPECT, (B,)))
+    assert stack.take_up_events() == []
+    stack.advance(0.5)
+    install(stack, C, A, B, D, number=2)
+    assert stack.take_up_events() == [Suspect((B,))]
+    stack.advance(2.0)
+    assert turned_away(stack) == 0
+
+
+def test_few_reports_of_strangers_wait() -> None:
+    stack = opened()
+    install(stack, C, A, B)
+    for _ in range(EARLY_MAX + 7):
+        said_by(stack, E, FdHeader(FdType.SUSPECT, (B,)))
+    assert turned_away(stack) == 7
+
+
+def turned_away(stack: FakeStack) -> int:
+    return int(stack.protocol.statistics()["turned_away_not_member"])
 
 
 def test_an_unsuspected_member_is_told_of_and_watched_again_after_a_while() -> None:

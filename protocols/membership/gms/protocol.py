@@ -125,6 +125,7 @@ class GMS(Protocol):
     wants_below = (MERGING, DETECTION)
     turns_away = {
         "not_member": "an unreliable message of somebody who is not in the view",
+        "foreign_leave": "a request to let a member go, of somebody who is not in the view",
     }
 
     @dataclass(frozen=True, kw_only=True)
@@ -388,9 +389,8 @@ class GMS(Protocol):
                 self._join_answered(src, payload)
             case GmsType.LEAVE_REQ:
                 if header.member is None:
-                    # Leavers pass on each other's requests, so the sender may be another member.
                     raise RemoteProtocolError("a request to leave that names nobody")
-                self._leave_requested(header.member)
+                self._leave_asked(src, header.member)
             case GmsType.LEAVE_RSP:
                 if self.group.leaving and self.view is not None and src in self.view:
                     self._gone()
@@ -511,6 +511,14 @@ class GMS(Protocol):
         if not self._bundle.armed:
             delay = self.config.max_bundling_time if self.config.view_bundling else 0.0
             self._bundle.start(delay)
+
+    def _leave_asked(self, src: Address, member: Address) -> None:
+        """Leavers pass on each other's requests, so the sender may be another member of the view."""
+        view = self.view
+        if src == member or (view is not None and src in view):
+            self._leave_requested(member)
+        else:
+            self.turn_away("foreign_leave", src)
 
     def _leave_requested(self, member: Address) -> None:
         view = self.view

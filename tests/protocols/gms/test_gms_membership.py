@@ -817,6 +817,10 @@ def test_a_request_to_leave_names_who_leaves() -> None:
     fake.advance(10.0)
     assert fake.stack.ask(GetView()).members == (A, B, C)
     assert fake.protocol.statistics()["bad_messages"] == 1
+    fake.up(message(JAVA, GmsType.LEAVE_REQ, member=C))
+    fake.advance(10.0)
+    assert fake.stack.ask(GetView()).members == (A, B, C), "a stranger's word"
+    assert fake.protocol.statistics()["turned_away_foreign_leave"] == 1
     fake.up(message(B, GmsType.LEAVE_REQ, member=C))
     fake.advance(10.0)
     assert fake.stack.ask(GetView()).members == (A, B), "passed on by another leaver"
