@@ -56,7 +56,7 @@ $(STAMP): pyproject.toml setup.cfg Makefile
 # Tests with real sockets mostly wait: hence more processes than cores. tests/conftest.py gives each its ports.
 test: $(STAMP)
 	$(BIN)/python -m pytest -q -m "not slow and not java and not spark" -n 4 --dist worksteal --durations=25 \
-	  --record-requirements build/requirements.json tests
+	  --junitxml build/tests.xml --record-requirements build/requirements.json tests
 
 test-slow: $(STAMP)
 	$(BIN)/python -m pytest -q -m "slow" tests

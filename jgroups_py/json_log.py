@@ -20,7 +20,7 @@ from typing import Any, Final
 TEXT_MAX: Final = 10_000
 """Characters of a text and of a traceback."""
 EXTRAS: Final = ("member", "cluster")
-"""What our log lines have beside the usual fields. ``text`` does not repeat them."""
+"""Fields that our log lines have beside the usual ones. ``text`` does not repeat them."""
 
 
 class JsonFormatter(logging.Formatter):

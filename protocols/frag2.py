@@ -46,7 +46,7 @@ _SLICED: Final = (MessageType.BYTES, MessageType.NIO)
 
 def _stream(batch: Batch) -> bool | None:
     """Which messages of the same sender keep their order with this one: multicasts, or (False) those
-    to this member; what may overtake keeps none (None)."""
+    to this member; messages that may overtake keep none (None)."""
     return None if batch.flags & _UNORDERED else batch.dest is None
 
 
@@ -323,7 +323,7 @@ class FRAG2(Protocol):
         return [m for m in self._puzzles if self._is_stranger(m)]
 
     def _on_forgetting(self) -> None:
-        """Who went away while it was no member here will not go on."""
+        """Drops messages of strangers that have been silent: they will not go on."""
         for src in self._strangers():
             if self._puzzles[src].at + self.config.stranger_timeout <= self.now:
                 self._forget(src)

@@ -16,8 +16,8 @@ Requester
     STATE_EX, time-out,       the next provider; none is left: StateFailed up, then what was held back
       provider left
 
-Held back multicasts of who has left meanwhile are in the state, too: survivors agree. What the digest
-covers and has not come yet is dropped when it comes. So the reader sees the state first and after it
+Held back multicasts of a member that has left meanwhile are in the state, too: survivors agree. Multicasts that the digest covers and that have
+not come yet are dropped when they come. So the reader sees the state first and after it
 every multicast that is not in it, each once.
 
 Why a requester waits: a provider that dies may be the only one that had its own last multicasts.
@@ -78,7 +78,7 @@ AHEAD_VIEWS: Final = 3
 LOOK_SECONDS: Final = 0.05
 """Between two looks whether what a state contains has come: not all of it comes up to here."""
 _SEQNO_MAX: Final = (1 << 63) - 1
-"""What a digest has room for. A forger's request may have any number up to it."""
+"""The highest number that a digest has room for. A forger's request may have any number up to it."""
 _REQUEST_FLAGS: Final = int(Flag.OOB | Flag.DONT_BUNDLE | Flag.SKIP_BARRIER)
 
 
@@ -97,10 +97,10 @@ class _Transfer:
     """A requester's transfer that is under way."""
 
     candidates: list[Address]
-    """Whom to ask; the first one was asked."""
+    """Members to ask; the first one was asked."""
     timeout: float
     base: Digest
-    """What had been delivered when we began."""
+    """The digest of messages that had been delivered when we began."""
     answer: _Answer | None = None
     """The state that has come, until we have what is in it."""
 
@@ -130,7 +130,7 @@ class STATE_TRANSFER(Protocol):
         max_requests: int = 100
         """Requesters served at the same time; others are told to ask somebody else."""
         max_held_bytes: Bytes = 50_000_000
-        """What may arrive while the state is awaited; more makes the transfer fail."""
+        """Bytes that may arrive while the state is awaited; more make the transfer fail."""
         max_providers: int = 3
         """How many providers are tried, if none was named."""
 
@@ -221,7 +221,7 @@ class STATE_TRANSFER(Protocol):
             self._next_provider("it left the group")
 
     def _note_torn(self, event: ViewChange) -> None:
-        """Who joins in the middle of a large multicast never gets its beginning."""
+        """A member that joins in the middle of a large multicast never gets its beginning."""
         joined = () if event.old is None else event.view.joined_since(event.old)
         open = self._incomplete() if joined or self._torn else frozenset()
         self._torn = {
@@ -364,8 +364,8 @@ class STATE_TRANSFER(Protocol):
         return Digest() if digest is None else digest
 
     def _contained(self) -> Digest:
-        """What a state of ours contains: also what was in the one we were given and has not come
-        here yet."""
+        """The digest of a state of ours. It includes messages of
+        the state we were given that have not come here yet."""
         digest = self._digest()
         ahead = {m: (n, n) for m, n in self._covered.items() if n > digest.delivered(m)}
         return Digest({**digest.seqnos, **ahead}) if ahead else digest
@@ -492,11 +492,11 @@ class STATE_TRANSFER(Protocol):
         self.pass_event_up(StateReceived(src, answer.state))
         gone = {item.src for item in held if isinstance(item, Batch)}
         gone -= {*digest, *(() if self.view is None else self.view.members)}
-        # Who has left both views: survivors delivered the same of it, it is all in the state.
+        # A member that has left both views: survivors delivered the same of it, it is all in the state.
         self._release(held, again, tuple(m for m in gone if m is not None))
 
     def _apply(self, transfer: _Transfer, digest: Digest) -> tuple[Address, ...]:
-        """Sets what is covered; who will be delivered again, because the state is older."""
+        """Sets what is covered. Returns senders that are delivered again, because the state is older."""
         view = self.view
         assert view is not None
         self._covered = {m: digest.delivered(m) for m in digest}
@@ -533,7 +533,7 @@ class STATE_TRANSFER(Protocol):
             self._look_soon()
 
     def _uncovered(self, batch: Batch) -> Batch | None:
-        """What of a batch is not in the state."""
+        """The part of a batch that is not in the state."""
         src = batch.src
         limit = None if src is None else self._covered.get(src)
         header = batch.header(_NAKACK, NakAckHeader2)

@@ -4,7 +4,7 @@ A *walk* is something that concerns all nodes of a site. It asks all members in 
 
     bootstrap    mark: everything is unsent. Then, until nothing of that is left: left?
     reconcile    here: sums by bucket -> there: sums; nodes of the buckets that differ -> here: what is
-                 older or missing there is unsent; what only they have and came from here is removed
+                 older or missing there is unsent; nodes that only they have and that came from here are removed
     repair       as reconcile, but nothing is removed. When one of several others was promoted, because
                  one is lost: what that one had told to some of the rest, they tell each other
 

@@ -272,7 +272,7 @@ class BuddyManager:
         self._after()
 
     def activate(self, values: Mapping[Path, dict[str, bytes]]) -> None:
-        """Values are in memory again; what waited for them goes on at once."""
+        """Values are in memory again. Calls that waited for them go on at once."""
         self.machine.activate(values, trio.current_time())
         self._after()
         if not self._waiting and self.machine.push(trio.current_time()):

@@ -6,7 +6,7 @@ lost a race fails on its origin and nowhere takes effect. Synchronous: the call 
 member of the view has applied it; asynchronous: when this member has.
 
 A joiner begins with the state of a member. When groups merge, the largest one's tree (the first one's
-among equals) is everybody's; what others had instead is counted and listed (``TreeCache.discarded``).
+among equals) is everybody's; values that others had instead are counted and listed (``TreeCache.discarded``).
 
 Differs from JBoss Cache: one order instead of two-phase locking across members; that cannot
          deadlock, and costs one message more for members that are not coordinator.

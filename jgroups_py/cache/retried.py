@@ -100,7 +100,7 @@ class Retried:
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> R:
-        """``await function(batch, ...)`` until its batch is made true; what it returned."""
+        """Calls ``await function(batch, ...)`` until its batch is made true. Returns what it returned."""
         return await self._run(lambda batch: function(batch, *args, **kwargs))
 
     async def _run(self, function: Callable[[Batch], Awaitable[R]]) -> R:

@@ -52,7 +52,7 @@ class BuddyReplicationConfig(ConfigBase):
     all on the smaller side; that takes more members than ``numBuddies``. Of two members the other one waits for good if
     one is killed: the one that is started again is a new member, and the old one might still be there."""
     leave_timeout: Seconds = 30.0
-    """How long closing the cache hands its nodes over; what is left then is for its buddies."""
+    """How long closing the cache hands its nodes over; nodes that are left then are for its buddies."""
     unsent_removals_max: int = 100_000
     """Removals of one owner that are kept for a site which has not acknowledged them; with more it is out
     of sync, and all nodes are compared when it can be reached."""

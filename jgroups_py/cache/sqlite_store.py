@@ -2,7 +2,7 @@
 
 Why SQLite: it is in the standard library, its transactions make a batch one, the file survives a
 killed process, and any tool can look into it. LMDB reads faster, but needs a map size in advance
-and a library; what a cache reads often is in memory.
+and a library; values that a cache reads often are in memory.
 
 The key of a node is its path in UTF-8, each part closed by a zero byte (a zero or one inside a part
 is written as two bytes), so that a subtree is one range and parents come before children.

@@ -437,7 +437,7 @@ class TreeCache:
         """A stream of changes at and below ``path``, to be used with ``async with``.
 
         Args:
-            buffer_max: changes that wait for the listener at most; what comes then is missed, and
+            buffer_max: changes that wait for the listener at most; later ones are missed, and
                 the stream says so in its place.
         """
         if buffer_max < 1:

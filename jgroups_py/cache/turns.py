@@ -19,7 +19,7 @@ from jgroups_py.cache.nested import refuse_nested
 Place = tuple[bytes, int]
 """A member, and the number of its batch that lost a race."""
 LINE_MAX = 10_000
-"""Places in a line; who loses a race then gets none, which is counted."""
+"""Places in a line. A caller that loses a race then gets none, which is counted."""
 
 
 class Turn:

@@ -31,7 +31,7 @@ PATH: Final = "/metrics"
 VARIABLE: Final = "JGROUPS_METRICS"
 """Environment: the port of each channel of the process that is given none, as ``metrics`` of ``open_channel``."""
 BY: Final = "METRICS"
-"""Who refuses requests, in counters and in the log."""
+"""The name under which refused requests are counted and logged."""
 FRESH: Final = 1.0
 """Seconds for which a page is given out again."""
 SAMPLES_MAX: Final = 50_000

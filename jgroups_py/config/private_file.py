@@ -18,7 +18,7 @@ Stamp = tuple[int, int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class PrivateFile:
-    """What was read, and the stamp of the file at that time."""
+    """The bytes that were read, and the stamp of the file at that time."""
 
     data: bytes = field(repr=False)
     stamp: Stamp
@@ -66,7 +66,7 @@ def write_private(path: str, data: bytes) -> None:
     written.
 
     Raises:
-        ConfigError: the file cannot be written. What was there before is still there.
+        ConfigError: the file cannot be written. The file is as it was before.
     """
     place = os.path.realpath(path)
     new = f"{place}.{os.getpid()}.new"

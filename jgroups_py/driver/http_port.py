@@ -80,7 +80,7 @@ def is_local(listener: trio.SocketListener) -> bool:
 
 
 class HttpPort:
-    """Serves ``page`` at ``path`` as ``kind``. What is refused goes to ``refuse``."""
+    """Serves ``page`` at ``path`` as ``kind``. Refused requests go to ``refuse``."""
 
     def __init__(self, path: str, kind: str, page: Page, refuse: Refuse) -> None:
         self._path = path.encode()

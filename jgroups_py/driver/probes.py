@@ -1,4 +1,4 @@
-"""What this machine's network and clock do, found out by doing it: ``jgroups-py doctor`` asks here.
+"""Tries the network and the clock of this machine, for ``jgroups-py doctor``.
 
 Each function opens what it needs, closes it, and returns facts. None judges them. Failures of the system are part of the
 facts, so no function raises an OSError.

@@ -1,7 +1,7 @@
 """Lobby: the clients that have not proved yet that they know the token.
 
-Anybody may connect, so they have few places, in all and for each host. Who has a place keeps it for a moment, which is
-enough to prove oneself. After that it goes when another one wants the place. Those who wait for one are let in with the
+Anybody may connect, so they have few places, in all and for each host. A client keeps its place for a
+moment, which is enough to prove itself. After that it goes when another one wants the place. Those who wait for one are let in with the
 newest first, and are few, too. So silent connections keep nobody out for long, and a hundred honest clients that
 come at once pass one after the other.
 

@@ -1,6 +1,6 @@
 """The rows of a tree cache. Three forms, chosen by the schema:
 
-    path string, data binary                     as the member keeps it: fastest; what is read can be written
+    path string, data binary                     as the member keeps it: fastest; rows that were read can be written
     path string, attributes map<string,string>   values as JSON texts; the default
     path string, name string, visits bigint ...  an attribute for each column; null: there is none
 

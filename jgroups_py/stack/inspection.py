@@ -1,6 +1,6 @@
 """inspection: the attributes of running protocols, for people who look inside.
 
-An attribute is a setting of a stack file or a counter. Probes, metrics and pages get them from here. What is secret is
+An attribute is a setting of a stack file or a counter. Probes, metrics and pages get them from here. Secrets are
 not among them. A setting in ``Protocol.writable`` may be changed while the stack runs.
 """
 

@@ -2,7 +2,7 @@
 
     FakeStack       one protocol, or a few, between a fake above and below
     SimCluster      a whole cluster in virtual time; faults by hand; checks after every step
-    explore         faults drawn from seeds; what fails is made smaller, written, and replayed
+    explore         faults drawn from seeds; a failure is made smaller, written, and replayed
     check_history   is a history of concurrent callers linearizable? (jgroups_py.testing.linearizable)
     strategies      Hypothesis strategies (jgroups_py.testing.strategies; needs hypothesis)
     stateful        a Hypothesis rule machine with a cluster in it (jgroups_py.testing.stateful)

@@ -7,7 +7,7 @@
     print(check_history(history, Registers()))      not linearizable: B: read x -> None ...
 
 A history is a list of operations with their times of call and return, on one clock. Leave out what
-certainly did not happen; what may have happened gets ``returned=NEVER, result=UNKNOWN``. A model says what an
+certainly did not happen; an operation that may have happened gets ``returned=NEVER, result=UNKNOWN``. A model says what an
 operation does when it is alone: ``Registers``, ``Nodes`` (a tree cache), or a subclass of ``Model``.
 The check is exact: it searches for an order, up to ``steps_max`` steps. ``Verdict.linearizable`` is None, not
 True, where those were not enough.

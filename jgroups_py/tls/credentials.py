@@ -1,6 +1,6 @@
 """Credentials: keys and certificates from files, as contexts of the standard library's ``ssl``.
 
-``load`` reads everything, checks it, and says in words what is wrong with which file. What it returns does not change;
+``load`` reads everything, checks it, and says in words what is wrong with which file. Its result does not change;
 files that changed are loaded anew. It reads files and the time of day: call it in a thread.
 
 The key goes to ``ssl`` through a file, because ``ssl`` takes nothing else. That file is encrypted with a password that only
@@ -54,7 +54,7 @@ class CredentialsError(JGroupsError):
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """What ``load`` has read. ``not_before`` and ``not_after``: seconds since 1970, of the own certificate and of those
+    """The result of ``load``. ``not_before`` and ``not_after``: seconds since 1970, of the own certificate and of those
     behind it. ``fingerprint`` changes when any file does. ``certificate``: the own one, in DER."""
 
     server: ssl.SSLContext = field(repr=False)
@@ -73,7 +73,7 @@ class Credentials:
 
 @dataclass(frozen=True, slots=True)
 class _Parts:
-    """What the files hold, whatever their format."""
+    """The contents of the files, whatever their format."""
 
     key: Any
     chain: list[x509.Certificate]

@@ -32,7 +32,7 @@ class TlsSettings:
     """PKCS12 file: the authorities. Empty: those in the keystore."""
     truststore_password: str = field(default="", repr=False)
     client_auth: ClientAuth = "NEED"
-    """Who connects must have a certificate (NEED), may have one (WANT), or is not asked (NONE)."""
+    """A client must have a certificate (NEED), may have one (WANT), or is not asked (NONE)."""
     protocols: tuple[str, ...] = VERSIONS
     """The versions of TLS that are spoken."""
 

@@ -46,7 +46,7 @@ _ENTRY: Final = re.compile(r"(?:\A|(?<=\r\n))([^=\r\n]+)=")
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What is asked. ``clusters`` are patterns: who is in a cluster that one of them does not match stays silent."""
+    """A question. ``clusters`` are patterns: a member of a cluster that one of them does not match stays silent."""
 
     words: tuple[str, ...]
     clusters: tuple[str, ...] = ()
@@ -58,7 +58,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What one member answered: its first line or lines, and the values of the keys."""
+    """The answer of one member: its first line or lines, and the values of the keys."""
 
     head: str
     values: Mapping[str, str]

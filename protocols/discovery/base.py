@@ -67,7 +67,7 @@ class _DiscoverySearch:
     complete: bool = False
     """Nobody is left who could answer us."""
     below: MembersFound | None = None
-    """What the discoveries below have found."""
+    """Members that the discoveries below have found."""
 
 
 class Discovery(Protocol):
@@ -235,7 +235,7 @@ class Discovery(Protocol):
         if known is None and len(search.found) >= self.config.max_found:
             self.dropped_found += 1
             return
-        # What others say of a member (is_server only) must not hide that it is coordinator.
+        # An answer about another member (is_server only) must not hide that this one is coordinator.
         if known is None or member.is_coordinator or not known.is_coordinator:
             search.found[member.address] = member
 
@@ -407,7 +407,7 @@ class Discovery(Protocol):
         return PingData(self.local_address, flags, self.stack.name, self.physical)
 
     def _data_of(self, members: Iterable[Address], but: Address) -> list[PingData]:
-        """What we know of other members."""
+        """Entries of other members that are known here."""
         known = []
         for member in members:
             if member == self.local_address or member == but:

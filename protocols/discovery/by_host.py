@@ -39,7 +39,7 @@ class ByHost(Consulting):
         raise NotImplementedError
 
     def found_by(self, reply: Consulted) -> list[Endpoint]:
-        """Hosts, with their ports or 0; what cannot be read is counted."""
+        """Hosts, with their ports or 0. A line that cannot be read is counted."""
         raise NotImplementedError
 
     # --- looking

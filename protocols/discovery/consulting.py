@@ -45,14 +45,14 @@ class Consulting(Listed):
         super().start()
         self._requests: deque[tuple[MakeRequest, Then]] = deque()
         self._then: Then | None = None
-        """Who waits for the answer of the request that is under way."""
+        """Called with the answer of the request that is under way."""
         self._opened = False
         self._ready: TransportReady | None = None
 
     # --- for subclasses
 
     def opening(self) -> DirectoryRequest | None:
-        """What must be done before the first look; None: nothing."""
+        """The request that must be done before the first look; None: there is none."""
         return None
 
     @property
@@ -62,7 +62,7 @@ class Consulting(Listed):
 
     @property
     def directory_name(self) -> str:
-        """What is asked, in words for the log; without secrets."""
+        """The name of the directory for the log, without secrets."""
         raise NotImplementedError
 
     def consult(self, make: MakeRequest, then: Then) -> None:

@@ -3,7 +3,7 @@ Kubernetes.
 
 Place: above TCP, whose bind_port all members have in common.
 
-Who is looked for: every address of every name in dns_query, on bind_port and the ports after it. With SRV records the
+It asks every address of every name in dns_query, on bind_port and the ports after it. With SRV records the
 record's port is asked (and bind_port as well with probe_transport_ports).
 
 A records without dns_address are looked up as the system does it (its files, too). SRV records, and any with dns_address,

@@ -72,7 +72,7 @@ def file_name(entry_name: str | None, address: UUID) -> str:
 
 
 def file_prefix(address: UUID) -> str:
-    """What the name of a member's file begins with, whatever the member calls itself."""
+    """The beginning of the name of a member's file, whatever the member calls itself."""
     return f"{UUID(bytes(address))}."
 
 
@@ -80,8 +80,8 @@ def file_prefix(address: UUID) -> str:
 
 
 def parse_lines(data: bytes, most: int) -> tuple[list[Entry], int]:
-    """The entries of a file, and how many lines of it cannot be read. What is beyond ``most`` entries, or as many bad
-    lines, is one bad line."""
+    """The entries of a file, and how many lines of it cannot be read. Lines beyond ``most`` entries, or as
+    many bad lines, are one bad line."""
     entries: list[Entry] = []
     bad = 0
     for line in data.decode("utf-8", "replace").splitlines():

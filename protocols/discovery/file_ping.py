@@ -2,8 +2,8 @@
 
 Place: above the transport; with UDP as well as TCP.
 
-Each coordinator has a file ``location/CLUSTER/UUID.NAME.list`` with a line for each member of its view (entries.py). Who
-joins reads all files and asks whom they name (listed.py, stored.py).
+Each coordinator has a file ``location/CLUSTER/UUID.NAME.list`` with a line for each member of its view (entries.py). A joiner reads all files and
+asks the members that they name (listed.py, stored.py).
 
 Source:  JGroups FILE_PING.java, CloudBasedDiscovery.txt.
 Differs: a file is written whole or not at all, so nobody reads half of one; Java reads again instead (num_read_loops).

@@ -2,7 +2,7 @@
 
 Place: above the transport; with UDP as well as TCP.
 
-Each member has a row: address, name, cluster, place, is it coordinator. Who joins writes its row, reads those of its cluster
+Each member has a row: address, name, cluster, place, is it coordinator. A joiner writes its row, reads those of its cluster
 and asks them (listed.py). The coordinator writes the rows of all members of its view (stored.py).
 
 PostgreSQL needs pg8000: pip install 'jgroups_py[postgresql]'. SQLite is for members on one host.
@@ -56,7 +56,7 @@ class JDBC_PING2(Stored):
         connection_url: str = ""
         """The database. A password in it is refused, because a URL is shown."""
         connection_username: str = ""
-        """Who asks."""
+        """The user of the database."""
         connection_password: Secret = field(default="", repr=False)
         """The password; best a variable, ${JGROUPS_PASSWORD}."""
         initialize_sql: str = (

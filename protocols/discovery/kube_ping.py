@@ -2,8 +2,8 @@
 
 Place: above TCP, whose bind_port all members have in common.
 
-The pod's service account must be allowed to get and list pods. What is not set is taken from the environment that
-Kubernetes gives each container (KUBERNETES_SERVICE_HOST, KUBERNETES_SERVICE_PORT, KUBERNETES_NAMESPACE, KUBERNETES_LABELS).
+The pod's service account must be allowed to get and list pods. Attributes that are not set are taken
+from the environment that Kubernetes gives each container (KUBERNETES_SERVICE_HOST, KUBERNETES_SERVICE_PORT, KUBERNETES_NAMESPACE, KUBERNETES_LABELS).
 
 Source:  jgroups-kubernetes KUBE_PING.java, Client.java.
 Differs: without namespace and KUBERNETES_NAMESPACE the pod's own namespace is taken, not "default".
@@ -66,7 +66,7 @@ class _Pods(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True)
 class Pod:
-    """What discovery wants to know of a pod. ``group``: which revision of the application it is."""
+    """Facts about a pod that discovery needs. ``group``: which revision of the application it is."""
 
     host: str
     ready: bool

@@ -57,7 +57,7 @@ class Stored(Consulting):
 
     config: Config
     each_has_its_own: ClassVar[bool] = False
-    """What is written of a member stays when only others are written again."""
+    """The entry of a member stays when only others are written again."""
 
     def start(self) -> None:
         super().start()
@@ -65,11 +65,11 @@ class Stored(Consulting):
         self._saving = False
         """A write waits for its turn."""
         self._removing: dict[Address, None] = {}
-        """Whose entries are to be removed; a removal waits for its turn if there are any."""
+        """Members whose entries are to be removed; a removal waits for its turn if there are any."""
         self._saved = False
         """Something of ours may be in the directory."""
         self._in_flight: tuple[Address, ...] = ()
-        """Whom the write is about that is not answered yet."""
+        """Members of the write that is not answered yet."""
         self._again = self.timer(self._on_again)
         self._again_left = 0
         self.writes = 0
@@ -88,14 +88,14 @@ class Stored(Consulting):
         raise NotImplementedError
 
     def entries_of(self, reply: Consulted) -> list[Entry]:
-        """What was read; what cannot be read is counted."""
+        """The rows that were read. A row that cannot be read is counted."""
         raise NotImplementedError
 
     def writing(self, entries: list[Entry]) -> DirectoryRequest:
         raise NotImplementedError
 
     def removing(self, members: list[Address]) -> DirectoryRequest:
-        """What these members have written."""
+        """The request that removes the entries of these members."""
         raise NotImplementedError
 
     def clear(self) -> None:

@@ -96,7 +96,7 @@ class TCPGOSSIP(Listed):
         sock_conn_timeout: Seconds = 1.0
         """How long a connection to a router may take."""
         reconnect_interval: Seconds = 10.0
-        """Who has no connection to a router tries again so often."""
+        """A member without a connection to a router tries again so often."""
         lookup_timeout: Seconds = 5.0
         """How long a router may take to answer."""
         ignored: ClassVar[frozenset[str]] = frozenset({"use_nio"})

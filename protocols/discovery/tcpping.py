@@ -3,7 +3,7 @@
 Place: above TCP.
 
 Every host of initial_hosts is asked on its port and the port_range ports after it, and so is every
-address learned since. Who refuses the connection is not there: when all have refused or answered,
+address learned since. An address that refuses the connection has no member: when all have refused or answered,
 the search ends, and if nobody has answered we are certain to be alone.
 
 A host may be a name, and the name unknown as yet: it is looked up again at later searches (how often:
@@ -101,7 +101,7 @@ class TCPPING(Discovery):
         self._place()
 
     def _place(self) -> None:
-        """Whom to ask first, after the addresses of a name have changed; in the order of the setting."""
+        """Sets the addresses that are asked first, after those of a name have changed; in the order of the setting."""
         names = {(name.host, name.port): name.addresses for name in self._names}
         initial: dict[IpAddress, None] = {}
         for host, port in self.config.initial_hosts:

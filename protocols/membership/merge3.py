@@ -22,13 +22,13 @@ Place: above discovery, below the failure detectors; its messages are not reliab
       check_interval / 2      another one has not answered for long: it may hear nothing
 
 Only who can take part in a merge asks: coordinators, and members whose coordinator has another view, or
-has been silent for long and was not replaced; who should replace it may have another view.
+has been silent for long and was not replaced; the member that should replace it may have another view.
 
 Source:  JGroups MERGE3; WIRE.md 11.3.
 Differs: Java checks every 1.6 x max_interval; here a difference makes coordinators speak up, so that a
          merge follows soon and does for all parts at once. Java asks the creator of each view id
          only, and so never learns the view of a member that the others excluded.
-         Who was expelled learns it here from its next multicast on, in Java from the next INFO.
+         An expelled member learns it here from its next multicast on, in Java from the next INFO.
 Limits:  max_participants_in_merge view ids a check; max_announcements senders remembered;
          max_strangers members of other views told within min_interval.
 """
@@ -116,18 +116,18 @@ class MERGE3(Protocol):
         self._since = 0.0
         """When we had it first."""
         self._announced: dict[Address, tuple[ViewId, float]] = {}
-        """Who has which view, as announced last, and when."""
+        """The view that each sender announced last, and when."""
         self._located: dict[Address, IpAddress] = {}
         """Physical addresses told to the transport already."""
         self._asked: dict[Address, None] | None = None
-        """Whose views we wait for; None: no check is under way."""
+        """Members whose views we wait for; None: no check is under way."""
         self._views: dict[Address, View] = {}
         self._unanswered: dict[Address, float] = {}
-        """Who was asked and has not answered, and since when."""
+        """Members that were asked and have not answered, and since when."""
         self._heard: dict[Address, None] = {}
-        """Who multicasts and is not in our view: about to be told of it."""
+        """Senders of multicasts that are not in our view: about to be told of it."""
         self._told: dict[Address, float] = {}
-        """Who was told, and when."""
+        """Members that were told, and when."""
         self._newer: dict[Address, None] = {}
         """Members of our view that have a newer one."""
         self._tell_them = self.timer(self._on_tell)

@@ -47,7 +47,7 @@ class RelayConfig(Protocol.Config):
     """A full buffer: lose the oldest (the sites are then out of sync), let senders wait, or
     write to a file."""
     block_credits: Bytes = 2_000_000
-    """What a member may have under way when senders must wait: flow control's ``max_credits``."""
+    """Bytes that a member may have under way when senders must wait: flow control's ``max_credits``."""
     spill_dir: str = ""
     """Directory of the spill file; empty: the system's for temporary files."""
     max_spill: Bytes = 1_000_000_000

@@ -1,4 +1,4 @@
-"""What the parts of RELAY ask of the stack: records to members, traces, the log, to be woken.
+"""The stack as the parts of RELAY see it: records to members, traces, the log, timers.
 
 A part gets ``Out`` and the parts below it, never RELAY itself. Nothing is asked of ``Out`` that another part owns.
 """

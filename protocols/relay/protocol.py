@@ -253,7 +253,7 @@ class RELAY(Protocol):
             self.bridge.tell_epoch()
 
     def give_up(self, site: str) -> None:
-        """``site`` no longer holds messages back; what it then lacks is listed as out of sync."""
+        """``site`` no longer holds messages back; messages that it then lacks are listed as out of sync."""
         if self.state.give_up(site):
             self.log.warning("site %s is given up; it will be out of sync", site)
             self.trimming.repeat()
@@ -564,7 +564,7 @@ class RELAY(Protocol):
         self._settle()
 
     def _leave_behind(self, view: View) -> None:
-        """What the departed leave behind. Copies above what survivors delivered go (the Cut)."""
+        """Handles what departed members leave behind. Copies above what survivors delivered go (the Cut)."""
         if not self.joining.joined_with:
             self._cut()
         self.holding.keep(view)
@@ -606,7 +606,7 @@ class RELAY(Protocol):
             self.out.ask_again()
         elif self.joining.queue:
             self._release()
-        # What only the departed did not have may go out now.
+        # Records that only the departed did not have may go out now.
         self.bridge.pump_all()
         self.report()
         self.out.wake()
@@ -755,7 +755,7 @@ class RELAY(Protocol):
         self._collect()
 
     def _collect_again(self) -> None:
-        """What a state contains has not come by here, so nothing of it was kept."""
+        """Collects once more: messages in a state have not come by here, so none of them was kept."""
         roles, holding = self.roles, self.holding
         if not roles.is_holder:
             return
@@ -810,7 +810,7 @@ class RELAY(Protocol):
     # --- where this member, and others, begin
 
     def known_here(self) -> Known:
-        """What this member knows, as it travels."""
+        """The knowledge of this member, as it travels."""
         roles = self.roles
         relay = roles.line[0] if roles.line else roles.me
         return self.state.known(self.control.serial_of(relay), self.now)
@@ -872,7 +872,7 @@ class RELAY(Protocol):
             self._release()
 
     def _begin_with_state(self, mark: Known) -> None:
-        """What the state contains does not come again, what it lacks does."""
+        """Begins with a state: messages in it do not come again, missing ones do."""
         state = self.state
         self.joining.end_state()
         before = {s: dict(n) for s, n in state.site_digest.items()}
@@ -899,7 +899,7 @@ class RELAY(Protocol):
             self.consume(batch)
 
     def _release(self) -> None:
-        """What was queued is handled now."""
+        """Handles the queued events."""
         if self.joining.waits:
             return
         for batch in self.joining.take_queue():
@@ -1058,7 +1058,7 @@ class RELAY(Protocol):
         if state.is_forgotten(origin):
             return True  # by others, who had no time to tell us so: no site acknowledges it again
         acked = self.bridge.sessions.acknowledged(list(state.sites), origin)
-        # What is from before the site was primary is never relayed.
+        # Messages from before the site was primary are never relayed.
         acked = max(acked, state.base.get(origin, 0))
         kept = max(self.origins.known(origin), self.buffer.last(origin))
         return trimming.may_forget(origin, acked, kept, self._is_stable)

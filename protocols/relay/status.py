@@ -1,4 +1,4 @@
-"""What RELAY shows of itself: status, tables, counters, lost ranges."""
+"""RELAY seen from outside: status, tables, counters, lost ranges."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ Ranges = dict[Origin, list[tuple[Seqno, Seqno]]]
 
 
 class Known(Struct, frozen=True, array_like=True):
-    """What a member knows, as it travels: to joiners, to those who collect, with a state."""
+    """The knowledge of a member, as it travels: to joiners, to members that collect, with a state."""
 
     delivered: Numbers
     trimmed: Numbers
@@ -156,7 +156,7 @@ class Trim(Struct, frozen=True, array_like=True, tag=20):
 
 
 class Gap(Struct, frozen=True, array_like=True, tag=21):
-    """What is at or below these numbers will not come. ``start``: it was never meant to."""
+    """Messages at or below these numbers will not come. ``start``: it was never meant to."""
 
     serial: Seqno
     site: Name

@@ -39,7 +39,7 @@ _GOSSIP_FLAGS: Final = int(Flag.OOB | Flag.NO_FC | Flag.NO_RELIABILITY)
 _STABILITY_FLAGS: Final = _GOSSIP_FLAGS | int(Flag.NO_RELAY)
 _PER_RUN: Final = 400
 _PER_MESSAGE: Final = 100
-"""What NAKACK2 needs to keep a message, beside its payload: a batch with its headers for a run (some 500
+"""Bytes that NAKACK2 needs to keep a message, beside its payload: a batch with its headers for a run (some 500
 bytes), a view into the datagram or a copy of the payload (40 to 190 bytes)."""
 
 

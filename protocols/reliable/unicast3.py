@@ -22,8 +22,8 @@ Source:  JGroups UNICAST3.java; WIRE.md 11.5.
 Differs: a member asks for a gap once after ``xmit_delay`` and then at growing intervals. It ignores a
          first message of an older connection (their numbers are a counter). It gives up a connection
          to a member outside the view that acks nothing for ``max_retransmit_time``. It remembers for
-         ``departed_remembered`` how far a sender outside the view was delivered. What it keeps for destinations
-         outside the view has limits for all of them together (max_strangers, max_strangers_bytes).
+         ``departed_remembered`` how far a sender outside the view was delivered. Messages kept for destinations
+         outside the view have limits for all of them together (max_strangers, max_strangers_bytes).
 """
 
 from __future__ import annotations
@@ -692,7 +692,7 @@ class UNICAST3(Protocol):
                 if dest in members:
                     close = UnicastHeader3(UnicastType.CLOSE, conn_id=conn.conn_id)
                     self.pass_down(Batch.of(dest, _ID, close, flags=_NO_FC))
-        # Who still has us in its view may send what was not acked again, however late.
+        # A member that still has us in its view may send messages again that were not acked, however late.
         long_ago = min(idle, self.now - config.departed_remembered)
         for src, incoming in list(self._incoming.items()):
             if src in members or incoming.used_at > idle:

@@ -1,6 +1,6 @@
 """Datagrams in SEAL: sealed on the way out; opened, proved and counted on the way in.
 
-What goes in was authenticated under a key of the ring, comes from a sender that lives (senders.py), and came never before.
+A packet that goes in was authenticated under a key of the ring, comes from a sender that lives (senders.py), and came never before.
 """
 
 from __future__ import annotations

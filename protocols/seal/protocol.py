@@ -1,7 +1,7 @@
 """SEAL: every packet of the stack whole is encrypted and authenticated, with a key that all members have.
 
-Place: directly above the transport. What is sealed are the packets of all protocols of the stack, whatever stands
-between: messages with their headers, discovery, the connections of TCP and FD_SOCK2, RELAY's bridge if its stack has
+Place: directly above the transport. It seals the packets of all
+protocols of the stack, whatever stands between: messages with their headers, discovery, the connections of TCP and FD_SOCK2, RELAY's bridge if its stack has
 SEAL, too.
 
     everything that leaves or comes     passes a door (door.py): datagrams.py, streams.py
@@ -78,7 +78,7 @@ class SEAL(Protocol):
         """The lines of a key ring, in place of a file, with ``;`` between them. Better a variable than a text in the
         file. They do not change while the member runs."""
         cipher: str = "AES-256-GCM"
-        """What this member seals with: AES-256-GCM or ChaCha20-Poly1305. It reads both."""
+        """The cipher of this member: AES-256-GCM or ChaCha20-Poly1305. It reads both."""
         reload_interval: Seconds = 5.0
         """The key ring is read again so often, if its file has changed. 0: never."""
         freshness: Seconds = 5.0

@@ -103,7 +103,7 @@ class Ring:
 
 
 NO_KEYS: Final = Ring(())
-"""What a ring begins with. It is of no use before ``with_new``."""
+"""The ring without keys. It is of no use before ``with_new``."""
 
 
 def parse_ring(data: bytes, file: str) -> Ring:

@@ -1,12 +1,12 @@
-"""Who sends datagrams, and what of it has come already.
+"""Senders of datagrams, and which of their packets have come already.
 
     a sender that is not known     PENDING: what it sends is kept, and it is asked for a nonce (a challenge)
-    it answers with the nonce      KNOWN: it is alive, and not a recording. What was kept goes in
+    it answers with the nonce      KNOWN: it is alive, and not a recording. Kept packets go in
     it does not answer             forgotten, with all that was kept
     a packet of a known sender     goes in once: its counter is new in the window
 
-An answer names the sender's counter of some seconds ago (Recent). What has a lower one was sent before that, and is too
-old for who asks only now: so a recording of an hour ago is worth nothing to a member that has just started.
+An answer names the sender's counter of some seconds ago (Recent). A packet with a lower one was sent before that,
+and is too old for a member that asks only now: so a recording of an hour ago is worth nothing to a member that has just started.
 
 Source:  the window as in RFC 4303 (ESP), 3.4.3.
 Limits:  ``max_senders`` known ones (the one that was silent longest, for IDLE at least, makes room);
@@ -33,7 +33,7 @@ BUCKET: Final = 1.0
 
 
 class Verdict(StrEnum):
-    """What a window says of a counter. Others than NEW are causes of ``turn_away``."""
+    """The verdict of a window on a counter. Others than NEW are causes of ``turn_away``."""
 
     NEW = "new"
     REPLAYED = "replayed"

@@ -37,7 +37,7 @@ from jgroups_py.protocols.seal.wire import (
 )
 
 RECORD_MAX: Final = 65_536
-"""Plain bytes of one record. What is longer becomes several."""
+"""Plain bytes of one record. Longer ones become several."""
 NEXT_KEY: Final = 0x8000_0000
 """In the length of a record: it holds the id of a key."""
 HELLO_SIZE: Final = OVERHEAD
@@ -49,7 +49,7 @@ class Refused(Exception):
 
 
 class Phase(Enum):
-    """What is waited for."""
+    """The part that comes next."""
 
     HELLO = auto()
     PROOF = auto()
@@ -122,7 +122,7 @@ class Stream:
     ) -> None:
         self.phase = Phase.HELLO
         self.answer = b""
-        """What the last ``feed`` wants to be sent before anything else."""
+        """Bytes that the last ``feed`` wants to be sent before anything else."""
         self._accepted = accepted
         self._ring = ring
         self._suite = suite

@@ -38,7 +38,7 @@ OVERHEAD: Final = HEAD_SIZE + TAG_SIZE
 DATA: Final = 0x00
 CONTROL: Final = 0x10
 HELLO: Final = 0x20
-"""What a head is followed by. The lower half of the byte is the suite."""
+"""The kind of the part behind a head. The lower half of the byte is the suite."""
 
 SUITES: Final[dict[str, int]] = {"AES-256-GCM": 1, "ChaCha20-Poly1305": 2}
 _CLASSES: Final[dict[int, type[AESGCM] | type[ChaCha20Poly1305]]] = {
@@ -49,7 +49,7 @@ NONCE_LENGTH: Final = 16
 CONTROL_BODY: Final = struct.Struct(">B16sQ16s")
 ANSWERS: Final = 1
 ASKS: Final = 2
-"""What a control packet does: it answers a challenge, it is one, or both."""
+"""The kind of a control packet: it answers a challenge, it is one, or both."""
 
 
 def derived(secret: bytes, purpose: bytes, suite: int, cluster: bytes, salt: bytes) -> Aead:

@@ -666,7 +666,7 @@ def _is_ours(member: Address | None) -> bool:
 
 
 def _kind_of(batch: Batch) -> GmsType | None:
-    """What a message is for GMS. The round of survivors hands over a VIEW, too."""
+    """The type of a message for GMS. The round of survivors hands over a VIEW, too."""
     gms, agree = batch.headers.get(_GMS), batch.headers.get(AGREE_ID)
     if isinstance(agree, FragHeader) and agree.index == Kind.VIEW:
         return GmsType.VIEW

@@ -13,7 +13,7 @@
 A mode with an IV needs one for each message, and the IV is in the header. So a run becomes as many batches as it has
 messages. Without an IV a run stays a run.
 
-What is dropped here was sent by a reliable protocol above, or is not needed: it is sent again, and encrypted anew.
+A dropped message was sent by a reliable protocol above, or is not needed: it is sent again, and encrypted anew.
 
 Source:  JGroups Encrypt.java, EncryptHeader.java; WIRE.md 10, 12.
 Differs: a message without payload has no IV in its header, because nothing is encrypted; own messages are not decrypted;

@@ -2,7 +2,7 @@
 
     | i32 count | for each: addr member | i32 size, public key | i32 size, group key encrypted for that member |
 
-A size of 0: there is no such key. Whatever follows the list is the payload.
+A size of 0: there is no such key. The bytes after the list are the payload.
 
 Source:  JGroups ASYM_ENCRYPT.serializeKeys, unserializeAndInstallKeys; WIRE.md 12.
 """

@@ -67,7 +67,7 @@ _DIGESTS: Final = {
     "2.16.840.1.101.3.4.2.3": "sha512",
 }
 _KEY, _IV, _MAC = 1, 2, 3
-"""What a password of PKCS #12 is turned into."""
+"""Purposes of the keys that are made of a password of PKCS #12."""
 
 
 class KeystoreError(Exception):

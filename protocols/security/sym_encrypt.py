@@ -47,7 +47,7 @@ class SYM_ENCRYPT(Encrypt):
         keystore_name: str = ""
         """Path of the keystore file, PKCS12 or JCEKS."""
         keystore_type: str = "JCEKS"
-        """What the file is, for JGroups. Here its first bytes tell."""
+        """The format of the file, for JGroups. Here its first bytes tell."""
         store_password: Secret = field(default="changeit", repr=False)
         """Password of the keystore. Better a variable than a text in the file."""
         key_password: Secret = field(default="", repr=False)

@@ -27,7 +27,7 @@ _FIXED_MAGIC: Final = 16
 
 
 class Claim(NamedTuple):
-    """What is known of a sender: its network address and its logical name. None: not known."""
+    """Facts about a sender: its network address and its logical name. None: not known."""
 
     physical: IpAddress | None
     name: str | None

@@ -19,7 +19,7 @@ Source:  JGroups TP.java, PerDestinationBundler.java; WIRE.md sections 1 and 7.
 Differs: no bundler thread or timer: a bundle is what was sent within one step of the machine.
          Own multicasts are recognised by their sender as well as by the datagram's source.
 Limits:  logical_addr_cache_max_size addresses; max_pending_members, max_pending_bytes for
-         destinations that are being looked for. What does not fit is dropped and counted.
+         destinations that are being looked for. Messages that do not fit are dropped and counted.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@ The connecting side says in a handshake where it listens; that address is the pe
 Then both sides send frames: length, bytes. A length of -5 says that the sender closes on purpose.
 
 Both sides may connect at once. A side that already has a connection of its own making keeps it when its own
-address is the higher one, else it takes the new one. The other connection is closed with -5. What is under way
-on it is still read, so nothing is lost by the choice. While the connection to keep is not open yet, the other
+address is the higher one, else it takes the new one. The other connection is closed with -5. Bytes under way on
+it are still read, so nothing is lost by the choice. While the connection to keep is not open yet, the other
 one is spared: it is used if the first one never opens.
 
 States of a connection: CONNECTING (frames wait) or ACCEPTED (the handshake is awaited), OPEN,

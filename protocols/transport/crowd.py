@@ -6,11 +6,11 @@ Anybody may connect. A member must stay reachable all the same, and its process 
     stranger    the handshake names somebody who is not in the view: a joiner, or anybody
     member      the handshake names a member; no more than one for each is used
 
-Silent ones and strangers have limits, in all and for each host, so the rest of max_connections is for members. Whoever comes is
+Silent ones and strangers have limits, in all and for each host, so the rest of max_connections is for members. Everybody is
 let in: the silent one that came first is closed for it, or the stranger that was not heard for longest. Of several
 hosts it is one of that with the most. So a host that fills its share closes its own connections only.
 
-Limits: one host with many addresses counts as many hosts. What is left then are the limits for all.
+Limits: one host with many addresses counts as many hosts. Then only the limits for all hold.
 """
 
 from __future__ import annotations

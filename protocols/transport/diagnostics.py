@@ -51,7 +51,7 @@ from jgroups_py.stack.sides import StackSide
 from jgroups_py.wire import probe
 
 BY: Final = "PROBE"
-"""Who refuses, in counters and in the log."""
+"""The name under which refused requests are counted and logged."""
 CONNECTIONS_MAX: Final = 8
 """Connections at the same time. Further ones are closed."""
 REQUEST_TIMEOUT: Final = 5.0

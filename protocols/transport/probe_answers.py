@@ -60,7 +60,7 @@ class ProbeAnswers:
         self._version = version
 
     def head(self, *, detailed: bool) -> str:
-        """Who answers. ``detailed``: with the view."""
+        """The line that names this member. ``detailed``: with the view."""
         stack, view = self._stack, self._view()
         name, cluster = shown(stack.name), shown(stack.cluster)
         place = self._physical_of(stack.address)

@@ -49,7 +49,7 @@ class TlsAttributes(ConfigBase):
     tls_truststore_type: Literal["pkcs12"] = "pkcs12"
     """The format of the truststore."""
     tls_client_auth: Literal["NEED", "WANT", "NONE"] = "NEED"
-    """Who connects must have a certificate (NEED), may have one (WANT), or is not asked (NONE)."""
+    """A client must have a certificate (NEED), may have one (WANT), or is not asked (NONE)."""
     tls_protocols: tuple[str, ...] = VERSIONS
     """The versions of TLS that are spoken."""
     tls_check_names: bool = True

@@ -96,7 +96,7 @@ class TlsDoor(Door):
         self._expiry_warning = expiry_warning
         self._credentials: Credentials | None = None
         self._waiting: list[Bind | Connect] = []
-        """What waits for the credentials."""
+        """Requests that wait for the credentials."""
         self._question: Handle = 0
         """The handle of the question for credentials that is under way."""
         self._places: dict[Handle, Endpoint] = {}
@@ -352,7 +352,7 @@ class TlsDoor(Door):
         self._owner.machine.soon(partial(self._owner.pass_event_up, event))
 
     def _not_found(self, problem: str) -> None:
-        """The files cannot be used. What there was before is used on."""
+        """The files cannot be used. The former ones stay in use."""
         if self._credentials is None:
             return
         self.counts["tls_reloads_failed"] += 1

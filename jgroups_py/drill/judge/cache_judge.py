@@ -6,7 +6,7 @@
                   write which had to be there: w1 was acknowledged before w2 began, w2 was
                   acknowledged, w1 is found
     stale         reads that got such a value, or nothing, though w2 was acknowledged in that site before
-                  they began; what a write said it replaces is a read, too
+                  they began; the value that a write said it replaces is a read, too
     doubly owned  at the end two members of one view say that they own it
     discarded     it would be lost, but a merge after a partition, or the other site, says that it dropped
                   the write or a later one of that side

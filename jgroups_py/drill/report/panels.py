@@ -42,7 +42,7 @@ class Panel:
 
 
 def draw(canvas: Canvas, panel: Panel, y: float, edges: Sequence[float]) -> dict[str, Any]:
-    """Draws it from ``y`` down; what the page's script shows on hover is returned."""
+    """Draws it from ``y`` down. Returns the texts that the page's script shows on hover."""
     limit = panel.limit[0] if panel.limit else None
     scaled = scale(panel.known, limit)
     _top, base = y + ABOVE, y + ABOVE + HEIGHT

@@ -99,7 +99,7 @@ class CacheUser:
             self._under_way -= 1
 
     async def read(self, key: int, **detail: Any) -> None:
-        """From wherever it is; what is read is taken, if the cache does so."""
+        """Reads a node wherever it is. The cache takes the node over if it is set to."""
         began = trio.current_time()
         try:
             value = await self._cache.get(_path(key), "v")

@@ -5,7 +5,7 @@
     |<---------------------- traffic --------------------->|<- quiet -->|
 
 Everything is drawn from the seed and the number of the cycle. Targets are names or roles, as in drill
-files; who has a role shows when the fault fires. The first two members of the first site are
+files; which member has a role shows when the fault fires. The first two members of the first site are
 ``ELDERS``: no fault ends them, so that a process lives as long as the run, one of them as relay.
 """
 

@@ -64,7 +64,7 @@ def run_real(plan: Plan, progress: Progress) -> Run:
 
 
 class LongDrill(RealDrill):
-    """A real drill of drawn cycles; who falls comes back."""
+    """A real drill of drawn cycles. A member that falls comes back."""
 
     start_seconds = 120.0
     sample_seconds = 60.0

@@ -25,7 +25,7 @@ from typing import Any, Final
 from jgroups_py.stack.machine import Machine
 
 DEPTH_MAX: Final = 24
-"""Steps from a root; what lies deeper is not entered, and counted in ``Tables.cut``."""
+"""Steps from a root. Deeper objects are not entered, and counted in ``Tables.cut``."""
 
 _ATOMS: Final = (str, bytes, int, float, complex, bool, type(None), enum.Enum)
 _TABLES: Final = (dict, list, set, deque, array.array, bytearray)

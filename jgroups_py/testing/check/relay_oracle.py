@@ -15,7 +15,7 @@ attributes are read. Incremental: a step of one host compares its tables with th
 at the rest of its site only where a member fell, a view came, a buffer shrank.
 
 The design (RELAY.md) promises I3 for departed origins while fewer than ``buffering_members`` holders
-fall between two moments at which all are complete; what is missing after more, or after a partition and
+fall between two moments at which all are complete; messages that are missing after more, or after a partition and
 one, is excused, and so is what an origin sent before it heard that its site had been promoted, or had gone by then: only the
 relay keeps that. A member cut off from its site is not held to I2's last part until it has caught up.
 A property that does not hold is raised as ``Violated``, with the member, the time and the world's seed.

@@ -1,4 +1,4 @@
-"""Many seeds, on all cores: each is played in one of several processes; what fails is shrunk there.
+"""Many seeds, on all cores: each is played in one of several processes; a failure is shrunk there.
 
 Results come as they are ready. A failing case is written to ``FOLDER``, smaller than it was drawn.
 """

@@ -205,7 +205,7 @@ class Host:
 
     def reset(self, other: Host, *, one_way: bool = False) -> None:
         """Something on the way (a firewall, a NAT table that was emptied) resets the connections to
-        ``other``; what is under way is lost. ``one_way``: only this host is told, the other one
+        ``other``; packets under way are lost. ``one_way``: only this host is told, the other one
         when it sends next."""
         now = self.world.clock.now
         for handle, connection in list(self.connections.items()):

@@ -13,7 +13,7 @@ ours (a Java member would not understand it):
     DONE      <-   The survivor has delivered up to the goals. When all have, the view goes out.
     VIEW      ->   The view itself for the survivors that hold: its multicast would wait for it. It also says
                    that no other goals come: nobody needs to have what could not be fetched.
-    THAW      ->   Nobody departs after all. What THAW overtakes is ignored. It also goes to members that were
+    THAW      ->   Nobody departs after all. A message that THAW overtakes is ignored. It also goes to members that were
                    asked in a round that this one replaced.
 
 Agreement needs five rules:
@@ -95,7 +95,7 @@ twice agree_timeout."""
 
 
 class Then(Enum):
-    """What the protocol is to do after a step of the agreement."""
+    """The next thing for the protocol after a step of the agreement."""
 
     FINISH = auto()
     """Everybody has what was agreed: make the view."""
@@ -137,7 +137,7 @@ class _Promise:
         self.report = report
         """How far we had delivered everybody."""
         self.decision: tuple[Goals, bool] | None = None
-        """What the round decided: goals, and whether an answer is wanted."""
+        """The decision of the round: goals, and whether an answer is wanted."""
 
 
 class AgreementTimers(NamedTuple):

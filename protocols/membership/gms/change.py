@@ -81,11 +81,11 @@ class Changes:
 
     @property
     def joiners(self) -> tuple[Address, ...]:
-        """Who waits to be let in."""
+        """Joiners that wait to be let in."""
         return tuple(self._joiners)
 
     def ended(self, view: View) -> tuple[Address, ...]:
-        """Who is not in ``view`` because it certainly left or died."""
+        """Members that are not in ``view`` because they certainly left or died."""
         proved = [m for m, gone in self._suspects.items() if gone and m not in self._leavers]
         return tuple(m for m in (*self._leavers, *proved) if m not in view)
 

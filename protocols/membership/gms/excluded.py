@@ -14,7 +14,7 @@
 group: it keeps sending among itself, and a merge brings the others back. Half of a view is most of it: when one of
 two members goes on, the other one cannot know better.
 
-What they have not delivered of us by then they will not deliver. They drop multicasts of members outside their view,
+Messages of ours that they have not delivered by then they will not deliver. They drop multicasts of members outside their view,
 and after a merge they begin where we say (NAKACK2 says: after everything that was numbered before Withhold). A
 member that has not answered, or is none of ours, may have anything that is not known to be everywhere. Then the loss
 is not certain, and all of it is named.

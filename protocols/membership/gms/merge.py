@@ -57,10 +57,10 @@ class _Led:
 
 
 class MergeStep(Enum):
-    """What has become of a message or of the merge."""
+    """The effect of a message on the merge."""
 
     CANCELLED = auto()
-    """The merge is over without a view. What waited for its end can go on."""
+    """The merge is over without a view. Changes that waited for its end can go on."""
     IGNORED = auto()
     """The message came late, twice, or from a stranger."""
     REFUSED = auto()

@@ -1,7 +1,7 @@
 """GMS, the way out: what a part may do beside changing its own data.
 
 A part sends, tells the protocols above and below, asks below, traces and reads the time. It cannot reach the
-protocol or another part. What concerns other parts it returns, and the protocol does it.
+protocol or another part. It returns steps that concern other parts, and the protocol does them.
 """
 
 from __future__ import annotations

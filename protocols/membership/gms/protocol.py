@@ -39,8 +39,8 @@ A VIEW without ourselves is not installed, as in JGroups: the others took us for
 (excluded.py). The others hear us again, and MERGE3 brings us together. Until then we do not act as coordinator,
 unless the leader of that view is suspected and all its other members tell us that they have not got it.
 
-The parts do not know each other. They read the ``Group`` (group.py), and use the way out (out.py). What concerns other
-parts they return, and this protocol does it: it alone makes and installs views. See design/membership.md.
+The parts do not know each other. They read the ``Group`` (group.py), and use the way out (out.py). They return steps that concern other
+parts, and this protocol does them: it alone makes and installs views. See design/membership.md.
 
 Source:  JGroups GMS, ClientGmsImpl, CoordGmsImpl, ParticipantGmsImpl, Merger, Leaver; WIRE.md 11.1-11.3.
 Differs: one queue for joins, leaves and suspicions, so that one view serves all of them; survivors

@@ -40,7 +40,7 @@ class CoordinatorRound:
         """None: not all have reported."""
         self.goals: Goals = {}
         self.before: dict[Address, None] = {m: None for m in before if m not in self.asked}
-        """Who was asked in rounds that this one replaced, and is asked in none now."""
+        """Members that were asked in rounds that this one replaced, and are asked in none now."""
 
     @property
     def held(self) -> tuple[Address, ...]:

@@ -63,7 +63,7 @@ class Direction:
             raise LocalProtocolError("not connected")
 
     def promote(self) -> None:
-        """This site becomes primary. What was delivered before is not relayed."""
+        """This site becomes primary. Messages that were delivered before are not relayed."""
         base = dict(self._state.delivered)
         self.begin((self.announced[0] + 1, self._config.site), base)
 
@@ -103,7 +103,7 @@ class Direction:
         return True
 
     def compare(self, new: str, old: str, session: Session) -> None:
-        """What the old primary sent must be the same here and at the new one."""
+        """Compares the messages of the old primary that are here with those at the new one."""
         ours = self._state.site_digest.get(old, {})
         theirs = session.have.get(old, {})
         if session.site != new or old == self._config.site:

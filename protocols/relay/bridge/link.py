@@ -525,7 +525,7 @@ class Bridge:
         self._tell(session, BridgeGap({origin: upto}, False))
 
     def acknowledge(self, lowest: SiteNumbers, *, tell: bool) -> None:
-        """All members here have ``lowest``. What was asked back of it has come by other ways. ``tell``: the relays of
+        """All members here have ``lowest``. Requests for them are done: they have come by other ways. ``tell``: the relays of
         those sites learn what is new of it."""
         self.forwarded.all_have(lowest)
         for session in self.sessions.values() if tell else ():

@@ -1,7 +1,7 @@
 """Sessions with the relays of other sites: what each has, what was sent to it, what it acknowledged.
 
 member on the bridge          ask; nothing is sent before the answer
-answer                        sets the cursor; what is above is replayed, then new ones follow
+answer                        sets the cursor; numbers above it are replayed, then new ones follow
 "I have less"                 moves the cursor back
 acknowledgement               moves it on, where it was moved back
 number missing in the buffer  stalled; after `gap_wait` a GAP moves the cursor on

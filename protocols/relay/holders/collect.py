@@ -98,7 +98,7 @@ class Holding:
         self.complete = False
         """Has this member collected since it is a holder?"""
         self.floors: dict[Address, Numbers] = {}
-        """What others said in the last round to have delivered beyond what was here."""
+        """Numbers beyond ours that others said in the last round to have delivered."""
         self.merged = False
         """There was a merge: others may have delivered what never comes here."""
         self.second_look = False

@@ -55,7 +55,7 @@ class Keeping:
         out.wake()
 
     def bound(self) -> None:
-        """What is over the limits goes where ``overflow`` says."""
+        """Records beyond the limits go where ``overflow`` says."""
         out, counters = self._out, self._out.counters
         spilled, dropped = self.buffer.overflow(out.now)
         if spilled is not None:

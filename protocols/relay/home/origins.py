@@ -1,4 +1,4 @@
-"""What this member knows of the origins of its site: how far each is, and how far other sites may have it.
+"""The origins of this site: how far each is, and how far other sites may have it.
 
 All of it is read from other parts. Only the senders that other sites see are remembered here.
 """
@@ -63,7 +63,7 @@ class Origins:
         return {o: None for o in origins if not self._state.is_forgotten(o)}
 
     def so_far(self) -> Numbers:
-        """What a new session counts as replay: everything that was delivered before it."""
+        """Numbers that a new session counts as replay: everything that was delivered before it."""
         return {origin: self.known(origin) for origin in self.origins()}
 
     def still_known(self) -> list[bytes]:
@@ -73,7 +73,7 @@ class Origins:
             origins[bytes(member)] = None
         origins.update(dict.fromkeys(self._buffer.origins()))
         origins.update(dict.fromkeys(self._trimming.forgetting))
-        # Whom we lost may be alive beyond a partition, with another relay.
+        # Lost members may be alive beyond a partition, with another relay.
         origins.update(dict.fromkeys(self._departures.gone_at))
         return list(origins)
 

@@ -1,4 +1,4 @@
-"""What a relay tells its site to trim and to forget, and what of it is still under way."""
+"""A relay tells its site to trim and to forget. This part knows which of that is still under way."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Trimming:
         trimmed: Mapping[bytes, int],
         acknowledged: Callable[[bytes], int],
     ) -> Numbers:
-        """What the next Trim says: what all sites have ``acknowledged`` beyond ``trimmed``, or all."""
+        """The numbers of the next Trim: those that all sites have ``acknowledged`` beyond ``trimmed``, or all."""
         news: Numbers = {}
         for origin, have in trimmed.items() if self.trim_all else ():
             if origin not in self.forgetting:

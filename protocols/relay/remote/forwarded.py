@@ -1,4 +1,4 @@
-"""What a relay has multicast at its site, of each origin of other sites.
+"""Messages of other sites that a relay has multicast at its own, by origin.
 
 The relay takes only the next number. It goes back where a member has less than was multicast, and asks the other site's
 relay again.
@@ -23,7 +23,7 @@ class Forwarded:
         self._stuck: dict[Lacking, tuple[int, float]] = {}
         """Where a member stays behind: its number, and when the rest is asked for again."""
         self._lack_until: dict[Lacking, tuple[int, float]] = {}
-        """What a member said to lack: the number, and until when that is not asked for again."""
+        """The number that a member said to lack, and until when it is not asked for again."""
 
     def of(self, site: str) -> Numbers:
         return self.sites.get(site, {})
@@ -50,14 +50,14 @@ class Forwarded:
         return fresh
 
     def skip(self, site: str, gap: Mapping[bytes, int]) -> Numbers:
-        """What is up to ``gap`` will not come. Returns what of it is news."""
+        """Numbers up to ``gap`` will not come. Returns those that are news."""
         numbers = self.sites.setdefault(site, {})
         news = {o: n for o, n in gap.items() if n > numbers.get(o, 0)}
         numbers.update(news)
         return news
 
     def all_have(self, lowest: SiteNumbers) -> None:
-        """What somebody lacked has come by other ways, up to ``lowest``."""
+        """Missing messages have come by other ways, up to ``lowest``."""
         for site, numbers in lowest.items():
             forwarded = self.sites.get(site, {})
             raise_to(forwarded, {o: n for o, n in numbers.items() if o in forwarded})

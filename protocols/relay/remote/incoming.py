@@ -1,4 +1,4 @@
-"""What the relay multicasts of other sites: each origin's numbers in order, once, or a gap that is said."""
+"""Multicasts of the relay for other sites: each origin's numbers in order, once, or a gap that is said."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from jgroups_py.protocols.relay.wire import Gap, Lack
 
 
 class Incoming:
-    """How far each origin is stands in ``state``; what is lacking stands here."""
+    """The state of each origin is in ``state``. Missing numbers are here."""
 
     def __init__(self, state: RelayState) -> None:
         self.came_back = False
@@ -34,7 +34,7 @@ class Incoming:
         return fresh
 
     def lack(self, site: str, origin: bytes) -> Lack | None:
-        """What the relay is to be told of the gap that ``take`` has found, once for each gap."""
+        """The report to the relay about the gap that ``take`` has found, once for each gap."""
         have = self._state.has(site, origin)
         if self._lacking.get((site, origin)) == have:
             return None
@@ -57,7 +57,7 @@ class Incoming:
         return lost
 
     def lacks(self) -> list[Lack]:
-        """What is still missing."""
+        """Reports of all gaps that are still open."""
         return [Lack(site, {origin: have}) for (site, origin), have in self._lacking.items()]
 
     def forget(self, site: str, origins: Iterable[bytes]) -> None:

@@ -24,7 +24,7 @@ EARLY_MAX: Final = 1000
 
 @dataclass(slots=True)
 class _Remembered:
-    """What joiners of one view begin with. ``waiting``: members that may still ask for it."""
+    """The knowledge that joiners of one view begin with. ``waiting``: members that may still ask for it."""
 
     known: Known
     at: float
@@ -67,8 +67,8 @@ class Joining:
     # --- for joiners
 
     def remember_view(self, joined: list[Address], known_here: Callable[[], Known]) -> None:
-        """What is known here now is what joiners of this view begin with, and those before them that may have missed
-        theirs."""
+        """Remembers what is known here now. Joiners of this view begin
+        with it, and those before them that may have missed theirs."""
         self.fresh.update(dict.fromkeys(joined))
         self.fresh = {m: None for m in self.fresh if m in self._roles.line}
         if self.fresh:
@@ -77,7 +77,7 @@ class Joining:
         self._forget_snapshots()
 
     def snapshot(self, view: ViewKey) -> Known | None:
-        """What joiners of ``view`` begin with, if it is remembered."""
+        """The knowledge that joiners of ``view`` begin with, if it is remembered."""
         found = self.snapshots.get(view)
         return None if found is None else found.known
 

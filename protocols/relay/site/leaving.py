@@ -31,7 +31,7 @@ class Leaving:
         disconnect: Callable[[], None],
     ) -> None:
         self.flush: Numbers | None = None
-        """What must be acknowledged; None: not leaving, or done."""
+        """Numbers that must be acknowledged; None: not leaving, or done."""
         self.done = False
         self.timer = out.timer(self.on_timeout, "_on_leave_timeout")
         self._gone = False

@@ -10,7 +10,7 @@ from jgroups_py.values.address import Address
 
 
 class Reporting:
-    """What this member has told its relay in this view. It tells what changed since the last time: at the next
+    """Reports of this member to its relay in this view. It tells what changed since the last time: at the next
     tick, or after ``every`` messages."""
 
     def __init__(self, every: int) -> None:

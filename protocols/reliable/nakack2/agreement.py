@@ -26,7 +26,7 @@ Goals = Mapping[Address, tuple[int, Address]]
 
 
 class Step(Enum):
-    """What is to be done beside handing out a run."""
+    """Further steps beside handing out a run."""
 
     ASK = auto()
     """Ask at once for what is missing."""

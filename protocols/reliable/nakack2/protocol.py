@@ -465,7 +465,7 @@ class NAKACK2(Protocol):
                     self.limited += 1
                     self.trace("limited", asker=asker, sender=src, seqno=first)
         ours = isinstance(asker, UUID) and asker.is_ours
-        # Whom we took for dead does not know yet that it was: a merge tells where to begin.
+        # A member that we took for dead does not know it yet: a merge tells where to begin.
         view = self.view
         if answer.gone and sender is self.own and ours and view is not None and asker in view:
             told = FragHeader(answer.gone, view_sum(view), 0)

@@ -69,7 +69,7 @@ class Limited(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What to do about a request, in order. ``gone``: up to here the sender has forgotten what was asked
+    """The answer to a request: steps in their order. ``gone``: up to here the sender has forgotten what was asked
     for; 0: nothing was forgotten."""
 
     steps: list[Resend | Missing | Limited]
@@ -108,7 +108,7 @@ class Repair:
     def due(
         self, senders: Senders, members: tuple[Address, ...], now: float
     ) -> tuple[list[Request], float | None]:
-        """What to ask for now, and when to look again. ``members``: of the view."""
+        """Requests that are due now, and when to look again. ``members``: of the view."""
         limit = self._limit
         requests = []
         earliest: float | None = None
@@ -135,7 +135,7 @@ class Repair:
     def _asked(
         self, src: Address, sender: Sender, frozen: bool, members: tuple[Address, ...]
     ) -> Address:
-        """Who is asked for messages of ``src``."""
+        """The member that is asked for messages of ``src``."""
         tries = sender.gaps.tries
         if sender.holder is not None and (frozen or tries % 2 == 0):
             return sender.holder
@@ -150,7 +150,7 @@ class Repair:
     # --- answering
 
     def answer(self, asker: Address, sender: Sender, seqnos: SeqnoList, now: float) -> Answer:
-        """What ``asker`` gets of the messages of ``sender`` that it wants."""
+        """The messages of ``sender`` that ``asker`` gets, of those it wants."""
         budget = self._budget(asker, now)
         steps: list[Resend | Missing | Limited] = []
         gone = 0
@@ -183,7 +183,7 @@ class Repair:
 
 
 def behind_gone(window: ReceiveWindow, gone: int) -> int:
-    """Where to go on when everything up to ``gone`` is lost. What is here of it is handed out all the same."""
+    """Where to go on when everything up to ``gone`` is lost. Messages of that range that are here are handed out all the same."""
     return min(gone, window.pending.first - 1) if window.pending else gone
 
 

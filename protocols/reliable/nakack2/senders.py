@@ -17,7 +17,7 @@ from jgroups_py.values.address import Address
 
 
 class Sender:
-    """What is known of one sender. ``kept``: its messages that are not stable, delivered or not."""
+    """The state of one sender. ``kept``: its messages that are not stable, delivered or not."""
 
     __slots__ = ("checked", "gaps", "goal", "holder", "kept", "purged", "window")
 
@@ -69,7 +69,7 @@ class Sender:
 
 
 class Left(NamedTuple):
-    """What is remembered of a sender that has departed."""
+    """The memory of a sender that has departed."""
 
     delivered: int
     passed: frozenset[int]

@@ -32,7 +32,7 @@ PROFILES: Final = (
 """crashes: within what must not lose anything, with leaves and joins. async: the same, owners and
 backups judged. merges: partitions, no crashes: what is lost is listed. chaos: both at once, owners and
 backups judged. sites: two of them, one written to; crashes in both, the link cut, the first one lost,
-bootstrap. active: both are written to, one is promoted; what is dropped is listed. overflow: removals
+bootstrap. active: both are written to, one is promoted; dropped values are listed. overflow: removals
 that could not be kept for the other site; reconciliation. three: as sites (even seeds) or active, three of
 them. passive: as crashes (even seeds) or merges (odd
 ones), while values leave the memory of their owners and come back. skips: as crashes and async, while members

@@ -194,7 +194,7 @@ class Sites:
         return True
 
     def _do_lose(self) -> bool:
-        """The whole first site is gone; what it says is missing is kept."""
+        """The whole first site is gone. The events that it reports as missing are kept."""
         world = self.worlds[0]
         if world is None or len(self.both) < len(self.worlds):
             return False

@@ -96,7 +96,7 @@ class Cluster:
         sites: tuple[str, ...] = ("local",),
         incarnations: int = 1,
     ) -> None:
-        # Each machine's own invariants; what holds across members does not survive a forger.
+        # Each machine's own invariants; invariants across members do not survive a forger.
         self.world = World(seed, check=False)
         self.world.after_each_step.append(lambda host: host.machine.check())
         self.random = random.Random(f"hostile/{seed}")

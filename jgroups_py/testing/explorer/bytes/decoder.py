@@ -133,7 +133,7 @@ def _map(target: Target, data: bytes) -> list[Spot]:
 
 
 def smallest_bytes(data: bytes, fails: Callable[[bytes], bool], tries: int = TRIES_MAX) -> bytes:
-    """``data`` without what is not needed to fail; what must stay becomes zero where it may."""
+    """Cuts bytes of ``data`` that the failure does not need. Others become zero where they may."""
     if not fails(data):
         return data
     shrinker = Shrinker(data, fails, tries * 2 // 3)

@@ -2,7 +2,7 @@
 
 A replicated cache is one line of views: each hands its tree on to the next. A partition makes two lines;
 when they merge, the members of one take the other's tree, and their own line has ended. The line that
-everybody has in the end is the one whose promises were kept; what was done on others may be gone
+everybody has in the end is the one whose promises were kept; changes on others may be gone
 (design/linearizability.md).
 """
 

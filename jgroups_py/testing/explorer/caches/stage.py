@@ -597,7 +597,7 @@ class Stage:
             self._network.healed()
 
     async def _restart(self, name: str) -> None:
-        """Of who is not running; who is leaving is waited for."""
+        """Starts a member that does not run. One that is leaving is waited for."""
         former = self._members.get(name)
         if former is not None:
             if not former.gone and not former.closing.is_set():

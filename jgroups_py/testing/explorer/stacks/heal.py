@@ -298,7 +298,7 @@ class Healer:
         return None
 
     def _prolong(self) -> None:
-        """To the length that a run has at least; what held must go on to hold."""
+        """To the length that a run has at least; invariants that held must go on to hold."""
         least = self.scene.schedule.least_seconds
         if self.world.now - self.scene.zero < least:
             self.world.run(self.scene.zero + least)

@@ -1,4 +1,4 @@
-"""Playing a schedule: first faults, then healing; what does not hold is a problem."""
+"""Playing a schedule: first faults, then healing; an invariant that does not hold is a problem."""
 
 from __future__ import annotations
 

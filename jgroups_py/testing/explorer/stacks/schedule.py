@@ -1,6 +1,6 @@
 """A schedule: everything that happens in one run, as plain data.
 
-Members are named when the schedule is drawn; who is hit by a fault is said by role and found at run
+Members are named when the schedule is drawn; the member that a fault hits is named by its role and found at run
 time (``roles.py``), so that a schedule still makes sense when parts of it are taken away.
 
 All times are seconds. ``Step.at`` counts from the moment everybody has been started.
