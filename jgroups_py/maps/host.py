@@ -18,6 +18,7 @@ from typing import Final, Protocol
 import trio
 
 from jgroups_py.maps.errors import MapFull
+from jgroups_py.maps.links import Link
 from jgroups_py.maps.replica import (
     Arrived,
     CloseLink,
@@ -33,17 +34,6 @@ TAKEOVER_INTERVAL: Final = 0.2
 """Seconds between looks whether the process that replicates is gone."""
 
 MapEvent = Told | Arrived | Sent
-
-
-class Link(Protocol):
-    """One connection to the map of one peer. It keeps the order of messages, and loses none as long as it is open."""
-
-    def send(self, data: bytes) -> None:
-        """Send one message (messages.py; at most MESSAGE_MAX bytes). It does not wait: the replica keeps at most ``window`` bytes of entries,
-        and small messages, on the way. A link that has failed meanwhile drops the message."""
-
-    def close(self) -> None:
-        """End the connection after all that was sent. The host has forgotten the link: it calls ``link_closed`` for nothing more."""
 
 
 class Network(Protocol):

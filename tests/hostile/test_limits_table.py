@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from jgroups_py import ChannelLimits
+from jgroups_py.maps.tcp import TcpSettings
 from jgroups_py.protocols.discovery.dns_ping import DNS_PING
 from jgroups_py.protocols.discovery.file_ping import FILE_PING
 from jgroups_py.protocols.discovery.jdbc_ping2 import JDBC_PING2
@@ -44,7 +45,11 @@ PROTOCOLS: dict[str, Any] = {
         *(FILE_PING, JDBC_PING2, DNS_PING, KUBE_PING, TCPGOSSIP, GossipRouter, ASYM_ENCRYPT),
     )
 }
-LIMITS: dict[str, Any] = {"channel": ChannelLimits, "RPC": RpcLimits}
+LIMITS: dict[str, Any] = {
+    "channel": ChannelLimits,
+    "RPC": RpcLimits,
+    "maps over TCP": TcpSettings,
+}
 NO_LIMIT = {"max_interval", "max_bundling_time", "max_block_time", "max_providers"}
 """Intervals, and numbers of retries that fill nothing."""
 

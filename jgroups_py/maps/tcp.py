@@ -1,0 +1,641 @@
+"""TCP between the hosts of maps (K2, K13): one port for all maps of a host, and one connection for each map and peer.
+
+    async with open_port(1, listen="127.0.0.1:8076") as port:
+        port.serve("fx", host)                     who connects and asks for "fx" becomes a link of the host
+        port.dial("fx", "127.0.0.1:8077")          a link with that peer, made anew whenever it ends
+
+    a link ends           the peer is dialled again after ``retry_first`` seconds, then twice that, up to ``retry_max``, with chance
+    both hosts dial       the connection stays that was dialled by the smaller ``run``; the other host waits for its end
+    nothing to say        an empty frame each ``alive_interval``; a peer that is silent for ``silence_timeout`` is gone
+    a peer takes nothing  its link ends at ``unsent_max`` bytes
+
+frames.py says what the bytes are. All tasks are of one nursery, in one thread.
+
+Source:  seed 004.
+Differs: Chronicle Map has one connection for all maps of two hosts.
+Limits:  TcpSettings. Who has connected is not known without TLS: loopback only, unless ``insecure`` says otherwise.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import logging
+import math
+import random
+import secrets
+import ssl
+from collections import Counter, deque
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Final
+
+import trio
+
+from jgroups_py.driver import files
+from jgroups_py.driver.needs_trio import check_trio
+from jgroups_py.driver.unwrap import reraise
+from jgroups_py.errors import ConfigError
+from jgroups_py.maps.frames import (
+    ALIVE,
+    RUN,
+    TCP_CAUSES,
+    Away,
+    BadStream,
+    FrameReader,
+    Greeting,
+    first_of,
+    frame,
+    opening,
+)
+from jgroups_py.maps.links import LinkHost
+from jgroups_py.maps.messages import MESSAGE_MAX
+from jgroups_py.protocols.transport.crowd import goes
+from jgroups_py.stack.log_limit import LogLimit
+from jgroups_py.tls import CredentialsError, TlsSettings, load
+
+LOG: Final = logging.getLogger("jgroups_py.maps")
+READ: Final = 65_536
+WRITE: Final = 262_144
+"""Bytes given to the system at once."""
+_BROKEN: Final = (trio.BrokenResourceError, trio.ClosedResourceError, ssl.SSLError, OSError)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TcpSettings:
+    """Seconds and bytes."""
+
+    retry_first: float = 0.1
+    """How long after the end of a link its peer is dialled again. Each try that fails doubles it."""
+    retry_max: float = 10.0
+    """The longest time between two tries. A link that lasted longer begins with ``retry_first`` again."""
+    connect_timeout: float = 5.0
+    greeting_timeout: float = 5.0
+    """How long TLS and greetings may take together."""
+    alive_interval: float = 1.0
+    """A host that has nothing to say tells each peer so often that it is alive."""
+    silence_timeout: float = 10.0
+    """A peer of which nothing comes for so long is gone."""
+    linger: float = 2.0
+    """How long a link that was closed may take to send the rest."""
+    frame_max: int = MESSAGE_MAX
+    """The most bytes of a message."""
+    unsent_max: int = 4 * MESSAGE_MAX
+    """The most bytes that wait for one peer. Its link ends when there are more."""
+    strangers_max: int = 32
+    """The most connections at once that have not greeted. For a further one the first goes."""
+    strangers_per_host: int = 16
+    """The same, of one address."""
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            if not (value > 0 and math.isfinite(value)):
+                raise ConfigError(f"{name} must be a number above 0, got {value}")
+        if self.silence_timeout <= self.alive_interval:
+            raise ConfigError(
+                f"silence_timeout must be more than alive_interval ({self.alive_interval:g} s), got "
+                f"{self.silence_timeout:g} s"
+            )
+
+
+@dataclass(eq=False)
+class Dialled:
+    """A peer that a host dials. ``problem``: why the last try gave no link, or why that ended; empty while there is one."""
+
+    map: str
+    host: str
+    port: int
+    node: int = 0
+    """Its identifier; 0 before it has greeted."""
+    run: bytes = field(default=b"", repr=False)
+    tries: int = 0
+    problem: str = "not dialled yet"
+    scope: trio.CancelScope = field(default_factory=trio.CancelScope, repr=False)
+
+    @property
+    def place(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+class _Connection:
+    """One connection. It is a Link once both sides have greeted."""
+
+    def __init__(
+        self, port: TcpPort, stream: trio.abc.Stream, host: str, dialled: Dialled | None = None
+    ) -> None:
+        self.host = host
+        self.dialled = dialled
+        """The peer, if this side has dialled."""
+        self.peer: Greeting | None = None
+        self.owner: LinkHost | None = None
+        self.number = 0
+        """Of the link, at its owner."""
+        self.closing = False
+        self.ended = trio.Event()
+        self.scope = trio.CancelScope()
+        self.stream = stream
+        self._port = port
+        self._reader = FrameReader(port.settings.frame_max)
+        self._queue: deque[bytes] = deque()
+        self._unsent = 0
+        self._wake = trio.Event()
+
+    # --- Link
+
+    def send(self, data: bytes) -> None:
+        if not self.closing:
+            self._append(frame(data))
+
+    def close(self) -> None:
+        self.owner = None
+        self.closing = True
+        self._wake.set()
+
+    # --- bytes
+
+    def say_first(self, first: Greeting | Away) -> None:
+        self._append(opening(first))
+
+    def turn_away(self, cause: str, reason: str) -> None:
+        """Ends it with the reason."""
+        self._port.turned_away(cause, self.host)
+        self.say_first(Away(cause, reason))
+        self.close()
+
+    def _append(self, data: bytes) -> None:
+        self._queue.append(data)
+        self._unsent += len(data)
+        self._wake.set()
+        if self._unsent > self._port.settings.unsent_max:
+            self._port.turned_away("not_taken", self.host)
+            self.closing = True
+            self._queue.clear()
+            self.scope.cancel()
+
+    async def write(self) -> None:
+        """Sends what is to be sent, until it is closed and all has left."""
+        try:
+            while self._queue or not self.closing:
+                if self._queue:
+                    await self._write_some()
+                else:
+                    await self._wait()
+            # The peer closes next. Until then its bytes are read: a socket that is closed with unread ones loses those under way.
+            linger = trio.current_time() + self._port.settings.linger
+            self.scope.deadline = min(self.scope.deadline, linger)
+            stream = self.stream
+            if isinstance(stream, trio.SSLStream):
+                stream = stream.transport_stream
+            if isinstance(stream, trio.abc.HalfCloseableStream):
+                await stream.send_eof()
+            else:
+                self.scope.cancel()
+        except _BROKEN:
+            self.scope.cancel()
+
+    async def _write_some(self) -> None:
+        parts = [self._queue.popleft()]
+        size = len(parts[0])
+        while self._queue and size < WRITE:
+            parts.append(self._queue.popleft())
+            size += len(parts[-1])
+        await self.stream.send_all(parts[0] if len(parts) == 1 else b"".join(parts))
+        self._unsent -= size
+        self._port.counters["bytes_sent"] += size
+
+    async def _wait(self) -> None:
+        """Waits for something to send; when there is nothing for long, says that this side is alive."""
+        self._wake = trio.Event()
+        with trio.move_on_after(self._port.settings.alive_interval):
+            await self._wake.wait()
+        if not self._queue and not self.closing and self.peer is not None:
+            self._append(ALIVE)
+
+    async def frames(self, within: float, *, renewed: bool = True) -> list[bytes] | None:
+        """The next frames; None: there will be none. Any bytes give another ``within`` seconds if that is ``renewed``.
+
+        Raises:
+            BadStream: they are no frames, or did not come in time.
+        """
+        deadline = trio.current_time() + within
+        while True:
+            with trio.move_on_at(deadline) as limit:
+                try:
+                    data = await self.stream.receive_some(READ)
+                except _BROKEN:
+                    return None
+                if not data:
+                    return None
+                self._port.counters["bytes_received"] += len(data)
+                found = self._reader.feed(bytes(data))
+                if found:
+                    return found
+            now = trio.current_time()
+            if not limit.cancelled_caught:
+                deadline = now + within if renewed else deadline
+            elif now > deadline + within / 2:
+                deadline = (
+                    now + within
+                )  # this process stood still; what came meanwhile was not read yet
+            else:
+                raise BadStream("silent", f"nothing came for {within:g} s")
+
+
+class TcpPort:
+    """Made by ``open_port``."""
+
+    def __init__(self, node: int, settings: TcpSettings, nursery: trio.Nursery) -> None:
+        self.node = node
+        self.settings = settings
+        self.run = secrets.token_bytes(RUN)
+        self.address: tuple[str, int] | None = None
+        """Where it listens; None: it does not."""
+        self.counters: Counter[str] = Counter()
+        """``links``, ``dials``, ``messages_received``, ``bytes_sent``, ``bytes_received``, and those of TCP_CAUSES that have happened."""
+        self.dialled: list[Dialled] = []
+        self._nursery = nursery
+        self._hosts: dict[str, LinkHost] = {}
+        self._connections: dict[_Connection, None] = {}
+        self._linked: dict[tuple[str, bytes], _Connection] = {}
+        self._strangers: dict[_Connection, None] = {}
+        self._client: ssl.SSLContext | None = None
+        self._server: ssl.SSLContext | None = None
+        self._insecure = False
+        self._log_limit = LogLimit(trio.current_time)
+        self._chance = random.Random(self.run)
+
+    def encrypt(self, client: ssl.SSLContext, server: ssl.SSLContext) -> None:
+        self._client, self._server = client, server
+
+    def allow_clear(self) -> None:
+        self._insecure = True
+
+    # --- maps and peers
+
+    def serve(self, name: str, host: LinkHost) -> None:
+        """Gives the links of the map ``name`` to ``host``. ConfigError: another one has the name."""
+        if not 0 < len(name) <= 255:
+            raise ConfigError(f"a map's name must have 1 to 255 characters, got {len(name)}")
+        if name in self._hosts:
+            raise ConfigError(f'the map "{name}" is served at this port already')
+        self._hosts[name] = host
+
+    def dial(self, name: str, place: str) -> Dialled:
+        """Keeps a link with the peer at ``place`` (HOST:PORT) for the map ``name``, which is served here.
+
+        Raises:
+            ConfigError: nothing was started.
+        """
+        if name not in self._hosts:
+            raise ConfigError(f'the map "{name}" is not served at this port')
+        host, port = place_from(place, "a peer")
+        self.check_clear(host, f"a peer at {place}")
+        peer = Dialled(name, host, port)
+        self.dialled.append(peer)
+        self._nursery.start_soon(self._keep, peer)
+        return peer
+
+    def drop(self, name: str) -> None:
+        """Ends serving and dialling for a map. Its links are closed, and its host hears nothing more."""
+        self._hosts.pop(name, None)
+        for peer in [peer for peer in self.dialled if peer.map == name]:
+            self.dialled.remove(peer)
+            peer.scope.cancel()
+        for (map_, _), connection in list(self._linked.items()):
+            if map_ == name:
+                connection.close()
+
+    def network(self, name: str, peers: Iterable[str] = ()) -> TcpNetwork:
+        """Gives what a map of this name needs to replicate through this port. ``peers``: HOST:PORT of each. ConfigError."""
+        places = list(peers)
+        for place in places:
+            self.check_clear(place_from(place, "a peer")[0], f"a peer at {place}")
+        return TcpNetwork(self, name, places)
+
+    def is_linked(self, peer: Dialled) -> bool:
+        """Whether there is a link with it, whoever has dialled."""
+        return (peer.map, peer.run) in self._linked
+
+    def check_clear(self, host: str, what: str) -> None:
+        """Raises ConfigError if messages would leave this machine in clear."""
+        if self._client is None and not self._insecure and not _is_loopback(host):
+            raise ConfigError(
+                f"{what} is not of this machine, and nothing encrypts the map's messages: give tls, or insecure=True if "
+                "everybody in that network may read and change the map"
+            )
+
+    def turned_away(self, cause: str, host: str) -> None:
+        """Counts and logs that a connection was ended from this side."""
+        self.counters[cause] += 1
+        if (left_out := self._log_limit.admit(cause)) is not None:
+            meaning = TCP_CAUSES[cause]
+            LOG.warning(
+                "a map's connection with %s ends: %s (%s)%s", host, meaning, cause, left_out
+            )
+
+    async def leave(self) -> None:
+        """Ends dialling, and closes all links after what was sent."""
+        for peer in self.dialled:
+            peer.scope.cancel()
+        for connection in list(self._connections):
+            connection.close()
+        with trio.move_on_after(self.settings.linger):
+            for connection in list(self._connections):
+                await connection.ended.wait()
+
+    # --- connections
+
+    async def accept(self, stream: trio.SocketStream) -> None:
+        """Serves one connection until its end."""
+        host = _peer_of(stream)
+        if files.is_scarce(stream.socket):
+            self.turned_away("no_descriptors", host)
+            await trio.aclose_forcefully(stream)
+            return
+        await self.visited(stream, host)
+
+    async def visited(self, stream: trio.abc.Stream, host: str) -> None:
+        """Serves one connection from ``host``, whatever it is made of, until its end."""
+        limits = self.settings
+        first = goes(list(self._strangers), host, limits.strangers_max, limits.strangers_per_host)
+        if first is not None:
+            del self._strangers[first]
+            self.turned_away("crowded", first.host)
+            first.scope.cancel()
+        if self._server is not None:
+            stream = trio.SSLStream(stream, self._server, server_side=True)
+        connection = _Connection(self, stream, host)
+        self._strangers[connection] = None
+        await self._serve(connection)
+
+    async def _keep(self, peer: Dialled) -> None:
+        """Dials a peer, and again whenever there is no link with it."""
+        limits = self.settings
+        delay = limits.retry_first
+        with peer.scope:
+            while peer.problem != _ITSELF:
+                begun = trio.current_time()
+                other = self._linked.get((peer.map, peer.run))
+                if other is None:
+                    await self._dial(peer)
+                else:  # the peer has dialled
+                    await other.ended.wait()
+                if trio.current_time() - begun > limits.retry_max:
+                    delay = limits.retry_first
+                await trio.sleep(delay * self._chance.uniform(0.5, 1.0))
+                delay = min(delay * 2, limits.retry_max)
+
+    async def _dial(self, peer: Dialled) -> None:
+        """Connects, and waits for the end of the connection."""
+        peer.tries += 1
+        self.counters["dials"] += 1
+        try:
+            with trio.fail_after(self.settings.connect_timeout):
+                stream = await connect(peer.host, peer.port)
+        except trio.TooSlowError:
+            peer.problem = f"no answer within {self.settings.connect_timeout:g} s"
+            return
+        except OSError as error:
+            peer.problem = f"it cannot be reached: {error}"
+            return
+        if self._client is not None:
+            stream = trio.SSLStream(stream, self._client, server_hostname=peer.host)
+        connection = _Connection(self, stream, peer.place, peer)
+        self._nursery.start_soon(self._serve, connection)
+        await connection.ended.wait()
+
+    async def _serve(self, connection: _Connection) -> None:
+        """Greets, and carries messages until the end."""
+        self._connections[connection] = None
+        peer = connection.dialled
+        problem = "the connection has ended"
+        try:
+            async with trio.open_nursery() as nursery:
+                with connection.scope:
+                    if await self._shake_hands(connection):
+                        nursery.start_soon(connection.write)
+                        problem = await self._converse(connection)
+                    else:
+                        problem = TCP_CAUSES["tls"]
+                nursery.cancel_scope.cancel()
+        finally:
+            self._forget(connection)
+            if peer is not None and not self.is_linked(peer):
+                peer.problem = problem
+            await trio.aclose_forcefully(connection.stream)
+
+    async def _shake_hands(self, connection: _Connection) -> bool:
+        stream = connection.stream
+        if not isinstance(stream, trio.SSLStream):
+            return True
+        with trio.move_on_after(self.settings.greeting_timeout):
+            try:
+                await stream.do_handshake()
+                return True
+            except _BROKEN:
+                pass
+        self.turned_away("tls", connection.host)
+        return False
+
+    async def _converse(self, connection: _Connection) -> str:
+        """Gives why it has ended."""
+        if connection.dialled is not None:
+            connection.say_first(Greeting(connection.dialled.map, self.node, self.run))
+        limits = self.settings
+        try:
+            frames = await connection.frames(limits.greeting_timeout, renewed=False)
+            if not frames:
+                return "it has ended the connection without a greeting"
+            problem = self._on_first(connection, first_of(frames.pop(0)))
+            while frames is not None and not problem:
+                for data in frames:
+                    self._on_frame(connection, data)
+                frames = await connection.frames(limits.silence_timeout)
+        except BadStream as bad:
+            late = bad.cause == "silent" and connection.peer is None
+            self.turned_away("late" if late else bad.cause, connection.host)
+            return str(bad)
+        return problem or "it has ended the connection"
+
+    def _on_first(self, connection: _Connection, first: Greeting | Away) -> str:
+        """The other side has greeted. Gives why there will be no link; empty: there may be."""
+        peer = connection.dialled
+        if isinstance(first, Away):
+            return f"it ends the connection: {_printable(first.reason)}"
+        if peer is None:
+            connection.peer = first
+            if first.map in self._hosts:
+                connection.say_first(Greeting(first.map, self.node, self.run))
+            else:
+                connection.turn_away("unknown_map", f'the map "{first.map}" is not served here')
+            return ""
+        if first.run == self.run:
+            return _ITSELF
+        if first.map != peer.map:
+            raise BadStream("bad_greeting", f'it answers for another map than "{peer.map}"')
+        peer.node, peer.run = first.node, first.run
+        if self.is_linked(peer):
+            return "it had dialled, too"
+        connection.peer = first
+        connection.send(b"")  # it waits for a frame: a connection that is one too many gets none
+        self._link(connection)
+        return ""
+
+    def _on_frame(self, connection: _Connection, data: bytes) -> None:
+        if connection in self._strangers:
+            del self._strangers[connection]
+            self._link(connection)
+        if data and connection.owner is not None:
+            self.counters["messages_received"] += 1
+            connection.owner.received(connection.number, data)
+
+    def _link(self, connection: _Connection) -> None:
+        """Both sides have greeted. If there are two connections with the peer, one stays, which is the same one at both sides."""
+        greeting, peer = connection.peer, connection.dialled
+        assert greeting is not None
+        host = self._hosts.get(greeting.map)
+        if host is None or connection.closing:
+            connection.close()
+            return
+        other = self._linked.get((greeting.map, greeting.run))
+        if other is not None:
+            by_us = other.dialled is not None
+            if by_us != (peer is not None) and by_us == (self.run < greeting.run):
+                connection.close()
+                return
+            self._forget(other)
+            other.close()
+        self._linked[greeting.map, greeting.run] = connection
+        connection.owner = host
+        self.counters["links"] += 1
+        if peer is not None:
+            peer.problem = ""
+        connection.number = host.link_opened(connection)
+
+    def _forget(self, connection: _Connection) -> None:
+        """It is a link no more."""
+        self._connections.pop(connection, None)
+        self._strangers.pop(connection, None)
+        greeting = connection.peer
+        if greeting is not None and self._linked.get((greeting.map, greeting.run)) is connection:
+            del self._linked[greeting.map, greeting.run]
+        owner, connection.owner = connection.owner, None
+        connection.ended.set()
+        if owner is not None:
+            owner.link_closed(connection.number)
+
+
+class TcpNetwork:
+    """The links of one map, at a port that others may share. Made by ``TcpPort.network``."""
+
+    def __init__(self, port: TcpPort, name: str, peers: Sequence[str]) -> None:
+        self._port = port
+        self._name = name
+        self._peers = peers
+
+    async def run(self, host: LinkHost) -> None:
+        """Gives ``host`` its links, until it is cancelled."""
+        self._port.serve(self._name, host)
+        try:
+            for place in self._peers:
+                self._port.dial(self._name, place)
+            await trio.sleep_forever()
+        finally:
+            self._port.drop(self._name)
+
+
+_ITSELF: Final = "this is the host itself"
+
+
+async def connect(host: str, port: int) -> trio.abc.Stream:
+    """A connection. OSError: there is none."""
+    stream = await trio.open_tcp_stream(host, port)
+    if stream.socket.getsockname() == stream.socket.getpeername():
+        await trio.aclose_forcefully(stream)
+        raise ConnectionRefusedError("nobody listens, and the system has picked that very port")
+    return stream
+
+
+def place_from(place: str, what: str) -> tuple[str, int]:
+    """Host and port of HOST:PORT or [IPV6]:PORT. Raises ConfigError that begins with ``what``."""
+    host, colon, port = place.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    if not colon or not host or not port.isascii() or not port.isdigit() or int(port) > 65_535:
+        raise ConfigError(f'{what} must be HOST:PORT, port 0 to 65535, got "{place}"')
+    return host, int(port)
+
+
+@asynccontextmanager
+async def open_port(
+    node: int,
+    *,
+    listen: str | None = None,
+    tls: TlsSettings | None = None,
+    insecure: bool = False,
+    settings: TcpSettings | None = None,
+) -> AsyncIterator[TcpPort]:
+    """Opens the port of a host's maps for as long as the block lasts. Links are closed at its end.
+
+    Args:
+        node: the identifier of this host.
+        listen: HOST:PORT. Port 0 means a free one; see ``TcpPort.address``. None: nobody can connect, the host only dials.
+        tls: credentials; all hosts must have some of the same authority.
+        insecure: allow other hosts than those of this machine without ``tls``.
+
+    Raises:
+        ConfigError: nothing was opened.
+        LocalProtocolError: there is no trio loop here.
+    """
+    check_trio("open_port", aio=False)
+    async with _nursery() as nursery:
+        port = TcpPort(node, settings or TcpSettings(), nursery)
+        if insecure:
+            port.allow_clear()
+        if tls is not None:
+            problem = tls.problem()
+            if problem is not None:
+                raise ConfigError(f"tls: {problem[0]} {problem[1]}")
+            try:
+                credentials = load(tls)
+            except CredentialsError as error:
+                raise ConfigError(f"tls: {error}") from None
+            port.encrypt(credentials.client, credentials.server)
+        if listen is not None:
+            host, number = place_from(listen, "listen")
+            port.check_clear(host, f"listen={listen}")
+            try:
+                listeners = await trio.open_tcp_listeners(number, host=host)
+            except OSError as error:
+                raise ConfigError(f"the maps' port cannot listen at {listen}: {error}") from None
+            port.address = listeners[0].socket.getsockname()[:2]
+            nursery.start_soon(trio.serve_listeners, port.accept, listeners)
+        yield port
+        await port.leave()
+
+
+@asynccontextmanager
+async def _nursery() -> AsyncIterator[trio.Nursery]:
+    try:
+        async with trio.open_nursery() as nursery:
+            yield nursery
+            nursery.cancel_scope.cancel()
+    except BaseExceptionGroup as group:
+        reraise(group)
+
+
+def _peer_of(stream: trio.SocketStream) -> str:
+    try:
+        return str(stream.socket.getpeername()[0])
+    except OSError:
+        return ""  # it is gone already
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _printable(text: str) -> str:
+    return "".join(char if char.isprintable() else "?" for char in text[:300])

@@ -1,0 +1,96 @@
+"""Maps over real TCP on loopback."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+from tcp_hosts import Recorded, TableHost, until
+
+from jgroups_py.errors import ConfigError
+from jgroups_py.maps.tcp import TcpSettings, open_port
+from jgroups_py.testing.authority import CertificateAuthority
+from jgroups_py.tls import TlsSettings
+
+pytestmark = pytest.mark.sockets
+
+QUICK = TcpSettings(retry_first=0.02, retry_max=0.2)
+
+
+@pytest.mark.seed("K1", "K13")
+async def test_hosts_that_connect_each_other_are_soon_equal() -> None:
+    async with (
+        open_port(1, listen="127.0.0.1:0", settings=QUICK) as one,
+        open_port(2, listen="127.0.0.1:0", settings=QUICK) as two,
+        trio.open_nursery() as nursery,
+    ):
+        assert one.address and two.address
+        hosts = TableHost(1), TableHost(2)
+        for host, port, peer in zip(hosts, (one, two), (two, one), strict=True):
+            assert peer.address
+            nursery.start_soon(host.run)
+            nursery.start_soon(port.network("fx", [f"127.0.0.1:{peer.address[1]}"]).run, host)
+        hosts[0].put(b"from one", b"1" * 300_000)
+        hosts[1].put(b"from two", b"2")
+        await until(lambda: hosts[0].values == hosts[1].values and len(hosts[0].values) == 2)
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_host_that_is_back_on_its_port_is_connected_again() -> None:
+    async with open_port(1, settings=QUICK) as one:
+        host = Recorded()
+        one.serve("fx", host)
+        number = 0
+        for life in range(3):
+            async with open_port(2, listen=f"127.0.0.1:{number}", settings=QUICK) as two:
+                assert two.address
+                if not number:
+                    number = two.address[1]
+                    one.dial("fx", f"127.0.0.1:{number}")
+                other = Recorded()
+                two.serve("fx", other)
+                await until(lambda: host.links and other.links)  # noqa: B023
+                other.send(b"%d" % life)
+                await until(lambda: len(host.got) == life + 1)  # noqa: B023
+            await until(lambda: not host.links)
+        assert host.got == [b"0", b"1", b"2"]
+
+
+async def test_a_port_that_is_taken_is_named() -> None:
+    async with open_port(1, listen="127.0.0.1:0") as one:
+        assert one.address
+        with pytest.raises(ConfigError, match=f"cannot listen at 127.0.0.1:{one.address[1]}"):
+            async with open_port(2, listen=f"127.0.0.1:{one.address[1]}"):
+                pass
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> CertificateAuthority:
+    return CertificateAuthority(tmp_path_factory.mktemp("authority"))
+
+
+async def test_with_tls_hosts_of_one_authority_connect_and_others_do_not(
+    authority: CertificateAuthority,
+) -> None:
+    def settings(name: str) -> TlsSettings:
+        issued = authority.issue(name)
+        return TlsSettings(certificate=issued.certificate, key=issued.key, ca=authority.ca)
+
+    async with (
+        open_port(1, listen="127.0.0.1:0", tls=settings("one"), settings=QUICK) as one,
+        open_port(2, tls=settings("two"), settings=QUICK) as two,
+        open_port(3, settings=QUICK) as clear,
+    ):
+        assert one.address
+        hosts = Recorded(), Recorded(), Recorded()
+        for port, host in zip((one, two, clear), hosts, strict=True):
+            port.serve("fx", host)
+        clear.dial("fx", f"127.0.0.1:{one.address[1]}")
+        await until(lambda: one.counters["tls"] >= 2)
+        two.dial("fx", f"127.0.0.1:{one.address[1]}")
+        await until(lambda: hosts[0].links and hosts[1].links)
+        hosts[1].send(b"secret" * 100_000)
+        await until(lambda: hosts[0].got)
+        hosts[1].send(b"the last word")
+        two.drop("fx")
+        await until(lambda: not hosts[0].links)
+        assert hosts[0].got[1:] == [b"the last word"] and hosts[2].opened == 0
