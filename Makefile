@@ -20,7 +20,7 @@ export IP_MULTICAST_IF ?= 127.0.0.1
 .DELETE_ON_ERROR:
 .PHONY: help venv test test-slow test-java test-spark demo-spark docs check format drill drill-short drill-seeds requirements \
         bench bench-sim memory fuzz fuzz-short mutants mutants-short long-life \
-        simulate simulate-short histories histories-short buddy-explore buddy-explore-short clean
+        simulate simulate-short histories histories-short buddy-explore buddy-explore-short livebackup-explore clean
 
 help:
 	@sed -n 's/^# //p' Makefile | head -4
@@ -34,6 +34,7 @@ help:
 	@echo "make long-life  a day of churn in virtual time: does anything grow?"
 	@echo "make mutants    planted faults: do our checks find them?"
 	@echo "make buddy-explore  100,000 random schedules of buddy replication's logic, 2,000 clusters (-short: few)"
+	@echo "make livebackup-explore  100,000 random orders of operations on live and backup, with crashes of both"
 	@echo "make histories  10,000 histories of concurrent callers of caches, each linearizable? (-short: some)"
 	@echo "make simulate   10,000 random schedules of faults (make simulate-short: a minute of them)"
 
@@ -192,6 +193,9 @@ buddy-explore: $(STAMP)
 buddy-explore-short: $(STAMP)
 	$(BIN)/jgroups-py dev buddy-explore --seeds 1..1000 --json build/buddy-explore/short.json
 	$(BIN)/jgroups-py dev buddy-explore --profile cluster --seeds 1..20
+
+livebackup-explore: $(STAMP)
+	$(BIN)/python tests/livebackup/explore_orders.py --schedules 100000
 
 clean:
 	rm -rf build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

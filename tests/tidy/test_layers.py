@@ -28,6 +28,7 @@ FLOORS = (
     "cache",
     "export",
     "maps",
+    "livebackup",
     "blocking",
     "aio",
     "sessions",

@@ -1,0 +1,216 @@
+"""Applier: in which order the backup makes the changes of operations (P2, P11, P12).
+
+    add         an operation has come, with its record
+    ready       a step may be made: all steps of its operation before it are made, and its object's counter is one below its ticket
+    done        a step is made: its object's counter moves on, which may make a step of another operation ready
+    ended       an operation's function has returned; says what is confirmed by that
+    abandon     the live node is lost: what is not confirmed is reversed, newest change first (P13)
+
+A step holds its object while it is made and holds nothing while it waits. So nothing hangs: of all steps that are not made, the one that
+the live node made first has nothing before it, and is ready as soon as its operation is here. That holds for operations that wait for
+each other, too: A = S1(12), Q1(102) and B = Q1(101), S1(13).
+
+Source:  seed 002; ``requirements`` P2, P9, P11-P13.
+Differs: the seed takes the locks of all objects of an operation and keeps them, so A and B would wait for ever.
+Limits:  ``operations_max`` unconfirmed operations, ``record_max`` tickets of one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from jgroups_py.livebackup.errors import BadOperation, LagFull
+from jgroups_py.livebackup.ledger import Ledger
+from jgroups_py.livebackup.tickets import Counters, Record, Ticket, write_record
+
+OPERATIONS_MAX: Final = 100_000
+"""Operations that a backup holds without having confirmed them. The live node slows down long before: see ``Lag``."""
+RECORD_MAX: Final = 10_000
+"""Tickets of one operation."""
+NUMBER_MAX: Final = 2**63 - 1
+
+
+class Step(NamedTuple):
+    """The ``place``-th change, counted from 0, of operation ``op``."""
+
+    op: int
+    place: int
+    ticket: Ticket
+
+
+class Reversal(NamedTuple):
+    """A change that has to be reversed, and what ``done`` was given for that."""
+
+    step: Step
+    undo: Any
+
+
+@dataclass(slots=True)
+class _Running:
+    record: Record
+    made: int = 0
+    """Steps that are made."""
+    ready: bool = False
+    """The next step may be made, and is not made yet."""
+
+
+class Applier:
+    """The order of one backup. The caller makes the steps; the applier says which ones may be made."""
+
+    def __init__(
+        self,
+        counters: Mapping[str, int] | None = None,
+        last: int = 0,
+        *,
+        operations_max: int = OPERATIONS_MAX,
+        record_max: int = RECORD_MAX,
+    ) -> None:
+        """``counters`` and ``last``, the number of the newest operation, are those of the snapshot that the objects come from."""
+        self._contained = self._newest = last
+        self._counters = Counters((counters or {}).items())
+        self._ledger = Ledger()
+        self._running: dict[int, _Running] = {}
+        self._waiting: dict[Ticket, int] = {}
+        self._made: dict[Ticket, Reversal] = {}  # in the order in which they were made
+        self._operations_max = operations_max
+        self._record_max = record_max
+
+    # --- what is there
+
+    def __len__(self) -> int:
+        """Operations that are not confirmed."""
+        return len(self._ledger)
+
+    def counter(self, name: str) -> int:
+        """The number of the newest change of an object."""
+        return self._counters[name]
+
+    def vector(self) -> dict[str, int]:
+        return self._counters.vector()
+
+    def waits(self) -> list[Step]:
+        """The steps that wait for a change that is not made (P11)."""
+        return [Step(op, self._running[op].made, ticket) for ticket, op in self._waiting.items()]
+
+    def is_ready(self, op: int) -> bool:
+        """Whether the next step of ``op`` may be made."""
+        return self._running[op].ready
+
+    def next_ticket(self, op: int) -> Ticket | None:
+        """The ticket of the next step of ``op``; None when all are made."""
+        running = self._running[op]
+        return running.record[running.made] if running.made < len(running.record) else None
+
+    # --- operations come, are made, and are confirmed
+
+    def add(self, op: int, record: Iterable[Ticket]) -> list[Step] | None:
+        """Take an operation. Returns its first step when that is ready. None: the snapshot contains the operation already.
+
+        The live node numbers its operations from 1 on, in the order in which they ended, and sends them in that order.
+
+        Raises BadOperation for a record that no live node can have made, and LagFull beyond ``operations_max``; nothing has changed
+        then.
+        """
+        if op <= self._contained:
+            return None
+        record = tuple(record)
+        self._check_record(op, record)
+        self._check_free(op, record)
+        if len(self._ledger) >= self._operations_max:
+            raise LagFull(f"{len(self._ledger)} operations are not confirmed, no more may wait")
+        self._newest = op
+        self._ledger.add(op, record)
+        self._running[op] = _Running(record)
+        return self._go_on(op)
+
+    def _check_record(self, op: int, record: Record) -> None:
+        if op <= self._newest:
+            raise BadOperation(f"operation {op} comes after operation {self._newest}")
+        if len(record) > self._record_max:
+            raise BadOperation(
+                f"operation {op} has {len(record)} tickets, at most {self._record_max} are taken"
+            )
+        last: dict[str, int] = {}
+        for ticket in record:
+            if not last.get(ticket.object, 0) < ticket.number <= NUMBER_MAX:
+                raise BadOperation(
+                    f"operation {op}: {ticket} does not fit into {write_record(record[:20])}: numbers of an object grow"
+                )
+            last[ticket.object] = ticket.number
+
+    def _check_free(self, op: int, record: Record) -> None:
+        for ticket in record:
+            other = self._ledger.owner(ticket)
+            if other is not None:
+                raise BadOperation(f"operation {op}: {ticket} belongs to operation {other}")
+            if ticket.number <= self._counters[ticket.object]:
+                raise BadOperation(
+                    f"operation {op}: {ticket} is over, {ticket.object} is at {self._counters[ticket.object]}"
+                )
+
+    def _go_on(self, op: int) -> list[Step]:
+        """The next step of ``op`` is ready, or waits at its object."""
+        running = self._running[op]
+        if running.made == len(running.record):
+            return []
+        ticket = running.record[running.made]
+        if self._counters[ticket.object] == ticket.number - 1:
+            running.ready = True
+            return [Step(op, running.made, ticket)]
+        self._waiting[ticket] = op
+        return []
+
+    def done(self, step: Step, undo: Any = None) -> list[Step]:
+        """A ready step is made. Returns the steps that are ready now. ``undo`` is given back by ``abandon``."""
+        running = self._running[step.op]
+        assert running.ready and running.made == step.place, step
+        ticket = self._counters.next(step.ticket.object)
+        assert ticket == step.ticket == running.record[step.place], (ticket, step)
+        running.ready = False
+        running.made += 1
+        self._made[ticket] = Reversal(step, undo)
+        ready = self._go_on(step.op)
+        following = Ticket(ticket.object, ticket.number + 1)
+        other = self._waiting.pop(following, None)
+        if other is not None:
+            self._running[other].ready = True
+            ready.append(Step(other, self._running[other].made, following))
+        return ready
+
+    def ended(self, op: int) -> list[int]:
+        """All steps of ``op`` are made and its function has returned. Returns the operations that are confirmed by that."""
+        running = self._running[op]
+        assert running.made == len(running.record), f"operation {op} has steps left"
+        del self._running[op]
+        confirmed = self._ledger.completed(op)
+        for record in confirmed.values():
+            for ticket in record:
+                del self._made[ticket]
+        return list(confirmed)
+
+    # --- the live node is lost
+
+    def abandon(self) -> list[Reversal]:
+        """Give up all that is not confirmed. No step may be under way. Returns the changes that the caller has to reverse, in this
+        order; the counters stand as if that were done."""
+        reversals = list(reversed(self._made.values()))
+        for reversal in reversals:
+            self._counters.back(reversal.step.ticket)
+        for op in list(self._ledger):
+            self._ledger.drop(op)
+        self._made.clear()
+        self._running.clear()
+        self._waiting.clear()
+        return reversals
+
+    def check(self) -> None:
+        """Invariants, for tests and simulations."""
+        self._ledger.check()
+        for name, number in self._made:
+            assert number <= self._counters[name], (name, number)
+        for ticket, op in self._waiting.items():
+            running = self._running[op]
+            assert not running.ready and running.record[running.made] == ticket, (op, ticket)
+            assert self._counters[ticket.object] < ticket.number - 1, f"{ticket} waits for nothing"

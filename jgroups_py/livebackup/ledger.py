@@ -1,0 +1,118 @@
+"""Ledger: which operations may be confirmed (P9).
+
+An operation depends on the operations that made the change before each of its own, on what those depend on, and so on. Two operations
+may depend on each other: A = S1(12), Q1(102) and B = Q1(101), S1(13). Confirmation is prefix-closed: an operation is confirmed when it
+and everything it depends on are complete. So what is confirmed never has to be reversed, whatever is lost.
+
+Cost: a completed operation walks over the complete operations that it depends on, up to the first one that is not complete, and walks
+again when that one is confirmed. So a walk is as long as the lag at most, which the live node limits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from jgroups_py.livebackup.tickets import Record, Ticket
+
+
+@dataclass(slots=True)
+class _Kept:
+    """An operation that is not confirmed."""
+
+    record: Record
+    complete: bool = False
+    waiting: list[int] = field(default_factory=list)
+    """Complete operations that depend on this one, to be looked at again when it is confirmed."""
+
+
+class Ledger:
+    """Operations have numbers that the caller chooses. The ledger forgets an operation when it is confirmed."""
+
+    def __init__(self) -> None:
+        self._kept: dict[int, _Kept] = {}
+        self._made_by: dict[Ticket, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def __contains__(self, op: int) -> bool:
+        return op in self._kept
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(tuple(self._kept))
+
+    def record(self, op: int) -> Record:
+        return self._kept[op].record
+
+    def owner(self, ticket: Ticket) -> int | None:
+        """The unconfirmed operation that has this ticket."""
+        return self._made_by.get(ticket)
+
+    def is_complete(self, op: int) -> bool:
+        return self._kept[op].complete
+
+    def add(self, op: int, record: Record) -> None:
+        """The operation is known and not complete. Its tickets belong to nobody else, which the caller has checked."""
+        assert op not in self._kept, op
+        self._kept[op] = _Kept(record)
+        for ticket in record:
+            assert ticket not in self._made_by, ticket
+            self._made_by[ticket] = op
+
+    def completed(self, op: int) -> dict[int, Record]:
+        """All changes of ``op`` are made. Returns the operations that are confirmed by that, with their records, by number."""
+        kept = self._kept[op]
+        assert not kept.complete, op
+        kept.complete = True
+        confirmed: dict[int, Record] = {}
+        todo = [op]
+        while todo:
+            one = todo.pop()
+            if one in self._kept:
+                todo += self._look_at(one, confirmed)
+        return dict(sorted(confirmed.items()))
+
+    def _look_at(self, op: int, confirmed: dict[int, Record]) -> list[int]:
+        """Confirm ``op`` with everything it depends on, or let it wait for the first of these that is not complete. Returns who waited
+        for what is confirmed now."""
+        closed = {op: None}
+        todo = [op]
+        while todo:
+            for other in self._before(todo.pop()):
+                if other in closed:
+                    continue
+                if not self._kept[other].complete:
+                    self._kept[other].waiting.append(op)
+                    return []
+                closed[other] = None
+                todo.append(other)
+        waiting = [one for member in closed for one in self._kept[member].waiting]
+        for member in closed:
+            confirmed[member] = self._forget(member)
+        return waiting
+
+    def _before(self, op: int) -> Iterable[int]:
+        """The unconfirmed operations that made the change before each change of ``op``."""
+        for name, number in self._kept[op].record:
+            other = self._made_by.get(Ticket(name, number - 1))
+            if other is not None and other != op:
+                yield other
+
+    def drop(self, op: int) -> None:
+        """The operation is given up: it is neither complete nor confirmed, and nobody will ask for it again."""
+        self._forget(op)
+
+    def _forget(self, op: int) -> Record:
+        record = self._kept.pop(op).record
+        for ticket in record:
+            del self._made_by[ticket]
+        return record
+
+    def check(self) -> None:
+        """Invariants, for tests and simulations."""
+        for ticket, op in self._made_by.items():
+            assert ticket in self._kept[op].record, (ticket, op)
+        waiting = [one for kept in self._kept.values() for one in kept.waiting]
+        complete = [op for op, kept in self._kept.items() if kept.complete]
+        assert sorted(waiting) == sorted(complete), (waiting, complete)

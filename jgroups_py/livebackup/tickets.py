@@ -1,0 +1,69 @@
+"""A ticket says "the n-th change of this object". An operation's record is the list of its tickets, in the order of its changes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+from jgroups_py.livebackup.errors import BadOperation
+
+_TEXT: Final = re.compile(r"\s*([^\s(),]+)\s*\((\d{1,19})\)\s*")
+
+
+class Ticket(NamedTuple):
+    """Change ``number`` of ``object``; the first change has number 1 (P6)."""
+
+    object: str
+    number: int
+
+    def __str__(self) -> str:
+        return f"{self.object}({self.number})"
+
+
+Record = tuple[Ticket, ...]
+"""All changes of one operation (P7)."""
+
+
+def write_record(record: Iterable[Ticket]) -> str:
+    """For people: ``S1(12), Q1(102)``."""
+    return ", ".join(str(ticket) for ticket in record)
+
+
+def read_record(text: str) -> Record:
+    """The inverse of ``write_record``. Raises BadOperation with the place that is no ticket."""
+    tickets = []
+    for part in text.split(",") if text.strip() else []:
+        match = _TEXT.fullmatch(part)
+        if match is None:
+            raise BadOperation(f'"{part.strip()[:60]}" is no ticket; one looks like S1(12)')
+        tickets.append(Ticket(match[1], int(match[2])))
+    return tuple(tickets)
+
+
+class Counters:
+    """How many changes each object has had. Objects that were never changed have 0 and take no room."""
+
+    def __init__(self, start: Iterable[tuple[str, int]] = ()) -> None:
+        self._of: dict[str, int] = {name: number for name, number in start if number}
+
+    def __getitem__(self, name: str) -> int:
+        return self._of.get(name, 0)
+
+    def next(self, name: str) -> Ticket:
+        """The ticket of the change that is about to be made. The caller holds the object's lock until the change is made."""
+        number = self._of.get(name, 0) + 1
+        self._of[name] = number
+        return Ticket(name, number)
+
+    def back(self, ticket: Ticket) -> None:
+        """The change was reversed. It was the newest one of its object."""
+        assert self._of[ticket.object] == ticket.number, f"{ticket} is not the newest change"
+        if ticket.number == 1:
+            del self._of[ticket.object]
+        else:
+            self._of[ticket.object] = ticket.number - 1
+
+    def vector(self) -> dict[str, int]:
+        """A copy: object -> number of its newest change."""
+        return dict(self._of)
