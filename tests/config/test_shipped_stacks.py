@@ -94,6 +94,7 @@ def test_a_shipped_stack_opens_with_whom_it_is_for_and_what_it_costs(name: str) 
         ("relay-udp.xml", "0.075 s", "6.6 s"),
         ("relay-tcp.xml", "0.075 s", "6.6 s"),
         ("relay-bridge-tcp.xml", "0.6 s", "6.6 s"),
+        ("relay-bridge-seal.xml", "0.6 s", "6.6 s"),
     ],
 )
 def test_the_detection_times_in_the_comment_are_those_of_the_settings(

@@ -9,7 +9,9 @@ import msgspec
 import pytest
 
 from jgroups_py.errors import ConfigError
+from jgroups_py.protocols.seal.protocol import SEAL
 from jgroups_py.testing.explorer.lab import Size
+from jgroups_py.testing.explorer.stacks.back_end import _plainer
 from jgroups_py.testing.explorer.stacks.draw import PROFILES, draw
 from jgroups_py.testing.explorer.stacks.heal import Healer
 from jgroups_py.testing.explorer.stacks.play import play, try_stack
@@ -73,6 +75,34 @@ def test_relays_are_joined_and_single_sites_are_not() -> None:
     assert not any(draw(seed, "flow").relays for seed in range(5))
     kinds = {len(draw(seed, "all").sites) > 1 for seed in range(30)}
     assert kinds == {True, False}
+
+
+def test_every_stack_of_a_sealed_run_has_seal_and_members_form_their_groups() -> None:
+    schedule = next(d for seed in range(30) if (d := draw(seed, "sealed", SMALL)).relays)
+    scene = Scene(schedule, None)
+    for site in schedule.sites:
+        for name in site.members:
+            scene.start(name)
+    scene.world.run_for(20)
+    members = list(scene.world.members.values())
+    stacks = [stack for m in members for stack in (m.stack, *m.stack.children)]
+    assert len(stacks) == len(members) + len(schedule.sites)
+    for stack in stacks:
+        seal = stack.find(SEAL)
+        assert seal is not None
+        counts = seal.statistics()
+        assert counts["datagrams_opened"] + counts["connections_sealed"] > 0
+    for site in schedule.sites:
+        of_site = [m for m in members if m.site == site.name]
+        assert scene.world.views_agree(of_site)
+    scene.world.close()
+
+
+def test_a_sealed_run_is_made_smaller_without_seal_where_it_fails_so() -> None:
+    schedule = draw(1, "sealed")
+    assert schedule.sealed and not draw(1, "all").sealed
+    plainer = [case for case in _plainer(schedule) if not case.sealed]
+    assert plainer == [msgspec.structs.replace(schedule, sealed=False)]
 
 
 def test_sites_and_members_can_be_fixed() -> None:

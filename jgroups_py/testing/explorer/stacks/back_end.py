@@ -47,6 +47,7 @@ def _plainer(schedule: Schedule) -> Iterator[Schedule]:
         {"between": Link(latency=0.03)},
         {"with_state": False},
         {"shared": 0},
+        {"sealed": False},
         {"reopen": 0.0},
         {"healing": Healing(within=schedule.healing.within)},
         {"seconds": min(schedule.seconds, last + 10.0)},

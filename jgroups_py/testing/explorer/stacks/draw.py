@@ -6,6 +6,7 @@
     state       one site: members fetch states while everything happens
     relay       two or three sites joined by RELAY: relays, standbys, whole sites fall; WANs break
     all         its own mix of all of these
+    sealed      the same mix, every stack with SEAL
 
 The drawing needs nothing but the seed and the options; playing draws nothing more.
 """
@@ -15,6 +16,8 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from typing import Final
+
+import msgspec
 
 from jgroups_py.errors import ConfigError
 from jgroups_py.testing.explorer.lab import ANYTHING, Size
@@ -296,6 +299,10 @@ def _all(d: _Draw) -> Schedule:
     return _relay(d) if kind == "relay" else _single(d, kind)
 
 
+def _sealed(d: _Draw) -> Schedule:
+    return msgspec.structs.replace(_all(d), sealed=True)
+
+
 _PROFILES: Final[dict[str, Callable[[_Draw], Schedule]]] = {
     "relay": _relay,
     "membership": lambda d: _single(d, "membership"),
@@ -303,5 +310,6 @@ _PROFILES: Final[dict[str, Callable[[_Draw], Schedule]]] = {
     "state": lambda d: _single(d, "state"),
     "merge": lambda d: _single(d, "merge"),
     "all": _all,
+    "sealed": _sealed,
 }
 PROFILES: Final = tuple(_PROFILES)

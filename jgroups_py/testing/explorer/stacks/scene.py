@@ -6,11 +6,14 @@ what it has been delivered, and opens a new channel after it was expelled.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Final, Protocol
 
+from jgroups_py.stack.stack import make_protocols
 from jgroups_py.testing.check.checkers import Checker
 from jgroups_py.testing.explorer.stacks.roles import Cast
 from jgroups_py.testing.explorer.stacks.schedule import Link, Load, Schedule
+from jgroups_py.testing.explorer.stacks.sealing import KEYS, SEALED_BRIDGE, sealed
 from jgroups_py.testing.sim import LinkSettings, Member, World
 from jgroups_py.testing.sim.world import MakeProtocols, Watcher
 from jgroups_py.values.events import Expel, Failed, StateFailed, StateReceived
@@ -79,6 +82,8 @@ class Scene:
 
     def stack(self) -> str | MakeProtocols:
         """The protocols that members run; the kit for users puts protocols of their own here."""
+        if self.schedule.sealed:
+            return partial(make_protocols, self.schedule.stack, prepare=sealed)
         return self.schedule.stack
 
     def start(self, name: str) -> Member:
@@ -89,6 +94,8 @@ class Scene:
             attributes["RELAY.sites"] = ",".join(s.name for s in schedule.sites)
             pairs = schedule.bridge_attributes.items()
             attributes["RELAY.bridge_attributes"] = ";".join(f"{k}={v}" for k, v in pairs)
+            if schedule.sealed:
+                attributes["RELAY.bridge"] = SEALED_BRIDGE
         others = [n for n in self.cast.sites[site] if f"{site}/{n}" in self.world.members]
         with_state = schedule.with_state and bool(others)
         member = self.world.start(
@@ -119,6 +126,7 @@ class Scene:
             "jgroups.bind_addr": address,
             "jgroups.bind_port": str(TCP_PORT),
             "jgroups.tcpping.initial_hosts": ",".join(f"{h}[{TCP_PORT}]" for h in here),
+            "seal.keys": KEYS,
             "relay.site": site,
             "relay.bridge.bind_addr": address,
             "relay.bridge.port": str(BRIDGE_PORT),

@@ -150,7 +150,7 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     ``least_seconds`` and ``least_messages``: what the whole run has at least; the second phase is
     prolonged until then. ``heals`` false: there is no second phase, since what failed when the
     schedule was made smaller did so in the first. ``shared``: so many callers at each member use registers
-    that the site's members share (shared.py).
+    that the site's members share (shared.py). ``sealed``: every stack has SEAL, the bridge's, too.
     """
 
     kind: Literal["stacks"] = "stacks"
@@ -174,6 +174,7 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     least_messages: Count = 500
     least_faults: Annotated[int, Meta(ge=0, le=STEPS_MAX)] = 0
     shared: Annotated[int, Meta(ge=0, le=SHARED_MAX)] = 0
+    sealed: bool = False
 
     @property
     def relays(self) -> bool:
