@@ -16,6 +16,7 @@ from jgroups_py.config.settings import (
     HostPorts,
     Ignored,
     Seconds,
+    accepted,
     build,
     field_types,
     value_text,
@@ -186,6 +187,22 @@ def test_nested_elements_go_to_protocols_that_read_them() -> None:
     assert config.elements[0].elements[0].attributes[0].text == "a"
     with pytest.raises(ConfigError, match="takes no nested elements, got <sites>"):
         build_text("<SAMPLE><sites/></SAMPLE>")
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("count", "a whole number"),
+        ("factor", "a number"),
+        ("on", "true or false"),
+        ("text", "a text"),
+        ("names", "a list separated by commas"),
+        ("when", "one of received, stable"),
+        ("mode", "one of BLOCK, SPILL"),
+    ],
+)
+def test_an_attribute_says_in_words_what_it_accepts(name: str, words: str) -> None:
+    assert accepted(field_types(SAMPLE.Config)[name]) == words
 
 
 def test_values_are_written_as_they_are_read() -> None:

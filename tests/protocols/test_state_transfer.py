@@ -257,6 +257,7 @@ def test_messages_in_the_state_are_not_delivered() -> None:
     fake.up(multicast(C, 2, b"c2", b"c3", b"c4"))
     fake.up(multicast(C, 5, b"c5"))
     assert texts(fake) == [b"c4", b"c5"], "what the state contains and comes later is dropped, too"
+    assert fake.protocol.statistics()["messages_covered"] == 5 + 3  # of B and of C
 
 
 @pytest.mark.parametrize(("views", "got"), [(1, [b"3"]), (3, [b"3"]), (4, [b"1", b"2", b"3"])])

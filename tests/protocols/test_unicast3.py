@@ -613,6 +613,16 @@ def test_a_stranger_that_joins_is_counted_as_one_no_more_and_keeps_its_connectio
     stack.protocol.check()
 
 
+def test_destinations_outside_the_view_are_still_counted_in_the_next_view() -> None:
+    stack = fake(max_strangers=1)
+    stack.down(Batch(D, (b"to a stranger",), {}))
+    stack.event_down(members(2, A, C, old=View(ViewId(A, 1), (A, B, C))))
+    stack.down(Batch(make_address(9), (b"one too many",), {}))
+    stats = stack.protocol.statistics()
+    assert (stats["turned_away_stranger"], stats["connections_out"]) == (1, 1)
+    stack.protocol.check()
+
+
 def test_an_acknowledgement_of_a_stranger_makes_room() -> None:
     stack = fake(max_strangers_bytes=3000)
     stack.down(Batch(D, (bytes(2000),), {}))

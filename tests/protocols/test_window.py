@@ -186,6 +186,36 @@ def test_a_gap_is_asked_for_once_and_then_at_growing_intervals() -> None:
     assert asked == [1.02, 3.02, 7.02, 15.02, 23.02]
 
 
+def test_intervals_grow_while_nothing_comes_and_begin_anew_when_something_came() -> None:
+    window, clock = ReceiveWindow(10), GapClock(1.0)
+    window.add(13, run(13, 13))
+    clock.saw(window.known, 0.0)
+
+    def next_ones(count: int) -> list[float]:
+        """The times of the next requests, from the last one on."""
+        times = []
+        for _ in range(count):
+            assert clock.deadline is not None
+            times.append(clock.deadline)
+            assert gap(window, clock, clock.deadline)
+        return times
+
+    assert next_ones(4) == [0.0, 1.0, 3.0, 7.0]
+    window.add(11, run(11, 11))
+    assert taken(window) == [11]
+    assert next_ones(4) == [15.0, 17.0, 21.0, 29.0]
+
+
+def test_a_window_that_is_moved_beyond_everything_known_lacks_nothing() -> None:
+    window = ReceiveWindow(0)
+    window.add(3, run(3, 4))
+    window.move_to(20)
+    window.check()
+    assert not window.has_gap and window.missing() == []
+    window.add(22, run(22, 22))
+    assert window.missing() == [(21, 21)]
+
+
 def test_a_second_gap_does_not_wait_for_the_first() -> None:
     window, clock = ReceiveWindow(0), GapClock(1.0)
     window.add(2, run(2, 2))

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from jgroups_py.protocols.security.der import whole
 from jgroups_py.protocols.security.keystore import KeystoreError, read_secret_key
 
 STORES = json.loads((Path(__file__).parent / "keystores.json").read_text())
@@ -64,6 +65,22 @@ def test_any_damage_gives_one_kind_of_error(tmp_path: Path, kind: str) -> None:
         except KeystoreError:
             continue
         assert found == key, "a damaged key was taken"
+
+
+def der(tag: int, content: bytes) -> bytes:
+    size = len(content).to_bytes(2, "big")
+    return bytes([tag, 0x82]) + size + content
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "JCEKS"])
+def test_a_store_without_a_check_sum_is_read(tmp_path: Path, kind: str) -> None:
+    """keytool makes such ones with -J-Dkeystore.pkcs12.macAlgorithm=NONE: no store password is needed."""
+    path, data, key = store(tmp_path, kind)
+    top = whole(data)
+    version, content, _mac = top.children()
+    parts = der(version.tag, version.content) + der(content.tag, content.content)
+    Path(path).write_bytes(der(top.tag, parts))
+    assert read_secret_key(path, "anything", "changeit", "mykey") == key
 
 
 @pytest.mark.parametrize(

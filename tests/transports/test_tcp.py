@@ -599,6 +599,24 @@ def test_a_joiner_that_stays_alone_speaks_its_own_version_again() -> None:
     assert tcp.version == V55
 
 
+def test_a_joiner_that_tried_another_version_keeps_it_once_it_has_heard_somebody() -> None:
+    stack, tcp = opened()
+    hang_up(stack, HIGHER)
+    hang_up(stack, HIGHER)
+    older = tcp.version
+    assert older >> 6 & 31 == 4
+    (packet,) = encode_packets([message(A, b"me", src=B)], "test", older)
+    stack.handle(Accepted(1, -1, ("127.0.0.1", 55555)))
+    stack.handle(Received(-1, encode_handshake(older, LOWER)))
+    stack.handle(Received(-1, encode_frame(packet)))
+    third = IpAddress("127.0.0.1", 7803)
+    hang_up(stack, third)
+    hang_up(stack, third)
+    assert tcp.version == older, "who hangs up now refuses something else"
+    stack.event_down(ViewChange(view(B, A), None))
+    assert tcp.version == older
+
+
 def test_a_member_that_was_understood_keeps_its_version() -> None:
     stack, tcp = opened()
     stack.down(message(HIGHER, b"who is there?"))

@@ -417,9 +417,9 @@ class GMS(Protocol):
             one = header.at(index)
             try:
                 if asking:
-                    self.exclusion.take(src, header.index, one.id, payload or b"")
+                    self.exclusion.take(src, header.index, one.id, payload)
                 else:
-                    self._then(self.agreement.take(src, one, payload or b""))
+                    self._then(self.agreement.take(src, one, payload))
             except RemoteProtocolError as error:
                 self.bad_messages += 1
                 self.trace("bad message", src=src, problem=str(error))

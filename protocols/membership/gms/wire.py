@@ -42,7 +42,7 @@ def is_refusal(payload: Any) -> bool:
     """Whether the payload of a JOIN_RSP says that nobody is let in. GMS installs the view of an answer that has one,
     whatever reason is beside it."""
     try:
-        answer = decode_whole(read_join_rsp, payload or b"")
+        answer = decode_whole(read_join_rsp, payload)
     except RemoteProtocolError:
         return False
     return answer is not None and answer.fail_reason is not None and answer.view is None

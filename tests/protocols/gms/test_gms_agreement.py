@@ -294,6 +294,8 @@ def test_a_member_that_has_not_fetched_in_time_installs_the_view_when_it_has(net
     net.suspect("A", "D")
     net.run(a.gms.config.agree_timeout + 0.1)
     assert a.view == b.view == ("A", "B", "C"), "C is not waited for"
+    assert rounds(net, Kind.DECIDED) == [("A", "B", Kind.DECIDED)]
+    assert rounds(net, Kind.FETCH) == [("A", "C", Kind.FETCH)], "the goals stay as they were"
     assert c.view == ("A", "B", "C", "D")
     c.delivered[d.address] = 9
     c.fake.event_up(Fetched())

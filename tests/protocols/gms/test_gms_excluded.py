@@ -51,7 +51,7 @@ def says_view(src: Any, of: View) -> Batch:
     return message(src, GmsType.VIEW, encode_whole(write_view_digest, ViewDigest(of)))
 
 
-def said(src: Any, kind: Kind, number: int, payload: bytes = b"") -> Batch:
+def said(src: Any, kind: Kind, number: int, payload: bytes | None = b"") -> Batch:
     batch = Batch.of(A, AGREE_ID, FragHeader(number, kind, 0), payload=payload)
     batch.src = src
     return batch
@@ -117,8 +117,8 @@ def test_members_that_are_none_of_ours_are_not_asked() -> None:
     assert isinstance(exclude, Exclude) and not exclude.certain
 
 
-@pytest.mark.parametrize("garbage", [b"", b"\x01", encode_has(5)[:-1] + b"\xff\xff"])
-def test_an_answer_that_cannot_be_is_counted(garbage: bytes) -> None:
+@pytest.mark.parametrize("garbage", [None, b"", b"\x01", encode_has(5)[:-1] + b"\xff\xff"])
+def test_an_answer_that_cannot_be_is_counted(garbage: bytes | None) -> None:
     fake = excluded()
     fake.up(said(B, Kind.HAS, 1, garbage))
     assert fake.protocol.statistics()["bad_messages"] == 1

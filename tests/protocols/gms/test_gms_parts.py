@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from jgroups_py.errors import RemoteProtocolError
@@ -12,9 +14,13 @@ from jgroups_py.protocols.membership.gms.group import (
     VIEW_REACH,
     Group,
 )
+from jgroups_py.protocols.membership.gms.wire import is_refusal
 from jgroups_py.testing import make_address
 from jgroups_py.values.address import UUID, Address
-from jgroups_py.values.view import MergeView, View, ViewId
+from jgroups_py.values.payloads import JoinRsp
+from jgroups_py.values.view import Digest, MergeView, View, ViewId
+from jgroups_py.wire.primitives import Writer
+from jgroups_py.wire.values import write_join_rsp
 
 A: Address = make_address(1)
 B: Address = make_address(2)
@@ -135,3 +141,18 @@ def test_an_excluded_member_is_no_coordinator() -> None:
     assert not known.is_coordinator
     known.install(view(7, A, B))
     assert known.is_coordinator, "a view with this member ends it"
+
+
+def answer(**parts: Any) -> bytes:
+    w = Writer()
+    write_join_rsp(w, JoinRsp(**parts))
+    return w.done()
+
+
+def test_an_answer_lets_nobody_in_only_if_it_has_a_reason_and_no_view() -> None:
+    """AUTH lets such answers pass without a token, so none may carry a view that GMS would install."""
+    joined, digest = view(6, A, B), Digest({A: (0, 0), B: (0, 0)})
+    assert is_refusal(answer(fail_reason="no room"))
+    assert not is_refusal(answer(view=joined, digest=digest, fail_reason="no room"))
+    assert not is_refusal(answer(view=joined, digest=digest))
+    assert not is_refusal(b"garbage") and not is_refusal(None)
