@@ -14,9 +14,14 @@ those of the async API. Each object belongs to the asyncio loop in which it was 
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from jgroups_py.aio.cache import Batch, Changes, Retried, TreeCache, open_tree_cache
 from jgroups_py.aio.channel import Channel, open_channel
 from jgroups_py.aio.rpc import Replies, Rpc, open_rpc
+
+if TYPE_CHECKING:
+    from jgroups_py.aio.maps import open_map
 
 __all__ = [
     "Batch",
@@ -27,6 +32,15 @@ __all__ = [
     "Rpc",
     "TreeCache",
     "open_channel",
+    "open_map",
     "open_rpc",
     "open_tree_cache",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "open_map":  # it needs an extra (lmdb)
+        from jgroups_py.aio.maps import open_map
+
+        return open_map
+    raise AttributeError(f"module {__name__} has no attribute {name}")

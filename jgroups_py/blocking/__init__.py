@@ -14,10 +14,15 @@ See design/blocking.md.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from jgroups_py.blocking.cache import Batch, Changes, Retried, TreeCache, open_tree_cache
 from jgroups_py.blocking.channel import Channel, open_channel
 from jgroups_py.blocking.export import ExportPort, open_export
 from jgroups_py.blocking.rpc import Replies, Rpc, open_rpc
+
+if TYPE_CHECKING:
+    from jgroups_py.blocking.maps import open_map
 
 __all__ = [
     "Batch",
@@ -30,6 +35,15 @@ __all__ = [
     "TreeCache",
     "open_channel",
     "open_export",
+    "open_map",
     "open_rpc",
     "open_tree_cache",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "open_map":  # it needs an extra (lmdb)
+        from jgroups_py.blocking.maps import open_map
+
+        return open_map
+    raise AttributeError(f"module {__name__} has no attribute {name}")

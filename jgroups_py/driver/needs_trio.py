@@ -11,7 +11,7 @@ import trio
 from jgroups_py.errors import LocalProtocolError
 
 _log = logging.getLogger("jgroups_py.blocking")
-_MODULES: Final = {"open_tree_cache": "jgroups_py.cache."}
+_MODULES: Final = {"open_tree_cache": "jgroups_py.cache.", "open_map": "jgroups_py.maps."}
 _told: list[str] = []
 """The kinds of loop that were warned of."""
 

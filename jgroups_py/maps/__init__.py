@@ -1,5 +1,76 @@
-"""Multi-master maps: dictionaries that every process of every host may write at any time, and that are the same everywhere a moment
-later (seed 004).
+"""Multi-master maps: dictionaries in a file that every process of every host may write at any time, and that are the same everywhere a
+moment later (seed 004).
 
-A machine without I/O (replica.py) keeps the tables of several hosts equal.
+    from jgroups_py.maps import open_map
+
+    async with open_map("sessions", key=str, value="json") as sessions:
+        sessions["alice"] = {"visits": 1}
+
+``jgroups_py.blocking`` and ``jgroups_py.aio`` have it, too. A machine without I/O (replica.py) keeps the tables of several hosts equal.
+See design/maps.md.
 """
+
+from __future__ import annotations
+
+from jgroups_py.maps.codecs import BYTES, INT, JSON, STR, Codec, struct_codec
+from jgroups_py.maps.errors import (
+    MapBusy,
+    MapClosed,
+    MapError,
+    MapFileError,
+    MapFull,
+    MapTypeError,
+)
+from jgroups_py.maps.feed import MapChange, Skipped
+from jgroups_py.maps.host import MapHost, Network
+from jgroups_py.maps.links import Link
+from jgroups_py.maps.local_map import MapStatistics
+from jgroups_py.maps.memory import MemoryLinks
+from jgroups_py.maps.open import Changes, Map, open_map
+from jgroups_py.maps.opening import Replication
+from jgroups_py.maps.replica import Arrived, Sent, Told
+from jgroups_py.maps.rules import (
+    LAST_WRITER,
+    ConflictRule,
+    LastWriter,
+    Maximum,
+    PerField,
+    PnCounter,
+    Union,
+)
+
+__all__ = [
+    "Arrived",
+    "BYTES",
+    "Changes",
+    "Codec",
+    "ConflictRule",
+    "INT",
+    "JSON",
+    "LAST_WRITER",
+    "LastWriter",
+    "Link",
+    "Map",
+    "MapBusy",
+    "MapChange",
+    "MapClosed",
+    "MapError",
+    "MapFileError",
+    "MapFull",
+    "MapHost",
+    "MapStatistics",
+    "MapTypeError",
+    "Maximum",
+    "MemoryLinks",
+    "Network",
+    "open_map",
+    "PerField",
+    "PnCounter",
+    "Replication",
+    "Sent",
+    "Skipped",
+    "STR",
+    "struct_codec",
+    "Told",
+    "Union",
+]

@@ -23,3 +23,7 @@ class MapFileError(MapError):
 
 class MapBusy(MapError):
     """Somebody changes this key and did not end in time."""
+
+
+class MapTypeError(MapError, TypeError):
+    """A key or value is of a type that the map's codec does not take. Nothing was changed."""

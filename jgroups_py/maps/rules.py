@@ -42,6 +42,8 @@ def join(rule: ConflictRule, mine: Entry | None, theirs: Entry) -> tuple[Entry, 
         return theirs, False
     if isinstance(rule, LastWriter):
         if theirs.stamp == mine.stamp:
+            if 0 < theirs.expires == mine.expires and theirs.removed != mine.removed:
+                return (mine if mine.removed else theirs), False  # one of us has buried it already
             one, other = _shown(mine), _shown(theirs)
             if one == other:
                 return (mine if _covers(mine.dots, theirs.dots) else _with(mine, theirs)), False

@@ -21,8 +21,9 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from operator import itemgetter
 from pathlib import Path
 from struct import Struct, pack_into
 from typing import Any, Final
@@ -42,7 +43,7 @@ from jgroups_py.maps.inbox import (
     keyed,
     split_keyed,
 )
-from jgroups_py.maps.rules import LAST_WRITER, ConflictRule, LastWriter
+from jgroups_py.maps.rules import LAST_WRITER, RULES, ConflictRule, LastWriter
 from jgroups_py.maps.stamp import IDENTIFIER_MAX, WIDE_IDENTIFIER_MAX, HybridClock, Stamp
 from jgroups_py.maps.store import Store
 from jgroups_py.maps.table import Changed, Vector
@@ -50,6 +51,10 @@ from jgroups_py.maps.table import Changed, Vector
 LOG: Final = logging.getLogger("jgroups_py.maps")
 RECORDS_MAX: Final = 20_000
 """Records that one transaction merges."""
+ITEMS_AT_ONCE: Final = 1000
+"""Keys that an iteration reads at a time; nobody waits longer for it."""
+BURY_INTERVAL: Final = 0.5
+"""Seconds between looks for entries whose time has passed."""
 LOCKS: Final = 4096
 """Ranges of the lock file that ``locked`` spreads keys over."""
 DURABILITIES: Final = ("process", "interval", "sync")
@@ -60,14 +65,20 @@ _FLOCK: Final = "hhqqi4x"
 
 @dataclass(frozen=True, kw_only=True)
 class FileSettings:
-    """Of a map's file. All processes of a host give the same ``identifier``, ``rule`` and ``hybrid``."""
+    """Of a map's file. What all processes of a host must agree on may be None: then it is what the file says."""
 
-    identifier: int = 1
-    """1..127, unique among hosts; with ``wide_identifiers`` up to 65,535. A single host may leave it (K15)."""
+    identifier: int | None = None
+    """1..127, unique among hosts; with ``wide_identifiers`` up to 65,535. A single host may leave it (K15); a new file has 1 then."""
     wide_identifiers: bool = False
-    rule: ConflictRule = LAST_WRITER
-    hybrid: bool = True
-    """Hybrid logical clock; False: the wall clock alone."""
+    rule: ConflictRule | None = None
+    """The default of a new file is the last writer."""
+    hybrid: bool | None = None
+    """Hybrid logical clock, the default of a new file; False: the wall clock alone."""
+    name: str | None = None
+    """Of the map; a new file has that of its folder."""
+    key: str | None = None
+    value: str | None = None
+    """Names of codecs, ``bytes`` in a new file."""
     max_bytes: int = 16 * 1024**3
     """How large the file may get. The file is sparse: it takes what it needs."""
     inbox_bytes: int = 16 * 1024**2
@@ -83,7 +94,7 @@ class FileSettings:
 
     def __post_init__(self) -> None:
         most = WIDE_IDENTIFIER_MAX if self.wide_identifiers else IDENTIFIER_MAX
-        if not 1 <= self.identifier <= most:
+        if self.identifier is not None and not 1 <= self.identifier <= most:
             hint = "" if self.wide_identifiers else ", or up to 65535 with wide_identifiers"
             raise MapError(f"identifier must be from 1 to {most}{hint}, got {self.identifier}")
         if self.durability not in DURABILITIES:
@@ -114,8 +125,6 @@ class SharedFile:
     def __init__(self, folder: Path, settings: FileSettings | None = None) -> None:
         self.folder = folder
         self.settings = settings or FileSettings()
-        self.rule = self.settings.rule
-        self._last_writer = isinstance(self.rule, LastWriter)
         self._lock = threading.RLock()
         self.on_change: Callable[[bytes, Entry], None] | None = None
         """Called with each change that this process comes to know of, its own too, from whatever thread finds it. It must not wait."""
@@ -128,18 +137,47 @@ class SharedFile:
             self.folder,
             max_bytes=settings.max_bytes,
             settings={
-                "identifier": str(settings.identifier),
-                "rule": self.rule.name,
-                "hybrid": str(settings.hybrid),
+                "identifier": _text(settings.identifier),
+                "rule": None if settings.rule is None else settings.rule.name,
+                "hybrid": _text(settings.hybrid),
+                "name": settings.name,
+                "key": settings.key,
+                "value": settings.value,
             },
-            node=settings.identifier,
+            defaults={
+                "identifier": "1",
+                "rule": LAST_WRITER.name,
+                "hybrid": "True",
+                "name": self.folder.name,
+                "key": "bytes",
+                "value": "bytes",
+            },
         )
-        self._control = Control(self.folder / "control", settings.inbox_bytes)
+        agreed = self._store.settings
+        self.name, self.identifier = agreed["name"], int(agreed["identifier"])
+        self.key_codec, self.value_codec = agreed["key"], agreed["value"]
+        self.hybrid = agreed["hybrid"] == "True"
+        if settings.rule is None and agreed["rule"] not in RULES:
+            self._store.close()
+            raise MapFileError(
+                f'{self.folder} was made with the rule "{agreed["rule"]}", which is not shipped: give it as rule'
+            )
+        self.rule = settings.rule or RULES[agreed["rule"]]()
+        self._last_writer = isinstance(self.rule, LastWriter)
         self._files: dict[int, InboxFile] = {}
-        self.slot = self._take_slot()
+        try:
+            self._control = Control(self.folder / "control", settings.inbox_bytes)
+            try:
+                self.slot = self._take_slot()
+            except BaseException:
+                self._control.close()
+                raise
+        except BaseException:
+            self._store.close()
+            raise
         self._inbox = Inbox(self._files[self.slot], self._control, self.slot)
-        self.clock = _Clock(self._lock, self.slot, settings.hybrid)
-        if settings.hybrid:
+        self.clock = _Clock(self._lock, self.slot, self.hybrid)
+        if self.hybrid:
             self.clock.observe(self._store.last_time())
         self._locks = os.open(self.folder / "locks", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         self._replicator = os.open(
@@ -275,25 +313,41 @@ class SharedFile:
         )
 
     def items(self) -> Iterator[tuple[bytes, Entry]]:
-        """All entries that are not removed, in the order of keys; of one moment."""
+        """All entries that are not removed, in the order of keys. What is written meanwhile may be given or not; a key is given once."""
+        after: bytes | None = b""
+        while after is not None:
+            found, after = self._some(after)
+            yield from found
+
+    def _some(self, after: bytes) -> tuple[list[tuple[bytes, Entry]], bytes | None]:
+        """Entries above a key, and the last key, from which one goes on; None: these were the last ones."""
         with self._lock:
             self._look()
-            extra = sorted(self._overlay)
-            stored = self._store.keys()
+            stored = self._store.some(after, ITEMS_AT_ONCE)
+            last = stored[-1][0] if len(stored) == ITEMS_AT_ONCE else None
+            found = {
+                key: self._overlay[key].entry
+                for key in self._overlay
+                if key > after and (last is None or key <= last)
+            }
+            for key, data in stored:
+                entry = decode_entry(data)
+                new = found.get(key)
+                found[key] = entry if new is None else self._joined(entry, new)
             now = self.clock.wall_time()
-            found: list[tuple[bytes, Entry]] = []
-            at = 0
-            for raw, data in stored:
-                while at < len(extra) and extra[at] < raw:
-                    found.append((extra[at], self._overlay[extra[at]].entry))
-                    at += 1
-                if at < len(extra) and extra[at] == raw:
-                    at += 1
-                    found.append((raw, self._joined(decode_entry(data), self._overlay[raw].entry)))
-                else:
-                    found.append((raw, decode_entry(data)))
-            found += [(key, self._overlay[key].entry) for key in extra[at:]]
-        return ((k, e) for k, e in found if e.value is not None and not e.is_over(now))
+        return [
+            (key, entry)
+            for key, entry in sorted(found.items(), key=itemgetter(0))
+            if entry.value is not None and not entry.is_over(now)
+        ], last
+
+    @contextmanager
+    def _open_still(self) -> Iterator[None]:
+        """The lock, of a file that is not closed."""
+        with self._lock:
+            if self._closing.is_set():
+                raise MapClosed(f"the map {self.folder} is closed")
+            yield
 
     def _look(self) -> None:
         if self._closing.is_set():
@@ -338,7 +392,7 @@ class SharedFile:
         return begin
 
     def _note(self, key: bytes, entry: Entry, slot: int, end: int) -> None:
-        if self.settings.hybrid:
+        if self.hybrid:
             self.clock.observe(entry.stamp.time)
         waiting = self._overlay.get(key)
         self._pending.setdefault(slot, deque()).append((end, key))
@@ -359,7 +413,7 @@ class SharedFile:
             raise MapError(f"a key must have 1 to {KEY_MAX} bytes, got {len(key)}")
         with self._lock:
             self._look()
-            stamp = Stamp(self.clock.next(), self.settings.identifier)
+            stamp = Stamp(self.clock.next(), self.identifier)
             life = 0
             if not self._last_writer:
                 mine = self._entry(key)
@@ -372,49 +426,81 @@ class SharedFile:
             self._inbox.flush()
         return end
 
-    @contextmanager
-    def locked(self, key: bytes) -> Iterator[None]:
-        """Nobody else of this host is inside for this key. MapBusy after ``lock_timeout``. Plain writes do not ask for it."""
+    def alone(self) -> AbstractContextManager[object]:
+        """Inside it no other thread of this process reads or writes. It must not be held while waiting."""
+        return self._lock
+
+    def try_lock(self, key: bytes) -> bool:
+        """Whether nobody else of this host was inside for this key. If so, the caller is until ``unlock``. Plain writes do not ask for it."""
         place = crc32(key) % LOCKS
         lock = self._key_locks[place % len(self._key_locks)]
-        limit = time.monotonic() + self.settings.lock_timeout
-        if not lock.acquire(timeout=self.settings.lock_timeout):
-            raise MapBusy(f"another thread changes key {key[:40]!r}, or one beside it")
+        if not lock.acquire(blocking=False):
+            return False
         try:
-            pause = 0.0001
-            while not _range(self._locks, fcntl.F_WRLCK, place):
-                if time.monotonic() > limit:
-                    raise MapBusy(
-                        f"another process changes key {key[:40]!r} since {self.settings.lock_timeout:g} s; is it stopped?"
-                    )
-                time.sleep(pause)
-                pause = min(pause * 2, 0.01)
-            try:
-                yield
-            finally:
-                _range(self._locks, fcntl.F_UNLCK, place)
-        finally:
+            with self._open_still():
+                taken = _range(self._locks, fcntl.F_WRLCK, place)
+        except BaseException:
             lock.release()
+            raise
+        if not taken:
+            lock.release()
+        return taken
+
+    def unlock(self, key: bytes) -> None:
+        place = crc32(key) % LOCKS
+        with self._lock:
+            if not self._closing.is_set():
+                _range(self._locks, fcntl.F_UNLCK, place)
+        self._key_locks[place % len(self._key_locks)].release()
+
+    def pauses(self, key: bytes) -> Iterator[float]:
+        """How long to wait, in seconds, before each further ``try_lock``. Raises MapBusy after ``lock_timeout``."""
+        limit = time.monotonic() + self.settings.lock_timeout
+        pause = 0.0001
+        while time.monotonic() < limit:
+            yield pause
+            pause = min(pause * 2, 0.01)
+        raise MapBusy(
+            f"somebody changes key {key[:40]!r}, or one beside it, since {self.settings.lock_timeout:g} s: another process (is it stopped?) "
+            "or a thread of this one"
+        )
+
+    @contextmanager
+    def locked(self, key: bytes) -> Iterator[None]:
+        """Nobody else of this host is inside for this key. MapBusy after ``lock_timeout``."""
+        pauses = self.pauses(key)
+        while not self.try_lock(key):
+            time.sleep(next(pauses))
+        try:
+            yield
+        finally:
+            self.unlock(key)
 
     # --- the table of a replica (replica.py); what is written takes effect when it is merged
 
     def vector(self) -> Vector:
-        generation = self._control.generation()  # first: what is merged meanwhile is read next time
-        if self._vector[0] != generation:
-            self._vector = generation, self._store.vector()
-        return dict(self._vector[1])
+        with self._open_still():
+            generation = (
+                self._control.generation()
+            )  # first: what is merged meanwhile is read next time
+            if self._vector[0] != generation:
+                self._vector = generation, self._store.vector()
+            return dict(self._vector[1])
 
     def changes(
         self, origin: int, after: int, to: int, most: int
     ) -> Iterator[tuple[int, bytes, Entry]]:
-        return self._store.changes(origin, after, to, most)
+        with self._open_still():
+            return iter(list(self._store.changes(origin, after, to, most)))
 
     def tombstones(self) -> Iterator[tuple[bytes, Entry]]:
-        return self._store.tombstones()
+        with self._open_still():
+            return iter(list(self._store.tombstones()))
 
     @property
     def forgotten(self) -> Vector:
-        return self._store.forgotten
+        with self._open_still():
+            return self._store.forgotten
 
     def apply(
         self, entries: Iterable[tuple[bytes, Entry]], advance: Mapping[int, int]
@@ -461,24 +547,62 @@ class SharedFile:
 
     def written(self) -> list[int]:
         """How far the inbox of each slot is written."""
-        return [self._control.written(slot) for slot in range(SLOTS)]
+        with self._open_still():
+            return [self._control.written(slot) for slot in range(SLOTS)]
 
     def has_merged(self, written: Sequence[int]) -> bool:
         """Whether all that was in the inboxes then is merged."""
-        return all(self._control.merged(slot) >= end for slot, end in enumerate(written))
+        with self._open_still():
+            return all(self._control.merged(slot) >= end for slot, end in enumerate(written))
 
     def wait_merged(self, timeout: float = 10.0) -> bool:
         """Waits until what this process has written is merged."""
         limit = time.monotonic() + timeout
-        while self._control.merged(self.slot) < self._control.written(self.slot):
+        while self.waiting() > 0:
             if time.monotonic() > limit:
                 return False
             time.sleep(0.001)
         return True
 
     def count(self) -> int:
-        """How many keys there are."""
-        return sum(1 for _ in self.items())
+        """How many keys there are. Those whose time has passed count until they are buried."""
+        with self._lock:
+            self._look()
+            count = self._store.count()
+            for key in self._overlay:
+                before, now = self._store.raw(key), self._entry(key)
+                count += bool(now is not None and not now.removed)
+                count -= bool(before is not None and not decode_entry(before).removed)
+            return count
+
+    def generation(self) -> int:
+        """Grows with each merge."""
+        with self._open_still():
+            return self._control.generation()
+
+    @property
+    def inbox_bytes(self) -> int:
+        """Of each process' inbox."""
+        with self._open_still():
+            return self._control.inbox_bytes
+
+    def file_bytes(self) -> int:
+        """How much of ``max_bytes`` is in use, pages that are free again included."""
+        with self._open_still():
+            return self._store.used()[0]
+
+    def max_bytes(self) -> int:
+        with self._open_still():
+            return self._store.used()[1]
+
+    def waiting(self) -> int:
+        """Bytes that this process has written and nobody has merged yet."""
+        with self._open_still():
+            return self._control.written(self.slot) - self._control.merged(self.slot)
+
+
+def _text(value: object) -> str | None:
+    return None if value is None else str(value)
 
 
 class _Clock(HybridClock):
@@ -509,7 +633,7 @@ class _Merger:
         self.lock = threading.Lock()
         """Held while anything is merged."""
         self._files: dict[int, InboxFile] = {}
-        self._synced = time.monotonic()
+        self._synced = self._bury_at = time.monotonic()
 
     def release(self) -> None:
         for file in self._files.values():
@@ -560,10 +684,11 @@ class _Merger:
 
     def _merge(self) -> bool:
         shared, control = self._shared, self._shared._control
+        buried = self._bury()
         slots = control.waiting()
         if not slots:
             self._sync()
-            return False
+            return buried
         left = RECORDS_MAX
         ends: dict[int, int] = {}
         with shared._store.merging(shared.rule) as merging:
@@ -588,6 +713,21 @@ class _Merger:
         control.next_generation()
         self._sync()
         return bool(ends)
+
+    def _bury(self) -> bool:
+        """Entries whose time has passed become tombstones."""
+        now = time.monotonic()
+        if now < self._bury_at:
+            return False
+        store, ticks = self._shared._store, self._shared.clock.wall_time()
+        buried = 0
+        if store.has_ended(ticks):
+            with store.merging(self._shared.rule) as merging:
+                buried = merging.bury(ticks, RECORDS_MAX)
+            self._shared._control.next_generation()
+        if buried < RECORDS_MAX:
+            self._bury_at = now + BURY_INTERVAL
+        return buried > 0
 
     def _sync(self) -> None:
         settings = self._shared.settings

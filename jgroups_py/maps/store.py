@@ -1,6 +1,7 @@
 """Store: entries and index of a host in an LMDB file. Exactly one process writes it at a time: the merger.
 
-entries: key -> entry. changes: origin and number, big-endian -> key. facts: settings, the vector, how far inboxes are merged, what was
+entries: key -> entry. changes: origin and number, big-endian -> key. graves: keys of tombstones. ends: time in ticks, big-endian, and key of entries
+whose time will pass. facts: settings, the vector, how far inboxes are merged, what was
 forgotten. All in one transaction.
 """
 
@@ -10,11 +11,16 @@ import secrets
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from struct import Struct
 from typing import Any, Final
 
-import lmdb
+try:
+    import lmdb
+except ImportError as error:  # pragma: no cover
+    raise ImportError("maps need lmdb: pip install 'jgroups_py[maps]'") from error
 
 from jgroups_py.maps.entry import Entry, decode_entry, origin_of
 from jgroups_py.maps.errors import MapFileError, MapFull
@@ -26,13 +32,20 @@ READERS_MAX: Final = 1024
 """Read transactions of all processes. Those of killed processes are freed by the next one that opens the map."""
 _DOT: Final = Struct(">QQ")
 _NUMBER: Final = Struct("<Q")
+_END: Final = Struct(">Q")
 
 
 class Store:
-    """Opens or makes the file. ``settings``: what all who open it must agree on."""
+    """Opens or makes the file. ``settings``: what all who open it must agree on; None: whatever the file says, and a new one gets the
+    default."""
 
     def __init__(
-        self, folder: Path, *, max_bytes: int, settings: Mapping[str, str], node: int
+        self,
+        folder: Path,
+        *,
+        max_bytes: int,
+        settings: Mapping[str, str | None],
+        defaults: Mapping[str, str],
     ) -> None:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._folder = folder
@@ -40,7 +53,7 @@ class Store:
             self._env = lmdb.open(
                 str(folder),
                 map_size=max_bytes,
-                max_dbs=4,
+                max_dbs=8,
                 max_readers=READERS_MAX,
                 sync=False,
                 mode=0o600,
@@ -49,13 +62,19 @@ class Store:
             self._changes = self._env.open_db(b"changes")
             self._facts = self._env.open_db(b"facts")
             self._graves = self._env.open_db(b"graves")
+            self._ends = self._env.open_db(b"ends")
         except lmdb.Error as error:
             raise MapFileError(f"{folder} is no map that can be opened: {error}") from None
         self._env.reader_check()
         self._read: Any = None
-        self._check(settings, node)
+        self.settings: dict[str, str] = {}
+        try:
+            self._check(settings, defaults)
+        except BaseException:
+            self._env.close()
+            raise
 
-    def _check(self, settings: Mapping[str, str], node: int) -> None:
+    def _check(self, settings: Mapping[str, str | None], defaults: Mapping[str, str]) -> None:
         with self._writing() as txn:
             version = txn.get(b"version", db=self._facts)
             if version is None:
@@ -63,18 +82,20 @@ class Store:
                 txn.put(b"file", secrets.token_bytes(16), db=self._facts)
                 txn.put(b"life", _NUMBER.pack(int(time.time() * 1000)), db=self._facts)
                 for name, value in settings.items():
-                    txn.put(b"set " + name.encode(), value.encode(), db=self._facts)
+                    made = defaults[name] if value is None else value
+                    txn.put(b"set " + name.encode(), made.encode(), db=self._facts)
             elif bytes(version) != VERSION:
                 raise MapFileError(
                     f"{self._folder} is of version {bytes(version).decode('ascii', 'replace')}, not {VERSION.decode()}"
                 )
             for name, value in settings.items():
                 is_ = bytes(txn.get(b"set " + name.encode(), default=b"", db=self._facts)).decode()
-                if is_ != value:
+                if value is not None and is_ != value:
                     raise MapFileError(f"{self._folder} was made with {name} {is_}, not {value}")
+                self.settings[name] = is_
             self.file = bytes(txn.get(b"file", db=self._facts))
             life = _NUMBER.unpack(txn.get(b"life", db=self._facts))[0]
-        self.origin = origin_of(node, life)
+        self.origin = origin_of(int(self.settings["identifier"]), life)
 
     def suspend(self) -> None:
         """Ends the snapshot until ``refresh``."""
@@ -115,15 +136,22 @@ class Store:
         found: bytes | None = self._read.get(key, db=self._entries)
         return found
 
-    def keys(self) -> Iterator[tuple[bytes, bytes]]:
-        """Keys and encoded entries, in the order of keys, of one moment."""
-        with self._env.begin() as txn, txn.cursor(db=self._entries) as cursor:
-            yield from cursor
+    def some(self, after: bytes, most: int) -> list[tuple[bytes, bytes]]:
+        """Up to ``most`` keys above ``after`` and their encoded entries, in the order of keys, as the last ``refresh`` saw them."""
+        with self._read.cursor(db=self._entries) as cursor:
+            if not (cursor.set_range(after + b"\0") if after else cursor.first()):
+                return []
+            return list(islice(cursor, most))
 
     def count(self) -> int:
         """Keys that are not removed (those whose time has passed count)."""
-        with self._env.begin() as txn:
-            return int(txn.stat(self._entries)["entries"]) - int(txn.stat(self._graves)["entries"])
+        txn = self._read
+        return int(txn.stat(self._entries)["entries"]) - int(txn.stat(self._graves)["entries"])
+
+    def used(self) -> tuple[int, int]:
+        """How much is used of how much."""
+        info = self._env.info()
+        return (info["last_pgno"] + 1) * self._env.stat()["psize"], info["map_size"]
 
     def vector(self) -> Vector:
         with self._env.begin() as txn:
@@ -173,6 +201,11 @@ class Store:
             for key, _ in cursor:
                 yield key, decode_entry(txn.get(key, default=b"", db=self._entries))
 
+    def has_ended(self, now: int) -> bool:
+        """Whether the time of an entry has passed at ``now`` (ticks) that is not buried yet."""
+        with self._env.begin() as txn, txn.cursor(db=self._ends) as cursor:
+            return bool(cursor.first()) and _END.unpack_from(cursor.key())[0] <= now
+
     # --- writing, by the merger only
 
     @contextmanager
@@ -198,6 +231,9 @@ class Merging:
         data = txn.get(b"time", db=self._facts)
         self._time = _NUMBER.unpack(data)[0] if data else 0
         self._had = self._time
+        self._ends = store._ends
+        self._last: tuple[bytes, Entry | None] = (b"", None)
+        """The entry that was read last."""
 
     def change(self, key: bytes, entry: Entry) -> None:
         """A change of this host."""
@@ -249,7 +285,27 @@ class Merging:
         if self._time != self._had:
             self._txn.put(b"time", _NUMBER.pack(self._time), db=self._facts)
 
+    def bury(self, now: int, most: int) -> int:
+        """Makes tombstones of entries whose time has passed, with the stamps and dots that they have, so that it is no change. How many."""
+        ended = []
+        with self._txn.cursor(db=self._ends) as cursor:
+            for row in islice(cursor.iternext(values=False), most):
+                if _END.unpack_from(row)[0] > now:
+                    break
+                ended.append(row[_END.size :])
+        for key in ended:
+            entry = self.entry(key)
+            assert entry is not None
+            self.set_entry(key, replace(entry, value=None))
+        return len(ended)
+
+    def _drop_end(self, key: bytes, entry: Entry | None) -> None:
+        if entry is not None and entry.expires and not entry.removed:
+            self._txn.delete(_END.pack(entry.expires) + key, db=self._ends)
+
     def _delete(self, key: bytes, entry: Entry) -> None:
+        self._drop_end(key, entry)
+        self._last = b"", None
         self._txn.delete(key, db=self._entries)
         self._txn.delete(key, db=self._graves)
         for origin, number in entry.dots.items():
@@ -259,9 +315,16 @@ class Merging:
 
     def entry(self, key: bytes) -> Entry | None:
         data = self._txn.get(key, db=self._entries)
-        return None if data is None else decode_entry(data)
+        entry = None if data is None else decode_entry(data)
+        self._last = key, entry
+        return entry
 
     def set_entry(self, key: bytes, entry: Entry) -> None:
+        before = self._last[1] if self._last[0] == key else self.entry(key)
+        self._drop_end(key, before)
+        if entry.expires and not entry.removed:
+            self._txn.put(_END.pack(entry.expires) + key, b"", db=self._ends)
+        self._last = key, entry
         self._txn.put(key, entry.encode(), db=self._entries)
         if entry.removed:
             self._txn.put(key, b"", db=self._graves)

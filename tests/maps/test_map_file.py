@@ -179,7 +179,7 @@ def test_only_one_process_is_inside_for_a_key(tmp_path: Path) -> None:
     with opened(tmp_path, lock_timeout=0.2) as shared, process(tmp_path / "map") as other:
         assert other.ask("hold key") == "held"
         with (
-            pytest.raises(MapBusy, match="another process changes key b'key'"),
+            pytest.raises(MapBusy, match="somebody changes key b'key'"),
             shared.locked(b"key"),
         ):
             pass
@@ -223,12 +223,35 @@ def test_entries_of_another_host_are_joined_and_raise_the_vector(tmp_path: Path)
 
 def test_a_value_is_over_when_its_time_has_passed(tmp_path: Path) -> None:
     with opened(tmp_path) as shared:
-        shared.write(b"key", b"value", shared.clock.wall_time() + 256 * 30_000)
+        shared.write(b"key", b"value", shared.clock.wall_time() + 256 * 700_000)
         assert shared.get(b"key") == b"value"
-        time.sleep(0.05)
+        time.sleep(0.75)
         assert shared.get(b"key") is None
         assert shared.wait_merged()
-        assert shared.get(b"key") is None and shared.count() == 0
+        assert shared.get(b"key") is None and list(shared.items()) == []
+        until = time.monotonic() + 20
+        while shared.count() and time.monotonic() < until:
+            time.sleep(0.01)
+        assert shared.count() == 0
+        ((key, tombstone),) = shared.tombstones()
+        assert key == b"key" and tombstone.dots == {shared.origin: 1}
+        shared.write(b"key", b"anew")
+        assert shared.wait_merged() and shared.get(b"key") == b"anew"
+
+
+def test_a_value_that_is_given_more_time_is_not_buried(tmp_path: Path) -> None:
+    with opened(tmp_path) as shared:
+        soon = shared.clock.wall_time() + 256 * 50_000
+        shared.write(b"longer", b"1", soon)
+        shared.write(b"for ever", b"1", soon)
+        shared.write(b"over", b"1", soon)
+        assert shared.wait_merged()
+        shared.write(b"longer", b"2", soon + 256 * 1_000_000 * 600)
+        shared.write(b"for ever", b"2")
+        until = time.monotonic() + 20
+        while shared.count() != 2 and time.monotonic() < until:
+            time.sleep(0.01)
+        assert [key for key, _ in shared.items()] == [b"for ever", b"longer"]
 
 
 def fill(shared: SharedFile) -> None:

@@ -125,7 +125,7 @@ async def test_a_host_whose_inbox_is_full_closes_the_link_and_gets_everything_la
         with monkeypatch.context() as patch:
             patch.setattr(two.file, "apply", full)
             one.file.write(b"key", b"value")
-            await until(lambda: two.told("full"))
+            await until(lambda: two.told("full") and one.told("gone"))
         assert two.host is not None and two.host.counters["links_closed_full"] == 1
         links.heal()
         await until(lambda: two.file.get(b"key") == b"value")

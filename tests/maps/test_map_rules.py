@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -157,3 +158,11 @@ def test_the_slots_of_a_host_never_give_one_time() -> None:
 def test_an_origin_is_a_host_in_one_life_of_its_file() -> None:
     assert node_of(origin_of(127, 1_700_000_000_000)) == 127
     assert origin_of(1, 5) != origin_of(1, 6)
+
+
+def test_an_entry_that_one_host_has_buried_and_another_has_not_is_no_divergence() -> None:
+    entry = Entry(b"value", Stamp(5, 1), {7: 1}, 1000)
+    buried = replace(entry, value=None)
+    assert join(LAST_WRITER, entry, buried) == (buried, False)
+    assert join(LAST_WRITER, buried, entry) == (buried, False)
+    assert join(LAST_WRITER, entry, replace(buried, expires=0))[1]

@@ -1,0 +1,126 @@
+"""Codecs: how keys and values become bytes, and back. Nothing is pickled: bytes may come from other hosts.
+
+A file keeps the names of its codecs, so that a map of numbers is not opened as one of texts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from struct import Struct
+from typing import Any, Final, Generic, TypeVar, cast
+
+import msgspec
+
+from jgroups_py.maps.errors import MapError, MapTypeError
+
+T = TypeVar("T")
+
+_INT: Final = Struct(">q")
+_SIGN: Final = 1 << 63
+
+
+@dataclass(frozen=True)
+class Codec(Generic[T]):
+    """``encode`` and ``decode`` are inverse to each other, at every host. One value must always have the same bytes if it is a key. Any exception of
+    ``encode`` means that the value cannot be stored. ``name``: what a file keeps."""
+
+    name: str
+    encode: Callable[[T], bytes]
+    decode: Callable[[bytes], T]
+
+
+def _bytes(value: bytes) -> bytes:
+    if not isinstance(value, bytes | bytearray | memoryview):
+        raise TypeError("it must be bytes")
+    return bytes(value)
+
+
+def _text(value: str) -> bytes:
+    if not isinstance(value, str):
+        raise TypeError("it must be a str")
+    return value.encode()
+
+
+def _number(value: int) -> bytes:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise TypeError("it must be an int")
+    if not -_SIGN <= value < _SIGN:
+        raise ValueError(f"it must have at most 64 bits, got {value}")
+    return ((value + _SIGN) & (2 * _SIGN - 1)).to_bytes(8, "big")  # sorted as the numbers are
+
+
+def _number_of(data: bytes) -> int:
+    if len(data) != 8:
+        raise ValueError(f"{len(data)} bytes, a number has 8")
+    return int.from_bytes(data, "big") - _SIGN
+
+
+BYTES: Final = Codec[bytes]("bytes", _bytes, bytes)
+STR: Final = Codec[str]("str", _text, lambda data: str(data, "utf-8"))
+INT: Final = Codec[int]("int", _number, _number_of)
+"""64 bits with sign. Keys are in the order of numbers."""
+JSON: Final = Codec[Any](
+    "json", msgspec.json.Encoder(order="deterministic").encode, msgspec.json.Decoder().decode
+)
+"""None, bool, int, float, str, lists, dicts with keys of str. Tuples come back as lists."""
+
+
+def struct_codec(kind: type[T]) -> Codec[T]:
+    """Of a msgspec Struct, in MessagePack. A field that is added later needs a default value."""
+    encode = msgspec.msgpack.Encoder(order="deterministic").encode
+
+    def checked(value: T) -> bytes:
+        if not isinstance(value, kind):
+            raise TypeError(f"it must be a {kind.__name__}")
+        return encode(value)
+
+    return Codec(f"struct {kind.__name__}", checked, msgspec.msgpack.Decoder(kind).decode)
+
+
+CODECS: Final[dict[str, Codec[Any]]] = {codec.name: codec for codec in (BYTES, STR, INT, JSON)}
+
+AnyCodec = Codec[Any] | str | type[Any] | tuple[Callable[[Any], bytes], Callable[[bytes], Any]]
+"""A Codec, "bytes", "str", "int" or "json", the types bytes, str and int, a msgspec Struct, or a pair of functions."""
+
+
+def codec_of(given: AnyCodec, what: str = "codec") -> Codec[Any]:
+    """Raises MapError, with what could be given."""
+    if isinstance(given, Codec):
+        return given
+    if isinstance(given, str) and given in CODECS:
+        return CODECS[given]
+    if isinstance(given, type):
+        if given in (bytes, str, int):
+            return CODECS[given.__name__]
+        if issubclass(given, msgspec.Struct):
+            return struct_codec(given)
+    if isinstance(given, tuple) and len(given) == 2 and all(callable(part) for part in given):
+        return Codec("own", *cast(Any, given))
+    shown = (
+        f'"{given}"' if isinstance(given, str) else getattr(given, "__name__", type(given).__name__)
+    )
+    raise MapError(
+        f'{what} {shown} is not known: give bytes, str, int, "json", a msgspec Struct, a pair of functions (encode, decode) or a Codec'
+    )
+
+
+def encoded(codec: Codec[Any], value: object, what: str) -> bytes:
+    """The bytes of a key or value. MapTypeError: it cannot be stored, and why. The value itself is not shown."""
+    try:
+        data = codec.encode(value)
+    except Exception as error:
+        raise MapTypeError(
+            f"a {what} of type {type(value).__name__} cannot be stored in a map whose {what}s are {codec.name}: {error}"
+        ) from error
+    if not isinstance(data, bytes):
+        raise MapTypeError(f"the codec of {what}s made {type(data).__name__}, not bytes")
+    return data
+
+
+def decoded(codec: Codec[Any], data: bytes, what: str) -> Any:
+    """The key or value of bytes. MapError: the codec cannot read them (another program wrote them with another codec)."""
+    try:
+        return codec.decode(data)
+    except Exception as error:
+        raise MapError(f"a {what} in the file cannot be read as {codec.name}: {error}") from error

@@ -1,0 +1,96 @@
+"""Feed: what has changed in a file since somebody looked.
+
+It reads the index of the file, as replication does, from a number for each origin. So nothing waits in memory however slowly it is read, and of
+several changes of one key the latest is given.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from jgroups_py.maps.codecs import Codec, decoded
+from jgroups_py.maps.shared import SharedFile
+from jgroups_py.maps.stamp import TICKS_PER_S
+
+CHANGES_AT_ONCE: Final = 1000
+LISTEN_INTERVAL: Final = 0.005
+"""Seconds between looks of a listener."""
+
+
+@dataclass(frozen=True, slots=True)
+class MapChange:
+    """A key has a new value, or was removed. Of changes that come together only the latest is given."""
+
+    key: Any
+    value: Any
+    """None if it was removed."""
+    removed: bool
+    host: int
+    """Identifier of the host that has made it."""
+    local: bool
+    """A process of this host has made it."""
+    time: float
+    """Seconds since 1970, by the clock of that host."""
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """Removals may be missing here: read the map anew. They were forgotten before this listener read them, or this host began anew."""
+
+    reason: str
+
+
+class Feed:
+    """Changes from now on. One that was made a moment before may be among them."""
+
+    def __init__(self, file: SharedFile, key: Codec[Any], value: Codec[Any]) -> None:
+        self._file = file
+        self._key, self._value = key, value
+        self._seen = file.vector()
+        self._forgotten = dict(file.forgotten)
+        self._generation = -1
+
+    def take(self) -> list[MapChange | Skipped]:
+        """What is new, at most CHANGES_AT_ONCE changes of each host; nothing: there is nothing new now."""
+        file = self._file
+        generation = file.generation()
+        if generation == self._generation:
+            return []
+        found: list[MapChange | Skipped] = []
+        vector = file.vector()
+        forgotten = file.forgotten
+        seen = self._seen
+        if any(vector.get(origin, 0) < number for origin, number in seen.items()):
+            found.append(Skipped("this host was away for too long and began anew"))
+            self._seen = seen = {o: min(n, vector.get(o, 0)) for o, n in seen.items()}
+        elif any(
+            number > max(seen.get(origin, 0), self._forgotten.get(origin, 0))
+            for origin, number in forgotten.items()
+        ):
+            found.append(Skipped("removals were forgotten before this listener read them"))
+        self._forgotten = dict(forgotten)
+        complete = True
+        for origin, to in vector.items():
+            after = seen.get(origin, 0)
+            if after >= to:
+                continue
+            changes = list(file.changes(origin, after, to, CHANGES_AT_ONCE))
+            found += [self._change(key, entry) for _, key, entry in changes]
+            full = len(changes) == CHANGES_AT_ONCE
+            seen[origin] = changes[-1][0] if full else to
+            complete = complete and not full
+        if complete:
+            self._generation = generation
+        return found
+
+    def _change(self, key: bytes, entry: Any) -> MapChange:
+        removed = entry.value is None or entry.is_over(self._file.clock.wall_time())
+        return MapChange(
+            decoded(self._key, key, "key"),
+            None if removed else decoded(self._value, entry.value, "value"),
+            removed,
+            entry.stamp.node,
+            entry.stamp.node == self._file.identifier,
+            entry.stamp.time / TICKS_PER_S,
+        )

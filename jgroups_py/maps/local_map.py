@@ -1,0 +1,305 @@
+"""LocalMap: the map as one process sees it, with keys and values of Python. None of its calls waits for anybody.
+
+``maps.Map``, ``blocking.Map`` and ``aio.Map`` add what may wait: changes that read first, and what comes from elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import (
+    ItemsView,
+    Iterator,
+    KeysView,
+    Mapping,
+    ValuesView,
+)
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Generic, TypeVar, cast
+
+from jgroups_py.maps.codecs import INT, Codec, decoded, encoded
+from jgroups_py.maps.errors import MapError, MapTypeError
+from jgroups_py.maps.host import MapHost
+from jgroups_py.maps.rules import LastWriter, PnCounter
+from jgroups_py.maps.shared import SharedFile
+from jgroups_py.maps.stamp import TICKS_PER_S
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+@dataclass(frozen=True, kw_only=True)
+class MapStatistics:
+    """Numbers of one moment."""
+
+    name: str
+    identifier: int
+    entries: int
+    waiting_bytes: int
+    """What this process has put and nobody has merged into the file yet. At ``inbox_bytes`` puts raise MapFull."""
+    inbox_bytes: int
+    file_bytes: int
+    """How much of ``max_bytes`` is used."""
+    max_bytes: int
+    replicates: bool
+    """This process speaks for its host."""
+    counters: Mapping[str, int]
+    """Of replication, if this process replicates."""
+    peers: Mapping[int, str]
+    """Connected hosts, by identifier: their names."""
+    lag: Mapping[int, int]
+    """By identifier, how many changes of this host the peer has not acknowledged."""
+
+
+class LocalMap(Mapping[K, V], Generic[K, V]):
+    """A dictionary in a file. All processes of this host see a change when the call returns, other hosts a moment later.
+
+    ``m[key] = value`` overwrites. A put in another process that happens at the same time is before or after it. What must not happen
+    between reading and writing needs ``update``, ``put_if_absent``, ``replace`` or ``compare_and_set``, in all processes.
+
+    Return values are those of this host (K8): at the same moment another host may see another value.
+
+    Errors of all calls: MapTypeError for a key or value that the codec does not take; MapFull when nothing more fits; MapClosed. Then
+    nothing was changed.
+    """
+
+    def __init__(
+        self, file: SharedFile, key: Codec[K], value: Codec[V], ttl: float | None = None
+    ) -> None:
+        self._file = file
+        self._key = key
+        self._value = value
+        self._counter = file.rule if isinstance(file.rule, PnCounter) else None
+        self._ttl = ttl
+        self._checked_ttl(ttl)
+
+    @property
+    def name(self) -> str:
+        """The map's name, the same at all hosts."""
+        return self._file.name
+
+    @property
+    def identifier(self) -> int:
+        """This host's identifier."""
+        return self._file.identifier
+
+    @property
+    def path(self) -> Path:
+        """The folder with its files."""
+        return self._file.folder
+
+    @property
+    def closed(self) -> bool:
+        return self._file.closed
+
+    def __repr__(self) -> str:
+        return f"<map {self.name} of host {self.identifier} in {self.path}{' (closed)' if self.closed else ''}>"
+
+    # --- reading
+
+    def __getitem__(self, key: K) -> V:
+        data = self._file.get(encoded(self._key, key, "key"))
+        if data is None:
+            raise KeyError(key)
+        return self._decoded(data)
+
+    def get(self, key: K, default: Any = None) -> Any:
+        """The value, or ``default`` where there is none."""
+        data = self._file.get(encoded(self._key, key, "key"))
+        return default if data is None else self._decoded(data)
+
+    def __contains__(self, key: object) -> bool:
+        return self._file.get(encoded(self._key, key, "key")) is not None
+
+    def __len__(self) -> int:
+        return self._file.count()
+
+    def __bool__(self) -> bool:
+        return next(iter(self), None) is not None
+
+    def __iter__(self) -> Iterator[K]:
+        """Keys, in the order of their bytes. What is written meanwhile may be given or not, and no key is given twice."""
+        return (self._decoded_key(key) for key, _ in self._file.items())
+
+    def items(self) -> ItemsView[K, V]:
+        """Keys and values; each pair is of one moment."""
+        return _Items(self)
+
+    def keys(self) -> KeysView[K]:
+        return KeysView(self)
+
+    def values(self) -> ValuesView[V]:
+        return _Values(self)
+
+    # --- writing
+
+    def __setitem__(self, key: K, value: V) -> None:
+        self._file.write(
+            encoded(self._key, key, "key"), self._encoded(value), self._expires(self._ttl)
+        )
+
+    def put(self, key: K, value: V, *, ttl: float | None = None) -> V | None:
+        """Overwrite the value, and return the one before; None: there was none.
+
+        ``ttl``: seconds after which the value is gone, at all hosts; that of the map when it is not given.
+        """
+        raw, data = encoded(self._key, key, "key"), self._encoded(value)
+        expires = self._expires(self._ttl if ttl is None else ttl)
+        with self._file.alone():
+            before = self._file.get(raw)
+            self._file.write(raw, data, expires)
+        return None if before is None else self._decoded(before)
+
+    def __delitem__(self, key: K) -> None:
+        if self._removed(key) is None:
+            raise KeyError(key)
+
+    def remove(self, key: K) -> V | None:
+        """Remove a key, and return the value that it had; None: it had none, and nothing was changed."""
+        before = self._removed(key)
+        return None if before is None else self._decoded(before)
+
+    def pop(self, key: K, *default: Any) -> Any:
+        """Remove a key, and return the value that it had, or ``default``. KeyError: it had none, and there is no default."""
+        if len(default) > 1:
+            raise TypeError(f"pop takes a key and one default, got {1 + len(default)} arguments")
+        before = self._removed(key)
+        if before is not None:
+            return self._decoded(before)
+        if default:
+            return default[0]
+        raise KeyError(key)
+
+    def clear(self) -> None:
+        """Remove all keys that are there now, one after another."""
+        for key, _ in self._file.items():
+            self._file.write(key, None)
+
+    def _removed(self, key: K) -> bytes | None:
+        raw = encoded(self._key, key, "key")
+        with self._file.alone():
+            before = self._file.get(raw)
+            if before is not None:
+                self._file.write(raw, None)
+        return before
+
+    def _statistics(self, host: MapHost | None) -> MapStatistics:
+        file = self._file
+        replica = None if host is None else host.replica
+        return MapStatistics(
+            name=self.name,
+            identifier=self.identifier,
+            entries=len(self),
+            waiting_bytes=file.waiting(),
+            inbox_bytes=file.inbox_bytes,
+            file_bytes=file.file_bytes(),
+            max_bytes=file.max_bytes(),
+            replicates=host is not None,
+            counters={}
+            if host is None or replica is None
+            else {**host.counters, **replica.counters},
+            peers={} if replica is None else {n: h.name for n, h in replica.peers.items()},
+            lag={} if replica is None else replica.lag(),
+        )
+
+    # --- inside a lock that all processes ask for (the callers have it)
+
+    def _put_if_absent(self, raw: bytes, value: V, ttl: float | None) -> V | None:
+        data = self._encoded(value)
+        before = self._file.get(raw)
+        if before is not None:
+            return self._decoded(before)
+        self._file.write(raw, data, self._expires(self._ttl if ttl is None else ttl))
+        return None
+
+    def _replace(self, raw: bytes, value: V) -> V | None:
+        data = self._encoded(value)
+        before = self._file.get(raw)
+        if before is None:
+            return None
+        self._file.write(raw, data, self._expires(self._ttl))
+        return self._decoded(before)
+
+    def _compare_and_set(self, raw: bytes, expected: V, value: V) -> bool:
+        data = self._encoded(value)
+        before = self._file.get(raw)
+        if before is None or self._decoded(before) != expected:
+            return False
+        self._file.write(raw, data, self._expires(self._ttl))
+        return True
+
+    def _update(self, raw: bytes, function: Any, default: Any) -> V:
+        before = self._file.get(raw)
+        value = function(default if before is None else self._decoded(before))
+        self._file.write(raw, self._encoded(value), self._expires(self._ttl))
+        return cast(V, value)
+
+    def _increment(self, raw: bytes, amount: int) -> int:
+        if not isinstance(amount, int) or isinstance(amount, bool):
+            raise MapTypeError(f"amount must be an int, got {type(amount).__name__}")
+        before = self._file.get(raw)
+        if self._counter is not None:
+            data = self._counter.add(before, self.identifier, amount)
+            self._file.write(raw, data)
+            return self._counter.total(data)
+        value: Any = 0 if before is None else self._decoded(before)
+        if not isinstance(value, int) or isinstance(value, bool):
+            raise MapTypeError(f"only an int can be incremented, there is a {type(value).__name__}")
+        self._file.write(raw, self._encoded(cast(V, value + amount)), self._expires(self._ttl))
+        return value + amount
+
+    # --- values and bytes
+
+    def _raw(self, key: K) -> bytes:
+        return encoded(self._key, key, "key")
+
+    def _encoded(self, value: V) -> bytes:
+        if self._counter is not None:
+            raise MapError(
+                "the rule of this map is pn-counter: its values change by increment only"
+            )
+        return encoded(self._value, value, "value")
+
+    def _decoded(self, data: bytes) -> V:
+        if self._counter is not None:
+            return cast(V, self._counter.total(data))
+        return cast(V, decoded(self._value, data, "value"))
+
+    def _decoded_key(self, data: bytes) -> K:
+        return cast(K, decoded(self._key, data, "key"))
+
+    def _feed_codec(self) -> Codec[Any]:
+        counter = self._counter
+        if counter is None:
+            return self._value
+        return Codec("counter", INT.encode, counter.total)
+
+    def _checked_ttl(self, ttl: float | None) -> None:
+        if ttl is None:
+            return
+        if not ttl > 0:
+            raise MapError(f"ttl must be more than 0 seconds, got {ttl}")
+        if not isinstance(self._file.rule, LastWriter):
+            raise MapError(f"ttl needs the rule last-writer, this map has {self._file.rule.name}")
+
+    def _expires(self, ttl: float | None) -> int:
+        if ttl is None:
+            return 0
+        self._checked_ttl(ttl)
+        return self._file.clock.wall_time() + int(ttl * TICKS_PER_S)
+
+
+class _Items(ItemsView[K, V]):
+    _mapping: LocalMap[K, V]
+
+    def __iter__(self) -> Iterator[tuple[K, V]]:
+        of = self._mapping
+        for key, entry in of._file.items():
+            assert entry.value is not None
+            yield of._decoded_key(key), of._decoded(entry.value)
+
+
+class _Values(ValuesView[V]):
+    _mapping: LocalMap[Any, V]
+
+    def __iter__(self) -> Iterator[V]:
+        return (value for _, value in _Items(self._mapping))

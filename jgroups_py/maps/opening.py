@@ -1,0 +1,154 @@
+"""Opening a map: arguments become a file, codecs and what replicates. For all three APIs."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, TypedDict
+
+from jgroups_py.maps.codecs import CODECS, AnyCodec, Codec, codec_of
+from jgroups_py.maps.errors import MapError, MapFileError
+from jgroups_py.maps.host import MapEvent, MapHost, Network, replicate
+from jgroups_py.maps.replica import ReplicaSettings
+from jgroups_py.maps.rules import ConflictRule, LastWriter
+from jgroups_py.maps.shared import FileSettings, SharedFile
+
+
+@dataclass(frozen=True, kw_only=True)
+class Replication:
+    """How a map replicates. Seconds and bytes."""
+
+    peers: frozenset[int] = frozenset()
+    """Identifiers of all hosts. Removals are forgotten when all of them have them; without it, at ``tombstone_age``."""
+    flush_interval: float = 0.01
+    """How long changes are collected before they are sent."""
+    max_bandwidth: float = 0.0
+    """Bytes a second to all peers together; 0: no limit."""
+    window: int = 1024 * 1024
+    """Bytes on the way to one peer that it has not acknowledged."""
+    tombstone_age: float = 7 * 86_400.0
+    """A host that is away longer begins anew when it comes back."""
+    max_skew: float = 10.0
+    """Seconds that a clock may be ahead before there is an alarm."""
+    watch: Callable[[MapEvent], None] | None = None
+    """Called with what is told, what arrives and what is sent (``Told``, ``Arrived``, ``Sent``), in the trio loop. It must not wait."""
+
+
+class MapOptions(TypedDict, total=False):
+    """Options of ``open_map``."""
+
+    name: str | None
+    key: AnyCodec | None
+    value: AnyCodec | None
+    identifier: int | None
+    network: Network | Iterable[Network] | None
+    replication: Replication | None
+    rule: ConflictRule | None
+    ttl: float | None
+    durability: str
+    wide_identifiers: bool
+    hybrid: bool | None
+    max_bytes: int
+    inbox_bytes: int
+    sync_interval: float
+    merge_interval: float
+    lock_timeout: float
+
+
+_OF_THE_FILE = {field.name for field in fields(FileSettings)} - {"name", "key", "value", "rule"}
+
+
+class Opening:
+    """The arguments of ``open_map``, checked. Errors: MapError, with what could be given."""
+
+    def __init__(self, path: str | os.PathLike[str], options: MapOptions) -> None:
+        self.path = Path(path)
+        given: dict[str, Any] = dict(options)
+        unknown = sorted(set(given) - set(MapOptions.__annotations__))
+        if unknown:
+            raise MapError(
+                f"open_map has no option {unknown[0]}; it has {', '.join(sorted(MapOptions.__annotations__))}"
+            )
+        name = given.get("name")
+        if name is not None and not (isinstance(name, str) and 0 < len(name) <= 100):
+            raise MapError(f"name must be a text of 1 to 100 characters, got {name!r}")
+        self.rule: ConflictRule | None = given.get("rule")
+        key, value = given.get("key"), given.get("value")
+        self._key = None if key is None else codec_of(key, "key")
+        self._value = None if value is None else codec_of(value, "value")
+        if self.rule is not None and not isinstance(self.rule, LastWriter):
+            if self._value is not None and self._value.name not in ("json", "own"):
+                raise MapError(
+                    f'the rule {self.rule.name} is for values of "json" or of a pair of functions, got {self._value.name}'
+                )
+        self.ttl: float | None = given.get("ttl")
+        network = given.get("network")
+        if network is None:
+            self.networks: list[Network] = []
+        elif hasattr(network, "run"):
+            self.networks = [network]
+        else:
+            self.networks = list(network)
+        if self.networks and given.get("identifier") is None:
+            raise MapError(
+                "a map that replicates needs an identifier, from 1 to 127: another one at each host, the same in all processes of a host"
+            )
+        self._replication = given.get("replication") or Replication()
+        self._settings = FileSettings(
+            name=name,
+            rule=self.rule,
+            key=None if self._key is None else self._key.name,
+            value=None if self._value is None else self._value.name,
+            **{n: v for n, v in given.items() if n in _OF_THE_FILE},
+        )
+        self._replica_settings(1, b"", "", "")  # a wrong number is told before the file is opened
+
+    def open_file(self) -> SharedFile:
+        """It reads and writes files."""
+        return SharedFile(self.path, self._settings)
+
+    def codecs(self, file: SharedFile) -> tuple[Codec[Any], Codec[Any]]:
+        return (
+            _chosen(self._key, file.key_codec, file.folder, "key"),
+            _chosen(self._value, file.value_codec, file.folder, "value"),
+        )
+
+    async def replicate(self, file: SharedFile, started: Callable[[MapHost], None]) -> None:
+        """Until it is cancelled."""
+        settings = self._replica_settings(file.origin, file.file_id, file.name, file.rule.name)
+        await replicate(
+            file, settings, self.networks, watch=self._replication.watch, started=started
+        )
+
+    def _replica_settings(
+        self, origin: int, file_id: bytes, name: str, rule: str
+    ) -> ReplicaSettings:
+        given = self._replication
+        try:
+            return ReplicaSettings(
+                map=name,
+                node=self._settings.identifier or 1,
+                origin=origin,
+                file=file_id,
+                rule=rule,
+                name=socket.gethostname(),
+                peers=frozenset(given.peers),
+                flush_interval=given.flush_interval,
+                max_bandwidth=given.max_bandwidth,
+                window=given.window,
+                tombstone_age=given.tombstone_age,
+                max_skew=given.max_skew,
+            )
+        except ValueError as error:
+            raise MapError(str(error)) from None
+
+
+def _chosen(given: Codec[Any] | None, name: str, folder: Path, what: str) -> Codec[Any]:
+    if given is not None:
+        return given
+    if name not in CODECS:
+        raise MapFileError(f"{folder} was made with {what} {name}: give the same {what}=")
+    return CODECS[name]
