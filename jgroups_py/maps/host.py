@@ -18,12 +18,13 @@ from typing import Final, Protocol
 import trio
 
 from jgroups_py.maps.errors import MapFull
-from jgroups_py.maps.links import Link
+from jgroups_py.maps.links import Link, Medium
 from jgroups_py.maps.replica import (
     Arrived,
     CloseLink,
     Replica,
     ReplicaSettings,
+    SendAll,
     SendTo,
     Sent,
     Told,
@@ -61,28 +62,32 @@ class MapHost:
         """links, and links_closed_full: the inbox of this process had no room for what a peer sent. The replica has counters of its own."""
         self._watch = watch
         self._links: dict[int, Link] = {}
+        self._media: dict[int, Medium] = {}
+        """By number of a link, what it shares with others."""
         self._last_link = 0
         self._due = trio.current_time()
 
     # --- a network's side
 
-    def link_opened(self, link: Link) -> int:
+    def link_opened(self, link: Link, medium: Medium | None = None) -> int:
         """A connection is open, whoever has opened it. Gives the number that ``received`` and ``link_closed`` want. The first message may be sent
         before this returns."""
         self._last_link += 1
         number = self._last_link
         self._links[number] = link
         self.counters["links"] += 1
-        self.replica.link_opened(number)
+        if medium is not None:
+            self._media[number] = medium
+        self.replica.link_opened(number, shared=medium is not None)
         self._carry_out()
         return number
 
-    def received(self, number: int, data: bytes) -> None:
+    def received(self, number: int, data: bytes, *, shared: bool = False) -> None:
         """One message has come. Any bytes may come; those of a link that was closed are ignored."""
         if number not in self._links:
             return
         try:
-            self.replica.received(number, data, trio.current_time())
+            self.replica.received(number, data, trio.current_time(), shared=shared)
         except MapFull as error:  # the peer sends it again when it has connected again
             self.counters["links_closed_full"] += 1
             self.replica.tell("full", number, f"what a host sent has no room: {error}")
@@ -91,7 +96,7 @@ class MapHost:
 
     def link_closed(self, number: int, *, close: bool = False) -> None:
         """The connection has ended. Nothing happens if the host has closed it before."""
-        link = self._links.pop(number, None)
+        link = self._pop(number)
         if link is None:
             return
         if close:
@@ -115,12 +120,20 @@ class MapHost:
                     link = self._links.get(what.link)
                     if link is not None:
                         link.send(what.data)
+                elif isinstance(what, SendAll):
+                    media = [self._media[one] for one in what.links if one in self._media]
+                    for medium in dict.fromkeys(media):
+                        medium.send_all(what.data)
                 elif isinstance(what, CloseLink):
-                    link = self._links.pop(what.link, None)
+                    link = self._pop(what.link)
                     if link is not None:
                         link.close()
                 elif self._watch is not None:
                     self._watch(what)
+
+    def _pop(self, number: int) -> Link | None:
+        self._media.pop(number, None)
+        return self._links.pop(number, None)
 
 
 async def replicate(

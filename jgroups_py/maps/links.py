@@ -19,14 +19,21 @@ class Link(Protocol):
         """Ends the link as soon as what was sent has left. The host hears nothing more of it."""
 
 
+class Medium(Protocol):
+    """What several links of one map share: one message reaches all of them."""
+
+    def send_all(self, data: bytes) -> None:
+        """Sends one message to all its links, the peers of which take it with ``shared=True``."""
+
+
 class LinkHost(Protocol):
     """The host of one map, as a driver of links sees it. It is called from the driver's loop only."""
 
-    def link_opened(self, link: Link) -> int:
+    def link_opened(self, link: Link, medium: Medium | None = None) -> int:
         """A peer is connected. Gives the number of the link for the calls below. Messages may be sent before this returns."""
 
-    def received(self, number: int, data: bytes) -> None:
-        """One message of the peer. Any bytes may come."""
+    def received(self, number: int, data: bytes, *, shared: bool = False) -> None:
+        """One message of the peer, which it has sent to all of the medium if ``shared``. Any bytes may come."""
 
     def link_closed(self, number: int) -> None:
         """The peer, or the network, has ended it."""

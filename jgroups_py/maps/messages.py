@@ -32,6 +32,12 @@ class Have(msgspec.Struct, frozen=True, tag="v", array_like=True, forbid_unknown
     clock: Number
 
 
+class Got(msgspec.Struct, frozen=True, tag="g", array_like=True, forbid_unknown_fields=True):
+    """Changes have arrived: pairs of origin and number, of some origins only."""
+
+    vector: list[tuple[Number, Number]]
+
+
 class Changes(msgspec.Struct, frozen=True, tag="c", array_like=True, forbid_unknown_fields=True):
     """All changes of ``origin`` above ``after`` and up to ``to`` that newer ones have not replaced: key and encoded entry."""
 
@@ -61,7 +67,7 @@ class Stale(msgspec.Struct, frozen=True, tag="s", array_like=True, forbid_unknow
     vector: list[tuple[Number, Number]]
 
 
-Message = Hello | Have | Changes | Want | Refused | Stale
+Message = Hello | Have | Got | Changes | Want | Refused | Stale
 
 _encoder: Final = msgspec.msgpack.Encoder()
 _decoder: Final[msgspec.msgpack.Decoder[Message]] = msgspec.msgpack.Decoder(Message)

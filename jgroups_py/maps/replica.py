@@ -3,7 +3,9 @@
     a link opens          Hello both ways, then Have
     a flush is due        own changes above what the peer has, each key once with its latest value, go to each peer (K3), within
                           ``max_bandwidth`` and at most ``window`` bytes ahead of what the peer has acknowledged (K4)
-    changes come          they are applied and acknowledged with Have; what would leave a gap is dropped and asked for
+    changes come          they are applied and acknowledged with Got; what would leave a gap is dropped and asked for
+    several links share   own changes leave once for all of them (SendAll), and so does Have. A peer that lags, or whose window is full, gets
+      a medium            its changes for itself until it has caught up
     a peer has more of    (an origin that is gone, a host that was away) asked of one peer at a time, with Want
       somebody else
     a tombstone           is forgotten when every known peer has it and nothing older can come, or at ``tombstone_age``
@@ -28,6 +30,7 @@ from jgroups_py.maps.messages import (
     VERSION,
     BadMessage,
     Changes,
+    Got,
     Have,
     Hello,
     Message,
@@ -44,6 +47,8 @@ CHUNK: Final = 256 * 1024
 """About how many bytes of entries one message has."""
 CHUNK_ENTRIES: Final = 1000
 """How many entries one message has at most."""
+RESTS_MAX: Final = 9
+"""While nothing changes, those who share a medium are told what we have only each tenth ``have_interval``."""
 
 
 class Table(Protocol):
@@ -83,7 +88,9 @@ class ReplicaSettings:
     window: int = 1024 * 1024
     """Bytes on the way to one peer that it has not acknowledged."""
     have_interval: float = 0.5
-    """How often a peer is told what we have, at least."""
+    """How often a peer is told what we have, at least; over a shared medium so often if that has changed."""
+    ack_delay: float = 0.0
+    """A peer gets no more than one acknowledgement in so many seconds."""
     repair_wait: float = 1.0
     """How long an origin that another peer has more of may send by itself, before that peer is asked."""
     tombstone_age: float = 7 * 86_400.0
@@ -109,6 +116,14 @@ class ReplicaSettings:
 @dataclass(frozen=True, slots=True)
 class SendTo:
     link: int
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class SendAll:
+    """One message for several links that share a medium. Others who share it may hear it: they pass by what they cannot use."""
+
+    links: tuple[int, ...]
     data: bytes
 
 
@@ -146,11 +161,13 @@ class Sent:
     entries: Sequence[tuple[bytes, bytes]]
 
 
-Out = SendTo | CloseLink | Told | Arrived | Sent
+Out = SendTo | SendAll | CloseLink | Told | Arrived | Sent
 
 
 @dataclass(slots=True)
 class _Link:
+    number: int
+    shared: bool = False
     hello: Hello | None = None
     has: Vector = field(default_factory=dict)
     """What the peer has said that it has."""
@@ -166,6 +183,9 @@ class _Link:
     """Of other origins, what the peer has asked for."""
     have_due: float = 0.0
     owes_have: bool = False
+    owes: dict[int, int] = field(default_factory=dict)
+    """What is to be acknowledged: by origin, the number that was acknowledged last."""
+    ack_due: float = 0.0
     confirmed: Vector = field(default_factory=dict)
     """What the peer had when it had sent us all it had written before."""
     to_confirm: Vector | None = None
@@ -201,6 +221,10 @@ class Replica:
         """After Stale, up to which number our own changes have come back; None: they need not."""
         self._budget = 0.0
         self._budget_at = now
+        self._shared_due = now
+        self._shared_told: Vector = {}
+        self._shared_rests = 0
+        """How often all who share a medium were told nothing, because nothing had changed."""
         self._skewed: set[int] = set()
         self.counters: Counter[str] = Counter()
 
@@ -211,14 +235,15 @@ class Replica:
         out, self._out = self._out, []
         return out
 
-    def link_opened(self, link: int) -> None:
-        """``link``: a number of the driver's choice."""
+    def link_opened(self, link: int, *, shared: bool = False) -> None:
+        """``link``: a number of the driver's choice. ``shared``: SendAll reaches it, with one message for all such links."""
         if len(self._links) >= self.settings.peers_max:
             self.counters["links_refused"] += 1
             self._send(link, Refused(f"{len(self._links)} hosts are connected already"))
             self._out.append(CloseLink(link))
             return
-        self._links[link] = _Link()
+        self._links[link] = _Link(link, shared)
+        self._shared_rests = RESTS_MAX
         mine = self.settings
         self._send(
             link,
@@ -231,15 +256,18 @@ class Replica:
             self._known[peer.hello.node] = peer.confirmed
             self._tell("gone", peer.hello.node, f"{_shown(peer.hello)} is not connected any more")
 
-    def received(self, link: int, data: bytes, now: float) -> None:
-        """Bytes of one message. Any bytes at all may come."""
+    def received(self, link: int, data: bytes, now: float, *, shared: bool = False) -> None:
+        """Bytes of one message. Any bytes at all may come. ``shared``: it was sent to all who share a medium."""
         self._now = max(now, self._now)
         peer = self._links.get(link)
         if peer is None:
             return
+        if shared and peer.hello is None:
+            self.counters["early"] += 1  # what was sent to all may overtake what was sent to us
+            return
         try:
             message = decode(data)
-            self._on_message(link, peer, message)
+            self._on_message(link, peer, message, shared)
         except (BadMessage, DamagedEntry) as error:
             self.counters["garbage"] += 1
             node = peer.hello.node if peer.hello else 0
@@ -256,9 +284,7 @@ class Replica:
             self._forget_at = self._now + self.settings.have_interval
             self._forget()
         self._repair()
-        for link, peer in list(self._links.items()):
-            if peer.hello is not None and (peer.owes_have or self._now >= peer.have_due):
-                self._send_have(link, peer)
+        self._say_what_we_have()
         return self._flush_at
 
     def tell(self, kind: str, link: int, text: str) -> None:
@@ -295,7 +321,7 @@ class Replica:
 
     # --- messages
 
-    def _on_message(self, link: int, peer: _Link, message: Message) -> None:
+    def _on_message(self, link: int, peer: _Link, message: Message, shared: bool) -> None:
         if isinstance(message, Hello):
             self._on_hello(link, peer, message)
         elif isinstance(message, Refused):
@@ -304,9 +330,11 @@ class Replica:
         elif peer.hello is None:
             raise BadMessage("the first message must be a Hello")
         elif isinstance(message, Have):
-            self._on_have(peer, message)
+            self._on_have(peer, message, shared)
+        elif isinstance(message, Got):
+            self._on_got(peer, message)
         elif isinstance(message, Changes):
-            self._on_changes(link, peer, message)
+            self._on_changes(peer, message)
         elif isinstance(message, Want):
             peer.wants[message.origin] = message.after
             peer.sent[message.origin] = message.after
@@ -351,13 +379,15 @@ class Replica:
         self._tell("connected", hello.node, f"{_shown(hello)} is connected")
         self._send_have(link, peer)
 
-    def _on_have(self, peer: _Link, have: Have) -> None:
+    def _on_have(self, peer: _Link, have: Have, shared: bool) -> None:
         assert peer.hello is not None
         if have.clock > TIME_MAX:
             raise BadMessage(f"the time {have.clock}, at most {TIME_MAX} is possible")
         node = peer.hello.node
         self._watch_clock(node, have.clock)
         vector = dict(have.vector)
+        if shared:  # it may be older than what was said to us alone
+            vector |= {o: n for o, n in peer.has.items() if n > vector.get(o, 0)}
         first, peer.heard = not peer.heard, True
         mine = self._table.vector()
         own = self.settings.origin
@@ -386,25 +416,37 @@ class Replica:
             self._send_to(peer, Stale(list(mine.items())))
             peer.has, peer.sent = {peer.hello.origin: vector.get(peer.hello.origin, 0)}, {}
             self.changed()
-        landed = [f for f in peer.flights if vector.get(f[0], 0) >= f[1]]
-        if landed:
-            peer.flights = [f for f in peer.flights if vector.get(f[0], 0) < f[1]]
-            peer.on_the_way = sum(f[2] for f in peer.flights)
-            self.changed()
+        self._land(peer, vector)
         if peer.to_confirm is None:
             peer.to_confirm = vector
         for origin, number in vector.items():
             if number > self._received.get(origin, 0) and origin != own:
                 self._behind.setdefault(origin, _Behind(self._now, self._received.get(origin, 0)))
 
-    def _on_changes(self, link: int, peer: _Link, changes: Changes) -> None:
+    def _on_got(self, peer: _Link, got: Got) -> None:
+        vector = dict(got.vector)
+        for origin, number in vector.items():
+            if number > peer.has.get(origin, 0):
+                peer.has[origin] = number
+                if number > peer.sent.get(origin, 0) and origin not in peer.wants:
+                    peer.sent[origin] = number
+        self._land(peer, vector)
+
+    def _land(self, peer: _Link, vector: Vector) -> None:
+        """The peer has these changes: there is room for more on the way to it."""
+        if any(vector.get(f[0], 0) >= f[1] for f in peer.flights):
+            peer.flights = [f for f in peer.flights if vector.get(f[0], 0) < f[1]]
+            peer.on_the_way = sum(f[2] for f in peer.flights)
+            self.changed()
+
+    def _on_changes(self, peer: _Link, changes: Changes) -> None:
         assert peer.hello is not None
         origin = changes.origin
         if origin == self.settings.origin:
             self._on_own(changes)
             return
         have = self._received.get(origin, 0)
-        peer.owes_have = True
+        peer.owes[origin] = -1
         if changes.after > have:
             self.counters["gaps"] += 1
             self._behind.setdefault(origin, _Behind(self._now, have))
@@ -458,7 +500,7 @@ class Replica:
     # --- sending
 
     def _flush(self) -> None:
-        budget = self._budget_now()
+        budget = self._send_shared(self._budget_now())
         for peer in list(self._links.values()):
             if not peer.heard:
                 continue
@@ -470,38 +512,69 @@ class Replica:
                     del peer.wants[origin]
         self._budget = budget
 
+    def _send_shared(self, budget: float) -> float:
+        """Own changes, once for all peers of a shared medium that have been sent the same before."""
+        own = self.settings.origin
+        to = self._table.vector().get(own, 0)
+        while budget > 0:
+            ready = [p for p in self._links.values() if p.shared and p.heard and own not in p.wants]
+            after = max((p.sent.get(own, 0) for p in ready), default=to)
+            ready = [
+                p
+                for p in ready
+                if p.sent.get(own, 0) == after and p.on_the_way < self.settings.window
+            ]
+            if after >= to or len(ready) < 2:
+                break
+            entries, size, upto = self._chunk(own, after, to, budget)
+            data = encode(Changes(own, after, upto, entries))
+            self._out.append(SendAll(tuple(p.number for p in ready), data))
+            self.counters["shared_sent"] += 1
+            self.counters["entries_sent"] += len(entries)
+            budget -= size
+            for peer in ready:
+                self._on_its_way(peer, own, upto, size, entries)
+        return budget
+
     def _send_changes(self, peer: _Link, origin: int, to: int, budget: float) -> float:
-        assert peer.hello is not None
         while peer.sent.get(origin, 0) < to:
             if peer.on_the_way >= self.settings.window or budget <= 0:
                 self.counters["throttled"] += 1
                 return budget
             after = peer.sent.get(origin, 0)
-            entries: list[tuple[bytes, bytes]] = []
-            size, last = 0, after
-            most = min(CHUNK, self.settings.window)
-            if self.settings.max_bandwidth:
-                most = min(most, int(budget) + 1)
-            whole = True
-            for number, key, entry in self._table.changes(origin, after, to, CHUNK_ENTRIES):
-                data = entry.encode()
-                entries.append((key, data))
-                size += len(key) + len(data) + 24
-                last = number
-                if size >= most:
-                    whole = False
-                    break
-            else:
-                whole = len(entries) < CHUNK_ENTRIES
-            upto = to if whole else last
-            self._send_to(peer, Changes(origin, after, upto, entries))
-            peer.sent[origin] = upto
-            peer.flights.append((origin, upto, size))
-            peer.on_the_way += size
-            budget -= size
+            entries, size, upto = self._chunk(origin, after, to, budget)
+            self._send(peer.number, Changes(origin, after, upto, entries))
             self.counters["entries_sent"] += len(entries)
-            self._out.append(Sent(peer.hello.node, origin, entries))
+            budget -= size
+            self._on_its_way(peer, origin, upto, size, entries)
         return budget
+
+    def _chunk(
+        self, origin: int, after: int, to: int, budget: float
+    ) -> tuple[list[tuple[bytes, bytes]], int, int]:
+        """The next entries of an origin, their bytes, and up to which number these are all."""
+        entries: list[tuple[bytes, bytes]] = []
+        size, last = 0, after
+        most = min(CHUNK, self.settings.window)
+        if self.settings.max_bandwidth:
+            most = min(most, int(budget) + 1)
+        for number, key, entry in self._table.changes(origin, after, to, CHUNK_ENTRIES):
+            data = entry.encode()
+            entries.append((key, data))
+            size += len(key) + len(data) + 24
+            last = number
+            if size >= most:
+                return entries, size, last
+        return entries, size, to if len(entries) < CHUNK_ENTRIES else last
+
+    def _on_its_way(
+        self, peer: _Link, origin: int, upto: int, size: int, entries: list[tuple[bytes, bytes]]
+    ) -> None:
+        assert peer.hello is not None
+        peer.sent[origin] = upto
+        peer.flights.append((origin, upto, size))
+        peer.on_the_way += size
+        self._out.append(Sent(peer.hello.node, origin, entries))
 
     def _budget_now(self) -> float:
         rate = self.settings.max_bandwidth
@@ -536,6 +609,43 @@ class Replica:
                 behind.asked_at = self._now
                 self.counters["asked"] += 1
                 self._send_to(best, Want(origin, have))
+
+    def _say_what_we_have(self) -> None:
+        if self._now >= self._shared_due:
+            self._shared_due = self._now + self.settings.have_interval
+            self._send_shared_have()
+        for link, peer in list(self._links.items()):
+            if peer.hello is None:
+                continue
+            if peer.owes_have or (not peer.shared and self._now >= peer.have_due):
+                self._send_have(link, peer)
+            elif peer.owes and self._now >= peer.ack_due:
+                self._acknowledge(peer)
+
+    def _send_shared_have(self) -> None:
+        """Tells all who share a medium what we have, seldom if they know it."""
+        links = tuple(p.number for p in self._links.values() if p.shared and p.hello is not None)
+        vector = self._table.vector()
+        if not links or (vector == self._shared_told and self._shared_rests < RESTS_MAX):
+            self._shared_rests += 1
+            return
+        self._shared_rests, self._shared_told = 0, vector
+        data = encode(Have(list(vector.items()), self._clock.wall_time()))
+        self._out.append(SendAll(links, data))
+
+    def _acknowledge(self, peer: _Link) -> None:
+        """What a table applies later is acknowledged when it has done so."""
+        vector = self._table.vector()
+        got = [(o, vector.get(o, 0)) for o, acked in peer.owes.items() if vector.get(o, 0) > acked]
+        if not got:
+            return
+        peer.ack_due = self._now + self.settings.ack_delay
+        self._send(peer.number, Got(got))
+        for origin, number in got:
+            if number >= self._received.get(origin, 0):
+                del peer.owes[origin]
+            else:
+                peer.owes[origin] = number
 
     def _send_have(self, link: int, peer: _Link) -> None:
         peer.owes_have = False
@@ -589,8 +699,7 @@ class Replica:
         self._out.append(SendTo(link, encode(message)))
 
     def _send_to(self, peer: _Link, message: Message) -> None:
-        link = next(number for number, other in self._links.items() if other is peer)
-        self._send(link, message)
+        self._send(peer.number, message)
 
     def _drop(self, link: int, reason: str) -> None:
         self._send(link, Refused(reason))

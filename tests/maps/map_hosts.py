@@ -8,7 +8,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from jgroups_py.maps.entry import Entry, origin_of
-from jgroups_py.maps.replica import CloseLink, Replica, ReplicaSettings, SendTo, Told
+from jgroups_py.maps.replica import (
+    CloseLink,
+    Replica,
+    ReplicaSettings,
+    SendAll,
+    SendTo,
+    Told,
+)
 from jgroups_py.maps.rules import LAST_WRITER, ConflictRule, LastWriter
 from jgroups_py.maps.stamp import HybridClock, Stamp
 from jgroups_py.maps.table import MemoryTable
@@ -23,6 +30,8 @@ class Pipe:
     to: int
     link: int
     waiting: deque[tuple[float, bytes]] = field(default_factory=deque)
+    shared: deque[tuple[float, bytes]] = field(default_factory=deque)
+    """What was sent to all; it may overtake what was sent to one."""
 
 
 class Host:
@@ -78,11 +87,16 @@ class World:
         *,
         rule: ConflictRule = LAST_WRITER,
         hybrid: bool = True,
+        shared: bool = False,
+        loss: float = 0.0,
         **settings: Any,
     ) -> None:
         self.random = random.Random(seed)
         self.now = 0.0
         self.rule, self.hybrid, self.settings = rule, hybrid, settings
+        self.shared, self.loss = shared, loss
+        """Whether links share a medium, and how much of what is sent to all gets lost."""
+        self.multicasts = 0
         self._links = 0
         self.messages = 0
         self.bytes = 0
@@ -96,8 +110,8 @@ class World:
         link_a, link_b = self._links - 1, self._links
         a.links[link_a] = Pipe(other, link_b)
         b.links[link_b] = Pipe(one, link_a)
-        a.replica.link_opened(link_a)
-        b.replica.link_opened(link_b)
+        a.replica.link_opened(link_a, shared=self.shared)
+        b.replica.link_opened(link_b, shared=self.shared)
         self.drain(a)
         self.drain(b)
 
@@ -142,6 +156,14 @@ class World:
                     pipe.waiting.append((due, out.data))
                     self.messages += 1
                     self.bytes += len(out.data)
+            elif isinstance(out, SendAll):
+                self.multicasts += 1
+                self.bytes += len(out.data)
+                for pipe in host.links.values():
+                    if self.random.random() >= self.loss:
+                        last = pipe.shared[-1][0] if pipe.shared else 0.0
+                        due = max(last, self.now + self.random.uniform(0, 0.05))
+                        pipe.shared.append((due, out.data))
             elif isinstance(out, CloseLink):
                 pipe = host.links.get(out.link)
                 if pipe is not None:  # what was said before arrives first
@@ -149,6 +171,13 @@ class World:
                     self._close(host, out.link)
             elif isinstance(out, Told):
                 host.told.append(out)
+
+    def _deliver_shared(self, host: Host, link: int, pipe: Pipe) -> None:
+        while pipe.shared and pipe.shared[0][0] <= self.now and host.links.get(link) is pipe:
+            _, data = pipe.shared.popleft()
+            other = self.hosts[pipe.to]
+            other.replica.received(pipe.link, data, self.now, shared=True)
+            self.drain(other)
 
     def _deliver(self, host: Host, link: int, pipe: Pipe, all_of_it: bool = False) -> None:
         while pipe.waiting and (all_of_it or pipe.waiting[0][0] <= self.now):
@@ -166,6 +195,7 @@ class World:
             for host in self.hosts.values():
                 for link, pipe in list(host.links.items()):
                     self._deliver(host, link, pipe)
+                    self._deliver_shared(host, link, pipe)
             for host in self.hosts.values():
                 if host.up:
                     host.replica.tick(self.now)

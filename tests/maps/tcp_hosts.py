@@ -9,8 +9,15 @@ import trio
 import trio.testing
 
 from jgroups_py.maps.entry import Entry, origin_of
-from jgroups_py.maps.links import Link
-from jgroups_py.maps.replica import CloseLink, Replica, ReplicaSettings, SendTo, Told
+from jgroups_py.maps.links import Link, Medium
+from jgroups_py.maps.replica import (
+    CloseLink,
+    Replica,
+    ReplicaSettings,
+    SendAll,
+    SendTo,
+    Told,
+)
 from jgroups_py.maps.stamp import HybridClock, Stamp
 from jgroups_py.maps.table import MemoryTable
 from jgroups_py.maps.tcp import TcpPort
@@ -24,12 +31,12 @@ class Recorded:
         self.got: list[bytes] = []
         self.opened = 0
 
-    def link_opened(self, link: Link) -> int:
+    def link_opened(self, link: Link, medium: Medium | None = None) -> int:
         self.opened += 1
         self.links[self.opened] = link
         return self.opened
 
-    def received(self, number: int, data: bytes) -> None:
+    def received(self, number: int, data: bytes, *, shared: bool = False) -> None:
         assert number in self.links
         self.got.append(data)
 
@@ -55,16 +62,18 @@ class TableHost:
         self.links: dict[int, Link] = {}
         self.told: list[Told] = []
         self.last = 0
+        self.medium: Medium | None = None
 
-    def link_opened(self, link: Link) -> int:
+    def link_opened(self, link: Link, medium: Medium | None = None) -> int:
         self.last += 1
         self.links[self.last] = link
-        self.replica.link_opened(self.last)
+        self.medium = medium
+        self.replica.link_opened(self.last, shared=medium is not None)
         self._carry_out()
         return self.last
 
-    def received(self, number: int, data: bytes) -> None:
-        self.replica.received(number, data, trio.current_time())
+    def received(self, number: int, data: bytes, *, shared: bool = False) -> None:
+        self.replica.received(number, data, trio.current_time(), shared=shared)
         self._carry_out()
 
     def link_closed(self, number: int) -> None:
@@ -77,6 +86,9 @@ class TableHost:
             if isinstance(out, SendTo):
                 if out.link in self.links or out.link == self.last:
                     self.links[out.link].send(out.data)
+            elif isinstance(out, SendAll):
+                assert self.medium is not None
+                self.medium.send_all(out.data)
             elif isinstance(out, CloseLink):
                 self.links.pop(out.link).close()
             elif isinstance(out, Told):

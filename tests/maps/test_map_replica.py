@@ -54,7 +54,7 @@ def value_of(rule: ConflictRule, chance: random.Random, node: int, mine: bytes |
     return b"%d" % chance.randrange(10**9)
 
 
-def play(seed: int) -> World:
+def play(seed: int, shared: bool = False) -> World:
     """A random history of writes, cuts, crashes and clocks that jump; then all is healed."""
     chance = random.Random(seed)
     rule = RULES[seed % 4] if seed % 3 == 0 else LAST_WRITER
@@ -67,6 +67,9 @@ def play(seed: int) -> World:
         hybrid=chance.random() < 0.8,
         window=chance.choice([100, 2000, 1 << 20]),
         max_bandwidth=chance.choice([0.0, 0.0, 5000.0]),
+        shared=shared,
+        loss=chance.choice([0.0, 0.2]) if shared else 0.0,
+        ack_delay=chance.choice([0.0, 0.1]) if shared else 0.0,
     )
     if chance.random() < 0.5:
         world.connect_all()
@@ -95,6 +98,7 @@ def play(seed: int) -> World:
             host.offset = chance.choice([-100.0, -1.0, 0.0, 1.0, 100.0])
         else:
             world.run(chance.choice([0.02, 0.1, 1.0, 3.0]))
+    world.loss = 0.0
     world.heal()
     return world
 
