@@ -12,6 +12,8 @@ See design/maps.md.
 
 from __future__ import annotations
 
+from jgroups_py.maps.cluster import MapBuilder, ReplicatedMaps, open_cluster
+from jgroups_py.maps.cluster_file import ClusterConfig, load_cluster, parse_cluster
 from jgroups_py.maps.codecs import BYTES, INT, JSON, STR, Codec, struct_codec
 from jgroups_py.maps.errors import (
     MapBusy,
@@ -38,6 +40,8 @@ from jgroups_py.maps.rules import (
     PnCounter,
     Union,
 )
+from jgroups_py.maps.tcp import TcpSettings
+from jgroups_py.maps.tcp_links import TcpLinks
 
 __all__ = [
     "Arrived",
@@ -73,4 +77,12 @@ __all__ = [
     "struct_codec",
     "Told",
     "Union",
+    "ClusterConfig",
+    "MapBuilder",
+    "ReplicatedMaps",
+    "TcpLinks",
+    "TcpSettings",
+    "load_cluster",
+    "open_cluster",
+    "parse_cluster",
 ]

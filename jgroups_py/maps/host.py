@@ -17,6 +17,7 @@ from typing import Final, Protocol
 
 import trio
 
+from jgroups_py.driver.unwrap import reraise
 from jgroups_py.maps.errors import MapFull
 from jgroups_py.maps.links import Link, Medium
 from jgroups_py.maps.replica import (
@@ -160,5 +161,7 @@ async def replicate(
             if started is not None:
                 started(host)
             await trio.sleep(math.inf)
+    except BaseExceptionGroup as group:
+        reraise(group)
     finally:
         file.end_replication()

@@ -33,7 +33,9 @@ async def open_map(
         key, value: how keys and values become bytes: bytes, str, int, "json", a msgspec Struct, a pair of functions (encode, decode) or a
             Codec. A key has 1 to 511 bytes. Not given: what the file says; a new file has bytes.
         identifier: of this host, 1 to 127, the same in all its processes. A map that does not replicate needs none.
-        network: what connects it to other hosts, or several of them. One process of a host replicates; the others wait for its end.
+        listen, peers: HOST:PORT where this host listens, and those of other hosts, over TCP. Of two hosts one must dial the other; both may.
+        tls, insecure: other hosts than this machine need credentials, or ``insecure=True``.
+        network: anything else that connects it to other hosts, or several of them. One process of a host replicates; the others wait for its end.
         replication: settings of that, ``Replication``.
         rule: what two values of one key become; the last writer, when it is not given.
         ttl: seconds after which a value is gone, if ``put`` says nothing else.
@@ -45,7 +47,7 @@ async def open_map(
         lock_timeout: seconds that ``update`` and its kind wait for somebody who changes the same key.
 
     Raises:
-        MapError: an option cannot be. MapFileError: the folder has no map that can be opened so. Nothing is left open.
+        MapError, ConfigError: an option cannot be. MapFileError: the folder has no map that can be opened so. Nothing is left open.
 
     Leaving the block merges what this process has put, if no other process does it.
     """

@@ -15,6 +15,8 @@ from jgroups_py.maps.host import MapEvent, MapHost, Network, replicate
 from jgroups_py.maps.replica import ReplicaSettings
 from jgroups_py.maps.rules import ConflictRule, LastWriter
 from jgroups_py.maps.shared import FileSettings, SharedFile
+from jgroups_py.maps.tcp_links import TcpLinks
+from jgroups_py.tls import TlsSettings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,6 +47,10 @@ class MapOptions(TypedDict, total=False):
     value: AnyCodec | None
     identifier: int | None
     network: Network | Iterable[Network] | None
+    listen: str | None
+    peers: Iterable[str]
+    tls: TlsSettings | None
+    insecure: bool
     replication: Replication | None
     rule: ConflictRule | None
     ttl: float | None
@@ -92,6 +98,18 @@ class Opening:
             self.networks = [network]
         else:
             self.networks = list(network)
+        listen, peers = given.get("listen"), given.get("peers", ())
+        if isinstance(peers, str):
+            raise MapError(f'peers must be a list of HOST:PORT, got the text "{peers}"')
+        if listen is not None or peers:
+            self.networks.append(
+                TcpLinks(
+                    listen=listen,
+                    peers=tuple(peers),
+                    tls=given.get("tls"),
+                    insecure=given.get("insecure", False),
+                )
+            )
         if self.networks and given.get("identifier") is None:
             raise MapError(
                 "a map that replicates needs an identifier, from 1 to 127: another one at each host, the same in all processes of a host"
