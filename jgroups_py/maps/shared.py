@@ -657,7 +657,7 @@ class _Merger:
                     LOG.error("the map %s cannot be merged: %s", shared.folder, error)
                 shared.problem = error
                 worked = False
-            if closing and (not worked or shared.problem):
+            if closing and not worked:
                 break
             if not worked:
                 shared._closing.wait(pause)

@@ -5,6 +5,7 @@ NYC: R relay, S standby, M other, O origin. SFO: Y relay, Z next, T other.
 
 from __future__ import annotations
 
+import pytest
 from relay_harness import Net
 from relay_harness import four_and_three as started
 
@@ -39,7 +40,14 @@ def test_messages_that_the_rest_of_a_site_lacks_stay_at_the_other_site_while_its
     net.at_rest()
 
 
-def test_the_wait_for_those_who_are_missing_has_an_end() -> None:
+def said(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """What relays say when they wait for missing members no longer."""
+    return [
+        record.getMessage() for record in caplog.records if "acknowledging" in record.getMessage()
+    ]
+
+
+def test_the_wait_for_those_who_are_missing_has_an_end(caplog: pytest.LogCaptureFixture) -> None:
     net = started(cut_off_wait=40.0)
     net.proofs = False
     net.crash("Z", "T")
@@ -51,6 +59,7 @@ def test_the_wait_for_those_who_are_missing_has_an_end() -> None:
     assert kept(net) == 0
     net.settle()
     net.at_rest()
+    assert said(caplog) == ["Y/SFO: acknowledging again what 2 missing members may lack"]
 
 
 def test_the_dead_are_not_waited_for() -> None:
@@ -72,7 +81,9 @@ def test_most_of_a_site_wait_for_nobody() -> None:
     assert (got(net, "Y", "Z"), kept(net)) == ([[1, 2], [1, 2]], 0)
 
 
-def test_half_of_a_site_waits_and_goes_on_when_the_others_are_back() -> None:
+def test_half_of_a_site_waits_and_goes_on_when_the_others_are_back(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     net = Net(NYC="RSMO", SFO="YZ", config={})
     net.settle(3)
     net.partition("SFO", "Y", "Z")
@@ -85,6 +96,7 @@ def test_half_of_a_site_waits_and_goes_on_when_the_others_are_back() -> None:
     net.release()
     net.settle(5)
     assert (got(net, "Y", "Z"), kept(net)) == ([[1, 2], [1, 2]], 0)
+    assert said(caplog) == [], "nobody was given up"
 
 
 def test_a_member_that_is_back_is_not_missing() -> None:

@@ -16,6 +16,7 @@ from jgroups_py.values.batch import Batch
 from jgroups_py.values.header import Header
 from jgroups_py.values.message import Flag, MessageType
 from jgroups_py.values.payloads import SeqnoList
+from jgroups_py.wire import packet as packet_module
 from jgroups_py.wire.headers import (
     PROTOCOL_IDS,
     CorrelatorHeader,
@@ -168,6 +169,24 @@ def test_a_long_run_comes_back_as_one_batch() -> None:
     assert decoded.batches[0].headers == batch.headers
     assert [bytes(p) for p in decoded.batches[0].payloads] == payloads
     assert all(isinstance(p, memoryview) and p.readonly for p in decoded.batches[0].payloads)
+
+
+def test_the_messages_of_a_long_run_are_not_decoded_one_by_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Only the first one of it, and those at which the number has a byte more or its last byte begins anew."""
+    decoded: list[object] = []
+    read = packet_module.read_typed_message
+
+    def reads(*given: Any) -> Any:
+        decoded.append(given)
+        return read(*given)
+
+    monkeypatch.setattr(packet_module, "read_typed_message", reads)
+    batch = Batch(None, [b"x"] * 600, {NAK: NakAckHeader2(NakAckType.MSG, 1)}, A)
+    (packet,) = encode_packets([batch], "demo")
+    assert sum(len(b) for b in decode_packet(packet).batches) == 600
+    assert len(decoded) < 10
 
 
 def test_a_gap_in_the_numbers_ends_a_run() -> None:
