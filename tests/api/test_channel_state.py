@@ -12,6 +12,7 @@ import trio
 
 from jgroups_py import (
     Channel,
+    ChannelClosed,
     ChannelLimits,
     MemoryNetwork,
     StateTransferError,
@@ -61,9 +62,14 @@ def open_sim() -> Any:
     )
 
 
-async def fetched(joiner: Channel, provider: Channel) -> None:
-    async for _ in joiner.fetch_state(provider.address, timeout=1.0):
+async def fetched(joiner: Channel, provider: Channel, timeout: float = 1.0) -> None:
+    async for _ in joiner.fetch_state(provider.address, timeout=timeout):
         pass
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    while not condition():  # noqa: ASYNC110 - nobody tells
+        await trio.sleep(0.1)
 
 
 async def read(channel: Channel) -> None:
@@ -151,6 +157,34 @@ async def test_the_reader_after_a_cancelled_one_makes_the_state(
     assert "A/test: the reader was ended while it made the state" in caplog.text
 
 
+async def test_a_second_reader_that_waits_makes_the_state_that_the_first_one_left(
+    open_sim: Any, autojump_clock: Any
+) -> None:
+    """Nothing else arrives that would wake it."""
+    provider = Provider(partial(trio.sleep, 1.0))
+    first = trio.CancelScope()
+
+    async def read_until_cancelled(a: Channel) -> None:
+        with first:
+            await read(a)
+
+    async with open_sim(name="A", state=provider) as a, trio.open_nursery() as nursery:
+        nursery.start_soon(read_until_cancelled, a)
+        async with open_sim(name="B") as b:
+            await b.wait_members(2)
+            nursery.start_soon(fetched, b, a, 30.0)
+            with trio.fail_after(60):
+                await until(lambda: provider.begun == 1)
+                nursery.start_soon(read, a)
+                await trio.sleep(0.1)
+                first.cancel()
+                await until(lambda: provider.begun == 2)
+            assert provider.closed == 1
+            await trio.sleep(1.5)
+            assert provider.closed == 2
+        nursery.cancel_scope.cancel()
+
+
 async def test_a_request_that_no_reader_takes_again_is_refused_at_the_end(
     open_sim: Any, autojump_clock: Any
 ) -> None:
@@ -166,6 +200,35 @@ async def test_a_request_that_no_reader_takes_again_is_refused_at_the_end(
         while provider.begun == 0:
             with trio.move_on_after(0.5):
                 await anext(a)
+
+
+async def test_a_state_that_is_ready_after_the_end_of_its_channel_goes_nowhere(
+    open_sim: Any, autojump_clock: Any
+) -> None:
+    ready, failed = trio.Event(), trio.Event()
+
+    async def join() -> None:
+        with pytest.raises(StateTransferError):
+            async with open_sim(name="B", get_state=True):
+                pass
+        failed.set()
+
+    async def read_to_the_end(a: Channel) -> None:
+        with pytest.raises(ChannelClosed):
+            await read(a)
+
+    async with trio.open_nursery() as nursery:
+        provider = Provider(ready.wait)
+        async with open_sim(name="A", state=provider) as a:
+            nursery.start_soon(join)
+            nursery.start_soon(read_to_the_end, a)
+            await until(lambda: provider.begun == 1)
+        await failed.wait()
+        counted = a.statistics().protocols
+        ready.set()
+        with trio.fail_after(60):
+            await until(lambda: provider.closed == 1)
+        assert a.statistics().protocols == counted, "no protocol was asked to send it"
 
 
 async def test_an_exception_that_is_no_error_ends_the_block_of_the_reader(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,9 +14,10 @@ from jgroups_py.protocols.membership.gms.wire import AGREE_ID, Kind, encode_free
 from jgroups_py.testing import FakeStack, make_address
 from jgroups_py.testing.check.tables import named_in
 from jgroups_py.values.address import UUID, IpAddress
-from jgroups_py.values.batch import Batch
+from jgroups_py.values.batch import Batch, Credit
 from jgroups_py.values.events import (
     Connect,
+    Consumed,
     Disconnected,
     Expel,
     Failed,
@@ -895,3 +897,21 @@ def test_a_member_that_has_left_merges_with_nobody_and_answers_no_round() -> Non
     freeze.src = B
     fake.up(freeze)
     assert fake.take_down() == [] and fake.take_up_events() == []
+
+
+@pytest.mark.parametrize(
+    "batch",
+    [
+        message(B, GmsType.VIEW, b"garbage"),
+        message(B, GmsType.GET_DIGEST_REQ),
+        Batch(A, [b""], {AGREE_ID: FragHeader(1, Kind.DONE, 0)}, B),
+        Batch(A, [b"x"], {}, C, int(Flag.NO_RELIABILITY)),
+    ],
+    ids=["garbage", "request", "round", "stranger"],
+)
+def test_a_message_that_ends_here_gives_its_credits_back(batch: Batch) -> None:
+    """Flow control may stand below GMS."""
+    fake = joined(B, A)
+    credits = (Credit(B, False, 7),)
+    fake.up(replace(batch, credits=credits))
+    assert fake.take_up() == [] and fake.take_down_events(Consumed) == [Consumed(credits)]
