@@ -338,6 +338,19 @@ def test_a_round_ends_when_all_have_answered_and_nothing_is_left_to_fetch() -> N
     assert holding.known(ORIGIN) == 2
 
 
+def test_only_a_second_look_counts_as_one() -> None:
+    """A relay gives up what is missing only if it looked for it again after that was missing."""
+    out, buffer = Recorded(S), Buffer(10, 100_000, 0.0)
+    out.clock = 5.0
+    holding = Holding(out, roles_of(R, R, S), state_of(), buffer)
+    never = holding.looked_at
+    holding.new_round()
+    assert not holding.looked() and holding.looked_at == never
+    holding.new_round(complete=True, second_look=True)
+    assert holding.looked() and holding.looked_at == 5.0
+    assert not holding.looked(), "it is over"
+
+
 def test_copies_are_sent_until_the_room_is_used_up() -> None:
     out, buffer = Recorded(R), Buffer(10, 100_000, 0.0)
     for number in (1, 2, 4):

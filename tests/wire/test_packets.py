@@ -16,7 +16,6 @@ from jgroups_py.values.batch import Batch
 from jgroups_py.values.header import Header
 from jgroups_py.values.message import Flag, MessageType
 from jgroups_py.values.payloads import SeqnoList
-from jgroups_py.wire import packet as packet_module
 from jgroups_py.wire.headers import (
     PROTOCOL_IDS,
     CorrelatorHeader,
@@ -37,6 +36,7 @@ from jgroups_py.wire.headers import (
     UnicastHeader3,
     UnicastType,
 )
+from jgroups_py.wire.message import read_typed_message
 from jgroups_py.wire.objects import streamable
 from jgroups_py.wire.packet import (
     MULTICAST,
@@ -176,13 +176,12 @@ def test_the_messages_of_a_long_run_are_not_decoded_one_by_one(
 ) -> None:
     """Only the first one of it, and those at which the number has a byte more or its last byte begins anew."""
     decoded: list[object] = []
-    read = packet_module.read_typed_message
 
     def reads(*given: Any) -> Any:
         decoded.append(given)
-        return read(*given)
+        return read_typed_message(*given)
 
-    monkeypatch.setattr(packet_module, "read_typed_message", reads)
+    monkeypatch.setattr("jgroups_py.wire.packet.read_typed_message", reads)
     batch = Batch(None, [b"x"] * 600, {NAK: NakAckHeader2(NakAckType.MSG, 1)}, A)
     (packet,) = encode_packets([batch], "demo")
     assert sum(len(b) for b in decode_packet(packet).batches) == 600
