@@ -303,6 +303,28 @@ def test_an_impossible_value_is_refused_with_the_possible_ones(tmp_path: Path) -
         SharedFile(tmp_path / "map", FileSettings(max_bytes=SIZE))
 
 
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda shared: shared.entry(b"key"),
+        lambda shared: shared.items(),
+        lambda shared: shared.write(b"key", b"value"),
+        lambda shared: shared.apply([(b"key", Entry(b"theirs", Stamp(1, 2), {2: 1}))], {2: 1}),
+        lambda shared: shared.forget([b"key"]),
+        lambda shared: shared.begin_anew({2: 1}, 2),
+    ],
+    ids=["entry", "items", "write", "apply", "forget", "begin anew"],
+)
+def test_a_closed_map_says_so_and_its_files_stay_as_they_are(tmp_path: Path, use: Any) -> None:
+    with opened(tmp_path) as shared:
+        shared.write(b"key", b"value")
+    files = sorted((tmp_path / "map").iterdir())
+    content = [file.read_bytes() for file in files]
+    with pytest.raises(MapClosed, match="is closed"):
+        use(shared)
+    assert [file.read_bytes() for file in files] == content
+
+
 def test_the_files_are_the_owners_alone(tmp_path: Path) -> None:
     with opened(tmp_path):
         modes = {oct(os.stat(file).st_mode & 0o777) for file in (tmp_path / "map").iterdir()}
