@@ -40,14 +40,7 @@ def test_messages_that_the_rest_of_a_site_lacks_stay_at_the_other_site_while_its
     net.at_rest()
 
 
-def said(caplog: pytest.LogCaptureFixture) -> list[str]:
-    """What relays say when they wait for missing members no longer."""
-    return [
-        record.getMessage() for record in caplog.records if "acknowledging" in record.getMessage()
-    ]
-
-
-def test_the_wait_for_those_who_are_missing_has_an_end(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_wait_for_those_who_are_missing_has_an_end() -> None:
     net = started(cut_off_wait=40.0)
     net.proofs = False
     net.crash("Z", "T")
@@ -59,7 +52,6 @@ def test_the_wait_for_those_who_are_missing_has_an_end(caplog: pytest.LogCapture
     assert kept(net) == 0
     net.settle()
     net.at_rest()
-    assert said(caplog) == ["Y/SFO: acknowledging again what 2 missing members may lack"]
 
 
 def test_the_dead_are_not_waited_for() -> None:
@@ -81,9 +73,7 @@ def test_most_of_a_site_wait_for_nobody() -> None:
     assert (got(net, "Y", "Z"), kept(net)) == ([[1, 2], [1, 2]], 0)
 
 
-def test_half_of_a_site_waits_and_goes_on_when_the_others_are_back(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_half_of_a_site_waits_and_goes_on_when_the_others_are_back() -> None:
     net = Net(NYC="RSMO", SFO="YZ", config={})
     net.settle(3)
     net.partition("SFO", "Y", "Z")
@@ -96,7 +86,6 @@ def test_half_of_a_site_waits_and_goes_on_when_the_others_are_back(
     net.release()
     net.settle(5)
     assert (got(net, "Y", "Z"), kept(net)) == ([[1, 2], [1, 2]], 0)
-    assert said(caplog) == [], "nobody was given up"
 
 
 def test_a_member_that_is_back_is_not_missing() -> None:
@@ -122,3 +111,29 @@ def test_notes_about_missing_members_are_forgotten_with_the_time() -> None:
     net.crash("Z")
     net.settle(3)
     assert list(net.members["Y"].relay.departures.lost_at) == [net.members["Z"].id]
+
+
+def said(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """What relays say when they wait for missing members no longer."""
+    return [
+        record.getMessage() for record in caplog.records if "acknowledging" in record.getMessage()
+    ]
+
+
+def test_a_relay_says_once_that_it_gives_the_missing_up(caplog: pytest.LogCaptureFixture) -> None:
+    net = started(cut_off_wait=40.0)
+    net.proofs = False
+    net.crash("Z", "T")
+    net.settle(60)
+    assert said(caplog) == ["Y/SFO: acknowledging again what 2 missing members may lack"]
+
+
+def test_a_relay_does_not_say_so_of_members_that_come_back(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    net = started()
+    net.partition("SFO", "Y", "ZT")
+    net.settle(10)
+    net.merge("SFO")
+    net.settle(10)
+    assert net.members["Y"].relay.counters.cut_off == 1 and said(caplog) == []
