@@ -45,6 +45,7 @@ COMMANDS: Final = {
     "router": "jgroups_py.tools.commands.router:router",
     "rpcperf": "jgroups_py.tools.commands.rpcperf:rpcperf",
     "spark": "jgroups_py.tools.commands.spark:spark",
+    "top": "jgroups_py.tools.commands.top:top",
     "validate": "jgroups_py.tools.commands.validate:validate",
 }
 """Name -> ``module:function``."""

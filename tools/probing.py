@@ -5,9 +5,10 @@ Whoever answers may be anybody: answers are bounded, and any bytes are an answer
 
 from __future__ import annotations
 
+import math
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -29,6 +30,9 @@ TARGETS_MAX: Final = 1000
 """Hosts and ports that are asked over TCP."""
 AT_ONCE: Final = 20
 """Connections at the same time."""
+METRICS: Final = "metrics"
+"""The word that asks for all counters."""
+_NUMBER: Final = re.compile(r"   ([\w.\-]{1,100}): (\S{1,40})")
 PASSCODE_VARIABLE: Final = "JGROUPS_PROBE_PASSCODE"
 
 
@@ -142,6 +146,22 @@ def identity_of(head: str) -> tuple[str, str]:
     """Return the member and the cluster of the first line of an answer; empty texts where there are none."""
     match = re.fullmatch(r"(.*?) \[ip=.*?, cluster=(.*), version=.*\]", head)
     return (match[1], match[2]) if match else ("", "")
+
+
+def numbers_of(heard: Heard) -> Iterator[tuple[str, str, float]]:
+    """Yield protocol, name and value of each counter of an answer to METRICS. Lines of another form are passed over."""
+    protocol = ""
+    for line in heard.answer.values.get(METRICS, "").splitlines():
+        match = _NUMBER.fullmatch(line)
+        if match is None:
+            protocol = line.removesuffix(":")
+            continue
+        try:
+            value = float(match[2])
+        except ValueError:
+            continue
+        if math.isfinite(value):
+            yield protocol, match[1], value
 
 
 def passcode_of(file: str | None) -> str | None:

@@ -1,6 +1,6 @@
 """inspection: the attributes of running protocols, for people who look inside.
 
-An attribute is a setting of a stack file or a counter. Probes, metrics and pages get them from here. Secrets are
+An attribute is a setting of a stack file, a counter, or a text such as a role. Probes, metrics and pages get them from here. Secrets are
 not among them. A setting in ``Protocol.writable`` may be changed while the stack runs.
 """
 
@@ -40,8 +40,8 @@ def settings_of(protocol: Any) -> dict[str, str]:
 
 
 def attributes_of(protocol: Any) -> dict[str, str]:
-    """Return settings and counters of a protocol, sorted by name."""
-    found = settings_of(protocol)
+    """Return settings, counters and texts of a protocol, sorted by name."""
+    found = {**settings_of(protocol), **protocol.texts()}
     for name, value in protocol.statistics().items():
         found[name] = f"{value:.6g}" if isinstance(value, float) else str(value)
     return dict(sorted(found.items()))

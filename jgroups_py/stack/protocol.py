@@ -159,6 +159,10 @@ class Protocol:
             **{f"turned_away_{cause}": count for cause, count in refused.items()},
         }
 
+    def texts(self) -> dict[str, str]:
+        """Attributes that are words and change while the stack runs, by name: members, roles. Not for messages or secrets."""
+        return {}
+
     def memory_limits(self, members: int) -> dict[str, int]:
         """Attribute -> the bytes that this protocol holds at most for a group of ``members``, as the attribute
         says. Count what Python needs, not payload alone."""

@@ -536,6 +536,11 @@ class FlowControl(Protocol):
             assert debt.held >= 0
             assert 0 <= debt.owed < max(self._threshold, 1)
 
+    def texts(self) -> dict[str, str]:
+        """``waits_for``: the members for whose credits messages wait."""
+        short = {m: None for lane in self._lanes.values() if lane.queue for m in self._short(lane)}
+        return {"waits_for": ", ".join(self.name_of(member) for member in short)}
+
     def statistics(self) -> dict[str, int | float]:
         stats = super().statistics()
         stats["queued"] = sum(lane.queued for lane in self._lanes.values())

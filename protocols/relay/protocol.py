@@ -235,6 +235,19 @@ class RELAY(Protocol):
         refused = {k: v for k, v in super().statistics().items() if k.startswith("turned_away_")}
         return {**asdict(self.counters), **refused}
 
+    def texts(self) -> dict[str, str]:
+        """A part of ``status``. ``buffered``: messages that some site lacks. ``sites``: those that have a session are ``up``."""
+        status = self.status()
+        sites = {**dict.fromkeys(status.sites, False), **status.sessions}
+        return {
+            "role": status.role,
+            "buffered": str(status.buffered_messages),
+            "buffer_fill": f"{status.buffer_fill:.3f}",
+            "sites": " ".join(
+                f"{site}:{'up' if up else 'down'}" for site, up in sorted(sites.items())
+            ),
+        }
+
     def memory_limits(self, members: int) -> dict[str, int]:
         """The buffer, if this member may come to hold one: every sender does."""
         return {"max_bytes": self.config.max_bytes}

@@ -128,6 +128,9 @@ def test_the_channel_is_told_once_who_is_waited_for() -> None:
     send(stack, 20)
     send(stack, 20)
     assert stack.take_up_events() == [FlowBlocked("MFC", None, (A, C))]
+    assert stack.protocol.texts() == {
+        "waits_for": ", ".join(stack.protocol.name_of(member) for member in (A, C))
+    }, "people who look inside see it, too"
 
 
 def test_it_is_opened_when_less_than_half_waits() -> None:

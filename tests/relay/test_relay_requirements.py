@@ -81,6 +81,12 @@ def test_r3_only_the_primary_relays_until_another_is_promoted() -> None:
     assert got(net, "C", *"TSUVW") == [[1, 2]] * 5
     assert not any(m.relay.out_of_sync.ranges() for m in net.everybody)
     assert [net.members[n].relay.status().epoch for n in "EAWT"] == [(1, "SFO")] * 4
+    texts = {n: net.members[n].relay.texts() for n in net.members}
+    relays = [t for t in texts.values() if t["role"] == "relay"]
+    assert len(relays) == 2 and {t["buffered"] for t in relays} == {"0"}
+    assert sorted(t["sites"] for t in relays) == ["NYC:up", "SFO:up"], (
+        "people who look inside see it"
+    )
     assert not any(len(m.relay.buffer) for m in net.everybody)
 
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Any
 
 import click
 import trio
@@ -13,12 +12,9 @@ from jgroups_py.channel.metrics import PATH, Sample, kind_of_page, page_of, prot
 from jgroups_py.driver.http_port import HttpPort, open_port, place_of
 from jgroups_py.tools.commands.probe import asking_of, asking_options
 from jgroups_py.tools.options import examples
-from jgroups_py.tools.probing import Heard, identity_of
+from jgroups_py.tools.probing import METRICS, Heard, identity_of, numbers_of
 from jgroups_py.tools.running import run_command
 from jgroups_py.values.shown import shown
-
-WORD: Final = "metrics"
-_LINE: Final = re.compile(r"   ([\w.\-]{1,100}): (\S{1,40})")
 
 
 @click.command(
@@ -49,10 +45,10 @@ def metrics(listen: str, once: bool, **options: Any) -> int:
     kind = kind_of_page()
 
     async def page() -> bytes:
-        return page_of(_samples(await asking.ask(WORD)))
+        return page_of(_samples(await asking.ask(METRICS)))
 
     if once:
-        heard = trio.run(asking.ask, WORD)
+        heard = trio.run(asking.ask, METRICS)
         click.echo(page_of(_samples(heard)).decode(), nl=False)
         return 0 if heard else 1
     listener = open_port("--listen", listen)
@@ -67,17 +63,8 @@ def _samples(heard: list[Heard]) -> Iterator[Sample]:
         member, cluster = identity_of(one.answer.head)
         if not member:
             continue
-        protocol = ""
-        for line in one.answer.values.get(WORD, "").splitlines():
-            match = _LINE.fullmatch(line)
-            if match is None:
-                protocol = line.removesuffix(":")
-                continue
-            try:
-                value = float(match[2])
-            except ValueError:
-                continue
-            yield protocol_sample(cluster, member, protocol, match[1], value)
+        for protocol, name, value in numbers_of(one):
+            yield protocol_sample(cluster, member, protocol, name, value)
 
 
 def _refuse(cause: str, source: tuple[str, int]) -> None:

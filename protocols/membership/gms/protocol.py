@@ -285,6 +285,11 @@ class GMS(Protocol):
     def statistics(self) -> dict[str, int | float]:
         return {**super().statistics(), "highest_id": self.group.highest_id}
 
+    def texts(self) -> dict[str, str]:
+        """``coordinator``: of the view, as this member sees it."""
+        view = self.view
+        return {"coordinator": self.name_of(view.coordinator) if view is not None else ""}
+
     # --- events and queries
 
     def event_down(self, event: Event) -> None:
