@@ -95,6 +95,14 @@ class MapHost:
             self.link_closed(number, close=True)
         self._carry_out()
 
+    def overheard(self, data: bytes) -> None:
+        """Changes that somebody has sent to all, with whom there is no link. They are taken if nothing is missing before them."""
+        try:
+            self.replica.overheard(data, trio.current_time())
+        except MapFull:
+            self.counters["overheard_full"] += 1
+        self._carry_out()
+
     def link_closed(self, number: int, *, close: bool = False) -> None:
         """The connection has ended. Nothing happens if the host has closed it before."""
         link = self._pop(number)

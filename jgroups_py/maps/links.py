@@ -35,5 +35,8 @@ class LinkHost(Protocol):
     def received(self, number: int, data: bytes, *, shared: bool = False) -> None:
         """One message of the peer, which it has sent to all of the medium if ``shared``. Any bytes may come."""
 
+    def overheard(self, data: bytes) -> None:
+        """A message to all of somebody with whom there is no link (of another site). Any bytes may come."""
+
     def link_closed(self, number: int) -> None:
         """The peer, or the network, has ended it."""

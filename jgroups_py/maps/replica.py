@@ -274,6 +274,20 @@ class Replica:
             self._tell("garbage", node, f"a message that cannot be read: {error}")
             self._drop(link, "your message cannot be read")
 
+    def overheard(self, data: bytes, now: float) -> None:
+        """A message to all of a host that is not linked: its changes are taken if nothing is missing before them. Any bytes may come."""
+        self._now = max(now, self._now)
+        try:
+            message = decode(data)
+            if isinstance(message, Changes) and message.origin != self.settings.origin:
+                have = self._received.get(message.origin, 0)
+                if message.after <= have < message.to:
+                    self._apply(node_of(message.origin), message)
+                    self.counters["overheard"] += 1
+        except (BadMessage, DamagedEntry) as error:
+            self.counters["garbage"] += 1
+            self._tell("garbage", 0, f"a message to all that cannot be read: {error}")
+
     def tick(self, now: float) -> float:
         """Time has passed. Gives when to call again."""
         self._now = max(now, self._now)
@@ -454,11 +468,16 @@ class Replica:
         if changes.to <= have:
             self.counters["duplicates"] += 1
             return
+        self._apply(peer.hello.node, changes)
+
+    def _apply(self, node: int, changes: Changes) -> None:
+        """``node``: who has sent them."""
+        origin = changes.origin
         entries = [(key, decode_entry(data)) for key, data in changes.entries]
         for key, entry in entries:
             if not 0 < len(key) <= KEY_MAX:
                 raise BadMessage(f"a key of {len(key)} bytes, 1 to {KEY_MAX} are possible")
-            self._watch_clock(peer.hello.node, entry.stamp.time)
+            self._watch_clock(node, entry.stamp.time)
         changed = self._table.apply(entries, {origin: changes.to})
         self._received[origin] = changes.to  # afterwards: the table may have no room
         for change in changed or ():
@@ -466,10 +485,10 @@ class Replica:
                 self.counters["diverged"] += 1
                 self._tell(
                     "diverged",
-                    peer.hello.node,
+                    node,
                     f"two values of key {change.key[:40]!r} have one stamp",
                 )
-        self._out.append(Arrived(peer.hello.node, origin, entries, changed))
+        self._out.append(Arrived(node, origin, entries, changed))
         behind = self._behind.get(origin)
         if behind is not None:
             behind.since, behind.number, behind.asked_at = self._now, changes.to, 0.0

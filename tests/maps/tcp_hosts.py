@@ -43,6 +43,9 @@ class Recorded:
     def link_closed(self, number: int) -> None:
         del self.links[number]
 
+    def overheard(self, data: bytes) -> None:
+        self.got.append(data)
+
     def send(self, data: bytes) -> None:
         for link in self.links.values():
             link.send(data)
@@ -80,6 +83,10 @@ class TableHost:
         if self.links.pop(number, None) is not None:
             self.replica.link_closed(number)
             self._carry_out()
+
+    def overheard(self, data: bytes) -> None:
+        self.replica.overheard(data, trio.current_time())
+        self._carry_out()
 
     def _carry_out(self) -> None:
         for out in self.replica.take():

@@ -8,7 +8,7 @@ import pytest
 from map_hosts import World
 from test_map_replica import judge, play
 
-from jgroups_py.maps.messages import Have, encode
+from jgroups_py.maps.messages import Changes, Have, encode
 from jgroups_py.maps.table import MemoryTable
 
 
@@ -131,3 +131,27 @@ def test_what_a_table_applies_later_is_acknowledged_soon_after_that(shared: bool
     table.merge()
     world.run(0.2)
     assert one.replica.lag() == {2: 0, 3: 0} and one.replica.acknowledged(1) == 2
+
+
+def test_what_is_overheard_is_taken_if_nothing_is_missing_before_it() -> None:
+    world = World(2)
+    one, two = world.hosts.values()
+    for key in (b"a", b"b", b"c"):
+        one.write(key, b"value")
+    entries = [(key, entry.encode()) for _, key, entry in one.table.changes(one.origin, 0, 3, 3)]
+    two.replica.overheard(encode(Changes(one.origin, 1, 3, entries[1:])), 0.0)
+    assert two.values() == {}
+    two.replica.overheard(encode(Changes(one.origin, 0, 1, entries[:1])), 0.0)
+    two.replica.overheard(encode(Changes(one.origin, 0, 1, entries[:1])), 0.0)
+    two.replica.overheard(encode(Changes(one.origin, 1, 3, entries[1:])), 0.0)
+    assert two.values() == one.values() and two.replica.counters["overheard"] == 2
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"\xc1", b"x" * 100, encode(Changes(5, 0, 1, [(b"k", b"")]))]
+)
+def test_bytes_that_are_overheard_harm_nothing(data: bytes) -> None:
+    world = World(1)
+    replica = world.hosts[1].replica
+    replica.overheard(data, 0.0)
+    assert world.hosts[1].values() == {} and replica.counters["garbage"] == 1
