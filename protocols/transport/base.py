@@ -9,7 +9,10 @@ Place: bottom of the stack.
     unicast to ourselves      comes back up only
     unicast to an address     kept for a short while; FindPhysical up
       we cannot locate
-    packet from the network   version, destination and cluster checked, then up, run by run
+    packet from the network   version, destination, cluster and (source_check) the sender's place checked, then up,
+                              run by run
+    another place of a        not believed (sources.py): its messages go on to where it is
+      member of the view
 
 A packet of another minor version that is meant for our cluster, heard before the first view, makes
 us speak that version: VersionHeard up. Later ones are dropped, and so are those of a higher version
@@ -34,7 +37,7 @@ from jgroups_py.errors import ConfigError, RemoteProtocolError
 from jgroups_py.protocols.transport.diagnostics import Diagnostics, settings_from
 from jgroups_py.protocols.transport.namesakes import AFTER, Namesakes
 from jgroups_py.protocols.transport.probe_answers import ProbeAnswers
-from jgroups_py.stack.doorkeeper import Source
+from jgroups_py.protocols.transport.sources import End, Sources
 from jgroups_py.stack.exposure import DISCOVERY, HEADERS, MESSAGES
 from jgroups_py.stack.protocol import Protocol
 from jgroups_py.stack.services import TRANSPORT
@@ -103,6 +106,8 @@ class TP(Protocol):
     writable = frozenset({"who_has_cache_timeout", "find_physical_interval", "max_pending_bytes"})
     turns_away = {
         "no_cluster": "a packet that names no cluster: JGroups names it in each",
+        "other_place": "a packet in the name of a member, from where no member is",
+        "moved": "a member of the view is said to be somewhere else",
     }
 
     @dataclass(frozen=True, kw_only=True)
@@ -134,6 +139,9 @@ class TP(Protocol):
         """Destinations that are looked for at the same time."""
         max_pending_bytes: Bytes = 1_000_000
         """Payload that waits for one such destination (each message counts 100 bytes more)."""
+        source_check: bool = True
+        """A packet in the name of a member counts only if it comes from where a member of the view is. Switch it off where
+        address translation gives the packets of a member changing addresses or ports."""
         version: str = "5.5"
         """The minor version of the wire: 5.3 to 5.6."""
         max_version_changes: int = 3
@@ -237,10 +245,14 @@ class TP(Protocol):
         self._changes_left = self.config.max_version_changes
         self.physical: IpAddress | None = None
         self.view_members: tuple[Address, ...] = ()
+        self._present: frozenset[Address] = frozenset()
         self._view: View | None = None
         self.joined = False
         self._table: dict[Address, IpAddress] = {}
         self._expires: dict[Address, float] = {}  # who is not in the view
+        self._sources: Sources | None = None
+        if self.config.source_check:
+            self._sources = Sources()
         self._pending: dict[Address, _Pending] = {}
         self._queues: dict[Address | None, list[Batch]] = {}
         self._strangers: dict[str, None] = {}
@@ -398,9 +410,16 @@ class TP(Protocol):
     def _learn(self, member: Address, physical: IpAddress, name: str | None) -> None:
         if member == self.local_address or isinstance(member, IpAddress):
             return
-        if member not in self._table and not self._make_room():
+        known, sources = self._table.get(member), self._sources
+        present = member in self._present
+        if sources is not None and present and known is not None and known != physical:
+            self.turn_away("moved", (physical.host or "<any>", physical.port))
+            return
+        if known is None and not self._make_room():
             self.dropped_address_table_full += 1
             return
+        if sources is not None:
+            sources.learned(member, physical, present=present)
         self._table[member] = physical
         if name and self.stack.names.get(member) != name[:NAME_MAX]:
             self.stack.names[member] = name[:NAME_MAX]
@@ -425,6 +444,8 @@ class TP(Protocol):
 
     def _forget(self, member: Address) -> None:
         del self._expires[member]
+        if self._sources is not None:
+            self._sources.forget(member)
         self._table.pop(member, None)
         self.stack.names.pop(member, None)
 
@@ -435,7 +456,7 @@ class TP(Protocol):
             self._expiry_timer.start_at(min(self._expires.values()))
 
     def _on_view(self, members: tuple[Address, ...]) -> None:
-        present = frozenset(members)
+        self._present = present = frozenset(members)
         until = self.now + self.config.logical_addr_cache_expiration
         for member in self._table:
             if member in present:
@@ -443,6 +464,9 @@ class TP(Protocol):
             else:
                 self._expires.setdefault(member, until)
         self.view_members = members
+        if self._sources is not None:
+            others = [m for m in members if m != self.local_address]
+            self._sources.view_installed(others, self._table)
         if self._expires and not self._expiry_timer.armed:
             self._expiry_timer.start_at(min(self._expires.values()))
         self._look_for_namesakes()
@@ -509,7 +533,7 @@ class TP(Protocol):
 
     # --- receiving
 
-    def receive(self, data: bytes, source: Source = None) -> None:
+    def receive(self, data: bytes, source: End | None = None) -> None:
         """Checks one packet and passes its runs up. Counts and drops a bad packet. ``source``: the network end that it
         came from, if that is known."""
         self.packets_received += 1
@@ -558,6 +582,11 @@ class TP(Protocol):
             return
         if not self.admits(packet):
             return
+        src, sources = packet.src, self._sources
+        if sources is not None and source is not None and src is not None:
+            if not sources.admits(src, source):
+                self.turn_away("other_place", source)
+                return
         if other:
             self._changes_left -= 1
             self.adopt_version(version)
@@ -570,6 +599,8 @@ class TP(Protocol):
                 self.pass_up(batch)
             except RemoteProtocolError as error:
                 self._garbage(str(error))
+        if sources is not None:
+            sources.packet_read()
 
     def _note_stranger(self, words: str) -> None:
         if len(self._strangers) < STRANGERS_MAX:
@@ -672,6 +703,8 @@ class TP(Protocol):
         assert len(self._table) <= max(config.logical_addr_cache_max_size, len(self.view_members))
         assert len(self._pending) <= config.max_pending_members
         assert self._expires.keys() <= self._table.keys()
+        if self._sources is not None:
+            self._sources.check(self._table)
 
 
 def _bundles(batches: Sequence[Batch]) -> Iterator[Sequence[Batch]]:

@@ -69,6 +69,7 @@ CONNECTION_CAUSES: Final[Mapping[str, str]] = {
     "late": "a connection did not say in time whose it is",
     "too_many": "there are max_connections connections of members",
     "no_descriptors": "this process has few descriptors left",
+    "member_elsewhere": "a connection said that its other side is where a member is, and came from another host",
 }
 """Causes for which a connection is closed that somebody else has opened."""
 HAS_GRACEFUL_CLOSE: Final = make_version(5, 5)
@@ -194,7 +195,8 @@ class Connections:
     connection to a peer is gone (not for the loser of two), on_failed(peer, refused) when one
     could not be opened.
 
-    ``members``: where the members of the view listen.
+    ``members``: where the members of the view listen. ``may_be_at(peer, host)``: a connection from ``host`` may say that its
+    other side listens at ``peer``.
     """
 
     def __init__(
@@ -209,6 +211,7 @@ class Connections:
         on_failed: Callable[[IpAddress, bool], None],
         on_lost: Callable[[Connection, bool], None],
         on_open: Callable[[Connection], None] | None = None,
+        may_be_at: Callable[[IpAddress, str], bool] = lambda peer, host: True,
     ) -> None:
         self._protocol = protocol
         self._limits = limits
@@ -220,6 +223,7 @@ class Connections:
         self._on_failed = on_failed
         self._on_lost = on_lost
         self._on_open = on_open
+        self._may_be_at = may_be_at
         self.local: IpAddress | None = None
         """Where we listen, as peers hear it. Set it before anything else."""
         self._all: dict[Handle, Connection] = {}
@@ -588,6 +592,10 @@ class Connections:
             return b""
         if peer.host is None or peer == self.local:
             raise RemoteProtocolError(f"a handshake from {peer}")
+        if not self._may_be_at(peer, connection.host):
+            self._protocol.turn_away("member_elsewhere", connection.host)
+            self._drop(connection, abort=True)
+            return b""
         connection.timer.cancel()
         connection.peer = peer
         connection.state = State.OPEN

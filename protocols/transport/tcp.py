@@ -41,6 +41,7 @@ from jgroups_py.protocols.transport.connections import (
 )
 from jgroups_py.protocols.transport.crowd import CrowdLimits
 from jgroups_py.protocols.transport.diagnostics import probe_ports
+from jgroups_py.protocols.transport.sources import End
 from jgroups_py.protocols.transport.tls_attributes import TlsAttributes
 from jgroups_py.protocols.transport.tls_door import TlsDoor
 from jgroups_py.stack.exposure import Place, PortUse
@@ -205,6 +206,7 @@ class TCP(TP):
             on_frame=self._on_frame,
             on_failed=self._on_connect_failed,
             on_lost=self._on_lost,
+            may_be_at=self._may_be_at,
         )
 
     def stop(self) -> None:
@@ -279,9 +281,17 @@ class TCP(TP):
             if (physical := self.physical_of(member)) is not None
         }
 
+    def _may_be_at(self, peer: IpAddress, host: str) -> bool:
+        """Return whether a connection from ``host`` may say that its other side listens at ``peer``, where a member may
+        be. From its own host, it may."""
+        sources = self._sources
+        if sources is None or peer.host is None or not sources.is_of_member((peer.host, peer.port)):
+            return True
+        return sources.is_of_member((host, peer.port))
+
     def _on_frame(self, connection: Connection, frame: bytes) -> None:
         self._heard_on = connection.handle
-        self.receive(frame)
+        self.receive(frame, _end_of(connection))
 
     def admits(self, packet: Packet) -> bool:
         tls, src = self._tls, packet.src
@@ -361,3 +371,11 @@ class TCP(TP):
         self._connections.check()
         if self._tls is not None:
             self._tls.check()
+
+
+def _end_of(connection: Connection) -> End | None:
+    """Where the other side listens: what it said, on the host from which the connection came."""
+    peer = connection.peer
+    if peer is None or peer.host is None:
+        return None
+    return connection.host or peer.host, peer.port

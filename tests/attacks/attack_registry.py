@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import attacks_on_calls
 import attacks_on_membership
+import attacks_on_places
 import attacks_without_name
 from attack_kit import Family
 
@@ -11,4 +12,5 @@ FAMILIES: tuple[Family, ...] = (
     attacks_on_calls.FAMILY,
     attacks_without_name.FAMILY,
     attacks_on_membership.FAMILY,
+    attacks_on_places.FAMILY,
 )

@@ -99,6 +99,13 @@ class Stranger:
         self._connections[end] = connection
         return connection
 
+    def connect_from(self, host: str, to: IpAddress, as_if_at: IpAddress) -> None:
+        """Opens a connection from another address of this machine. Its handshake says ``as_if_at``."""
+        end = (to.host or HOST, to.port)
+        connection = socket.create_connection(end, timeout=10, source_address=(host, 0))
+        connection.sendall(encode_handshake(DEFAULT_VERSION, as_if_at))
+        self._connections[host, -connection.fileno()] = connection
+
     # --- what it hears
 
     def heard(self) -> list[Packet | bytes]:

@@ -73,7 +73,7 @@ Op = tuple[Any, ...]
 """
     ("run", seconds)                               time goes by
     ("say", member)                                an honest multicast
-    ("udp", member, handle, data, host)            a datagram arrives, from that host
+    ("udp", member, handle, data, host)            a datagram arrives, as if a member at that host had sent it
     ("tcp", member, listener, pieces, end)         somebody connects and writes; end: 0 nothing, 1 closes, 2 resets
     ("crash", member), ("start", member)           ... and comes back
     ("cut", members), ("heal",)                    members are cut off from the others
@@ -253,7 +253,7 @@ class Cluster:
                 member = self.world.members[name]
                 member.send(self.checkers[member.site].payload(member))
             case ("udp", name, handle, data, host):
-                self._hostile(name, Datagram(handle, data, (host, 40000)))
+                self._hostile(name, Datagram(handle, data, self._forged_end(name, host)))
             case ("tcp", name, listener, pieces, end):
                 self._next_handle -= 1
                 handle = self._next_handle
@@ -274,6 +274,16 @@ class Cluster:
                 self.world.heal()
             case _:
                 raise ValueError(f"no such op: {op!r}")
+
+    def _forged_end(self, name: str, host: str) -> tuple[str, int]:
+        """The end of a member at ``host``, or of another one than ``name``: the source of a datagram can be forged, and from
+        anywhere else none in a member's name would get past the transport."""
+        member = self.world.members[name]
+        others = [m.host for m in self.sites[member.site] if m is not member]
+        for other in sorted(others, key=lambda o: o.address != host):
+            if other.datagram_ports:
+                return other.address, next(iter(other.datagram_ports))
+        return host, 40000
 
     def _hostile(self, name: str, item: Any) -> None:
         host = self.world.members[name].host
