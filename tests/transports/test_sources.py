@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from jgroups_py.protocols.transport.sources import Sources
@@ -23,7 +25,7 @@ def end(physical: IpAddress) -> tuple[str, int]:
     return physical.host, physical.port
 
 
-def opened(**attributes: object) -> FakeStack:
+def opened(**attributes: Any) -> FakeStack:
     """A's stack on UDP, whose sockets are open. Handle 1 is for unicasts."""
     stack = FakeStack(UDP(ip_mcast=False, **attributes), address=A)
     stack.event_down(Connect("test", False))
@@ -44,7 +46,7 @@ def install(stack: FakeStack, *members: Address, number: int = 1) -> None:
     stack.event_down(ViewChange(View(ViewId(members[0], number), members), None))
 
 
-def with_b(**attributes: object) -> FakeStack:
+def with_b(**attributes: Any) -> FakeStack:
     stack = opened(**attributes)
     stack.event_down(PhysicalAddress(B, AT_B, "B"))
     install(stack, A, B)
