@@ -1120,7 +1120,7 @@ class RELAY(Protocol):
         """Departed members of another site, which has forgotten them."""
         self.state.forget_remote(site, origins, self.now)
         self.reports.forget(site, origins)
-        self.bridge.sessions.forget_remote(site, origins)
+        self.bridge.sessions.forget(origins)
         self.reporting.forget(site, origins)
         self.incoming.forget(site, origins)
 

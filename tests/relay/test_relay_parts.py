@@ -390,6 +390,19 @@ def session_of(peer: UUID, site: str, **acked: int) -> Session:
     return session
 
 
+def test_nothing_is_kept_of_an_origin_of_another_site_that_is_forgotten() -> None:
+    """What is owed of it would ask for it back, from its first message on."""
+    sessions = Sessions()
+    session = sessions[R] = session_of(R, "SFO")
+    stays, goes = bytes(S), bytes(M)
+    session.have["SFO"] = {stays: 5, goes: 7}
+    session.told = {stays: 5, goes: 7}
+    session.owes_have = {stays: None, goes: None}
+    sessions.forget([goes])
+    assert session.have["SFO"] == session.told == {stays: 5}
+    assert session.owes_have == {stays: None}
+
+
 def test_acknowledged_is_what_all_relays_of_all_sites_have() -> None:
     sessions = Sessions()
     for session in (

@@ -146,14 +146,7 @@ class Session:
             numbers.pop(origin, None)
         self.stalled.pop(origin, None)
         self.asked_back.pop(origin, None)
-
-    def forget_remote(self, site: str, origins: Iterable[bytes]) -> None:
-        """Departed origins of ``site``: every member has had all of them."""
-        have = self.have.get(site, {})
-        for origin in origins:
-            have.pop(origin, None)
-            self.told.pop(origin, None)
-            self.owes_have.pop(origin, None)
+        self.owes_have.pop(origin, None)
 
 
 class Sessions(dict[Address, Session]):
@@ -180,13 +173,7 @@ class Sessions(dict[Address, Session]):
         return min((at for s in self.values() for at in s.stalled.values()), default=None)
 
     def forget(self, origins: Iterable[bytes]) -> None:
-        """``origins`` are departed members of this site that all members here have forgotten."""
+        """``origins`` have departed, and all members of their site have forgotten them."""
         for origin in origins:
             for session in self.values():
                 session.forget(origin)
-
-    def forget_remote(self, site: str, origins: Sequence[bytes]) -> None:
-        """``origins`` are departed members of ``site``, which has forgotten them."""
-        for session in self.values():
-            session.forget_remote(site, origins)
-        self.forget(origins)
