@@ -307,7 +307,7 @@ def test_an_impossible_value_is_refused_with_the_possible_ones(tmp_path: Path) -
     "use",
     [
         lambda shared: shared.entry(b"key"),
-        lambda shared: shared.items(),
+        lambda shared: list(shared.items()),
         lambda shared: shared.write(b"key", b"value"),
         lambda shared: shared.apply([(b"key", Entry(b"theirs", Stamp(1, 2), {2: 1}))], {2: 1}),
         lambda shared: shared.forget([b"key"]),

@@ -41,6 +41,24 @@ def test_a_thousand_updates_of_one_key_between_two_flushes_are_one_entry() -> No
     assert two.values() == {b"key": b"999"}
 
 
+def test_a_host_that_connects_again_is_sent_only_what_it_lacks() -> None:
+    world = World(2)
+    world.connect_all()
+    one, two = world.hosts.values()
+    for number in range(20):
+        one.write(b"one %d" % number, b"value")
+        two.write(b"two %d" % number, b"value")
+    world.run(1)
+    world.cut(1, 2)
+    one.write(b"meanwhile", b"value")
+    sent = [host.replica.counters["entries_sent"] for host in (one, two)]
+    world.connect_all()
+    world.run(1)
+    now = [host.replica.counters["entries_sent"] for host in (one, two)]
+    assert now == [sent[0] + 1, sent[1]]
+    assert one.values() == two.values()
+
+
 RULES: list[ConflictRule] = [LAST_WRITER, Union(), Maximum(), PnCounter()]
 
 
