@@ -51,7 +51,7 @@ def test_a_session_forgets_departed_origins_of_both_sides() -> None:
     session.have = {"NYC": {home: 5, living: 1}, "SFO": {remote: 7, living: 2}}
     session.told = {remote: 7, living: 2}
     session.forget(home)
-    session.forget_remote("SFO", [remote])
+    session.forget(remote)
     assert session.have == {"NYC": {living: 1}, "SFO": {living: 2}}
     assert session.told == {living: 2}
 
