@@ -19,7 +19,7 @@ export IP_MULTICAST_IF ?= 127.0.0.1
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help venv test test-slow test-java test-spark demo-spark docs check format drill drill-short drill-seeds requirements \
-        bench bench-sim memory fuzz fuzz-short mutants mutants-short long-life \
+        bench bench-sim memory fuzz fuzz-short mutants mutants-short long-life maps-kills \
         simulate simulate-short histories histories-short buddy-explore buddy-explore-short livebackup-explore clean
 
 help:
@@ -31,6 +31,7 @@ help:
 	@echo "make test-spark with Spark in local mode, where there is Java 17; make demo-spark: a show"
 	@echo "make fuzz       one million hostile inputs (make fuzz-short: 40 s of them)"
 	@echo "make drill-seeds  500 drills, each other    make memory   what a member may use at most"
+	@echo "make maps-kills  1,000 writers of a map are killed: is every put there, and whole?"
 	@echo "make long-life  a day of churn in virtual time: does anything grow?"
 	@echo "make mutants    planted faults: do our checks find them?"
 	@echo "make buddy-explore  100,000 random schedules of buddy replication's logic, 2,000 clusters (-short: few)"
@@ -154,6 +155,9 @@ fuzz: $(STAMP)
 
 fuzz-short: $(STAMP)
 	$(BIN)/jgroups-py dev fuzz --for 40s $(if $(SEED),--seed $(SEED)) --json build/fuzz/fuzz-short.json
+
+maps-kills: $(STAMP)
+	$(BIN)/python -m pytest -q -m slow tests/outside/test_maps_of_processes.py
 
 long-life: $(STAMP)
 	@mkdir -p build/long-life

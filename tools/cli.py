@@ -39,6 +39,7 @@ COMMANDS: Final = {
     "flight": "jgroups_py.tools.commands.flight:flight",
     "health": "jgroups_py.tools.commands.health:health",
     "keys": "jgroups_py.tools.commands.keys:keys",
+    "maps": "jgroups_py.tools.commands.maps:maps",
     "metrics": "jgroups_py.tools.commands.metrics:metrics",
     "mperf": "jgroups_py.tools.commands.mperf:mperf",
     "probe": "jgroups_py.tools.commands.probe:probe",

@@ -9,6 +9,7 @@ SLOTS offsets merged, u64 each. A ``memoryview`` writes and reads such a number 
 
 from __future__ import annotations
 
+import fcntl
 import mmap
 import os
 from pathlib import Path
@@ -34,14 +35,15 @@ class Control:
 
     def __init__(self, file: Path, inbox_bytes: int) -> None:
         self._handle = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        fcntl.flock(self._handle, fcntl.LOCK_EX)  # two processes may make it at once
         if os.fstat(self._handle).st_size < _SIZE:
             os.ftruncate(self._handle, _SIZE)
         self._map = mmap.mmap(self._handle, _SIZE)
-        magic, version, size = _HEAD.unpack_from(self._map)
-        if magic == bytes(16):
+        if self._map[:16] == bytes(16):
             _HEAD.pack_into(self._map, 0, MAGIC, VERSION, inbox_bytes)
-            version, size = VERSION, inbox_bytes
-        elif magic != MAGIC or version != VERSION:
+        fcntl.flock(self._handle, fcntl.LOCK_UN)
+        magic, version, size = _HEAD.unpack_from(self._map)
+        if magic != MAGIC or version != VERSION:
             self.close()
             raise MapFileError(f"{file} is not of version {VERSION} of a map's files")
         self.inbox_bytes: int = size

@@ -23,6 +23,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from itertools import chain
 from operator import itemgetter
 from pathlib import Path
 from struct import Struct, pack_into
@@ -314,7 +315,10 @@ class SharedFile:
 
     def items(self) -> Iterator[tuple[bytes, Entry]]:
         """All entries that are not removed, in the order of keys. What is written meanwhile may be given or not; a key is given once."""
-        after: bytes | None = b""
+        found, after = self._some(b"")  # at once: a map that was closed says so here
+        return chain(found, self._others(after))
+
+    def _others(self, after: bytes | None) -> Iterator[tuple[bytes, Entry]]:
         while after is not None:
             found, after = self._some(after)
             yield from found
@@ -594,6 +598,19 @@ class SharedFile:
     def max_bytes(self) -> int:
         with self._open_still():
             return self._store.used()[1]
+
+    def waiting_of_all(self) -> int:
+        """Bytes in the inboxes of all processes."""
+        with self._open_still():
+            control = self._control
+            return sum(control.written(slot) - control.merged(slot) for slot in range(SLOTS))
+
+    def is_replicated(self) -> bool:
+        """Whether a process of this host replicates."""
+        if not self.take_replication():
+            return True
+        self.end_replication()
+        return False
 
     def waiting(self) -> int:
         """Bytes that this process has written and nobody has merged yet."""

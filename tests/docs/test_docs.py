@@ -18,6 +18,7 @@ import pytest
 
 from jgroups_py.config.settings import load_stack
 from jgroups_py.drill.file.loader import loads
+from jgroups_py.maps import parse_cluster
 from jgroups_py.tools.cli import COMMANDS, group
 from jgroups_py.tools.dev import group as dev_group
 
@@ -68,8 +69,8 @@ def test_a_stack_loads(text: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", blocks("yaml"))
-def test_a_drill_loads(text: str) -> None:
-    assert loads(text).sites
+def test_a_drill_or_a_cluster_file_loads(text: str) -> None:
+    assert parse_cluster(text).maps if "MapReplicationCfg" in text else loads(text).sites
 
 
 @pytest.mark.parametrize("text", blocks("sh"))

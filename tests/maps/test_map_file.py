@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
+import struct
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -364,3 +367,21 @@ def test_a_merger_that_died_before_it_could_say_how_far_it_was_has_merged_nothin
         shared.write(b"key", b"last")
         assert shared.wait_merged()
         assert shared.vector() == {shared.origin: 4} and shared.get(b"key") == b"last"
+
+
+def test_processes_that_make_a_map_at_once_agree_on_the_size_of_inboxes(tmp_path: Path) -> None:
+    handle = os.open(tmp_path / "control", os.O_RDWR | os.O_CREAT)
+    fcntl.flock(handle, fcntl.LOCK_EX)
+    made: list[Control] = []
+    thread = threading.Thread(target=lambda: made.append(Control(tmp_path / "control", 8192)))
+    thread.start()
+    try:
+        thread.join(0.2)
+        assert not made  # somebody else is making it
+        os.ftruncate(handle, 4096)
+        os.pwrite(handle, b"jgroups_py map\0\0" + struct.pack("=IxxxxQ", 1, 4096), 0)
+    finally:
+        os.close(handle)
+        thread.join(20)
+    assert [control.inbox_bytes for control in made] == [4096]
+    made[0].close()

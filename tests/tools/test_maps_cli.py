@@ -1,0 +1,139 @@
+"""``jgroups-py maps``."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from jgroups_py import blocking
+from jgroups_py.maps import MapChange, PnCounter
+from jgroups_py.tools import cli
+from jgroups_py.tools.commands.mperf_ports import free_block
+
+
+class Quote(msgspec.Struct):
+    venue: str
+    price: float
+
+
+def made(folder: Path, entries: dict[Any, Any], **options: Any) -> str:
+    with blocking.open_map(folder, **{"key": str, "value": "json", **options}) as m:
+        m.update(entries)
+    return str(folder)
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Any:
+    def run(*args: str) -> tuple[int, str]:
+        code = cli.run(["maps", *args])
+        out, err = capsys.readouterr()
+        return code, out.strip() or err.strip()
+
+    return run
+
+
+def test_keys_are_read_written_and_removed(tmp_path: Path, run: Any) -> None:
+    folder = made(tmp_path / "m", {"a": {"x": [1]}, "b": "text"})
+    assert run("get", folder, "a") == (0, '{"x":[1]}')
+    assert run("get", folder, "none") == (1, "")
+    assert run("put", folder, "c", "[1, 2]") == (0, "")
+    assert run("ls", folder) == (0, 'a  {"x":[1]}\nb  text\nc  [1,2]')
+    assert run("rm", folder, "a") == (0, "") and run("rm", folder, "a") == (1, "")
+    code, out = run("ls", folder, "--json", "--limit", "1")
+    assert code == 0 and json.loads(out) == [{"key": "b", "value": "text"}]
+    code, out = run("put", folder, "c", "text")
+    assert code == 2 and "value text: not JSON, which values of this map are" in out
+
+
+def test_values_are_shown_as_their_codecs_have_them(tmp_path: Path, run: Any) -> None:
+    numbers = made(tmp_path / "n", {-5: 7}, key=int, value=int)
+    assert run("ls", numbers) == (0, "-5  7") and run("get", numbers, "--", "-5") == (0, "7")
+    code, out = run("put", numbers, "x", "1")
+    assert code == 2 and "key x: not JSON" in out
+    raw = made(tmp_path / "b", {b"k": b"v", b"\xff": b"\x00"}, key=bytes, value=bytes)
+    assert run("ls", raw) == (0, "k  v\n0xff  0x00")
+    assert run("put", raw, "0xfe", "0x0102") == (0, "") and run("get", raw, "0xfe") == (0, "0x0102")
+    assert run("put", raw, "0xzz", "1") == (
+        2,
+        "jgroups-py: key 0xzz: not hexadecimal digits after 0x",
+    )
+    quotes = made(tmp_path / "q", {"EUR": Quote("LXN", 1.5)}, value=Quote)
+    assert run("get", quotes, "EUR") == (0, '{"venue":"LXN","price":1.5}')
+    own = made(tmp_path / "o", {"a": "x"}, value=(str.encode, bytes.decode))
+    assert run("get", own, "a") == (0, "0x78")
+    counter = tmp_path / "c"
+    with blocking.open_map(counter, key=str, rule=PnCounter()) as m:
+        m.increment("n", 5)
+    assert run("get", str(counter), "n") == (0, "5")
+    code, out = run("put", str(counter), "n", "6")
+    assert code == 2 and "they change by increment only" in out
+
+
+def test_stats_say_what_a_map_is(tmp_path: Path, run: Any) -> None:
+    folder = made(tmp_path / "m", {"a": 1, "b": 2}, identifier=7, name="fx")
+    run("rm", folder, "a")
+    code, out = run("stats", folder, "--json")
+    result = json.loads(out)
+    assert code == 0 and result["entries"] == 1 and result["tombstones"] == 1
+    assert (result["name"], result["identifier"], result["key"], result["value"]) == (
+        *("fx", 7, "str", "json"),
+    )
+    assert result["changes"] == {"7": 3} and result["replicates"] is False
+    assert 0 < result["file_bytes"] < result["max_bytes"] and result["waiting_bytes"] == 0
+    assert "entries        1" in run("stats", folder)[1]
+
+
+def test_a_folder_without_a_map_is_named_and_stays_as_it_was(tmp_path: Path, run: Any) -> None:
+    code, out = run("put", str(tmp_path / "none"), "a", "1")
+    assert (code, out) == (2, f"jgroups-py: {tmp_path / 'none'}: there is no map in this folder")
+    assert not (tmp_path / "none").exists()
+
+
+@pytest.mark.sockets
+def test_served_maps_replicate_what_other_processes_put(tmp_path: Path, run: Any) -> None:
+    port = free_block(2)
+    file = tmp_path / "cluster.yaml"
+    hosts = ", ".join(f"h{n}: {{hostId: {n}, connectUri: at{n}}}" for n in (1, 2))
+    file.write_text(f"cluster: {{{hosts}}}\nmaps: {{fx: {{}}}}\n")
+    addresses = [x for n in (1, 2) for x in ("--address", f"at{n}=127.0.0.1:{port + n - 1}")]
+    servers = [
+        subprocess.Popen(
+            [
+                *(sys.executable, "-m", "jgroups_py.tools", "maps", "serve", str(file), str(n)),
+                *(*addresses, "--folder", str(tmp_path)),
+            ],
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PYTHONUNBUFFERED": "1"},
+        )
+        for n in (1, 2)
+    ]
+    try:
+        for n, server in enumerate(servers, 1):
+            assert server.stdout is not None
+            assert server.stdout.readline() == f"host {n} (h{n}) has fx\n"
+        one, two = (str(tmp_path / "data" / str(n) / "fx") for n in (1, 2))
+        with blocking.open_map(two) as m:
+            heard = m.listen(timeout=30)
+            assert run("put", one, "EUR", "1.5") == (0, "")
+            change = next(heard)
+            assert isinstance(change, MapChange)
+            assert (change.key, change.value, change.host) == ("EUR", 1.5, 1)
+        assert json.loads(run("stats", two, "--json")[1])["replicates"] is True
+    finally:
+        for server in servers:
+            server.send_signal(signal.SIGINT)
+        for server in servers:
+            server.communicate(timeout=30)
+    assert run("put", one, "x", "1")[0] == 0
+    assert run("serve", str(file), "1", "--address", "at1") == (
+        *(2, 'jgroups-py: --address must be NAME=HOST:PORT, got "at1"'),
+    )

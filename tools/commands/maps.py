@@ -1,0 +1,250 @@
+"""``jgroups-py maps``: reads and writes multi-master maps, and serves those of a cluster file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+import trio
+
+from jgroups_py.errors import ConfigError
+from jgroups_py.tools.options import JsonCommand, examples, json_option
+from jgroups_py.tools.outputs import show as show_result
+
+
+@click.group(
+    epilog=examples(
+        "jgroups-py maps ls data/fx",
+        "jgroups-py maps put data/fx EUR/USD 1.16",
+        "jgroups-py maps serve cluster.yaml 1",
+    )
+)
+def maps() -> None:
+    """Read, write and serve multi-master maps.
+
+    FOLDER is the folder of a map, which other processes may have open. Keys and values are written as the map's codecs have them: texts and
+    numbers as they are, bytes as text or as 0x and hexadecimal digits, everything else as JSON.
+    """
+
+
+@maps.command(epilog=examples("jgroups-py maps get data/fx EUR/USD"))
+@click.argument("folder")
+@click.argument("key")
+def get(folder: str, key: str) -> int:
+    """Print the value of KEY. The exit code is 1 if there is none."""
+    with _opened(folder) as found:
+        data = found.file.get(found.key(key))
+        if data is None:
+            return 1
+        click.echo(_line(found.shown(data)))
+        return 0
+
+
+@maps.command(epilog=examples("jgroups-py maps put data/fx EUR/USD 1.16"))
+@click.argument("folder")
+@click.argument("key")
+@click.argument("value")
+def put(folder: str, key: str, value: str) -> None:
+    """Write VALUE for KEY. It replicates like any other change, if a process of this host replicates."""
+    with _opened(folder) as found:
+        found.file.write(found.key(key), found.value(value))
+
+
+@maps.command(epilog=examples("jgroups-py maps rm data/fx EUR/USD"))
+@click.argument("folder")
+@click.argument("key")
+def rm(folder: str, key: str) -> int:
+    """Remove KEY. The exit code is 1 if it is not there."""
+    with _opened(folder) as found:
+        raw = found.key(key)
+        if found.file.get(raw) is None:
+            return 1
+        found.file.write(raw, None)
+        return 0
+
+
+@maps.command(
+    cls=JsonCommand,
+    epilog=examples("jgroups-py maps ls data/fx", "jgroups-py maps ls data/fx --json --limit 10"),
+)
+@click.argument("folder")
+@click.option("--limit", type=click.IntRange(1), metavar="N", help="Show only the first N keys.")
+@json_option
+def ls(folder: str, limit: int | None, json_out: str | None) -> None:
+    """Show keys and values, in the order of keys."""
+    with _opened(folder) as found:
+        rows: list[tuple[Any, Any]] = []
+        for raw, entry in found.file.items():
+            if limit is not None and len(rows) >= limit:
+                break
+            assert entry.value is not None
+            rows.append((found.shown_key(raw), found.shown(entry.value)))
+    show_result(
+        json_out,
+        lambda: json.dumps([{"key": key, "value": value} for key, value in rows], indent=2),
+        lambda: "\n".join(f"{_line(key)}  {_line(value)}" for key, value in rows),
+    )
+
+
+@maps.command(
+    cls=JsonCommand,
+    epilog=examples("jgroups-py maps stats data/fx", "jgroups-py maps stats data/fx --json"),
+)
+@click.argument("folder")
+@json_option
+def stats(folder: str, json_out: str | None) -> None:
+    """Show what a map is and how full it is."""
+    with _opened(folder) as found:
+        file = found.file
+        result = {
+            "name": file.name,
+            "identifier": file.identifier,
+            "key": file.key_codec,
+            "value": file.value_codec,
+            "rule": file.rule.name,
+            "entries": file.count(),
+            "tombstones": sum(1 for _ in file.tombstones()),
+            "file_bytes": file.file_bytes(),
+            "max_bytes": file.max_bytes(),
+            "waiting_bytes": file.waiting_of_all(),
+            "inbox_bytes": file.inbox_bytes,
+            "replicates": file.is_replicated(),
+            "changes": {str(origin >> 48): number for origin, number in file.vector().items()},
+        }
+    show_result(
+        json_out,
+        lambda: json.dumps(result, indent=2),
+        lambda: "\n".join(f"{name:14} {value}" for name, value in result.items()),
+    )
+
+
+@maps.command(
+    epilog=examples(
+        "jgroups-py maps serve cluster.yaml 1",
+        "jgroups-py maps serve cluster.yaml 2 --address hostport1=127.0.0.1:8076 --address hostport2=127.0.0.1:8077",
+    )
+)
+@click.argument("file")
+@click.argument("host_id", type=click.IntRange(1, 65_535))
+@click.option(
+    "--address",
+    "addresses",
+    multiple=True,
+    metavar="NAME=HOST:PORT",
+    help="The address of a connectUri that is a name. May be given several times.",
+)
+@click.option("--folder", default=".", help="What mapFileDataDirectory is relative to.")
+@click.option(
+    "--insecure",
+    is_flag=True,
+    help="Allow hosts beyond this machine, in clear: everybody in that network may read and change the maps.",
+)
+def serve(file: str, host_id: int, addresses: Sequence[str], folder: str, insecure: bool) -> None:
+    """Replicate the maps of the cluster file FILE as its host HOST_ID, until it is interrupted.
+
+    Other processes of this host open the maps' folders, and need no network. A second ``serve`` waits, and takes over when the first one ends.
+    """
+    given: dict[str, str] = {}
+    for address in addresses:
+        name, equals, place = address.partition("=")
+        if not equals or not name or not place:
+            raise ConfigError(f'--address must be NAME=HOST:PORT, got "{address}"')
+        given[name] = place
+    trio.run(_serve, file, host_id, given, folder, insecure)
+
+
+async def _serve(
+    file: str, host_id: int, addresses: dict[str, str], folder: str, insecure: bool
+) -> None:
+    from jgroups_py.maps import open_cluster
+
+    async with open_cluster(
+        file, host_id, addresses=addresses, folder=folder, insecure=insecure
+    ) as hosts:
+        names = ", ".join(hosts)
+        click.echo(f"host {host_id} ({hosts.host.name}) has {names}")
+        await trio.sleep_forever()
+
+
+class _Found:
+    """A map as its file says."""
+
+    def __init__(self, file: Any) -> None:
+        self.file = file
+
+    def key(self, text: str) -> bytes:
+        return self._bytes(self.file.key_codec, text, "key")
+
+    def value(self, text: str) -> bytes:
+        if self.file.rule.name == "pn-counter":
+            raise ConfigError("values of this map are counters: they change by increment only")
+        return self._bytes(self.file.value_codec, text, "value")
+
+    def shown_key(self, data: bytes) -> Any:
+        return self._shown(self.file.key_codec, data)
+
+    def shown(self, data: bytes) -> Any:
+        if self.file.rule.name == "pn-counter":
+            return self.file.rule.total(data)
+        return self._shown(self.file.value_codec, data)
+
+    def _bytes(self, codec: str, text: str, what: str) -> bytes:
+        from jgroups_py.maps.codecs import CODECS, encoded
+
+        if codec == "bytes":
+            if not text.startswith("0x"):
+                return text.encode()
+            try:
+                return bytes.fromhex(text[2:])
+            except ValueError:
+                raise ConfigError(f"{what} {text}: not hexadecimal digits after 0x") from None
+        if codec == "str":
+            return text.encode()
+        if codec == "own":
+            raise ConfigError(f"{what}s of this map have a codec of their program's own")
+        try:
+            value = msgspec.json.decode(text)
+        except msgspec.DecodeError as error:
+            raise ConfigError(
+                f"{what} {text}: not JSON, which {what}s of this map are ({error}); a text is written '\"text\"'"
+            ) from None
+        if codec.startswith("struct "):
+            return msgspec.msgpack.encode(value)
+        return encoded(CODECS[codec], value, what)
+
+    def _shown(self, codec: str, data: bytes) -> Any:
+        from jgroups_py.maps.codecs import CODECS, decoded
+
+        if codec == "bytes":
+            return (
+                data.decode()
+                if data.isascii() and data.decode().isprintable()
+                else "0x" + data.hex()
+            )
+        if codec == "own":
+            return "0x" + data.hex()
+        if codec.startswith("struct "):
+            return msgspec.msgpack.decode(data)
+        return decoded(CODECS[codec], data, "value")
+
+
+@contextmanager
+def _opened(folder: str) -> Iterator[_Found]:
+    from jgroups_py.maps.shared import FileSettings, SharedFile
+
+    if not (Path(folder) / "data.mdb").exists():
+        raise ConfigError("there is no map in this folder", file=folder)
+    file = SharedFile(Path(folder), FileSettings())
+    try:
+        yield _Found(file)
+    finally:
+        file.close()
+
+
+def _line(value: Any) -> str:
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
