@@ -83,6 +83,11 @@ class Applier:
         """Operations that are not confirmed."""
         return len(self._ledger)
 
+    @property
+    def contained(self) -> int:
+        """The newest operation of the snapshot."""
+        return self._contained
+
     def counter(self, name: str) -> int:
         """The number of the newest change of an object."""
         return self._counters[name]

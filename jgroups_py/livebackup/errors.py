@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from jgroups_py.errors import JGroupsError
+from jgroups_py.values.address import Address
 
 
 class LiveBackupError(JGroupsError):
@@ -20,3 +21,19 @@ class LagFull(LiveBackupError):
 
 class Diverged(LiveBackupError):
     """An operation did on the backup what it did not do on the live node. The text names operation, step and object."""
+
+
+class OutsideOperation(LiveBackupError):
+    """An object was changed after its operation had ended, or from another task. Nothing was changed."""
+
+
+class NotLive(LiveBackupError):
+    """This node is not the live one. The operation did not run. ``live``: the address of the live node, if it is known."""
+
+    def __init__(self, text: str, live: Address | None = None) -> None:
+        super().__init__(text)
+        self.live = live
+
+
+class OutcomeUnknown(LiveBackupError):
+    """This node ceased to be the live one before the operation was confirmed. The operation may have been done or not."""

@@ -1,0 +1,209 @@
+"""BackupSide: runs the operations of the live node again, each change when its turn has come."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import trio
+
+from jgroups_py.livebackup.applier import Applier, Step
+from jgroups_py.livebackup.errors import BadOperation, Diverged, LiveBackupError
+from jgroups_py.livebackup.kinds import Outcome, Space
+from jgroups_py.livebackup.messages import Op
+from jgroups_py.livebackup.tickets import Ticket
+from jgroups_py.livebackup.work import AloneWork, Work
+
+
+class BackupWork(Work):
+    """On the backup: each change waits for its turn."""
+
+    def __init__(self, op: Op, side: BackupSide) -> None:
+        super().__init__(op.name, op.now, op.seed)
+        self._op, self._side = op, side
+        self._made = 0
+
+    async def make(self, key: str, method: str, arguments: tuple[Any, ...]) -> Any:
+        side, number = self._side, self._op.number
+        found = side.space.object(key)
+        found.method(method)
+        ticket = side.applier.next_ticket(number)
+        if ticket is None or ticket.object != key:
+            raise side.differs(
+                self._op, f"change {self._made + 1} is of {key}, not {ticket or 'the end'}"
+            )
+        await side.turn(number)
+        outcome, undo = await found.call_undoable(method, arguments)
+        side.made(Step(number, self._made, ticket), undo)
+        self._made += 1
+        return outcome.unwrap()
+
+
+class BackupSide:
+    """A backup in one term of the live node."""
+
+    def __init__(
+        self,
+        space: Space,
+        counters: dict[str, int],
+        last: int,
+        nursery: trio.Nursery,
+        *,
+        on_confirmed: Callable[[list[int]], None],
+        on_diverged: Callable[[LiveBackupError], None],
+    ) -> None:
+        self.space = space
+        self.applier = Applier(counters, last)
+        self._nursery = nursery
+        self._on_confirmed, self._on_diverged = on_confirmed, on_diverged
+        self._turns: dict[int, trio.Event] = {}
+        self._moving = 0
+        """Operations that run and do not wait for a turn."""
+        self._still = trio.Event()
+        self._still.set()
+        self._scopes: dict[int, trio.CancelScope] = {}
+        self._alone = last + 1
+        """The operation whose turn it is, in the reference mode."""
+        self._next = trio.Event()
+        self.failed = False
+        self.torn = False
+        """An operation of the reference mode was cancelled in its middle."""
+        self._newest = last
+
+    def take(self, op: Op) -> None:
+        """An operation has come. It runs in a task of its own."""
+        if self.failed:
+            return
+        if op.number <= self.applier.contained:
+            return
+        self._newest += 1
+        if op.number != self._newest:
+            self._fail(BadOperation(f"operation {op.number} comes, and not {self._newest}"))
+            return
+        if op.name not in self.space.catalogue.operations:
+            self.differs(op, "there is no operation of that name")
+            return
+        if op.record is not None:
+            try:
+                self.applier.add(op.number, [Ticket(*one) for one in op.record])
+            except LiveBackupError as error:
+                self._fail(error)
+                return
+        self._go()
+        self._nursery.start_soon(self._run, op)
+
+    async def _run(self, op: Op) -> None:
+        with trio.CancelScope() as self._scopes[op.number]:
+            try:
+                if op.record is None:
+                    await self._run_alone(op)
+                else:
+                    await self._run_ordered(op)
+            finally:
+                self._scopes.pop(op.number, None)
+                self._stop()
+
+    async def _run_ordered(self, op: Op) -> None:
+        work = BackupWork(op, self)
+        function = self.space.catalogue.operations[op.name]
+        outcome = await _outcome(work, function, op)
+        if self.failed:
+            return
+        raised = type(outcome.error).__name__ if outcome.error else ""
+        rest = self.applier.next_ticket(op.number)
+        if rest is not None:
+            self.differs(op, f"it ended before {rest}, raising {raised or 'nothing'}")
+        elif raised != op.outcome:
+            self.differs(
+                op, f"it raised {raised or 'nothing'}, on the live node {op.outcome or 'nothing'}"
+            )
+        else:
+            confirmed = self.applier.ended(op.number)
+            if confirmed:
+                self._on_confirmed(confirmed)
+
+    async def _run_alone(self, op: Op) -> None:
+        while self._alone != op.number:
+            await self._next.wait()
+        work = AloneWork(op.name, op.now, op.seed, self.space)
+        done = False
+        try:
+            await _outcome(work, self.space.catalogue.operations[op.name], op)
+            done = True
+        finally:
+            self.torn = self.torn or not done
+        self._alone += 1
+        self._next.set()
+        self._next = trio.Event()
+        self._on_confirmed([op.number])
+
+    # --- turns
+
+    async def turn(self, number: int) -> None:
+        """Wait until the next change of this operation may be made."""
+        if not self.applier.is_ready(number):
+            event = self._turns[number] = trio.Event()
+            self._stop()
+            await event.wait()
+
+    def made(self, step: Step, undo: Any) -> None:
+        for ready in self.applier.done(step, undo):
+            event = self._turns.pop(ready.op, None)
+            if event is not None:
+                self._go()
+                event.set()
+
+    def _go(self) -> None:
+        self._moving += 1
+        self._still = trio.Event() if self._still.is_set() else self._still
+
+    def _stop(self) -> None:
+        self._moving -= 1
+        if not self._moving:
+            self._still.set()
+
+    # --- operations that differ
+
+    def differs(self, op: Op, what: str) -> Diverged:
+        error = Diverged(f"operation {op.name} ({op.number}): {what}")
+        self._fail(error)
+        return error
+
+    def _fail(self, error: LiveBackupError) -> None:
+        if not self.failed:
+            self.failed = True
+            self._on_diverged(error)
+
+    # --- the live node is lost
+
+    async def abandon(self, timeout: float) -> int:
+        """Let operations that can go on end, cancel the others and reverse what is not confirmed (P13). Returns how many operations were
+        given up."""
+        with trio.move_on_after(timeout):
+            await self._still.wait()
+        await self.cancel()
+        given_up = len(self.applier)
+        for reversal in self.applier.abandon():
+            done = reversal.undo()
+            if inspect.isawaitable(done):
+                await done
+            if not self.applier.counter(reversal.step.ticket.object):
+                self.space.drop(reversal.step.ticket.object)
+        return given_up
+
+    async def cancel(self) -> None:
+        """End all operations that run."""
+        self.failed = True
+        self._turns.clear()
+        for scope in list(self._scopes.values()):
+            scope.cancel()
+        while self._scopes:
+            await trio.lowlevel.checkpoint()
+
+
+async def _outcome(work: Work, function: Any, op: Op) -> Outcome:
+    try:
+        return Outcome(await work.run(function, tuple(op.arguments)), None)
+    except Exception as error:
+        return Outcome(None, error)

@@ -1,0 +1,131 @@
+"""Confirming: when the live node may answer a client, and how far the backups are behind. Without I/O.
+
+    all      every backup has confirmed
+    quorum   so many backups that they and the live node are a majority of all of them
+    first    one backup has confirmed
+
+Without backups an operation is answered at once, unless ``backups_min`` asks for some.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final, Generic, Literal, NamedTuple, TypeVar
+
+Rule = Literal["all", "quorum", "first"]
+RULES: Final[tuple[Rule, ...]] = ("all", "quorum", "first")
+B = TypeVar("B")
+
+
+class Lag(NamedTuple):
+    """How far the slowest backup is behind."""
+
+    operations: int
+    bytes: int
+    seconds: float
+
+
+@dataclass(slots=True)
+class _Sent(Generic[B]):
+    """An operation, and the backups that have confirmed it."""
+
+    size: int
+    at: float
+    by: set[B] = field(default_factory=set)
+
+
+@dataclass(slots=True)
+class _Backup(Generic[B]):
+    behind: dict[int, _Sent[B]] = field(default_factory=dict)
+    """Operations that it has not confirmed, oldest first."""
+    bytes: int = 0
+
+
+class Confirming(Generic[B]):
+    """Of one live node in one term. Operations have growing numbers."""
+
+    def __init__(self, rule: Rule, backups_min: int = 0) -> None:
+        self._rule = rule
+        self._backups_min = backups_min
+        self._backups: dict[B, _Backup[B]] = {}
+        self._open: dict[int, _Sent[B]] = {}
+        """Operations that are not answered."""
+
+    @property
+    def backups(self) -> tuple[B, ...]:
+        return tuple(self._backups)
+
+    def __len__(self) -> int:
+        """Operations that are not answered."""
+        return len(self._open)
+
+    def sent(self, number: int, size: int, now: float) -> list[int]:
+        """An operation was sent to all backups. Returns the operations that may be answered."""
+        sent: _Sent[B] = _Sent(size, now)
+        self._open[number] = sent
+        for backup in self._backups.values():
+            backup.behind[number] = sent
+            backup.bytes += size
+        return self._answers((number,))
+
+    def confirmed(self, by: B, numbers: Iterable[int]) -> list[int]:
+        """Returns the operations that may be answered. What is not known any more changes nothing."""
+        backup = self._backups.get(by)
+        if backup is None:
+            return []
+        numbers = list(numbers)
+        for number in numbers:
+            sent = backup.behind.pop(number, None)
+            if sent is not None:
+                backup.bytes -= sent.size
+                sent.by.add(by)
+        return self._answers(numbers)
+
+    def joined(self, backup: B, last: int) -> list[int]:
+        """A backup has a snapshot that contains the operations up to ``last``, which count as confirmed by it. Returns the operations
+        that may be answered."""
+        behind = {number: sent for number, sent in self._open.items() if number > last}
+        self._backups[backup] = _Backup(behind, sum(sent.size for sent in behind.values()))
+        for number, sent in self._open.items():
+            if number <= last:
+                sent.by.add(backup)
+        return self.all_open()
+
+    def left(self, backup: B) -> list[int]:
+        """Returns the operations that may be answered, because nobody waits for that backup any more."""
+        if self._backups.pop(backup, None) is None:
+            return []
+        return self._answers(list(self._open))
+
+    def all_open(self) -> list[int]:
+        """The operations that may be answered as things are now."""
+        return self._answers(list(self._open))
+
+    def lag(self, now: float) -> Lag:
+        behind = self._backups.values()
+        oldest = [next(iter(one.behind.values())).at for one in behind if one.behind]
+        return Lag(
+            max((len(one.behind) for one in behind), default=0),
+            max((one.bytes for one in behind), default=0),
+            max((now - at for at in oldest), default=0.0),
+        )
+
+    def _answers(self, numbers: Iterable[int]) -> list[int]:
+        answers = [number for number in numbers if number in self._open and self._enough(number)]
+        for number in answers:
+            del self._open[number]
+        return answers
+
+    def _enough(self, number: int) -> bool:
+        there = len(self._backups)
+        have = sum(1 for backup in self._open[number].by if backup in self._backups)
+        if there < self._backups_min:
+            return False
+        match self._rule:
+            case "all":
+                return have == there
+            case "quorum":
+                return have + 1 > (there + 1) / 2
+            case "first":
+                return have >= min(1, there)

@@ -1,0 +1,212 @@
+"""LiveSide: the node that runs operations first, sends them to the backups and answers when they have confirmed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import trio
+
+from jgroups_py.livebackup.confirming import Confirming
+from jgroups_py.livebackup.errors import NotLive, OutcomeUnknown
+from jgroups_py.livebackup.kinds import Operation, Outcome, Space
+from jgroups_py.livebackup.messages import Op, Part, Whole, encode, plain
+from jgroups_py.livebackup.settings import LiveBackupSettings
+from jgroups_py.livebackup.tickets import Counters
+from jgroups_py.livebackup.work import AloneWork, LiveWork
+from jgroups_py.values.address import Address
+
+PART_BYTES = 256_000
+"""Of a snapshot, about so many bytes are one message."""
+
+
+class LiveSide:
+    """One term of a live node."""
+
+    def __init__(
+        self,
+        term: int,
+        space: Space,
+        counters: dict[str, int],
+        settings: LiveBackupSettings,
+        nursery: trio.Nursery,
+        *,
+        wall: Callable[[], float],
+        chance: Callable[[], int],
+        send: Callable[[bytes], None],
+    ) -> None:
+        self.term = term
+        self.space = space
+        self.counters = Counters(counters.items())
+        self.last = 0
+        """The newest operation that was sent."""
+        self.confirming: Confirming[Address] = Confirming(settings.confirm, settings.backups_min)
+        self.slowed = 0
+        """How often an operation waited because a backup was too far behind."""
+        self._settings = settings
+        self._nursery = nursery
+        self._wall, self._chance = wall, chance
+        self._under_way = 0
+        self._pausing = 0
+        self._moved = trio.Event()
+        self._answers: dict[int, trio.Event] = {}
+        self._one_at_a_time = trio.Lock()
+        self._snapshots = 0
+        self.ended = False
+        self._send = send
+
+    @property
+    def is_quiet(self) -> bool:
+        return not self._under_way
+
+    # --- operations
+
+    async def run(self, name: str, operation: Operation, arguments: tuple[Any, ...]) -> Any:
+        """Run an operation; return its value when it is confirmed. A caller that is cancelled does not end the operation.
+
+        Raises what the operation raises, after the confirmation, and OutcomeUnknown.
+        """
+        given = plain(list(arguments))
+        await self._turn()
+        self._under_way += 1
+        done = trio.Event()
+        found: list[Outcome] = []
+
+        async def job() -> None:
+            try:
+                if self._settings.mode == "parallel":
+                    found.append(await self._parallel(name, operation, given))
+                else:
+                    found.append(await self._alone(name, operation, given))
+            finally:
+                done.set()
+
+        self._nursery.start_soon(job)
+        await done.wait()
+        if not found:
+            raise OutcomeUnknown(f"operation {name}: this node is not live any more")
+        return found[0].unwrap()
+
+    async def _parallel(self, name: str, operation: Operation, given: list[Any]) -> Outcome:
+        work = LiveWork(name, self._wall(), self._chance(), self.space, self.counters)
+        try:
+            outcome = await _outcome(work.run(operation, tuple(given)))
+        finally:
+            self._left()
+        record = [tuple(ticket) for ticket in work.record]
+        answer = self._sent(name, given, work.now, work.seed, record, outcome)
+        await answer.wait()
+        return outcome
+
+    async def _alone(self, name: str, operation: Operation, given: list[Any]) -> Outcome:
+        try:
+            async with self._one_at_a_time:
+                work = AloneWork(name, self._wall(), self._chance(), self.space)
+                answer = self._sent(name, given, work.now, work.seed, None, None)
+                await answer.wait()
+                return await _outcome(work.run(operation, tuple(given)))
+        finally:
+            self._left()
+
+    def _sent(
+        self,
+        name: str,
+        given: list[Any],
+        now: float,
+        seed: int,
+        record: list[Any] | None,
+        outcome: Outcome | None,
+    ) -> trio.Event:
+        """Number it and hand it out. Returns the event of its confirmation."""
+        self.last += 1
+        raised = type(outcome.error).__name__ if outcome and outcome.error else ""
+        data = encode(Op(self.term, self.last, name, given, now, seed, record, raised))
+        answer = self._answers[self.last] = trio.Event()
+        self._send(data)
+        self.answer(self.confirming.sent(self.last, len(data), trio.current_time()))
+        return answer
+
+    def answer(self, numbers: list[int]) -> None:
+        """These operations are confirmed."""
+        for number in numbers:
+            self._answers.pop(number).set()
+        self._wake()
+
+    # --- turns, lag, pauses
+
+    async def _turn(self) -> None:
+        slowed = False
+        while self._pausing or self._is_behind():
+            if not slowed and not self._pausing:
+                slowed = True
+                self.slowed += 1
+            await self._moved.wait()
+        if self.ended:
+            raise NotLive("this node is not live any more")
+
+    def _is_behind(self) -> bool:
+        lag, limits = self.confirming.lag(trio.current_time()), self._settings
+        return not self.ended and (
+            max(lag.operations, len(self.confirming)) + self._under_way >= limits.lag_operations
+            or lag.bytes > limits.lag_bytes
+            or lag.seconds > limits.lag_seconds
+        )
+
+    def _wake(self) -> None:
+        self._moved.set()
+        self._moved = trio.Event()
+
+    def _left(self) -> None:
+        self._under_way -= 1
+        self._wake()
+
+    async def quiet(self) -> None:
+        """Wait until no operation is under way."""
+        while self._under_way:
+            await self._moved.wait()
+
+    def end(self) -> None:
+        """No operation begins any more."""
+        self.ended = True
+        self._wake()
+
+    # --- snapshots
+
+    async def snapshot(self) -> list[bytes]:
+        """The messages of a snapshot: all objects with their counters, at a moment at which no operation is under way.
+
+        Raises trio.TooSlowError after ``snapshot_wait``.
+        """
+        self._pausing += 1
+        try:
+            with trio.fail_after(self._settings.snapshot_wait):
+                await self.quiet()
+            return self._parts()
+        finally:
+            self._pausing -= 1
+            self._wake()
+
+    def _parts(self) -> list[bytes]:
+        self._snapshots += 1
+        found: list[bytes] = []
+        objects: list[tuple[str, int, Any]] = []
+        size = 0
+        saved = self.space.saved()
+        for key, state in saved.items():
+            entry = (key, self.counters[key], state)
+            size += len(encode(entry))
+            objects.append(entry)
+            if size > PART_BYTES:
+                found.append(encode(Part(self.term, self._snapshots, objects)))
+                objects, size = [], 0
+        if objects:
+            found.append(encode(Part(self.term, self._snapshots, objects)))
+        found.append(encode(Whole(self.term, self._snapshots, len(saved), self.last)))
+        return found
+
+
+async def _outcome(running: Any) -> Outcome:
+    try:
+        return Outcome(await running, None)
+    except Exception as error:
+        return Outcome(None, error)

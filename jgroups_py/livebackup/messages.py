@@ -1,0 +1,126 @@
+"""Messages between nodes: msgpack, one each."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final
+
+import msgspec
+
+MESSAGE_MAX: Final = 64 * 1024 * 1024
+"""Bytes of one message."""
+NAME_MAX: Final = 1_000
+
+Number = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+Key = Annotated[str, msgspec.Meta(min_length=1, max_length=NAME_MAX)]
+Name = Annotated[str, msgspec.Meta(min_length=1, max_length=NAME_MAX)]
+
+
+class Op(msgspec.Struct, frozen=True, tag="o", array_like=True, forbid_unknown_fields=True):
+    """An operation, from the live node to all. ``record``: None in the reference mode. ``outcome``: the name of the error it raised on
+    the live node, or nothing."""
+
+    term: Number
+    number: Number
+    name: Name
+    arguments: list[Any]
+    now: float
+    seed: Number
+    record: list[tuple[Key, Number]] | None
+    outcome: str
+
+
+class Confirm(msgspec.Struct, frozen=True, tag="c", array_like=True, forbid_unknown_fields=True):
+    """From a backup to the live node: these operations are done and will not be reversed."""
+
+    term: Number
+    numbers: list[Number]
+
+
+class Lead(msgspec.Struct, frozen=True, tag="l", array_like=True, forbid_unknown_fields=True):
+    """The sender is the live node, to all. ``digest``: of its objects' counters when its term began. ``last``: the newest operation
+    that it has sent since."""
+
+    term: Number
+    last: Number
+    digest: bytes
+    anew: bool = False
+    """To one backup: ask for a snapshot, though you know me."""
+
+
+class Here(msgspec.Struct, frozen=True, tag="h", array_like=True, forbid_unknown_fields=True):
+    """From a backup to the live node after a change of the view: I still follow you."""
+
+    term: Number
+
+
+class Gone(msgspec.Struct, frozen=True, tag="g", array_like=True, forbid_unknown_fields=True):
+    """To all: the sender was live in this term, and is not any more."""
+
+    term: Number
+
+
+class Standing(msgspec.Struct, frozen=True, tag="s", array_like=True, forbid_unknown_fields=True):
+    """From everybody in a view without a live node, to all. ``complete``: it has all that was confirmed in ``term``."""
+
+    view: Number
+    term: Number
+    complete: bool
+    was_live: bool
+
+
+class Join(msgspec.Struct, frozen=True, tag="j", array_like=True, forbid_unknown_fields=True):
+    """To the live node: send me a snapshot."""
+
+    term: Number
+
+
+class Part(msgspec.Struct, frozen=True, tag="p", array_like=True, forbid_unknown_fields=True):
+    """A part of a snapshot: key, counter and state of some objects."""
+
+    term: Number
+    snapshot: Number
+    objects: list[tuple[Key, Number, Any]]
+
+
+class Whole(msgspec.Struct, frozen=True, tag="w", array_like=True, forbid_unknown_fields=True):
+    """The snapshot had so many objects. It contains the operations up to ``last``."""
+
+    term: Number
+    snapshot: Number
+    objects: Number
+    last: Number
+
+
+class Ready(msgspec.Struct, frozen=True, tag="r", array_like=True, forbid_unknown_fields=True):
+    """From a backup to the live node: the snapshot is here, I confirm from now on."""
+
+    term: Number
+    last: Number
+
+
+Message = Op | Confirm | Lead | Here | Gone | Standing | Join | Part | Whole | Ready
+
+_encoder: Final = msgspec.msgpack.Encoder()
+_decoder: Final[msgspec.msgpack.Decoder[Message]] = msgspec.msgpack.Decoder(Message)
+
+encode = _encoder.encode
+"""A message as bytes; also the state of one object, to know its size."""
+
+
+class BadMessage(ValueError):
+    """Bytes that are no message."""
+
+
+def decode(data: bytes | bytearray | memoryview) -> Message:
+    """Raises BadMessage."""
+    if len(data) > MESSAGE_MAX:
+        raise BadMessage(f"{len(data)} bytes, at most {MESSAGE_MAX} are taken")
+    try:
+        return _decoder.decode(data)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise BadMessage(str(error)[:200]) from None
+
+
+def plain(value: Any) -> Any:
+    """The value as it is after a journey. Raises TypeError for what is not plain data."""
+    return msgspec.msgpack.decode(msgspec.msgpack.encode(value))

@@ -1,0 +1,79 @@
+"""open_livebackup: makes a node for as long as a block lasts."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import trio
+
+from jgroups_py.channel.open import open_channel
+from jgroups_py.driver.unwrap import reraise
+from jgroups_py.livebackup.kinds import Catalogue, Operation, Stateful
+from jgroups_py.livebackup.node import Node
+from jgroups_py.livebackup.settings import Every, LiveBackupSettings
+
+
+@asynccontextmanager
+async def open_livebackup(
+    stack: str | Path,
+    *,
+    cluster: str,
+    kinds: Iterable[type[Stateful]],
+    operations: Iterable[Operation],
+    settings: LiveBackupSettings | None = None,
+    timers: Iterable[Every] = (),
+    name: str | None = None,
+    wall: Callable[[], float] | None = None,
+    seed: int | None = None,
+    **channel: Any,
+) -> AsyncIterator[Node]:
+    """Open a node of ``cluster``. One node is live, the others are its backups; all are opened alike.
+
+        async with open_livebackup(
+            "tcp.xml", cluster="broker", kinds=[Session, Queue], operations=[send, acknowledge]
+        ) as node:
+            await node.wait_role("live")
+            number = await node.run(send, "s1", "orders", "hello")
+
+    Args:
+        stack, cluster, name, seed and further ones: as for ``open_channel``.
+        kinds: classes of objects; see Stateful.
+        operations: async functions ``(work, *arguments)``; see Work. An operation changes objects, and nothing else that matters,
+            because backups run it again.
+        settings: who must confirm, limits and times; see LiveBackupSettings. All nodes have the same ones.
+        timers: operations that the live node starts itself.
+        wall: the clock that operations see; the default is time.time.
+
+    Raises:
+        TypeError: a kind or an operation is none. Nothing was started.
+        ConfigError, JoinError: as ``open_channel``.
+    """
+    catalogue = Catalogue.of(kinds, operations)
+    timers = tuple(timers)
+    for timer in timers:
+        if timer.operation not in catalogue.names:
+            raise TypeError(f"the operation of {timer!r} is not one of the operations")
+    options: dict[str, Any] = {"wall": wall} if wall is not None else {}
+    try:
+        async with (
+            open_channel(stack, cluster=cluster, name=name, seed=seed, **channel) as opened,
+            trio.open_nursery() as nursery,
+        ):
+            node = Node(
+                opened,
+                catalogue,
+                settings or LiveBackupSettings(),
+                timers,
+                nursery,
+                seed=seed,
+                **options,
+            )
+            nursery.start_soon(node.read)
+            nursery.start_soon(node.write)
+            yield node
+            nursery.cancel_scope.cancel()
+    except BaseExceptionGroup as group:
+        reraise(group)

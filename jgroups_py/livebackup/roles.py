@@ -1,0 +1,67 @@
+"""Roles: who is the live node, decided by all members alike from what each one says in a view. Without I/O.
+
+A live node that is in the view goes on. If there is none that a member knows, the member says how it stands. When all members of the view
+have done so, everybody knows the same, and one of them begins a new term:
+
+    of those that have all that was confirmed: the newest term, then a node that was live, then the first in the view
+    if nobody has: the first in the view, with nothing
+
+A new member knows no live node and asks, too; the live node's own message answers it before all have spoken, since a live node does
+not say how it stands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+M = TypeVar("M", bound=Hashable)
+
+
+@dataclass(frozen=True, slots=True)
+class Stand:
+    """How a member stands. ``term``: the newest one that it took part in; ``complete``: it has all that was confirmed in it."""
+
+    term: int
+    complete: bool
+    was_live: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Decision(Generic[M]):
+    live: M
+    term: int
+    lost: bool
+    """There was a term before, and nobody has what was confirmed in it."""
+
+
+class Election(Generic[M]):
+    """Of one view."""
+
+    def __init__(self, members: Sequence[M], quorum: int) -> None:
+        self._members = tuple(members)
+        self._quorum = quorum
+        self._stands: dict[M, Stand] = {}
+
+    @property
+    def possible(self) -> bool:
+        return len(self._members) >= self._quorum
+
+    def stands(self, member: M, stand: Stand) -> Decision[M] | None:
+        """A member has spoken. Returns the decision when it was the last one that was missing, and a live node may be in this view."""
+        if member not in self._members:
+            return None
+        self._stands[member] = stand
+        if len(self._stands) < len(self._members) or not self.possible:
+            return None
+        newest = max(stand.term for stand in self._stands.values())
+        complete = [member for member in self._members if self._stands[member].complete]
+        if not complete:
+            return Decision(self._members[0], newest + 1, newest > 0)
+
+        def merit(member: M) -> tuple[int, bool]:
+            return self._stands[member].term, self._stands[member].was_live
+
+        best = max(complete, key=merit)  # of equals the first one
+        return Decision(best, newest + 1, False)

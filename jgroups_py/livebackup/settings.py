@@ -1,0 +1,66 @@
+"""Settings of a node, and the operations that it starts itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from jgroups_py.errors import ConfigError
+from jgroups_py.livebackup.confirming import RULES, Rule
+
+Mode = Literal["parallel", "one_at_a_time"]
+MODES: Final[tuple[Mode, ...]] = ("parallel", "one_at_a_time")
+
+
+@dataclass(frozen=True, kw_only=True)
+class LiveBackupSettings:
+    """Of a node; the same on all nodes. Times are seconds."""
+
+    confirm: Rule = "all"
+    """Who must have confirmed before a client is answered: "all" backups, "first", or "quorum": with the live node a majority."""
+    backups_min: int = 0
+    """Without so many backups no client is answered. 0: a live node without backups answers at once."""
+    quorum: int = 0
+    """The least size of a view with a live node, this one included. A live node in a smaller view confirms nothing any more. 0: any view
+    has a live node, so both sides of a cut network have one."""
+    mode: Mode = "parallel"
+    """"one_at_a_time" is the reference (P1): each operation runs on the backup, then on the live node, then comes the next one."""
+    lag_operations: int = 10_000
+    """Operations that the slowest backup may be behind. Beyond this new operations wait."""
+    lag_bytes: int = 64_000_000
+    """Bytes of operations that the slowest backup may be behind."""
+    lag_seconds: float = 10.0
+    """How old the oldest operation may be that the slowest backup has not confirmed."""
+    abandon_timeout: float = 5.0
+    """How long a backup that lost its live node waits for operations that still run (P13). Then they are cancelled and reversed."""
+    snapshot_wait: float = 30.0
+    """How long a snapshot waits for the operations under way to end. New ones wait meanwhile. Beyond this the joiner asks again."""
+
+    def __post_init__(self) -> None:
+        if self.confirm not in RULES:
+            raise ConfigError(f'confirm must be one of {", ".join(RULES)}, got "{self.confirm}"')
+        if self.mode not in MODES:
+            raise ConfigError(f'mode must be one of {", ".join(MODES)}, got "{self.mode}"')
+        for name in ("backups_min", "quorum"):
+            if getattr(self, name) < 0:
+                raise ConfigError(f"{name} must be at least 0, got {getattr(self, name)}")
+        for name in ("lag_operations", "lag_bytes"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"{name} must be at least 1, got {getattr(self, name)}")
+        for name in ("lag_seconds", "abandon_timeout", "snapshot_wait"):
+            if not getattr(self, name) > 0:
+                raise ConfigError(f"{name} must be more than 0 seconds, got {getattr(self, name)}")
+
+
+@dataclass(frozen=True)
+class Every:
+    """An operation that the live node starts itself, each ``seconds`` (P4): delivery, paging, expiry. Its error is logged and counted."""
+
+    seconds: float
+    operation: Callable[..., Any]
+    arguments: tuple[Any, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.seconds > 0:
+            raise ConfigError(f"an interval must be more than 0 seconds, got {self.seconds}")

@@ -1,0 +1,111 @@
+"""Work: an operation while it runs. Its changes are collected in the context of its task (P8).
+
+An operation gets objects from its work and calls their methods, one after the other:
+
+    async def send(work: Work, session: str, queue: str, message: str) -> int:
+        await work.get(Session, session).sent()
+        return await work.get(Queue, queue).put(message)
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Awaitable, Callable
+from contextvars import ContextVar
+from typing import Any, Final
+
+from jgroups_py.livebackup.errors import BadOperation, OutsideOperation
+from jgroups_py.livebackup.kinds import Space, Stateful, key_of
+from jgroups_py.livebackup.tickets import Counters, Ticket
+
+CURRENT: Final[ContextVar[Work | None]] = ContextVar("jgroups_py.livebackup", default=None)
+
+
+class Work:
+    """One operation under way on one node. Made by the node."""
+
+    def __init__(self, name: str, now: float, seed: int) -> None:
+        self.name, self.seed = name, seed
+        self.now = now
+        """The live node's time when it began the operation, in seconds since 1970: the same on the backup."""
+        self.random = random.Random(seed)
+        """Chance that is the same on the backup."""
+        self._busy = False
+
+    def get(self, kind: type[Stateful], name: str) -> Handle:
+        """The object of that kind and name. It is made when a method is called first."""
+        return Handle(self, key_of(kind, name))
+
+    async def change(self, key: str, method: str, arguments: tuple[Any, ...]) -> Any:
+        """Call a method of an object. One change of an operation ends before the next one begins."""
+        if CURRENT.get() is not self:
+            raise OutsideOperation(f"{key}.{method}: operation {self.name} is over")
+        if self._busy:
+            raise BadOperation(
+                f"{key}.{method}: operation {self.name} makes one change after the other, and a method changes no other object"
+            )
+        self._busy = True
+        try:
+            return await self.make(key, method, arguments)
+        finally:
+            self._busy = False
+
+    async def make(self, key: str, method: str, arguments: tuple[Any, ...]) -> Any:
+        """Make the change, on this side's terms."""
+        raise NotImplementedError
+
+    async def run(self, function: Callable[..., Awaitable[Any]], arguments: tuple[Any, ...]) -> Any:
+        """Run the operation in the context of this task."""
+        token = CURRENT.set(self)
+        try:
+            return await function(self, *arguments)
+        finally:
+            CURRENT.reset(token)
+
+
+class Handle:
+    """An object as an operation sees it: each public method, awaited."""
+
+    __slots__ = ("_key", "_work")
+
+    def __init__(self, work: Work, key: str) -> None:
+        self._work, self._key = work, key
+
+    def __getattr__(self, name: str) -> Callable[..., Awaitable[Any]]:
+        if name.startswith("_"):
+            raise AttributeError(name)
+
+        async def call(*arguments: Any) -> Any:
+            return await self._work.change(self._key, name, arguments)
+
+        return call
+
+    def __repr__(self) -> str:
+        return f"<{self._key}>"
+
+
+class LiveWork(Work):
+    """On the live node: each object is locked in turn and gives out its number (P6, P7)."""
+
+    def __init__(self, name: str, now: float, seed: int, space: Space, counters: Counters) -> None:
+        super().__init__(name, now, seed)
+        self._space, self._counters = space, counters
+        self.record: list[Ticket] = []
+
+    async def make(self, key: str, method: str, arguments: tuple[Any, ...]) -> Any:
+        found = self._space.object(key)
+        found.method(method)  # a method that is not there is no change
+        async with found.lock:
+            self.record.append(self._counters.next(key))
+            return await found.call(method, arguments)
+
+
+class AloneWork(Work):
+    """One operation at a time, without numbers: the reference (P1)."""
+
+    def __init__(self, name: str, now: float, seed: int, space: Space) -> None:
+        super().__init__(name, now, seed)
+        self._space = space
+
+    async def make(self, key: str, method: str, arguments: tuple[Any, ...]) -> Any:
+        return await self._space.object(key).call(method, arguments)

@@ -1,0 +1,275 @@
+"""A small message broker as objects and operations, and groups of nodes on a network in memory."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import trio
+
+from jgroups_py import MemoryNetwork
+from jgroups_py.livebackup import (
+    Every,
+    LiveBackupSettings,
+    Node,
+    Stateful,
+    Work,
+    open_livebackup,
+    undone_by,
+)
+from jgroups_py.stack.ports import Datagram
+
+
+class Session(Stateful):
+    def __init__(self) -> None:
+        self.sent_count = 0
+        self.delivered: list[Any] = []
+
+    def sent(self) -> int:
+        self.sent_count += 1
+        return self.sent_count
+
+    def deliver(self, message: Any) -> int:
+        self.delivered.append(message)
+        return len(self.delivered)
+
+
+class Queue(Stateful):
+    def __init__(self) -> None:
+        self.messages: list[Any] = []
+        self.consumers: list[str] = []
+
+    @undone_by("unput")
+    def put(self, message: Any) -> int:
+        self.messages.append(message)
+        return len(self.messages)
+
+    def unput(self, size: int, message: Any) -> None:
+        assert self.messages.pop() == message and len(self.messages) == size - 1
+
+    def size(self) -> int:
+        return len(self.messages)
+
+    def take(self) -> Any:
+        return self.messages.pop(0) if self.messages else None
+
+    def subscribe(self, session: str) -> None:
+        self.consumers.append(session)
+
+    def next_consumer(self) -> str | None:
+        if self.consumers:
+            self.consumers.append(self.consumers.pop(0))
+            return self.consumers[-1]
+        return None
+
+    async def slow_put(self, message: Any, seconds: float) -> int:
+        await trio.sleep(seconds)
+        return self.put(message)
+
+    def page(self, count: int) -> int:
+        """A bulk of messages comes from the disk (P14)."""
+        self.messages += [f"paged {len(self.messages) + n}" for n in range(count)]
+        return len(self.messages)
+
+    def expire(self) -> int:
+        kept = [message for message in self.messages if not str(message).startswith("old")]
+        gone = len(self.messages) - len(kept)
+        self.messages = kept
+        return gone
+
+
+class PostOffice(Stateful):
+    def __init__(self) -> None:
+        self.bindings: dict[str, list[str]] = {}
+
+    def bind(self, address: str, queue: str) -> None:
+        self.bindings.setdefault(address, []).append(queue)
+
+    def route(self, address: str) -> list[str]:
+        return list(self.bindings.get(address, []))
+
+
+class Counter(Stateful):
+    """A kind of a user's own, whose work is done in a thread."""
+
+    runs_in = "thread"
+
+    def __init__(self) -> None:
+        self.value = 0
+
+    def add(self, amount: int) -> int:
+        self.value += amount
+        return self.value
+
+
+async def bind(work: Work, address: str, queue: str, consumers: list[str]) -> None:
+    await work.get(PostOffice, "main").bind(address, queue)
+    for consumer in consumers:
+        await work.get(Queue, queue).subscribe(consumer)
+
+
+async def send(work: Work, session: str, address: str, message: Any) -> int:
+    """A message goes to all queues of an address, and from each at once to its next consumer (P5)."""
+    number: int = await work.get(Session, session).sent()
+    for queue in await work.get(PostOffice, "main").route(address):
+        consumer = await work.get(Queue, queue).next_consumer()
+        if consumer is None:
+            await work.get(Queue, queue).put(message)
+        else:
+            await work.get(Session, consumer).deliver(message)
+    return number
+
+
+async def put(work: Work, queue: str, message: Any) -> int:
+    found: int = await work.get(Queue, queue).put(message)
+    return found
+
+
+async def slow_put(work: Work, queue: str, message: Any, seconds: float) -> int:
+    found: int = await work.get(Queue, queue).slow_put(message, seconds)
+    return found
+
+
+async def put_both(work: Work, first: str, second: str, message: Any, seconds: float) -> list[int]:
+    one = await work.get(Queue, first).put(message)
+    await trio.sleep(seconds)
+    return [one, await work.get(Queue, second).put(message)]
+
+
+async def move(work: Work, source: str, target: str) -> Any:
+    message = await work.get(Queue, source).take()
+    if message is None:
+        raise LookupError(f"{source} is empty")
+    await work.get(Queue, target).put(message)
+    return message
+
+
+async def require(work: Work, queue: str) -> None:
+    if not await work.get(Queue, queue).size():
+        raise LookupError(f"{queue} is empty")
+
+
+async def add(work: Work, counter: str, amount: int) -> int:
+    found: int = await work.get(Counter, counter).add(amount)
+    return found
+
+
+async def draw(work: Work, queue: str) -> float:
+    value = work.random.random() + work.now
+    await work.get(Queue, queue).put(value)
+    return value
+
+
+async def expire(work: Work, queue: str) -> int:
+    found: int = await work.get(Queue, queue).expire()
+    return found
+
+
+async def page(work: Work, queue: str, count: int) -> int:
+    found: int = await work.get(Queue, queue).page(count)
+    return found
+
+
+KINDS = (Session, Queue, PostOffice, Counter)
+OPERATIONS = (bind, send, put, slow_put, put_both, move, require, add, draw, expire, page)
+
+
+class CutNetwork(MemoryNetwork):
+    """Datagrams between the members of ``side`` and the others are lost."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.side: set[int] = set()
+
+    def send(self, source: Any, data: bytes, dest: Any) -> None:
+        here = self.udp[source][0]
+        targets = self.groups.get(dest) or ([self.udp[dest]] if dest in self.udp else [])
+        for driver, handle in list(targets):
+            if (id(driver) in self.side) == (id(here) in self.side):
+                driver.receive(Datagram(handle, data, source))
+
+
+class Group:
+    """Nodes on one network. ``kill`` is a crash for the others."""
+
+    def __init__(self, nursery: trio.Nursery, settings: LiveBackupSettings, **options: Any) -> None:
+        self._nursery, self._settings, self._options = nursery, settings, options
+        self.network = CutNetwork()
+        self.nodes: dict[str, Node] = {}
+        self._scopes: dict[str, trio.CancelScope] = {}
+
+    async def start(self, names: str) -> list[Node]:
+        """Returns the live node first. On a busy machine two may be alone at first, and any of them stays live."""
+        for name in names:
+            await self._nursery.start(self._run, name)
+        with trio.fail_after(300):
+            for name in names:
+                await self.nodes[name].wait_role("live", "backup")
+        await self.settled()
+        found = [self.nodes[name] for name in names]
+        return sorted(found, key=lambda node: node.role != "live")
+
+    async def _run(self, name: str, *, task_status: trio.TaskStatus[None]) -> None:
+        with trio.CancelScope() as self._scopes[name]:
+            async with open_livebackup(
+                "sim.xml",
+                cluster="test",
+                name=name,
+                kinds=KINDS,
+                operations=OPERATIONS,
+                settings=self._settings,
+                transport=self.network,
+                wall=trio.current_time,
+                **self._options,
+            ) as node:
+                self.nodes[name] = node
+                task_status.started()
+                await trio.sleep_forever()
+
+    def cut(self, *names: str) -> None:
+        """These hear the others no more, nor the others them. Without names all hear each other again."""
+        self.network.side = {id(self.nodes[name].channel.driver) for name in names}
+
+    def kill(self, name: str) -> None:
+        """No goodbye, and nothing that it had not sent yet."""
+        self.nodes.pop(name).channel.driver.close_all()
+        self._scopes[name].cancel()
+
+    @property
+    def live(self) -> Node:
+        (found,) = [node for node in self.nodes.values() if node.role == "live"]
+        return found
+
+    async def settled(self) -> None:
+        """One node is live, and all others confirm."""
+        with trio.fail_after(300):
+            while True:
+                lives = [node for node in self.nodes.values() if node.role == "live"]
+                if len(lives) == 1 and len(lives[0].backups) == len(self.nodes) - 1:
+                    return
+                await trio.sleep(0.05)
+
+    async def equal(self) -> dict[str, Any]:
+        """All that is done is confirmed, and all nodes have the same objects, which are returned."""
+        await self.settled()
+        with trio.fail_after(300):
+            while any(n.statistics().get("unconfirmed") for n in self.nodes.values()):  # noqa: ASYNC110
+                await trio.sleep(0.05)
+        first, *others = [states(node) for node in self.nodes.values()]
+        for other in others:
+            assert other == first
+        return first
+
+
+def states(node: Node) -> dict[str, Any]:
+    return {key: dict(state) for key, state in sorted(node.space.saved().items())}
+
+
+@asynccontextmanager
+async def livebackup_group(
+    *, timers: tuple[Every, ...] = (), **settings: Any
+) -> AsyncIterator[Group]:
+    async with trio.open_nursery() as nursery:
+        yield Group(nursery, LiveBackupSettings(**settings), timers=timers)
+        nursery.cancel_scope.cancel()

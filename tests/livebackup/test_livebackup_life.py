@@ -1,0 +1,185 @@
+"""Networks that are cut, live nodes that are fenced, backups that come back: in virtual time."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+import trio
+from livebackup_group import livebackup_group, put, put_both, slow_put, states
+
+from jgroups_py.livebackup import Node, NotLive, OutcomeUnknown
+from jgroups_py.livebackup.messages import Confirm, Gone, Lead, Op, Part, Standing, Whole, encode
+
+
+async def put_until_refused(node: Node, queue: str, answered: list[int]) -> Exception:
+    """Put numbers; return the error that ends it."""
+    for n in range(100_000):
+        try:
+            await node.run(put, queue, n)
+        except (NotLive, OutcomeUnknown) as error:
+            return error
+        answered.append(n)
+        await trio.sleep(0.5)
+    raise AssertionError("nothing refused it")
+
+
+async def role_of(node: Node, *roles: Any) -> None:
+    with trio.fail_after(300):
+        await node.wait_role(*roles)
+
+
+@pytest.mark.seed("P9", "P13")
+async def test_a_live_node_that_is_cut_off_confirms_nothing_and_follows_the_new_one_afterwards(
+    autojump_clock: Any,
+) -> None:
+    async with livebackup_group(quorum=2) as group:
+        live, *others = await group.start("ABC")
+        answered: list[int] = []
+        ended: list[Exception] = []
+
+        async def client() -> None:
+            ended.append(await put_until_refused(live, "q", answered))
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(client)
+            await trio.sleep(5.2)
+            group.cut(live.channel.name)
+            before = list(answered)
+            await role_of(live, "fenced")
+        assert isinstance(ended[0], OutcomeUnknown) and answered == before
+        with trio.fail_after(300):
+            while not any(node.role == "live" for node in others):  # noqa: ASYNC110
+                await trio.sleep(0.1)
+        (new,) = [node for node in others if node.role == "live"]
+        with pytest.raises(NotLive, match="fenced, not live"):
+            await live.run(put, "q", -1)
+        await new.run(put, "q", 1000)
+        group.cut()
+        found = await group.equal()
+        assert group.live is new
+        messages = found["Queue/q"]["messages"]
+        assert messages[: len(answered)] == answered and messages[-1] == 1000
+
+
+async def test_of_two_live_nodes_one_gives_way_when_a_cut_network_heals(
+    autojump_clock: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with livebackup_group() as group:
+        live, *others = await group.start("ABC")
+        await live.run(put, "q", "before")
+        group.cut(live.channel.name)
+        with trio.fail_after(300):
+            while not any(node.role == "live" for node in others) or live.backups:  # noqa: ASYNC110
+                await trio.sleep(0.1)
+        (new,) = [node for node in others if node.role == "live"]
+        await live.run(put, "q", "old side")
+        await new.run(put, "q", "new side")
+        group.cut()
+        found = await group.equal()
+        assert group.live is new, "its term is newer"
+        assert found["Queue/q"]["messages"] == ["before", "new side"]
+        assert live.counts["gave_way"] == 1
+        assert "gives way to" in caplog.text and caplog.records[0].levelno >= logging.WARNING
+
+
+async def test_a_backup_that_was_cut_off_comes_back_with_a_snapshot(autojump_clock: Any) -> None:
+    async with livebackup_group(quorum=2) as group:
+        live, cut_off, _ = await group.start("ABC")
+        await live.run(put, "q", 0)
+        group.cut(cut_off.channel.name)
+        await role_of(cut_off, "fenced")
+        for n in range(1, 20):
+            await live.run(put, "q", n)
+        group.cut()
+        found = await group.equal()
+        assert found["Queue/q"]["messages"] == list(range(20)) and group.live is live
+        assert cut_off.counts["snapshots_asked"] == 2
+
+
+async def test_the_live_node_goes_on_without_a_backup_that_is_lost(autojump_clock: Any) -> None:
+    async with livebackup_group() as group:
+        live, lost, _ = await group.start("ABC")
+        group.kill(lost.channel.name)
+        with trio.fail_after(100):
+            assert await live.run(put, "q", 1) == 1
+        await group.settled()
+        assert live.counts["terms_ended"] == 0 and len(live.backups) == 1
+
+
+async def test_take_overs_go_on_to_the_last_node(autojump_clock: Any) -> None:
+    async with livebackup_group() as group:
+        await group.start("ABCD")
+        for n in range(4):
+            live = group.live
+            assert await live.run(put_both, "a", "b", n, 0.01) == [n + 1, n + 1]
+            if n < 3:
+                group.kill(live.channel.name)
+                await group.settled()
+        (last,) = group.nodes.values()
+        assert states(last)["Queue/a"]["messages"] == [0, 1, 2, 3] and last.term == 4
+        assert last.counts["state_lost"] == 0
+
+
+async def test_a_backup_waits_no_longer_than_it_may_for_an_operation_that_hangs(
+    autojump_clock: Any,
+) -> None:
+    async with livebackup_group(abandon_timeout=2.0, confirm="all") as group:
+        live, backup = await group.start("AB")
+        await live.run(put, "a", 1)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(live.run, slow_put, "a", 2, 10.0)
+            await trio.sleep(12)  # done on the live node, under way on the backup
+            assert backup.statistics()["unconfirmed"] == 1
+            began = trio.current_time()
+            group.kill(live.channel.name)
+            nursery.cancel_scope.cancel()
+        await group.settled()
+        assert 2.0 <= trio.current_time() - began < 6.0
+        assert states(backup)["Queue/a"]["messages"] == [1]
+        assert backup.counts["operations_reversed"] == 1
+
+
+async def test_an_operation_that_runs_too_long_for_a_snapshot_keeps_a_joiner_waiting(
+    autojump_clock: Any,
+) -> None:
+    async with livebackup_group(snapshot_wait=3.0) as group:
+        (live,) = await group.start("A")
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(live.run, slow_put, "a", 1, 10.0)
+            await trio.sleep(0.1)
+            await group.start("B")
+        assert live.counts["snapshots_too_slow"] >= 2
+        assert (await group.equal())["Queue/a"]["messages"] == [1]
+
+
+async def test_messages_of_nodes_that_are_not_live_change_nothing(autojump_clock: Any) -> None:
+    async with livebackup_group() as group:
+        live, backup, stranger = await group.start("ABC")
+        await live.run(put, "q", 1)
+        for data in forged(live.term):
+            await stranger.channel.send(data)
+        await stranger.channel.send(b"\xc1 no message")
+        await trio.sleep(1)
+        assert await live.run(put, "q", 2) == 2
+        found = await group.equal()
+        assert found == {"Queue/q": {"messages": [1, 2], "consumers": []}}
+        assert backup.counts["operations_of_others"] == 3
+        assert backup.counts["bad_messages"] == live.counts["bad_messages"] == 1
+        assert backup.counts["diverged"] == 0
+
+
+def forged(term: int) -> list[bytes]:
+
+    return [
+        encode(Op(term, 2, "put", ["q", "forged"], 0.0, 1, [("Queue/q", 2)], "")),
+        encode(Op(term + 1, 1, "put", ["q", "forged"], 0.0, 1, [("Queue/q", 2)], "")),
+        encode(Op(term, 1, "nothing", [], 0.0, 1, None, "")),
+        encode(Confirm(term, [1, 2, 3])),
+        encode(Lead(term - 1, 0, b"")),
+        encode(Gone(term)),
+        encode(Part(term, 1, [("Queue/q", 9, {"messages": []})])),
+        encode(Whole(term, 1, 1, 9)),
+        encode(Standing(1, 99, True, True)),
+    ]

@@ -1,0 +1,234 @@
+"""The parts of a node that need no network: who has confirmed, who is live, what an operation may do, what comes from others."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from livebackup_group import KINDS, OPERATIONS, Queue, put_both
+
+from jgroups_py.livebackup.confirming import RULES, Confirming, Lag, Rule
+from jgroups_py.livebackup.errors import BadOperation, OutsideOperation
+from jgroups_py.livebackup.kinds import Catalogue, Space
+from jgroups_py.livebackup.messages import (
+    MESSAGE_MAX,
+    BadMessage,
+    Confirm,
+    Op,
+    decode,
+    encode,
+    plain,
+)
+from jgroups_py.livebackup.roles import Decision, Election, Stand
+from jgroups_py.livebackup.tickets import Counters, write_record
+from jgroups_py.livebackup.work import LiveWork, Work
+
+CATALOGUE = Catalogue.of(KINDS, OPERATIONS)
+
+
+# --- who has confirmed
+
+
+@pytest.mark.parametrize(("rule", "needed"), [("all", 3), ("quorum", 2), ("first", 1)])
+def test_how_many_of_three_backups_must_have_confirmed(rule: Rule, needed: int) -> None:
+    confirming: Confirming[str] = Confirming(rule)
+    for backup in "BCD":
+        confirming.joined(backup, 0)
+    assert confirming.sent(1, 10, 0.0) == []
+    answered = [confirming.confirmed(backup, [1]) for backup in "BCD"]
+    assert answered == [[1] if n == needed else [] for n in (1, 2, 3)]
+
+
+def test_without_backups_an_operation_is_answered_at_once_unless_some_are_asked_for() -> None:
+    assert Confirming[str]("all").sent(1, 10, 0.0) == [1]
+    asking: Confirming[str] = Confirming("all", 1)
+    assert asking.sent(1, 10, 0.0) == []
+    assert asking.joined("B", 1) == [1], "the snapshot contains it"
+
+
+def test_nobody_waits_for_a_backup_that_has_left() -> None:
+    confirming: Confirming[str] = Confirming("all")
+    confirming.joined("B", 0)
+    confirming.joined("C", 0)
+    confirming.sent(1, 10, 0.0)
+    confirming.confirmed("B", [1])
+    assert confirming.left("C") == [1] and confirming.left("C") == []
+
+
+def test_a_backup_that_joined_confirms_what_its_snapshot_does_not_contain() -> None:
+    confirming: Confirming[str] = Confirming("all", 1)
+    for number in (1, 2, 3):
+        confirming.sent(number, 10, 1.0)
+    assert confirming.joined("B", 2) == [1, 2]
+    assert confirming.lag(4.0) == Lag(1, 10, 3.0)
+    assert confirming.confirmed("B", [3]) == [3]
+
+
+def test_a_confirmation_that_comes_twice_or_from_a_stranger_changes_nothing() -> None:
+    confirming: Confirming[str] = Confirming("all")
+    confirming.joined("B", 0)
+    confirming.joined("C", 0)
+    confirming.sent(1, 10, 0.0)
+    for _ in range(2):
+        assert confirming.confirmed("B", [1, 7]) == confirming.confirmed("X", [1]) == []
+    assert confirming.lag(5.0) == Lag(1, 10, 5.0), "C has not confirmed"
+    assert confirming.confirmed("C", [1]) == [1] and confirming.lag(5.0) == Lag(0, 0, 0.0)
+
+
+@settings(max_examples=60)
+@given(rule=st.sampled_from(RULES), events=st.lists(st.integers(0, 5), max_size=40))
+def test_lag_and_open_operations_end_when_all_have_confirmed(rule: Rule, events: list[int]) -> None:
+    confirming: Confirming[str] = Confirming(rule)
+    confirming.joined("B", 0)
+    last, answered = 0, []
+    for event in events:
+        match event:
+            case 0 | 1:
+                last += 1
+                answered += confirming.sent(last, 1, float(last))
+            case 2:
+                answered += confirming.joined("C", last) if "C" not in confirming.backups else []
+            case 3:
+                answered += confirming.left("C")
+            case _:
+                answered += confirming.confirmed("BC"[event - 4], range(last + 1))
+    for backup in confirming.backups:
+        answered += confirming.confirmed(backup, range(last + 1))
+    assert sorted(answered) == list(range(1, last + 1)), "each is answered once"
+    assert not len(confirming) and confirming.lag(99.0) == Lag(0, 0, 0.0)
+
+
+# --- who is live
+
+
+def decided(members: str, stands: dict[str, Stand], quorum: int = 0) -> set[Decision[str] | None]:
+    """What every order of the members' words ends with."""
+    found = set()
+    for order in itertools.permutations(stands):
+        election = Election(members, quorum)
+        results = [election.stands(member, stands[member]) for member in order]
+        assert results[:-1] == [None] * (len(results) - 1)
+        found.add(results[-1])
+    return found
+
+
+NOTHING, BACKUP, WAS_LIVE = Stand(0, False, False), Stand(3, True, False), Stand(3, True, True)
+
+
+@pytest.mark.parametrize(
+    ("stands", "live", "lost"),
+    [
+        ({"A": NOTHING}, "A", False),
+        ({"A": NOTHING, "B": NOTHING}, "A", False),
+        ({"A": NOTHING, "B": BACKUP, "C": BACKUP}, "B", False),
+        ({"A": BACKUP, "B": WAS_LIVE}, "B", False),
+        ({"A": WAS_LIVE, "B": Stand(4, True, False)}, "B", False),
+        ({"A": NOTHING, "B": Stand(4, False, False)}, "A", True),
+    ],
+)
+def test_who_becomes_live_does_not_depend_on_who_speaks_first(
+    stands: dict[str, Stand], live: str, lost: bool
+) -> None:
+    (decision,) = decided("".join(stands), stands)
+    newest = max(stand.term for stand in stands.values())
+    assert decision == Decision(live, newest + 1, lost)
+
+
+def test_nobody_is_live_before_all_have_spoken_or_in_a_view_that_is_too_small() -> None:
+    election = Election("AB", 0)
+    assert election.stands("A", BACKUP) is None and election.stands("X", BACKUP) is None
+    assert decided("AB", {"A": BACKUP, "B": BACKUP}, 3) == {None}
+    assert not Election("AB", 3).possible and Election("ABC", 3).possible
+
+
+# --- what an operation may do
+
+
+def live_work() -> LiveWork:
+    return LiveWork("test", 0.0, 1, Space(CATALOGUE), Counters())
+
+
+@pytest.mark.seed("P6", "P7", "P8")
+async def test_a_work_collects_the_number_of_each_change() -> None:
+    work = live_work()
+    await work.run(put_both, ("a", "b", "m", 0))
+    assert write_record(work.record) == "Queue/a(1), Queue/b(1)"
+
+
+async def test_a_method_that_changes_another_object_is_refused() -> None:
+    work = live_work()
+
+    class Meddling(Queue):
+        async def put_elsewhere(self) -> None:
+            await work.get(Queue, "b").put(1)
+
+    async def operation(work: Work) -> None:
+        await work.get(Meddling, "a").put_elsewhere()
+
+    work._space = Space(Catalogue.of([Meddling, Queue], []))
+    with pytest.raises(BadOperation, match="one change after the other"):
+        await work.run(operation, ())
+
+
+async def test_an_operation_that_is_over_changes_nothing() -> None:
+    work = live_work()
+
+    async def leak(work: Work) -> Any:
+        return work.get(Queue, "a")
+
+    handle = await work.run(leak, ())
+    with pytest.raises(OutsideOperation, match="operation test is over"):
+        await handle.put(1)
+    assert work.record == []
+
+
+@pytest.mark.parametrize("name", ["_restore", "save", "load", "messages", "nothing"])
+async def test_what_is_no_public_method_is_no_change(name: str) -> None:
+    work = live_work()
+
+    async def operation(work: Work) -> None:
+        await work.change("Queue/a", name, ())
+
+    with pytest.raises(BadOperation, match=f"Queue/a has no public method {name}"):
+        await work.run(operation, ())
+    assert work.record == []
+
+
+# --- what comes from others
+
+
+def test_a_message_is_the_same_after_its_journey() -> None:
+    op = Op(1, 2, "put", ["q", {"a": [1, b"x", None]}], 1.5, 7, [("Queue/q", 1)], "")
+    assert decode(encode(op)) == op
+    assert decode(encode(Confirm(1, [3, 2]))) == Confirm(1, [3, 2])
+    assert plain((1, ("a", b"b"))) == [1, ["a", b"b"]]
+
+
+@given(st.binary(max_size=60))
+def test_any_bytes_are_a_message_or_refused(data: bytes) -> None:
+    try:
+        decode(data)
+    except BadMessage:
+        pass
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        encode(["o", 1]),
+        encode(["c", -1, []]),
+        encode(["c", 1, [2**63]]),
+        encode(["o", 1, 1, "", [], 0.0, 1, None, ""]),
+        encode(["o", 1, 1, "x", [], 0.0, 1, [["", 1]], ""]),
+        encode(["z", 1]),
+        b"\x91" * 100_000,
+        bytes(MESSAGE_MAX + 1),
+    ],
+)
+def test_what_is_no_message_is_refused(data: bytes) -> None:
+    with pytest.raises(BadMessage):
+        decode(data)
