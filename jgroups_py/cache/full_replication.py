@@ -320,10 +320,13 @@ class FullReplication(Replication):
         if isinstance(view, MergeView) and view.subgroups:
             winner = max(view.subgroups, key=len)
             self._counts["merged"] += 1
+            there = [m for m in winner.members if m in view.members]
             anew = view.members[0] not in winner.members
-            if me not in winner.members:
+            winners = [bytes(m) for m in winner.members]
+            first = bytes(there[0]) if there else b""
+            if not self._order.keeps(winner.id, winners, first):
                 self._order.install(view.id, members, ready=False, anew=anew)
-                await self._take_over(channel, [m for m in winner.members if m in view.members])
+                await self._take_over(channel, [m for m in there if m != UUID(me)])
                 self.ready.set()
                 return
             self._order.install(view.id, members, ready=True, anew=anew)

@@ -122,6 +122,21 @@ class TotalOrder:
         if ready:
             self._resume()
 
+    def keeps(self, view: int, winners: Sequence[Member], first: Member) -> bool:
+        """Tell whether this member keeps its state at a merge, before the merge view is installed.
+
+        The members of one view have applied the same when the next one comes. But a merge may join a part of a view's
+        members that never had a view of their own: what the coordinator ordered last, some of them have and some have
+        not. Then the state of one of them is everybody's.
+
+        Args:
+            view, winners: number and members of the group whose state is to stay.
+            first: the first of the winners that is in the merge view.
+        """
+        if self.me not in winners:
+            return False
+        return self.me == first or (view == self.view and set(winners) == set(self.members))
+
     def begin(self, applied: Mapping[Member, int]) -> None:
         """The state this member had to fetch is here, with what it contains."""
         assert not self.to_apply

@@ -380,3 +380,23 @@ async def test_after_a_merge_what_the_coordinator_ordered_on_the_side_that_lost_
         winner._receive(c, said_bytes(Ordered(view, bytes(c), view, body)))
         winner._after()
     assert await whole(cache) == {"/8": {"x": 6}, "/both": {"x": 1}}
+
+
+async def test_a_part_of_a_view_that_merges_without_a_view_of_its_own_takes_the_tree_of_its_first() -> (
+    None
+):
+    """``d`` coordinated the view and was cut off. Its last batch reached ``a`` only, and no view of ``a`` and ``b`` came
+    before the merge: nobody had them agree on what ``d`` had sent."""
+    a, b, d = (UUID(bytes(15) + bytes([n])) for n in range(3))
+    before = View(ViewId(d, 1), (d, a, b))
+    sides = (View(ViewId(d, 2), (d,)), View(ViewId(d, 1), (a, b)))
+    merged = MergeView(ViewId(d, 3), (d, a, b), sides)
+    first, _ = member(a, {"/last": b"\x01"})
+    second, cache = member(b, {})
+    state = b"".join([chunk async for chunk in first.state()])
+    channel: Any = Winner(state)
+    for one in (first, second):
+        await one._install(channel, before)
+        await one._install(channel, merged)
+    assert channel.asked == [a]  # by b alone
+    assert await whole(cache) == {"/last": {"x": 1}}

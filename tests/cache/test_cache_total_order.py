@@ -294,3 +294,18 @@ def test_a_member_without_its_state_applies_and_orders_nothing() -> None:
     ]
     order.receive(a, Ordered(3, b, 7, b"in the state already"))
     assert not order.to_apply
+
+
+def test_at_a_merge_all_of_a_view_keep_their_state_and_of_a_part_of_one_its_first_alone() -> None:
+    a, b, c = b"a", b"b", b"c"
+    orders = {me: TotalOrder(me) for me in (a, b, c)}
+    for order in orders.values():
+        order.install(5, [a, b, c], ready=True)
+
+    def keep(view: int, *winners: bytes) -> list[bytes]:
+        return [me for me, order in orders.items() if order.keeps(view, winners, winners[0])]
+
+    assert keep(5, c, b, a) == [a, b, c]
+    assert keep(5, c, b) == [c]
+    assert keep(5, a) == [a]
+    assert keep(6, b, a, c) == [b]  # they have not had that view

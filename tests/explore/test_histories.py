@@ -12,6 +12,7 @@ import pytest
 
 from jgroups_py.errors import ConfigError
 from jgroups_py.testing.check.violation import Violation
+from jgroups_py.testing.explorer.back_ends import load
 from jgroups_py.testing.explorer.caches.back_end import Caches
 from jgroups_py.testing.explorer.caches.callers import Entry
 from jgroups_py.testing.explorer.caches.draw import CACHE_PROFILES, draw_caches
@@ -50,6 +51,13 @@ def test_histories_are_linearizable(profile: str, seeds: Iterable[int]) -> None:
         outcome = play_caches(draw_caches(seed, profile))
         assert outcome.problems == [], outcome.problems[0]
         assert outcome.sent > 20
+
+
+@pytest.mark.parametrize("name", ["shared-493", "sealed-271", "shared-579", "named-929"])
+def test_schedules_of_shared_registers_that_were_found_hold(name: str) -> None:
+    """design/simulate.md says what each of them found."""
+    back_end, schedule = load(FOUND / f"{name}.json")
+    assert back_end.play(schedule).problems == []
 
 
 def test_every_back_end_is_drawn_with_and_without_faults() -> None:
@@ -390,6 +398,21 @@ def test_a_read_there_of_what_nobody_was_told_of_is_not_judged() -> None:
     unsure = entry("C", "put", 4, math.inf, OLD, None)
     assert checked(unsure, entry("C", "node", 4.2, 4.3, OLD, OLD)) == [("C", False)]
     assert checked(unsure, entry("A", "node", 4.2, 4.3, OLD, OLD)) == [("C", False), ("A", True)]
+
+
+def test_who_missed_the_last_view_with_it_was_left_out_of_the_one_that_it_had() -> None:
+    places = Places(lambda: float(len(places.installed)))
+    a = places.join("A", b"a", 1, [b"a", b"b", b"c"])
+    b = places.join("B", b"b", 1, [b"a", b"b", b"c"])
+    places.join("C", b"c", 1, [b"a", b"b", b"c"])
+    first, both, last = (1, (b"a", b"b", b"c")), (2, (b"a", b"b")), (3, (b"a",))
+    places.install(a, 2, [b"a", b"b"], ready=True)
+    places.install(a, 3, [b"a"], ready=True)
+    went = places.went_on(["A"])
+    assert list(went.line) == [first, both, last]
+    assert went.left == {(b"c", first): 1.0, (b"b", first): 2.0, (b"b", both): 2.0}
+    places.install(b, 2, [b"a", b"b"], ready=True)  # it had it after all
+    assert places.went_on(["A"]).left == {(b"c", first): 1.0, (b"b", both): 2.0}
 
 
 def test_lines_of_views() -> None:

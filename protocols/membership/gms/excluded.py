@@ -6,6 +6,8 @@
       has gone                 view, the answer waits until it is not.
     all have answered, or      Exclude up, with what they have not delivered.
       view_ack_collection_timeout
+    another view without us,   ASK goes to those of them who had not gone on yet. Exclude up once more, if they
+      of others of our view    lack more than was said.
     a merge view, with those   Exclude up. Nobody is asked any more.
       who went on unnoticed
     the next view              Exclude before it, if that was not said yet. FlowOpened after it.
@@ -76,6 +78,8 @@ class Exclusion:
         """Members that have not answered."""
         self._has: dict[Address, int] = {}
         self._told = False
+        self._told_after: int | None = None
+        """The application was told of all multicasts after this one. None: of none yet."""
         self._wanted: dict[Address, int] = {}
         """Members of our view that have asked. They get an answer when they are not in it any more."""
 
@@ -92,23 +96,32 @@ class Exclusion:
         out = self._out
         self._went_on.update((m, None) for m in ours if m in view)
         gone = tuple(m for m in ours if m in self._went_on)
-        if self._view is not None or 2 * len(gone) < len(ours):
+        if 2 * len(gone) < len(ours):
+            return False
+        news = self._view is None
+        more = gone if news else tuple(m for m in gone if m not in self._gone)
+        if not more:
             return False
         self._view, self._by, self._gone = view, by, gone
+        if news:
+            self._told_after = None
+            self._has = {}
+            self._number = self._number % 0x7FFFFFFF + 1
+            out.down(Withhold())
         self._told = False
-        self._has = {}
-        self._number = self._number % 0x7FFFFFFF + 1
-        self._asked = {m: None for m in gone if ask and isinstance(m, UUID) and m.is_ours}
-        out.down(Withhold())
-        for dest in (None, *gone):
+        for dest in (None, *gone) if news else more:
             out.up(FlowBlocked(out.name, dest, gone, WHY))
+        self._ask([m for m in more if ask and isinstance(m, UUID) and m.is_ours])
+        return news
+
+    def _ask(self, members: list[UUID]) -> None:
+        self._asked.update(dict.fromkeys(members))
         if not self._asked:
             self.tell()
-            return True
-        self._timer.start(out.patience(self._timeout))
-        for member in self._asked:
+            return
+        self._timer.start(self._out.patience(self._timeout))
+        for member in members:
             self._send(member, Kind.ASK, self._number, b"")
-        return True
 
     def lost_at_worst(self) -> tuple[Batch, ...]:
         """Everything that is not known to have arrived. A member that ends now reports it."""
@@ -126,6 +139,12 @@ class Exclusion:
         self._asked.clear()
         least = 0 if silent else min(self._has.values())
         lost: tuple[Batch, ...] = self._out.ask(GetSentAfter(least)) or ()
+        if self._told_after is not None:
+            if least >= self._told_after:
+                return
+            told: tuple[Batch, ...] = self._out.ask(GetSentAfter(self._told_after)) or ()
+            lost = _without_last(lost, sum(len(run.payloads) for run in told))
+        self._told_after = least
         self._say(lost, not silent and not any(run.number and run.flags & _OOB for run in lost))
 
     def _say(self, lost: tuple[Batch, ...], certain: bool) -> None:
@@ -206,3 +225,15 @@ class Exclusion:
         assert len(self._gone) <= len(self._went_on)
         view = self._group.view
         assert all(view is not None and m in view for m in self._wanted)
+
+
+def _without_last(runs: tuple[Batch, ...], count: int) -> tuple[Batch, ...]:
+    """Leaves out the last ``count`` messages of the runs."""
+    kept = list(runs)
+    while kept and count > 0:
+        run = kept.pop()
+        size = len(run.payloads)
+        if size > count:
+            kept.append(run.slice(0, size - count))
+        count -= size
+    return tuple(kept)

@@ -40,6 +40,13 @@ def run_after(seqno: int) -> Batch:
     return Batch(None, (b"x",) * 3, {}, A, number=seqno + 1)
 
 
+def runs_after(seqno: int) -> tuple[Batch, ...]:
+    """The messages after ``seqno`` of twelve: 1 to 3, 4 to 6, 7 to 12."""
+    runs = [Batch(None, (b"x",) * n, {}, A, number=first) for first, n in ((1, 3), (4, 3), (7, 6))]
+    left = [(run, max(0, seqno + 1 - run.number)) for run in runs]
+    return tuple(r.slice(n, len(r.payloads)) for r, n in left if n < len(r.payloads))
+
+
 RUN = run_after(0)
 
 
@@ -96,6 +103,40 @@ def test_when_all_have_answered_the_application_is_told_what_is_lost() -> None:
     assert exclude.lost[0].number == 6, "after what the least of them has"
     fake.advance(5.0)
     assert told(fake) == [], "once"
+
+
+def test_others_that_went_on_in_another_group_are_asked_too_and_what_they_lack_is_told() -> None:
+    """Seed 929 of ``sealed``: a cut made two groups, each without this member, which was stopped."""
+    fake = excluded(B, A, C, D, out=view(6, B, C))
+    fake.answers = {GetSentAfter: lambda query: runs_after(query.seqno)}
+    for member in (B, C):
+        fake.up(said(member, Kind.HAS, 1, encode_has(9)))
+    assert [e.lost[0].number for e in told(fake)] == [10]  # type: ignore[attr-defined]
+    fake.take_down()
+    fake.up(says_view(D, view(7, D)))
+    (blocked,) = [e for e in fake.take_up_events() if isinstance(e, FlowBlocked)]
+    assert blocked.dest == D
+    assert rounds(fake) == [(D, Kind.ASK, b"")], "B and C have answered"
+    fake.up(said(D, Kind.HAS, 1, encode_has(5)))
+    (exclude,) = told(fake)
+    assert isinstance(exclude, Exclude) and exclude.certain
+    assert (exclude.view, exclude.by) == (view(7, D), D)
+    named = [(run.number, len(run.payloads)) for run in exclude.lost]
+    assert named == [(6, 1), (7, 3)], "10 to 12 were told before"
+    assert fake.protocol.statistics()["times_excluded"] == 1
+    fake.up(says_view(D, view(8, D)))
+    fake.advance(5.0)
+    assert rounds(fake) == [] and told(fake) == []
+
+
+def test_others_that_went_on_too_and_lack_no_more_than_was_told_are_no_news() -> None:
+    fake = excluded(B, A, C, D, out=view(6, B, C))
+    fake.up(said(B, Kind.HAS, 1, encode_has(5)))
+    fake.up(said(C, Kind.HAS, 1, encode_has(9)))
+    assert len(told(fake)) == 1
+    fake.up(says_view(D, view(7, D)))
+    fake.up(said(D, Kind.HAS, 1, encode_has(5)))
+    assert told(fake) == []
 
 
 def test_a_member_that_does_not_answer_makes_it_uncertain() -> None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import NamedTuple
 
 View = tuple[int, tuple[bytes, ...]]
@@ -35,6 +34,14 @@ class Journey:
     waiting: bool = False
     pending: View | None = None
     """The merge view whose tree it waits for."""
+    had: dict[View, None] = field(default_factory=dict)
+    """The views that it had itself; ``line`` may be that of others before a merge."""
+
+    def goes_on(self, line: tuple[View, ...]) -> None:
+        """It has the last view of ``line`` now, with a tree."""
+        self.line = line
+        self.had[line[-1]] = None
+        self.pending, self.waiting = None, False
 
     @property
     def place(self) -> Place:
@@ -62,7 +69,7 @@ class Places:
         view = (number, tuple(members))
         journey = self.journeys[name] = Journey(address)
         if ready:
-            journey.line = (*self._line_to(view), view)
+            journey.goes_on((*self._line_to(view), view))
             self._note(view)
         else:
             journey.pending, journey.waiting = view, True
@@ -74,8 +81,7 @@ class Places:
         """A view; not ``ready``: the tree is to come from the other side."""
         view = (number, tuple(members))
         if ready:
-            journey.line = (*journey.line, view)
-            journey.pending, journey.waiting = None, False
+            journey.goes_on((*journey.line, view))
             self._note(view)
         else:
             journey.pending, journey.waiting = view, True
@@ -84,8 +90,7 @@ class Places:
         """The other side's tree is there."""
         view = journey.pending
         if view is not None:
-            journey.line = (*self._line_to(view), view)
-            journey.pending, journey.waiting = None, False
+            journey.goes_on((*self._line_to(view), view))
 
     def _line_to(self, view: View) -> tuple[View, ...]:
         for other in self.journeys.values():
@@ -100,17 +105,30 @@ class Places:
         """Seen from the end: ``last`` are the members that are there then, in one view."""
         lines = [self.journeys[name].line for name in last]
         line = max(lines, key=len)
+        had = {journey.address: journey.had for journey in self.journeys.values()}
         left: dict[tuple[bytes, View], float] = {}
-        for before, after in pairwise(line):
+        for at, before in enumerate(line):
             for member in before[1]:
-                if member not in after[1]:
-                    left[member, before] = self.installed[after]
+                without = _left_in(member, line[at + 1 :], had.get(member, {}))
+                if without is not None:
+                    left[member, before] = self.installed[without]
         return Went(dict.fromkeys(line), left)
+
+
+def _left_in(member: bytes, later: Sequence[View], had: dict[View, None]) -> View | None:
+    """The first of the ``later`` views that lacks ``member``. None: there is none, or it had one of those before it."""
+    for view in later:
+        if member not in view[1]:
+            return view
+        if view in had:
+            return None
+    return None
 
 
 @dataclass(frozen=True)
 class Went:
-    """``line``: the views that went on. ``left``: who was left out after which view, and when the others first had the next one."""
+    """``line``: the views that went on. ``left``: after which view of its own who was
+    left out, and when the others first had a view without it. It may have missed views in between."""
 
     line: dict[View, None]
     left: dict[tuple[bytes, View], float]

@@ -239,7 +239,11 @@ class _Peer:
         if isinstance(view, MergeView) and view.subgroups:
             winner = max(view.subgroups, key=len)
             there = [bytes(m) for m in winner.members if m in view.members]
-            ready, providers = me in map(bytes, winner.members), there
+            winners = [bytes(m) for m in winner.members]
+            # Who still waits for the tree of a merge before has none to keep.
+            ready = order.ready or self.journey is None
+            ready = ready and order.keeps(winner.id, winners, there[0] if there else b"")
+            providers = [m for m in there if m != me]
             anew = view.members[0] not in winner.members
         elif self.journey is None or not order.ready:
             ready = not providers
@@ -247,7 +251,8 @@ class _Peer:
             self.journey = self._places.join(self.origin, me, view.id, members, ready=ready)
         else:
             self._places.install(self.journey, view.id, members, ready=ready)
-        self._held.clear()
+        if ready:
+            self._held.clear()
         self._providers = [] if ready else providers
         order.install(view.id, members, ready=ready, anew=anew)
         self._after()
@@ -298,7 +303,9 @@ class _Peer:
 
     def _said(self, sender: bytes, said: Said) -> None:
         order = self.order
-        if isinstance(said, Ordered) and said.view == order.view and not order.ready:
+        if isinstance(said, Ordered) and said.view <= order.view and not order.ready:
+            # A coordinator that reads slowly orders in a view from before this member; who gives the tree may get that
+            # after it gave it.
             self._held.append((sender, said))
         else:
             order.receive(sender, said)
