@@ -20,7 +20,7 @@ export IP_MULTICAST_IF ?= 127.0.0.1
 .DELETE_ON_ERROR:
 .PHONY: help venv test test-slow test-java test-spark demo-spark docs check format drill drill-short drill-seeds requirements \
         bench bench-sim memory fuzz fuzz-short mutants mutants-short long-life maps-kills \
-        simulate simulate-short histories histories-short buddy-explore buddy-explore-short livebackup-explore clean
+        simulate simulate-short histories histories-short buddy-explore buddy-explore-short map-explore livebackup-explore clean
 
 help:
 	@sed -n 's/^# //p' Makefile | head -4
@@ -35,6 +35,7 @@ help:
 	@echo "make long-life  a day of churn in virtual time: does anything grow?"
 	@echo "make mutants    planted faults: do our checks find them?"
 	@echo "make buddy-explore  100,000 random schedules of buddy replication's logic, 2,000 clusters (-short: few)"
+	@echo "make map-explore    10,000 random histories of maps each: links, a shared medium, whole clusters; a put's bytes at 127 hosts"
 	@echo "make livebackup-explore  100,000 random orders of operations on live and backup, with crashes of both"
 	@echo "make histories  10,000 histories of concurrent callers of caches, each linearizable? (-short: some)"
 	@echo "make simulate   10,000 random schedules of faults (make simulate-short: a minute of them)"
@@ -197,6 +198,12 @@ buddy-explore: $(STAMP)
 buddy-explore-short: $(STAMP)
 	$(BIN)/jgroups-py dev buddy-explore --seeds 1..1000 --json build/buddy-explore/short.json
 	$(BIN)/jgroups-py dev buddy-explore --profile cluster --seeds 1..20
+
+map-explore: $(STAMP)
+	$(BIN)/jgroups-py dev map-explore --seeds 1..10000 --json build/map-explore/links.json
+	$(BIN)/jgroups-py dev map-explore --profile map-shared --seeds 1..10000 --json build/map-explore/shared.json
+	$(BIN)/jgroups-py dev map-explore --profile map-cluster --seeds 1..10000 --json build/map-explore/clusters.json
+	$(BIN)/jgroups-py dev map-traffic --hosts 127 --json build/map-explore/traffic.json
 
 livebackup-explore: $(STAMP)
 	$(BIN)/python tests/livebackup/explore_orders.py --schedules 100000

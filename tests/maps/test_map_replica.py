@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import random
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from map_hosts import World
 
 from jgroups_py.maps.entry import Entry
 from jgroups_py.maps.messages import Changes, Have, Want, encode
-from jgroups_py.maps.rules import LAST_WRITER, ConflictRule, Maximum, PnCounter, Union
 from jgroups_py.maps.stamp import Stamp
 from jgroups_py.maps.table import MemoryTable
+from jgroups_py.testing.check.violation import Violated
+from jgroups_py.testing.explorer.maps.schedule import draw, judge, play
+from jgroups_py.testing.explorer.maps.world import World
 
 
 @pytest.mark.seed("K1", "K6")
@@ -59,83 +59,11 @@ def test_a_host_that_connects_again_is_sent_only_what_it_lacks() -> None:
     assert one.values() == two.values()
 
 
-RULES: list[ConflictRule] = [LAST_WRITER, Union(), Maximum(), PnCounter()]
-
-
-def value_of(rule: ConflictRule, chance: random.Random, node: int, mine: bytes | None) -> bytes:
-    if isinstance(rule, Union):
-        return b'["%d"]' % chance.randrange(20)
-    if isinstance(rule, Maximum):
-        return b"%d" % chance.randrange(1000)
-    if isinstance(rule, PnCounter):
-        return rule.add(mine, node, chance.choice([1, 2, -1]))
-    return b"%d" % chance.randrange(10**9)
-
-
-def play(seed: int, shared: bool = False) -> World:
-    """A random history of writes, cuts, crashes and clocks that jump; then all is healed."""
-    chance = random.Random(seed)
-    rule = RULES[seed % 4] if seed % 3 == 0 else LAST_WRITER
-    count = chance.randint(2, 5)
-    world = World(
-        count,
-        seed,
-        peers=frozenset(range(1, count + 1) if chance.random() < 0.7 else ()),
-        rule=rule,
-        hybrid=chance.random() < 0.8,
-        window=chance.choice([100, 2000, 1 << 20]),
-        max_bandwidth=chance.choice([0.0, 0.0, 5000.0]),
-        shared=shared,
-        loss=chance.choice([0.0, 0.2]) if shared else 0.0,
-        ack_delay=chance.choice([0.0, 0.1]) if shared else 0.0,
-    )
-    if chance.random() < 0.5:
-        world.connect_all()
-    nodes = list(world.hosts)
-    for _ in range(chance.randint(5, 60)):
-        host = world.hosts[chance.choice(nodes)]
-        action = chance.random()
-        if action < 0.55:
-            if host.up:
-                key = b"k%d" % chance.randrange(6)
-                mine = host.table.entry(key)
-                value = None
-                if chance.random() < 0.75:
-                    value = value_of(rule, chance, host.node, mine.value if mine else None)
-                host.write(key, value)
-        elif action < 0.65:
-            world.cut(host.node, chance.choice(nodes))
-        elif action < 0.78:
-            world.connect(host.node, chance.choice([n for n in nodes if n != host.node]))
-        elif action < 0.83:
-            world.crash(host.node)
-        elif action < 0.88:
-            if not host.up:
-                host.start()
-        elif action < 0.92:
-            host.offset = chance.choice([-100.0, -1.0, 0.0, 1.0, 100.0])
-        else:
-            world.run(chance.choice([0.02, 0.1, 1.0, 3.0]))
-    world.loss = 0.0
-    world.heal()
-    return world
-
-
-def judge(world: World, seed: int) -> None:
-    first, *others = world.hosts.values()
-    for host in others:
-        assert host.values() == first.values(), f"seed {seed}: host {host.node} differs"
-        assert host.table.vector() == first.table.vector(), (
-            f"seed {seed}: host {host.node} lacks something"
-        )
-    assert not any(host.replica.counters["garbage"] for host in world.hosts.values())
-
-
 @pytest.mark.seed("K6", "K10", "K11")
 @pytest.mark.parametrize("seeds", [range(low, low + 15) for low in range(0, 60, 15)])
 def test_random_histories_end_with_equal_maps(seeds: range) -> None:
     for seed in seeds:
-        judge(play(seed), seed)
+        assert not play(draw(seed, "links")).problems
 
 
 def kinds(world: World, node: int) -> list[str]:
@@ -363,5 +291,5 @@ def test_the_judge_finds_a_table_that_loses_changes() -> None:
     world.connect_all()
     world.hosts[1].write(b"key", b"value")
     world.run(1)
-    with pytest.raises(AssertionError, match="differs"):
-        judge(world, 0)
+    with pytest.raises(Violated, match="other values"):
+        judge(list(world.hosts.values()))

@@ -5,18 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from map_hosts import World
-from test_map_replica import judge, play
 
 from jgroups_py.maps.messages import Changes, Have, encode
 from jgroups_py.maps.table import MemoryTable
+from jgroups_py.testing.explorer.maps.schedule import draw, play
+from jgroups_py.testing.explorer.maps.world import World
 
 
 @pytest.mark.seed("K6")
 @pytest.mark.parametrize("seeds", [range(low, low + 15) for low in range(0, 60, 15)])
 def test_random_histories_over_a_shared_medium_that_loses_end_with_equal_maps(seeds: range) -> None:
     for seed in seeds:
-        judge(play(seed, shared=True), seed)
+        assert not play(draw(seed, "shared")).problems
 
 
 @pytest.mark.seed("K2")

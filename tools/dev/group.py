@@ -13,6 +13,8 @@ COMMANDS: Final = {
     "buddy-explore": "jgroups_py.tools.dev.buddy_explore:buddy_explore",
     "fuzz": "jgroups_py.tools.dev.fuzz:fuzz_command",
     "longlife": "jgroups_py.tools.dev.longlife:longlife",
+    "map-explore": "jgroups_py.tools.dev.map_explore:map_explore",
+    "map-traffic": "jgroups_py.tools.dev.map_explore:map_traffic",
     "memory": "jgroups_py.tools.dev.memory:memory",
     "requirements": "jgroups_py.tools.dev.requirements:requirements",
     "simulate": "jgroups_py.tools.dev.simulate:simulate",

@@ -11,9 +11,17 @@ from jgroups_py.errors import ConfigError
 from jgroups_py.testing.explorer.buddies.back_end import Buddies, Clusters
 from jgroups_py.testing.explorer.caches.back_end import Caches
 from jgroups_py.testing.explorer.lab import BackEnd, text_of
+from jgroups_py.testing.explorer.maps.back_end import MapClusters, Maps
 from jgroups_py.testing.explorer.stacks.back_end import Stacks
 
-BACK_ENDS: Final[tuple[BackEnd[Any], ...]] = (Stacks(), Caches(), Buddies(), Clusters())
+BACK_ENDS: Final[tuple[BackEnd[Any], ...]] = (
+    Stacks(),
+    Caches(),
+    Buddies(),
+    Clusters(),
+    Maps(),
+    MapClusters(),
+)
 
 
 def back_end_of(profile: str) -> BackEnd[Any]:

@@ -1,11 +1,11 @@
-"""Hosts with maps in virtual time: replicas, tables in memory, links that delay, break and come back."""
+"""Hosts with maps in virtual time: replicas, tables in memory, links that delay, break and come back, or share a medium that loses."""
 
 from __future__ import annotations
 
 import random
 from collections import deque
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from jgroups_py.maps.entry import Entry, origin_of
 from jgroups_py.maps.replica import (
@@ -20,7 +20,9 @@ from jgroups_py.maps.rules import LAST_WRITER, ConflictRule, LastWriter
 from jgroups_py.maps.stamp import HybridClock, Stamp
 from jgroups_py.maps.table import MemoryTable
 
-STEP = 0.01
+STEP: Final = 0.01
+HEAL_SECONDS: Final = 8.0
+"""Virtual seconds in which maps must have become equal after all faults."""
 
 
 @dataclass
@@ -35,6 +37,8 @@ class Pipe:
 
 
 class Host:
+    """A table, and its replica while the host runs. ``told``: what it had to tell."""
+
     def __init__(self, world: World, node: int, life: int = 1) -> None:
         self.world, self.node = world, node
         self.origin = origin_of(node, life)
@@ -80,6 +84,8 @@ class Host:
 
 
 class World:
+    """Hosts 1 to ``nodes`` and their links."""
+
     def __init__(
         self,
         nodes: int,
@@ -201,7 +207,7 @@ class World:
                     host.replica.tick(self.now)
                     self.drain(host)
 
-    def heal(self, seconds: float = 8.0) -> None:
+    def heal(self, seconds: float = HEAL_SECONDS) -> None:
         for host in self.hosts.values():
             host.offset = 0.0
             if not host.up:

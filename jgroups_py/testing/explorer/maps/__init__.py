@@ -1,0 +1,11 @@
+"""Random histories of maps on several hosts: replicas alone, and on whole simulated clusters.
+
+    world.py      hosts with links, in virtual time
+    schedule.py   settings and steps, drawn from a seed, played and judged
+    clusters.py   the same over the real stack, simulated
+    traffic.py    what a put costs on the wire
+    back_end.py   what the lab needs of it
+
+May import: maps, testing.sim.
+Imported by: tools.
+"""
