@@ -244,6 +244,17 @@ def test_seed_1250_of_sessions_a_joiner_whose_answers_were_lost_breaks_no_histor
     assert outcome.problems == []
 
 
+def test_seed_1683_of_sessions_a_history_is_judged_until_a_member_that_found_nobody_goes_on_by_itself() -> (
+    None
+):
+    """B was killed and started again. Discovery's answers were lost, so it began a group of its own, beside A's."""
+    outcome, history = play_history(kept("cache-sessions-1683"))
+    assert outcome.problems == []
+    [split] = [line for line in outcome.story if "each by itself" in line]
+    assert float(split.split()[0]) > 2
+    assert 1 < max(op.call for op in history) < 3
+
+
 BEYOND = "one group goes on without more members than there are buddies"
 
 
