@@ -552,6 +552,23 @@ def test_of_strangers_only_the_newest_connections_are_remembered() -> None:
     assert count(stack, "strangers_dropped") == 1
 
 
+def test_of_strangers_the_one_that_was_silent_for_longest_is_forgotten() -> None:
+    stack = fake(max_strangers=2)
+    one, two, three = (make_address(number) for number in (4, 5, 6))
+    for src in (one, two):
+        stack.up(data(1, start=True, src=src))
+        stack.advance(1)
+    stack.up(data(2, src=one))
+    stack.advance(1)
+    stack.up(data(1, start=True, src=three))
+    stack.take_up()
+    delivered = []
+    for src, seqno in ((one, 3), (two, 2), (three, 2)):
+        stack.up(data(seqno, src=src))
+        delivered.append(got(stack, src))
+    assert delivered == [[3], [], [2]]
+
+
 def test_somebody_outside_the_view_who_acks_nothing_is_given_up() -> None:
     stack = fake(max_retransmit_time=10.0)
     stack.down(Batch(D, [b"x"], {}))

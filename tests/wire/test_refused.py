@@ -20,7 +20,7 @@ from jgroups_py.wire.packet import (
     encode_mping,
     encode_packets,
 )
-from jgroups_py.wire.primitives import DEFAULT_VERSION, Reader, Writer
+from jgroups_py.wire.primitives import DEFAULT_VERSION, Reader, Writer, make_version
 
 A, B = make_address(1), make_address(2)
 FLAGS = (0, 1, 2, 4, 8, 16)
@@ -47,6 +47,23 @@ def test_a_pair_of_numbers_has_eight_bytes_each_at_most(sizes: int) -> None:
     with pytest.raises(RemoteProtocolError, match="seqno pair of"):
         Reader(bytes([sizes]) + bytes(40)).seq()
     assert Reader(b"\x88\x05" + bytes(7) + b"\x02" + bytes(7)).seq() == (5, 7)
+
+
+def test_a_pair_of_numbers_ends_with_63_bits() -> None:
+    high = (2**63 - 1).to_bytes(8, "little")
+    assert Reader(b"\x80" + high).seq() == (2**63 - 1, 2**63 - 1)
+    for data in (b"\x80" + bytes(7) + b"\x80", b"\x81" + high + b"\x01"):
+        with pytest.raises(RemoteProtocolError, match="seqno pair above 63 bits"):
+            Reader(data).seq()
+
+
+@pytest.mark.parametrize(
+    "parts", [(32, 0, 0), (-1, 0, 0), (5, 32, 0), (5, -1, 0), (5, 5, 64), (5, 5, -1)]
+)
+def test_a_version_that_the_wire_has_no_room_for_is_refused(parts: tuple[int, int, int]) -> None:
+    with pytest.raises(ValueError, match="no such version"):
+        make_version(*parts)
+    assert make_version(31, 31, 63) == 0xFFFF
 
 
 @pytest.mark.parametrize("kind", ["mping", "fd_sock2"])

@@ -131,8 +131,6 @@ def gaps(flow: Flow) -> list[tuple[float, float]]:
     """When nothing arrived for ``GAP_SECONDS_MIN`` although something was under way."""
     found = []
     for number, (t0, t1) in enumerate(pairwise(flow.arrived), 1):
-        if t1 - t0 < GAP_SECONDS_MIN or number >= len(flow.sent):
-            continue
         waiting = max(t0, flow.sent[number])
         if t1 - waiting >= GAP_SECONDS_MIN:
             found.append((waiting, t1))
