@@ -20,7 +20,7 @@ export IP_MULTICAST_IF ?= 127.0.0.1
 .DELETE_ON_ERROR:
 .PHONY: help venv test test-slow test-java test-spark demo-spark docs check format drill drill-short drill-seeds requirements \
         bench bench-sim memory fuzz fuzz-short mutants mutants-short long-life maps-kills \
-        simulate simulate-short histories histories-short buddy-explore buddy-explore-short map-explore livebackup-explore clean
+        simulate simulate-short histories histories-short buddy-explore buddy-explore-short map-explore livebackup-explore bounds clean
 
 help:
 	@sed -n 's/^# //p' Makefile | head -4
@@ -38,6 +38,7 @@ help:
 	@echo "make map-explore    10,000 random histories of maps each: links, a shared medium, whole clusters; a put's bytes at 127 hosts"
 	@echo "make livebackup-explore  100,000 random orders of operations on live and backup, with crashes of both"
 	@echo "make histories  10,000 histories of concurrent callers of caches, each linearizable? (-short: some)"
+	@echo "make bounds     are the worst-case times of validate ever exceeded? 6,000 simulated faults, and as many take-overs"
 	@echo "make simulate   10,000 random schedules of faults (make simulate-short: a minute of them)"
 
 venv: $(STAMP)
@@ -204,6 +205,11 @@ map-explore: $(STAMP)
 	$(BIN)/jgroups-py dev map-explore --profile map-shared --seeds 1..10000 --json build/map-explore/shared.json
 	$(BIN)/jgroups-py dev map-explore --profile map-cluster --seeds 1..10000 --json build/map-explore/clusters.json
 	$(BIN)/jgroups-py dev map-traffic --hosts 127 --json build/map-explore/traffic.json
+
+# The worst cases of validate beside 2,000 simulated faults of each kind.
+bounds: $(STAMP)
+	$(BIN)/jgroups-py dev bounds --faults 2000 --json build/bounds/detection.json
+	$(BIN)/jgroups-py dev bounds --of take-over --faults 2000 --json build/bounds/take-over.json
 
 livebackup-explore: $(STAMP)
 	$(BIN)/python tests/livebackup/explore_orders.py --schedules 100000

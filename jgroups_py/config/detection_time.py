@@ -5,8 +5,11 @@ crash   the process died and its connections were closed: FD_SOCK2 sees it at on
 silent  the member hangs, or its host is unplugged: it takes FD_ALL3's time-out, and up to one more interval
         because FD_ALL3 looks once per interval
 
-Both then wait for VERIFY_SUSPECT2 (its time-out and window; with proof gone_timeout and half of it). The figures do not
-have the time of the network, nor of retries after losses.
+Both then wait for VERIFY_SUSPECT2 (its time-out and window; with proof gone_timeout and half of it). Given the latency of the network,
+the figures have TRIPS ways. They do not have retries after losses, nor a computer that is late.
+
+A crash is proved by neighbours that have met the member before. One that crashes in the first moments of its membership takes VERIFY_SUSPECT2's
+time-out and window.
 
 The take-over by the next RELAY begins with that time in its site. Then the next relay joins the bridge. When the old
 relay was the bridge's coordinator, the others there must notice its loss, too, in parallel. One attempt to join may
@@ -17,8 +20,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
+TRIPS: Final = 24
+"""Ways over the network, one after the other, from a fault to the view without the member. Simulated faults have had 21 at most."""
+BRIDGE_TRIPS: Final = 24
+"""The same, from that view until the next relay has met the relays of other sites."""
 Built = Sequence[tuple[type[Any], Any]]
 
 
@@ -37,8 +44,11 @@ class WorstCase:
         return max(self.crash, self.silent)
 
 
-def detection(stack: Built) -> WorstCase:
-    """Return the time until the coordinator removes a member. ``stack`` is what ``config.build`` returns."""
+def detection(stack: Built, latency: float = 0.0) -> WorstCase:
+    """Return the time until no survivor has the member in its view.
+
+    ``stack`` is what ``config.build`` returns. ``latency``: seconds for one way between two hosts, the slowest one.
+    """
     settings = _settings(stack)
     verify = settings.get("VERIFY_SUSPECT2")
     asking = 0.0 if verify is None else verify.timeout + getattr(verify, "window", 0.0)
@@ -49,14 +59,18 @@ def detection(stack: Built) -> WorstCase:
     soon = getattr(verify, "gone_timeout", None)
     if soon is not None and getattr(sockets, "prove_death", False):
         crash = min(asking, soon + min(getattr(verify, "window", 0.0), soon / 2))
-    return WorstCase(crash, silent)
+    trips = TRIPS * latency
+    return WorstCase(_plus(crash, trips), _plus(silent, trips))
 
 
-def takeover(site: Built, bridge: Built) -> WorstCase:
-    """Return the time until another member of the site relays, for a site's stack and that of its bridge."""
-    here, there = detection(site), detection(bridge)
+def takeover(site: Built, bridge: Built, latency: float = 0.0) -> WorstCase:
+    """Return the time until another member of the site relays, for a site's stack and that of its bridge.
+
+    ``latency``: as for ``detection``, between the sites, too.
+    """
+    here, there = detection(site, latency), detection(bridge, latency)
     gms = _settings(bridge).get("GMS")
-    joining = 0.0 if gms is None else 2 * gms.join_timeout
+    joining = (0.0 if gms is None else 2 * gms.join_timeout) + BRIDGE_TRIPS * latency
     return WorstCase(
         _sum(here.crash, there.crash, joining), _sum(here.silent, there.silent, joining)
     )
@@ -64,6 +78,10 @@ def takeover(site: Built, bridge: Built) -> WorstCase:
 
 def _settings(stack: Built) -> dict[str, Any]:
     return {cls.__name__: config for cls, config in stack}
+
+
+def _plus(seconds: float | None, more: float) -> float | None:
+    return None if seconds is None else seconds + more
 
 
 def _sum(here: float | None, there: float | None, joining: float) -> float | None:

@@ -35,6 +35,7 @@ from jgroups_py.tools.stack_options import pairs
         "jgroups-py validate udp.xml",
         "jgroups-py validate my-stack.xml --set FD_ALL3.timeout=4s --goal 10s",
         "jgroups-py validate my-stack.xml --require 'detection<=10s' --require 'take-over<=30s'",
+        "jgroups-py validate my-stack.xml --latency 2ms",
         "jgroups-py validate tcp.xml --firewall",
         "jgroups-py validate tcp.xml --json",
         "jgroups-py validate udp.xml --as yaml",
@@ -59,6 +60,13 @@ from jgroups_py.tools.stack_options import pairs
     help="Exit 1 if a time may be longer: detection or take-over, also .crash or .silent of them.",
 )
 @click.option(
+    "--latency",
+    type=Time(),
+    default=0.0,
+    show_default="0s",
+    help="One way between the slowest two hosts. Times have what the network needs, too.",
+)
+@click.option(
     "--firewall", "rules", is_flag=True, help="Print the ports as rules of nftables instead."
 )
 @click.option("--compat", type=click.Choice(["jgroups-5"]), help="Read kib as JGroups 5 does.")
@@ -75,6 +83,7 @@ def validate(
     properties: tuple[str, ...],
     goal: float | None,
     requirements: tuple[Requirement, ...],
+    latency: float,
     rules: bool,
     compat: str | None,
     language: str | None,
@@ -102,7 +111,7 @@ def validate(
             build(config)
             click.echo(to_xml(config) if language == "xml" else to_yaml(config), nl=False)
         return 0
-    reports = [report(config, pairs(properties)) for config in loaded]
+    reports = [report(config, pairs(properties), latency) for config in loaded]
     broken = []
     for item in reports:
         for requirement in requirements:
@@ -121,8 +130,10 @@ def validate(
     return int(bool(broken) or any(not _holds(item["detection_s"], goal) for item in reports))
 
 
-def report(config: StackConfig, properties: Mapping[str, str] | None = None) -> dict[str, Any]:
-    """Return everything that the command prints about one stack, as JSON values.
+def report(
+    config: StackConfig, properties: Mapping[str, str] | None = None, latency: float = 0.0
+) -> dict[str, Any]:
+    """Return everything that the command prints about one stack, as JSON values. ``latency`` is in seconds.
 
     Raises:
         ConfigError: the stack cannot be built, or cannot work.
@@ -147,8 +158,9 @@ def report(config: StackConfig, properties: Mapping[str, str] | None = None) -> 
         ],
         "ignored": [str(item) for item in ignored],
         "warnings": list(examine(config, built).warnings),
-        "detection_s": _times(detection(built)),
-        "takeover_s": None if bridge is None else _times(takeover(built, bridge[1])),
+        "latency_s": latency,
+        "detection_s": _times(detection(built, latency)),
+        "takeover_s": None if bridge is None else _times(takeover(built, bridge[1], latency)),
         **exposure(built),
         "bridge": None if bridge is None else {"stack": bridge[0].source, **exposure(bridge[1])},
         "refused": [str(error) for error in refused if error is not None],

@@ -10,6 +10,7 @@ from jgroups_py.tools.lazy_group import LazyGroup
 from jgroups_py.tools.options import examples
 
 COMMANDS: Final = {
+    "bounds": "jgroups_py.tools.dev.bounds:bounds",
     "buddy-explore": "jgroups_py.tools.dev.buddy_explore:buddy_explore",
     "fuzz": "jgroups_py.tools.dev.fuzz:fuzz_command",
     "longlife": "jgroups_py.tools.dev.longlife:longlife",

@@ -1,0 +1,106 @@
+"""``jgroups-py dev bounds``: are the worst cases of ``jgroups-py validate`` ever exceeded?"""
+
+from __future__ import annotations
+
+import json
+import logging
+from typing import Any
+
+import click
+
+from jgroups_py.tools.dev.bounds_run import KINDS, Measured, faults
+from jgroups_py.tools.options import JsonCommand, Time, examples, json_option
+from jgroups_py.tools.outputs import show
+from jgroups_py.tools.progress import seeds_bar
+
+
+@click.command(
+    cls=JsonCommand,
+    epilog=examples(
+        "jgroups-py dev bounds --faults 2000",
+        "jgroups-py dev bounds --of take-over --stack relay-tcp.xml --faults 200 --json",
+    ),
+)
+@click.option(
+    "--of",
+    "what",
+    type=click.Choice(["detection", "take-over"]),
+    default="detection",
+    show_default=True,
+)
+@click.option("--stack", help="Default: udp.xml, for a take-over relay-udp.xml.")
+@click.option(
+    "--faults", "count", type=click.IntRange(1, 1_000_000), default=100, show_default=True
+)
+@click.option(
+    "--first", type=click.IntRange(0), default=0, show_default=True, help="The first seed."
+)
+@click.option(
+    "--latency",
+    type=Time(),
+    default=0.001,
+    show_default="1ms",
+    help="Of the simulated network, one way.",
+)
+@json_option
+def bounds(
+    what: str, stack: str | None, count: int, first: int, latency: float, json_out: str | None
+) -> int:
+    """Simulate crashes, vanishings and pauses of members, as many of each as --faults says.
+
+    Each is a whole group in virtual time, drawn from a seed. The time until the others have noticed, or until another relay has taken over, is
+    compared with the worst case that `jgroups-py validate --latency` prints for the stack.
+
+    Exit 1: one took longer.
+    """
+    stack = stack or ("udp.xml" if what == "detection" else "relay-udp.xml")
+    logging.getLogger("jgroups_py").setLevel(
+        logging.ERROR
+    )  # sites that do not relay say so, each time
+    results: list[dict[str, Any]] = []
+    bad = 0
+    with seeds_bar("bounds", count * len(KINDS)) as (console, one_more):
+        for kind in KINDS:
+            found: list[Measured] = []
+            for one in faults(what, stack, kind, range(first, first + count), latency):
+                found.append(one)
+                if not one.is_within:
+                    bad += 1
+                    console.print(
+                        f"{kind}, seed {one.seed}: {_text(one.seconds)}, the bound is {_text(one.bound)}"
+                    )
+                one_more(bad)
+            results.append(_summary(found))
+    show(
+        json_out,
+        lambda: json.dumps(
+            {"what": what, "stack": stack, "latency_s": latency, "kinds": results}, indent=1
+        ),
+        lambda: "\n".join(_line(what, item) for item in results),
+    )
+    return 1 if bad else 0
+
+
+def _summary(found: list[Measured]) -> dict[str, Any]:
+    times = sorted(one.seconds for one in found if one.seconds is not None)
+    worst = max(found, key=lambda one: float("inf") if one.seconds is None else one.seconds)
+    return {
+        "kind": found[0].kind,
+        "faults": len(found),
+        "exceeded": sum(not one.is_within for one in found),
+        "bound_s": found[0].bound,
+        "median_s": times[len(times) // 2] if times else None,
+        "max_s": worst.seconds,
+        "max_seed": worst.seed,
+    }
+
+
+def _line(what: str, item: dict[str, Any]) -> str:
+    return (
+        f"{what} after a {item['kind']}: {item['exceeded']} of {item['faults']} took longer than {_text(item['bound_s'])}; "
+        f"median {_text(item['median_s'])}, at most {_text(item['max_s'])} (seed {item['max_seed']})"
+    )
+
+
+def _text(seconds: float | None) -> str:
+    return "never" if seconds is None else f"{seconds:.4g} s"
