@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from relay_recorded import Recorded
 
+from jgroups_py.protocols.relay.bridge.direction import Direction
 from jgroups_py.protocols.relay.bridge.session import Session, Sessions
 from jgroups_py.protocols.relay.config import RelayConfig
 from jgroups_py.protocols.relay.holders.collect import Holding
@@ -15,6 +17,7 @@ from jgroups_py.protocols.relay.home.keep import Keeping
 from jgroups_py.protocols.relay.home.origins import Origins
 from jgroups_py.protocols.relay.home.stability import Stability
 from jgroups_py.protocols.relay.home.trim import Trimming
+from jgroups_py.protocols.relay.posts import Posts
 from jgroups_py.protocols.relay.remote.forwarded import Forwarded
 from jgroups_py.protocols.relay.remote.incoming import Incoming
 from jgroups_py.protocols.relay.site.control import Control
@@ -22,6 +25,7 @@ from jgroups_py.protocols.relay.site.joining import Joining
 from jgroups_py.protocols.relay.site.reports import Reporting
 from jgroups_py.protocols.relay.site.roles import Roles
 from jgroups_py.protocols.relay.state import RelayState, fresh_from
+from jgroups_py.protocols.relay.status import Counters
 from jgroups_py.protocols.relay.wire import (
     Block,
     CollectAnswer,
@@ -359,6 +363,40 @@ def test_copies_are_sent_until_the_room_is_used_up() -> None:
     holding.send_copies(S, Fetch((b"", 1), {ORIGIN: [(1, 4)]}), 500)
     assert out.copies == [(S, ORIGIN, 1, 1), (S, ORIGIN, 2, 1)]
     assert out.told == [(S, Fetched((b"", 1), {ORIGIN: [(3, 4)]}))]
+
+
+# --- posts, who relays
+
+
+def test_posts_that_wait_for_a_site_have_a_limit_together() -> None:
+    counters, sent = Counters(), list[bytes]()
+    sessions = Sessions({R: Session(R)})
+    posts = Posts(counters, sessions, lambda session, payload: sent.append(payload), 10)
+    posts.links["SFO"] = R
+    assert posts.send("SFO", bytes(20)), "nothing waits"
+    sessions[R].blocked = True
+    assert posts.send("SFO", bytes(6)) and posts.send("SFO", bytes(4)), "just as many as may wait"
+    assert not posts.send("SFO", b"x")
+    assert (len(sent), sessions[R].post_bytes, counters.posts_dropped) == (1, 10, 1)
+
+
+@pytest.mark.parametrize(
+    ("primary", "said"),
+    [
+        ("all", "primary: all; this site, NYC, relays to the others"),
+        ("NYC", "primary: NYC; this site relays to the others"),
+        ("SFO", "primary: SFO; this site, NYC, does not relay"),
+    ],
+)
+def test_a_member_says_which_site_relays(
+    caplog: pytest.LogCaptureFixture, primary: str, said: str
+) -> None:
+    config = RelayConfig(site="NYC", sites=("NYC", "SFO"), primary=primary, bridge="b.xml")
+    caplog.set_level("INFO")
+    origins: Any = None  # none are looked at
+    Direction(config, Recorded(R), roles_of(R, R), state_of(), origins).say()
+    (record,) = caplog.records
+    assert record.getMessage().startswith(said)
 
 
 # --- origins, sessions

@@ -66,6 +66,18 @@ def test_a_version_that_the_wire_has_no_room_for_is_refused(parts: tuple[int, in
     assert make_version(31, 31, 63) == 0xFFFF
 
 
+@pytest.mark.parametrize(("write", "bits"), [(Writer.lz64, 64), (Writer.lz32, 32)])
+def test_a_compressed_number_has_as_many_bits_as_there_is_room_for(write: Any, bits: int) -> None:
+    for number in (2 ** (bits - 1) - 1, -(2 ** (bits - 1))):
+        w = Writer()
+        write(w, number)
+        read = Reader(w.done())
+        assert (read.lz64() if bits == 64 else read.lz32()) == number
+    for number in (2 ** (bits - 1), -(2 ** (bits - 1)) - 1):
+        with pytest.raises(LocalProtocolError, match=f"does not fit into {bits} bits"):
+            write(Writer(), number)
+
+
 @pytest.mark.parametrize("kind", ["mping", "fd_sock2"])
 def test_nothing_follows_a_message_that_fills_its_datagram_or_frame(kind: str) -> None:
     read: Any

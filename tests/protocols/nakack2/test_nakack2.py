@@ -228,6 +228,14 @@ def test_a_request_that_does_not_say_whose_messages_it_wants_is_rubbish() -> Non
     assert (count(stack, "bad"), count(stack, "not_found")) == (1, 0)
 
 
+def test_a_message_of_nobody_is_rubbish() -> None:
+    stack = joined()
+    nobodys = data(B, 1)
+    nobodys.src = None
+    stack.up(nobodys)
+    assert count(stack, "bad") == 1 and stack.take_up() == []
+
+
 def test_rubbish_is_counted_and_dropped() -> None:
     stack = joined()
     bad = request(B, A, 1)
