@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any, Generic, Self, TypeVar, Unpack
@@ -14,6 +15,7 @@ from jgroups_py.maps.errors import MapClosed
 from jgroups_py.maps.feed import LISTEN_INTERVAL, Feed, MapChange, Skipped
 from jgroups_py.maps.local_map import LocalMap, MapStatistics
 from jgroups_py.maps.opening import MapOptions, Opening
+from jgroups_py.maps.waiting import LOOK_INTERVAL, Replicated
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -84,6 +86,19 @@ class Map(LocalMap[K, V], Generic[K, V]):
         goal = file.written()
         while not file.has_merged(goal):  # noqa: ASYNC110 - another process may merge
             await asyncio.sleep(LISTEN_INTERVAL)
+
+    async def wait_replicated(self, hosts: int, timeout: float = 60.0) -> None:
+        """Wait until so many other hosts have all that this host has written so far.
+
+        Raises:
+            WaitTimeout: they have not, within ``timeout`` seconds. The text says who lacks how much. Nothing is undone.
+        """
+        waited = Replicated(self._file, hosts, self._opened._host)
+        limit = time.monotonic() + timeout
+        while waited.missing():
+            if time.monotonic() > limit:
+                raise waited.error(timeout)
+            await asyncio.sleep(LOOK_INTERVAL)
 
     def statistics(self) -> MapStatistics:
         return self._opened.statistics()

@@ -20,6 +20,7 @@ from jgroups_py.maps.host import MapHost
 from jgroups_py.maps.local_map import LocalMap, MapStatistics
 from jgroups_py.maps.opening import MapOptions, Opening
 from jgroups_py.maps.shared import SharedFile
+from jgroups_py.maps.waiting import LOOK_INTERVAL, Replicated
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -139,8 +140,24 @@ class Map(LocalMap[K, V], MutableMapping[K, V], Generic[K, V]):
         """Wait until all that this process has put is merged into the file. (Others see it before.) False: it was not, within ``timeout``."""
         return self._file.wait_merged(1e9 if timeout is None else timeout)
 
+    def wait_replicated(self, hosts: int, timeout: float = 60.0) -> None:
+        """Wait until so many other hosts have all that this host has written so far.
+
+        Raises:
+            WaitTimeout: they have not, within ``timeout`` seconds. The text says who lacks how much. Nothing is undone.
+        """
+        waited = Replicated(self._file, hosts, self._host)
+        limit = time.monotonic() + timeout
+        while waited.missing():
+            if time.monotonic() > limit:
+                raise waited.error(timeout)
+            time.sleep(LOOK_INTERVAL)
+
+    def _host(self) -> MapHost | None:
+        return None if self._replicating is None else self._replicating.host
+
     def statistics(self) -> MapStatistics:
-        return self._statistics(None if self._replicating is None else self._replicating.host)
+        return self._statistics(self._host())
 
 
 def _changes(file: SharedFile, feed: Feed, timeout: float | None) -> Iterator[MapChange | Skipped]:

@@ -12,6 +12,8 @@ See design/maps.md.
 
 from __future__ import annotations
 
+from jgroups_py.maps.audit import AuditLog, AuditRecord, read_audit
+from jgroups_py.maps.channel import MapChannel, open_map_channel
 from jgroups_py.maps.cluster import MapBuilder, ReplicatedMaps, open_cluster
 from jgroups_py.maps.cluster_file import ClusterConfig, load_cluster, parse_cluster
 from jgroups_py.maps.codecs import BYTES, INT, JSON, STR, Codec, struct_codec
@@ -45,6 +47,8 @@ from jgroups_py.maps.tcp_links import TcpLinks
 
 __all__ = [
     "Arrived",
+    "AuditLog",
+    "AuditRecord",
     "BYTES",
     "Changes",
     "Codec",
@@ -56,6 +60,7 @@ __all__ = [
     "Link",
     "Map",
     "MapBusy",
+    "MapChannel",
     "MapChange",
     "MapClosed",
     "MapError",
@@ -68,6 +73,8 @@ __all__ = [
     "MemoryLinks",
     "Network",
     "open_map",
+    "open_map_channel",
+    "read_audit",
     "PerField",
     "PnCounter",
     "Replication",

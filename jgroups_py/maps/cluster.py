@@ -13,6 +13,7 @@ import trio
 from jgroups_py.driver.needs_trio import check_trio
 from jgroups_py.driver.unwrap import reraise
 from jgroups_py.errors import ConfigError
+from jgroups_py.maps.audit import AuditLog
 from jgroups_py.maps.cluster_file import ClusterConfig, HostConfig, MapConfig, load_cluster
 from jgroups_py.maps.codecs import AnyCodec
 from jgroups_py.maps.host import MapHost, Network
@@ -126,14 +127,18 @@ async def open_cluster(
         listen=places.pop(host_id), peers=tuple(places.values()), tls=tls, insecure=insecure
     )
     port = _OnePort(links)
+    logs = {one.name: one.log_folder(host_id, Path(folder)) for one in cluster.maps.values()}
+    audits = {name: AuditLog(log) for name, log in logs.items() if log is not None}
     openings = [
         Opening(
             one.folder(host_id, Path(folder)),
-            _options_of(one, host_id, cluster, types or {}, port),
+            _options_of(one, host_id, cluster, types or {}, port, audits.get(one.name)),
         )
         for one in cluster.maps.values()
     ]
     async with AsyncExitStack() as stack:
+        for audit in audits.values():
+            stack.callback(audit.close)
         maps: dict[str, Map[Any, Any]] = {}
         for name, opening in zip(cluster.maps, openings, strict=True):
             file = await trio.to_thread.run_sync(opening.open_file)
@@ -206,6 +211,7 @@ def _options_of(
     cluster: ClusterConfig,
     types: Mapping[str, AnyCodec],
     network: Network,
+    audit: AuditLog | None,
 ) -> MapOptions:
     key = types.get(one.key_class, _TYPES.get(one.key_class))
     if key is None:
@@ -221,7 +227,11 @@ def _options_of(
         "identifier": host_id,
         "wide_identifiers": max(cluster.hosts) > 127,
         "network": network,
-        "replication": Replication(peers=frozenset(cluster.hosts), **one.replication),
+        "replication": Replication(
+            peers=frozenset(cluster.hosts),
+            watch=None if audit is None else audit.watch,
+            **one.replication,
+        ),
         **one.options,
     }
     return cast(MapOptions, options)

@@ -65,6 +65,13 @@ class MapConfig:
         """Where this map's file is."""
         return base / self.data_directory.replace("$hostId", str(host_id)) / self.name
 
+    def log_folder(self, host_id: int, base: Path) -> Path | None:
+        """Where events are written for an audit; None: nowhere."""
+        if not self.replication_logging:
+            return None
+        directory = self.log_directory or "logs/$hostId"
+        return base / directory.replace("$hostId", str(host_id)) / self.name
+
 
 @dataclass(frozen=True, kw_only=True)
 class ClusterConfig:

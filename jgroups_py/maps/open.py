@@ -16,6 +16,7 @@ from jgroups_py.maps.feed import LISTEN_INTERVAL, Feed, MapChange, Skipped
 from jgroups_py.maps.host import MapHost
 from jgroups_py.maps.local_map import LocalMap, MapStatistics
 from jgroups_py.maps.opening import MapOptions, Opening
+from jgroups_py.maps.waiting import LOOK_INTERVAL, Replicated
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -124,6 +125,20 @@ class Map(LocalMap[K, V], Generic[K, V]):
         goal = file.written()
         while not file.has_merged(goal):  # noqa: ASYNC110 - another process may merge
             await trio.sleep(LISTEN_INTERVAL)
+
+    async def wait_replicated(self, hosts: int, timeout: float = 60.0) -> None:
+        """Wait until so many other hosts have all that this host has written so far.
+
+        Raises:
+            WaitTimeout: they have not, within ``timeout`` seconds. The text says who lacks how much. Nothing is undone.
+        """
+        waited = Replicated(self._file, hosts, lambda: self._host)
+        limit = trio.current_time() + timeout
+        await trio.lowlevel.checkpoint()
+        while waited.missing():
+            if trio.current_time() > limit:
+                raise waited.error(timeout)
+            await trio.sleep(LOOK_INTERVAL)
 
     def statistics(self) -> MapStatistics:
         return self._statistics(self._host)

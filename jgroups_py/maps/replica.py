@@ -322,7 +322,7 @@ class Replica:
         own = self._table.vector().get(self.settings.origin, 0)
         return {
             p.hello.node: own - p.has.get(self.settings.origin, 0)
-            for p in self._links.values()
+            for p in list(self._links.values())  # a copy: other threads may ask
             if p.hello is not None
         }
 
@@ -330,7 +330,7 @@ class Replica:
         """How many connected peers have our changes up to ``number``."""
         mine = self.settings.origin
         return sum(
-            p.has.get(mine, 0) >= number for p in self._links.values() if p.hello is not None
+            p.has.get(mine, 0) >= number for p in list(self._links.values()) if p.hello is not None
         )
 
     # --- messages

@@ -12,7 +12,7 @@ import trio
 
 from jgroups_py import blocking
 from jgroups_py.errors import ConfigError
-from jgroups_py.maps import MapBuilder, TcpLinks, open_cluster, open_map
+from jgroups_py.maps import MapBuilder, TcpLinks, open_cluster, open_map, read_audit
 from jgroups_py.tools.commands.mperf_ports import free_block
 
 pytestmark = pytest.mark.sockets
@@ -38,7 +38,7 @@ async def until(condition: Callable[[], object]) -> None:
             await trio.sleep(0.01)
 
 
-@pytest.mark.seed("K21", "K22")
+@pytest.mark.seed("K21", "K22", "K23")
 async def test_three_hosts_of_the_sample_put_one_value_each_and_all_have_all(
     tmp_path: Path,
 ) -> None:
@@ -63,6 +63,10 @@ async def test_three_hosts_of_the_sample_put_one_value_each_and_all_have_all(
         assert maps[2]["USD/GBP"] == ValueObject("BATS", 1, 0.767957)
         assert list(one) == ["fx"] and len(one) == 1 and one.host.name == "host1"
     assert sorted(path.name for path in (tmp_path / "data").iterdir()) == ["1", "2", "3"]
+    records = list(read_audit(tmp_path / "logs" / "1" / "fx"))  # enableReplicationLogging
+    sent = {record.node for record in records if record.key == b"USD/GBP" and record.kind == "sent"}
+    came = {record.key for record in records if record.kind == "arrived"}
+    assert sent == {2, 3} and came == {b"GBP/USD", b"EUR/USD"}
 
 
 async def test_maps_of_one_file_share_a_port(tmp_path: Path) -> None:

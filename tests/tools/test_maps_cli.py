@@ -14,7 +14,9 @@ import msgspec
 import pytest
 
 from jgroups_py import blocking
-from jgroups_py.maps import MapChange, PnCounter
+from jgroups_py.maps import Arrived, AuditLog, MapChange, PnCounter, Sent
+from jgroups_py.maps.entry import Entry
+from jgroups_py.maps.stamp import Stamp
 from jgroups_py.tools import cli
 from jgroups_py.tools.commands.mperf_ports import free_block
 
@@ -137,3 +139,22 @@ def test_served_maps_replicate_what_other_processes_put(tmp_path: Path, run: Any
     assert run("serve", str(file), "1", "--address", "at1") == (
         *(2, 'jgroups-py: --address must be NAME=HOST:PORT, got "at1"'),
     )
+
+
+def test_diff_says_which_keys_differ_and_why(tmp_path: Path, run: Any) -> None:
+    one, two = made(tmp_path / "one", {"a": 1}), made(tmp_path / "two", {})
+    assert run("diff", one, two) == (1, "a  only here")
+    assert json.loads(run("diff", two, one, "--json")[1]) == [{"key": "a", "why": "only there"}]
+    assert run("diff", two, made(tmp_path / "three", {})) == (0, "no key differs")
+
+
+def test_audit_prints_what_was_sent_to_a_peer_and_came_from_it(tmp_path: Path, run: Any) -> None:
+    entry = Entry(b"value", Stamp(5, 1), {1: 1})
+    log = AuditLog(tmp_path / "logs")
+    log.watch(Sent(2, 1, [(b"key", entry.encode())]))
+    log.watch(Arrived(3, 3, [(b"other", entry)], None))
+    log.close()
+    code, out = run("audit", str(tmp_path / "logs"))
+    assert code == 0 and len(out.splitlines()) == 2
+    assert "came from host 3: b'other'" in run("audit", str(tmp_path / "logs"), "--peer", "3")[1]
+    assert "no audit files" in run("audit", str(tmp_path))[1]

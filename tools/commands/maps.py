@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -124,6 +125,51 @@ def stats(folder: str, json_out: str | None) -> None:
 
 
 @maps.command(
+    cls=JsonCommand,
+    epilog=examples("jgroups-py maps diff data/1/fx data/2/fx"),
+)
+@click.argument("here")
+@click.argument("there")
+@click.option("--limit", type=click.IntRange(1), metavar="N", help="Show only the first N keys.")
+@json_option
+def diff(here: str, there: str, limit: int | None, json_out: str | None) -> int:
+    """Show which keys of two maps on this machine differ, and why. Both may be in use. What is under way differs for a moment.
+
+    Exit 0: they are equal; 1: they differ.
+    """
+    from jgroups_py.maps.digests import differences
+
+    with _opened(here) as one, _opened(there) as other:
+        found = list(islice(differences(one.file, other.file), limit))
+        rows = [(one.shown_key(difference.key), difference.why) for difference in found]
+    show_result(
+        json_out,
+        lambda: json.dumps([{"key": key, "why": why} for key, why in rows], indent=2),
+        lambda: "\n".join(f"{_line(key)}  {why}" for key, why in rows) or "no key differs",
+    )
+    return 1 if rows else 0
+
+
+@maps.command(epilog=examples("jgroups-py maps audit logs/1"))
+@click.argument("folder")
+@click.option(
+    "--peer", type=click.IntRange(1, 65_535), help="Only what went to or came from this host."
+)
+def audit(folder: str, peer: int | None) -> None:
+    """Print what was sent to peers and came from them.
+
+    FOLDER has audit files: each change that was sent to a peer or came from one, and how old it was then.
+
+    A program writes them with ``Replication(watch=AuditLog(FOLDER).watch)``, a cluster file with enableReplicationLogging.
+    """
+    from jgroups_py.maps.audit import read_audit
+
+    for record in read_audit(folder):
+        if peer is None or record.node == peer:
+            click.echo(record.line())
+
+
+@maps.command(
     epilog=examples(
         "jgroups-py maps serve cluster.yaml 1",
         "jgroups-py maps serve cluster.yaml 2 --address hostport1=127.0.0.1:8076 --address hostport2=127.0.0.1:8077",
@@ -145,9 +191,9 @@ def stats(folder: str, json_out: str | None) -> None:
     help="Allow hosts beyond this machine, in clear: everybody in that network may read and change the maps.",
 )
 def serve(file: str, host_id: int, addresses: Sequence[str], folder: str, insecure: bool) -> None:
-    """Replicate the maps of the cluster file FILE as its host HOST_ID, until it is interrupted.
+    """Replicate the maps of the cluster file FILE as host HOST_ID.
 
-    Other processes of this host open the maps' folders, and need no network. A second ``serve`` waits, and takes over when the first one ends.
+    It goes on until it is interrupted. Other processes of this host open the maps' folders, and need no network. A second ``serve`` waits, and takes over when the first one ends.
     """
     given: dict[str, str] = {}
     for address in addresses:
