@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from jgroups_py import ChannelLimits
+from jgroups_py.livebackup import LiveBackupSettings
 from jgroups_py.maps.tcp import TcpSettings
 from jgroups_py.protocols.discovery.dns_ping import DNS_PING
 from jgroups_py.protocols.discovery.file_ping import FILE_PING
@@ -49,6 +50,7 @@ LIMITS: dict[str, Any] = {
     "channel": ChannelLimits,
     "RPC": RpcLimits,
     "maps over TCP": TcpSettings,
+    "live and backup": LiveBackupSettings,
 }
 NO_LIMIT = {"max_interval", "max_bundling_time", "max_block_time", "max_providers"}
 """Intervals, and numbers of retries that fill nothing."""
