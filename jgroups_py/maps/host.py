@@ -31,6 +31,7 @@ from jgroups_py.maps.replica import (
     Told,
 )
 from jgroups_py.maps.shared import SharedFile
+from jgroups_py.maps.telling import Telling
 
 TAKEOVER_INTERVAL: Final = 0.2
 """Seconds between looks whether the process that replicates is gone."""
@@ -62,6 +63,7 @@ class MapHost:
         self.counters: Counter[str] = Counter()
         """links, and links_closed_full: the inbox of this process had no room for what a peer sent. The replica has counters of its own."""
         self._watch = watch
+        self._telling = Telling(settings.map, trio.current_time)
         self._links: dict[int, Link] = {}
         self._media: dict[int, Medium] = {}
         """By number of a link, what it shares with others."""
@@ -137,8 +139,11 @@ class MapHost:
                     link = self._pop(what.link)
                     if link is not None:
                         link.close()
-                elif self._watch is not None:
-                    self._watch(what)
+                else:
+                    if isinstance(what, Told):
+                        self._telling.tell(what)
+                    if self._watch is not None:
+                        self._watch(what)
 
     def _pop(self, number: int) -> Link | None:
         self._media.pop(number, None)

@@ -339,7 +339,9 @@ class Replica:
         if isinstance(message, Hello):
             self._on_hello(link, peer, message)
         elif isinstance(message, Refused):
-            self._tell("refused", peer.hello.node if peer.hello else 0, message.reason[:200])
+            kind = "same identifier" if "given twice" in message.reason else "refused"
+            self.counters[kind.replace(" ", "_")] += 1
+            self._tell(kind, peer.hello.node if peer.hello else 0, message.reason[:200])
             self._close(link)
         elif peer.hello is None:
             raise BadMessage("the first message must be a Hello")
@@ -432,7 +434,9 @@ class Replica:
             self.changed()
         self._land(peer, vector)
         if peer.to_confirm is None:
-            peer.to_confirm = vector
+            peer.to_confirm = dict(
+                have.vector
+            )  # of one moment: nothing that came before or after it is mixed in
         for origin, number in vector.items():
             if number > self._received.get(origin, 0) and origin != own:
                 self._behind.setdefault(origin, _Behind(self._now, self._received.get(origin, 0)))

@@ -24,6 +24,11 @@ def test_maps_of_whole_simulated_clusters_end_equal_whatever_happened() -> None:
         assert not outcome.problems, (seed, outcome.first)
 
 
+def test_a_late_word_to_all_does_not_let_a_removal_be_forgotten_too_early() -> None:
+    """What a peer had said to all before it wrote something was mixed with what it had acknowledged after that."""
+    assert not explore_cluster(9199).problems
+
+
 def test_a_cluster_is_the_same_for_the_same_seed() -> None:
     first, second = explore_cluster(11), explore_cluster(11)
     assert (first.story, first.events) == (second.story, second.events)

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jgroups_py.maps.entry import Entry
-from jgroups_py.maps.messages import Changes, Have, Want, encode
+from jgroups_py.maps.messages import Changes, Have, Refused, Want, encode
+from jgroups_py.maps.replica import ReplicaSettings, Told
 from jgroups_py.maps.stamp import Stamp
 from jgroups_py.maps.table import MemoryTable
 from jgroups_py.testing.check.violation import Violated
@@ -124,7 +125,7 @@ def test_an_identifier_that_is_given_twice_is_told_at_both_hosts() -> None:
     world.hosts[1].write(b"key", b"value")
     world.connect_all()
     world.run(1)
-    assert "same identifier" in kinds(world, 1) + kinds(world, 2)
+    assert "same identifier" in kinds(world, 1) and "same identifier" in kinds(world, 2)
     assert second.values() == {}
     assert not world.connected(1, 2)
 
@@ -293,3 +294,27 @@ def test_the_judge_finds_a_table_that_loses_changes() -> None:
     world.run(1)
     with pytest.raises(Violated, match="other values"):
         judge(list(world.hosts.values()))
+
+
+@pytest.mark.seed("K5")
+def test_a_host_has_no_more_links_than_allowed_and_says_so_to_who_comes_then() -> None:
+    assert ReplicaSettings(map="m", node=1, origin=1, file=b"").peers_max == 126
+    world = World(5, peers_max=3)
+    world.connect_all()
+    world.run(1)
+    assert [len(host.links) for host in world.hosts.values()] == [3, 3, 3, 3, 0]
+    assert kinds(world, 5) == ["refused"] * 4
+    assert "3 hosts are connected already" in world.hosts[5].told[0].text
+
+
+@pytest.mark.seed("K18")
+def test_a_host_that_is_told_that_its_identifier_is_given_twice_tells_so_itself() -> None:
+    world = World(1)
+    replica = world.hosts[1].replica
+    replica.link_opened(1)
+    replica.received(1, encode(Refused("identifier 1 is given twice: host 1 has it")), 0.0)
+    replica.link_opened(2)
+    replica.received(2, encode(Refused("version 9")), 0.0)
+    told = [out.kind for out in replica.take() if isinstance(out, Told)]
+    assert told == ["same identifier", "refused"]
+    assert replica.counters["same_identifier"] == replica.counters["refused"] == 1

@@ -1,0 +1,34 @@
+"""Puts into the log what a replica tells: wrong identifiers and wrong files as errors, clocks and refusals as warnings."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Final
+
+from jgroups_py.maps.replica import Told
+from jgroups_py.stack.log_limit import LogLimit
+
+LOG: Final = logging.getLogger("jgroups_py.maps")
+LEVELS: Final = {
+    "connected": logging.INFO,
+    "gone": logging.INFO,
+    "same identifier": logging.ERROR,
+    "restored": logging.ERROR,
+    "diverged": logging.ERROR,
+}
+"""By kind; others are warnings."""
+
+
+class Telling:
+    """One line for each kind and peer in ten seconds. ``now`` is in seconds."""
+
+    def __init__(self, name: str, now: Callable[[], float]) -> None:
+        self._name = name
+        self._limit = LogLimit(now)
+
+    def tell(self, told: Told) -> None:
+        if (left_out := self._limit.admit((told.kind, told.node))) is not None:
+            text = "".join(char if char.isprintable() else "?" for char in told.text)
+            level = LEVELS.get(told.kind, logging.WARNING)
+            LOG.log(level, 'the map "%s": %s: %s%s', self._name, told.kind, text, left_out)
