@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -26,8 +27,8 @@ PATIENCE = 30.0
 AGAIN = 5.0
 """Seconds after which an attempt that was not counted is made once more."""
 BOTTOM = {
-    "UDP": '<UDP mcast_port="{port}"/><PING/>',
-    "TCP": '<TCP bind_port="{port}" port_range="3"/>'
+    "UDP": '<UDP mcast_port="{port}"/>{lowest}<PING/>',
+    "TCP": '<TCP bind_port="{port}" port_range="3"/>{lowest}'
     '<TCPPING initial_hosts="127.0.0.1[{port}]" port_range="3"/>',
 }
 STACK = """<config>
@@ -100,7 +101,7 @@ class Scene:
     async def suffer(self, attack: Attack) -> list[str]:
         """Lets an attack happen. Returns what is wrong afterwards, in words; nothing, if the attempt failed."""
         self.stranger.heard()
-        before = self._counted(attack)
+        before, behind = self._counted(attack), self._behind()
         await attack.strike(self)
         wrong = []
         if not await self._until(lambda: self._counted(attack) > before, AGAIN):
@@ -109,6 +110,10 @@ class Scene:
             )  # a datagram may be lost, and a connection be closed meanwhile
             if not await self._until(lambda: self._counted(attack) > before, PATIENCE):
                 wrong.append(f"nobody counted {attack.cause}")
+        if self.door.lowest and (
+            beyond := {k: n for k, n in self._behind().items() if n > behind[k]}
+        ):
+            wrong.append(f"it came beyond {self.door.name}: {beyond}")
         wrong += await self._work()
         heard = self.stranger.heard()
         answers = [packet for packet in heard if attack.silent or _is_reply(packet)]
@@ -156,6 +161,15 @@ class Scene:
             total += sum(member.refused_by(self.door.protocol) for member in self.members)
         return total
 
+    def _behind(self) -> Counter[str]:
+        """What others than the door have turned away."""
+        counts = Counter[str]()
+        for member in self.members:
+            counts.update(member.channel.statistics().turned_away)
+        return Counter(
+            {k: n for k, n in counts.items() if not k.startswith(f"{self.door.protocol}.")}
+        )
+
     async def _until(self, is_so: Callable[[], bool], seconds: float) -> bool:
         with trio.move_on_after(seconds):
             while not is_so():  # noqa: ASYNC110
@@ -172,7 +186,7 @@ FORGED_TEXT = b"forged"
 async def open_scene(folder: Path, transport: str, door: Door) -> AsyncIterator[Scene]:
     """Open a group of two, and a stranger."""
     file = folder / f"{transport}-{door.name}.xml"
-    bottom = BOTTOM[transport].format(port=free_block(5))
+    bottom = BOTTOM[transport].format(port=free_block(5), lowest=door.lowest)
     file.write_text(STACK.format(bottom=bottom, door=door.line))
     first = {"GMS.join_timeout": "100ms", "GMS.max_join_attempts": "1"}
     async with (

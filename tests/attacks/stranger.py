@@ -84,12 +84,18 @@ class Stranger:
         if self._udp:
             self.socket.sendto(packet, end)
         else:
-            self.connected(to, as_if_at).sendall(encode_frame(packet))
+            try:
+                self.connected(to, as_if_at).sendall(encode_frame(packet))
+            except OSError:  # a door has closed the connection at its first bytes
+                self._forget(end)
 
     def connected(self, to: IpAddress, as_if_at: IpAddress | None = None) -> socket.socket:
         """The connection to a member, opened with a handshake; a new one with ``as_if_at``, or if the member closed it."""
         end = (to.host or HOST, to.port)
         known = self._connections.get(end)
+        if known is not None and _has_ended(known):
+            self._forget(end)
+            known = None
         if known is not None and as_if_at is None and not _is_closed(known):
             return known
         connection = socket.create_connection(end, timeout=10)
@@ -105,6 +111,10 @@ class Stranger:
         connection = socket.create_connection(end, timeout=10, source_address=(host, 0))
         connection.sendall(encode_handshake(DEFAULT_VERSION, as_if_at))
         self._connections[host, -connection.fileno()] = connection
+
+    def _forget(self, end: tuple[str, int]) -> None:
+        if (known := self._connections.pop(end, None)) is not None:
+            known.close()
 
     # --- what it hears
 
@@ -145,6 +155,15 @@ def _is_closed(connection: socket.socket) -> bool:
     watch = select.poll()
     watch.register(connection, select.POLLRDHUP)
     return bool(watch.poll(0))
+
+
+def _has_ended(connection: socket.socket) -> bool:
+    if not select.select([connection], [], [], 0)[0]:
+        return False
+    try:
+        return not connection.recv(1, socket.MSG_PEEK)
+    except OSError:
+        return True
 
 
 def _read(data: bytes) -> Packet | bytes:
