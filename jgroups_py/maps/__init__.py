@@ -12,38 +12,42 @@ See design/maps.md.
 
 from __future__ import annotations
 
-from jgroups_py.maps.audit import AuditLog, AuditRecord, read_audit
-from jgroups_py.maps.channel import MapChannel, open_map_channel
-from jgroups_py.maps.cluster import MapBuilder, ReplicatedMaps, open_cluster
-from jgroups_py.maps.cluster_file import ClusterConfig, load_cluster, parse_cluster
-from jgroups_py.maps.codecs import BYTES, INT, JSON, STR, Codec, struct_codec
-from jgroups_py.maps.errors import (
-    MapBusy,
-    MapClosed,
-    MapError,
-    MapFileError,
-    MapFull,
-    MapTypeError,
-)
-from jgroups_py.maps.feed import MapChange, Skipped
-from jgroups_py.maps.host import MapHost, Network
-from jgroups_py.maps.links import Link
-from jgroups_py.maps.local_map import MapStatistics
-from jgroups_py.maps.memory import MemoryLinks
-from jgroups_py.maps.open import Changes, Map, open_map
-from jgroups_py.maps.opening import Replication
-from jgroups_py.maps.replica import Arrived, Sent, Told
-from jgroups_py.maps.rules import (
-    LAST_WRITER,
-    ConflictRule,
-    LastWriter,
-    Maximum,
-    PerField,
-    PnCounter,
-    Union,
-)
-from jgroups_py.maps.tcp import TcpSettings
-from jgroups_py.maps.tcp_links import TcpLinks
+import importlib
+import typing
+
+if typing.TYPE_CHECKING:
+    from jgroups_py.maps.audit import AuditLog, AuditRecord, read_audit
+    from jgroups_py.maps.channel import MapChannel, open_map_channel
+    from jgroups_py.maps.cluster import MapBuilder, ReplicatedMaps, open_cluster
+    from jgroups_py.maps.cluster_file import ClusterConfig, load_cluster, parse_cluster
+    from jgroups_py.maps.codecs import BYTES, INT, JSON, STR, Codec, struct_codec
+    from jgroups_py.maps.errors import (
+        MapBusy,
+        MapClosed,
+        MapError,
+        MapFileError,
+        MapFull,
+        MapTypeError,
+    )
+    from jgroups_py.maps.feed import MapChange, Skipped
+    from jgroups_py.maps.host import MapHost, Network
+    from jgroups_py.maps.links import Link
+    from jgroups_py.maps.local_map import MapStatistics
+    from jgroups_py.maps.memory import MemoryLinks
+    from jgroups_py.maps.open import Changes, Map, open_map
+    from jgroups_py.maps.opening import Replication
+    from jgroups_py.maps.replica import Arrived, Sent, Told
+    from jgroups_py.maps.rules import (
+        LAST_WRITER,
+        ConflictRule,
+        LastWriter,
+        Maximum,
+        PerField,
+        PnCounter,
+        Union,
+    )
+    from jgroups_py.maps.tcp import TcpSettings
+    from jgroups_py.maps.tcp_links import TcpLinks
 
 __all__ = [
     "Arrived",
@@ -93,3 +97,37 @@ __all__ = [
     "open_cluster",
     "parse_cluster",
 ]
+
+_PLACES = {
+    "audit": "AuditLog AuditRecord read_audit",
+    "channel": "MapChannel open_map_channel",
+    "cluster": "MapBuilder ReplicatedMaps open_cluster",
+    "cluster_file": "ClusterConfig load_cluster parse_cluster",
+    "codecs": "BYTES INT JSON STR Codec struct_codec",
+    "errors": "MapBusy MapClosed MapError MapFileError MapFull MapTypeError",
+    "feed": "MapChange Skipped",
+    "host": "MapHost Network",
+    "links": "Link",
+    "local_map": "MapStatistics",
+    "memory": "MemoryLinks",
+    "open": "Changes Map open_map",
+    "opening": "Replication",
+    "replica": "Arrived Sent Told",
+    "rules": "LAST_WRITER ConflictRule LastWriter Maximum PerField PnCounter Union",
+    "tcp": "TcpSettings",
+    "tcp_links": "TcpLinks",
+}
+"""Module -> the names that are imported from it on first use. The process that merges needs few of them."""
+
+
+def __getattr__(name: str) -> typing.Any:
+    for module, names in _PLACES.items():
+        if name in names.split():
+            value = getattr(importlib.import_module(f"jgroups_py.maps.{module}"), name)
+            globals()[name] = value
+            return value
+    raise AttributeError(f"module jgroups_py.maps has no attribute {name}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -45,6 +45,7 @@ async def open_map(
         hybrid: False: the wall clock alone decides between hosts, as in Chronicle Map.
         max_bytes: how large the file may get (16 GB; it takes what it needs). inbox_bytes: of each process, what may wait to be merged (16 MB),
             for a new file.
+        merger: "thread" or "process": who merges puts into the file, if this process is the one that does. With "process" no put waits for that.
         lock_timeout: seconds that ``update`` and its kind wait for somebody who changes the same key.
 
     Raises:

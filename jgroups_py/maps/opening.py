@@ -60,6 +60,7 @@ class MapOptions(TypedDict, total=False):
     max_bytes: int
     inbox_bytes: int
     sync_interval: float
+    merger: str
     merge_interval: float
     lock_timeout: float
 

@@ -27,7 +27,7 @@ from itertools import chain
 from operator import itemgetter
 from pathlib import Path
 from struct import Struct, pack_into
-from typing import Any, Final
+from typing import Any, Final, Protocol
 from zlib import crc32
 
 from jgroups_py.maps.control import SLOTS, Control
@@ -44,6 +44,7 @@ from jgroups_py.maps.inbox import (
     keyed,
     split_keyed,
 )
+from jgroups_py.maps.merger_child import MergerChild
 from jgroups_py.maps.rules import LAST_WRITER, RULES, ConflictRule, LastWriter
 from jgroups_py.maps.stamp import IDENTIFIER_MAX, WIDE_IDENTIFIER_MAX, HybridClock, Stamp
 from jgroups_py.maps.store import Store
@@ -58,6 +59,22 @@ BURY_INTERVAL: Final = 0.5
 """Seconds between looks for entries whose time has passed."""
 LOCKS: Final = 4096
 """Ranges of the lock file that ``locked`` spreads keys over."""
+CATCH_UPS: Final = 10
+"""How often one call reads the inboxes again because they were merged meanwhile."""
+PRUNED_AT_ONCE: Final = 500
+"""Merged records that one call forgets; the rest are forgotten by the next ones, so that no put waits for all of them."""
+DEFAULTS: Final = {
+    "identifier": "1",
+    "rule": LAST_WRITER.name,
+    "hybrid": "True",
+    "name": "",
+    "key": "bytes",
+    "value": "bytes",
+}
+"""Of a new file, what all its processes must agree on."""
+_OF_A_MERGER: Final = (
+    *("max_bytes", "inbox_bytes", "durability", "sync_interval", "merge_interval"),
+)
 DURABILITIES: Final = ("process", "interval", "sync")
 
 _DOT: Final = Struct("<QQ")
@@ -88,6 +105,9 @@ class FileSettings:
     """When a put survives: "process": the process' death at any time; "interval": also the loss of power, ``sync_interval`` later;
     "sync": also the loss of power, at once (the put waits for the disk)."""
     sync_interval: float = 1.0
+    merger: str = "thread"
+    """Who merges, if this process is the one that does: a "thread" of it, or a "process" that it starts. A thread may keep a put waiting for some
+    milliseconds. A rule of your own is always merged by a thread."""
     merge_interval: float = 0.005
     """Seconds between looks for something to merge."""
     lock_timeout: float = 5.0
@@ -102,6 +122,8 @@ class FileSettings:
             raise MapError(
                 f'durability must be one of {", ".join(DURABILITIES)}, got "{self.durability}"'
             )
+        if self.merger not in ("thread", "process"):
+            raise MapError(f'merger must be thread or process, got "{self.merger}"')
         if self.max_bytes < 1024**2 or self.inbox_bytes < 4096:
             raise MapError(
                 f"max_bytes must be at least 1 MB and inbox_bytes at least 4 KB, got {self.max_bytes} and {self.inbox_bytes}"
@@ -134,7 +156,7 @@ class SharedFile:
 
     def _open(self) -> None:
         settings = self.settings
-        self._store = Store(
+        self.store = Store(
             self.folder,
             max_bytes=settings.max_bytes,
             settings={
@@ -145,21 +167,14 @@ class SharedFile:
                 "key": settings.key,
                 "value": settings.value,
             },
-            defaults={
-                "identifier": "1",
-                "rule": LAST_WRITER.name,
-                "hybrid": "True",
-                "name": self.folder.name,
-                "key": "bytes",
-                "value": "bytes",
-            },
+            defaults={**DEFAULTS, "name": self.folder.name},
         )
-        agreed = self._store.settings
+        agreed = self.store.settings
         self.name, self.identifier = agreed["name"], int(agreed["identifier"])
         self.key_codec, self.value_codec = agreed["key"], agreed["value"]
         self.hybrid = agreed["hybrid"] == "True"
         if settings.rule is None and agreed["rule"] not in RULES:
-            self._store.close()
+            self.store.close()
             raise MapFileError(
                 f'{self.folder} was made with the rule "{agreed["rule"]}", which is not shipped: give it as rule'
             )
@@ -167,19 +182,19 @@ class SharedFile:
         self._last_writer = isinstance(self.rule, LastWriter)
         self._files: dict[int, InboxFile] = {}
         try:
-            self._control = Control(self.folder / "control", settings.inbox_bytes)
+            self.control = Control(self.folder / "control", settings.inbox_bytes)
             try:
                 self.slot = self._take_slot()
             except BaseException:
-                self._control.close()
+                self.control.close()
                 raise
         except BaseException:
-            self._store.close()
+            self.store.close()
             raise
-        self._inbox = Inbox(self._files[self.slot], self._control, self.slot)
-        self.clock = _Clock(self._lock, self.slot, self.hybrid)
+        self._inbox = Inbox(self._files[self.slot], self.control, self.slot)
+        self.clock: HybridClock = _Clock(self._lock, self.slot, self.hybrid)
         if self.hybrid:
-            self.clock.observe(self._store.last_time())
+            self.clock.observe(self.store.last_time())
         self._locks = os.open(self.folder / "locks", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         self._replicator = os.open(
             self.folder / "replicator", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600
@@ -189,22 +204,33 @@ class SharedFile:
         self._overlay: dict[bytes, _Waiting] = {}
         self._pending: dict[int, deque[tuple[int, bytes]]] = {}
         self._read_to: dict[int, int] = {}
+        self._merged_to = [0] * SLOTS
+        self._behind = False
         self._mark = b""
         self._generation = -1
-        self._store.refresh()
+        self.store.refresh()
         self._catch_up()
         self.problem: Exception | None = None
         """Why this process cannot merge."""
-        self._closing = threading.Event()
-        self._merger = _Merger(self)
+        self.closing = threading.Event()
+        self._merger = Merger(self)
+        self._child: MergerChild | None = None
+        if settings.merger == "process" and self.rule.name in RULES:
+            options = {n: getattr(settings, n) for n in _OF_A_MERGER}
+            self._child = MergerChild(self.folder, options, self.closing)
         self._thread = threading.Thread(
-            target=self._merger.run, name=f"maps-merge {self.folder.name}", daemon=True
+            target=self._run_merger, name=f"maps-merge {self.folder.name}", daemon=True
         )
         self._thread.start()
 
+    def _run_merger(self) -> None:
+        if self._child is not None:
+            self._child.run()
+        self._merger.run()
+
     def _take_slot(self) -> int:
         for slot in range(SLOTS):
-            file = InboxFile(self._inbox_of(slot), self._control.inbox_bytes)
+            file = InboxFile(self._inbox_of(slot), self.control.inbox_bytes)
             if file.lock():
                 self._files[slot] = file
                 return slot
@@ -217,20 +243,22 @@ class SharedFile:
     def close(self) -> None:
         """What was put is merged first, if nobody else does it."""
         with self._lock:
-            if self._closing.is_set():
+            if self.closing.is_set():
                 return
-            self._closing.set()
+            self.closing.set()
         self._thread.join(10)
         with self._lock:
             self._abandon()
         _OPEN.discard(self)
 
     def _abandon(self) -> None:
+        if self._child is not None:
+            self._child.abandon()
         self._merger.release()
-        self._store.close()
+        self.store.close()
         for file in self._files.values():
             file.close()
-        self._control.close()
+        self.control.close()
         os.close(self._locks)
         os.close(self._replicator)
 
@@ -238,35 +266,35 @@ class SharedFile:
         """Before a fork: no transaction is under way, since the child's copy of one would end the parent's."""
         self._merger.lock.acquire()
         self._lock.acquire()
-        if not self._closing.is_set():
-            self._store.suspend()
+        if not self.closing.is_set():
+            self.store.suspend()
 
     def _go_on(self, child: bool) -> None:
         if child:
             self._lock, self._merger.lock = threading.RLock(), threading.Lock()
-            if not self._closing.is_set():
+            if not self.closing.is_set():
                 self._abandon()
                 self._open()
             return
         self._generation, self._mark = -1, b""
-        if not self._closing.is_set():
-            self._store.refresh()
+        if not self.closing.is_set():
+            self.store.refresh()
         self._lock.release()
         self._merger.lock.release()
 
     @property
     def closed(self) -> bool:
-        return self._closing.is_set()
+        return self.closing.is_set()
 
     @property
     def origin(self) -> int:
         """The origin of this host's changes."""
-        return self._store.origin
+        return self.store.origin
 
     @property
     def file_id(self) -> bytes:
         """Which file this is, by chance."""
-        return self._store.file
+        return self.store.file
 
     # --- reading
 
@@ -276,7 +304,7 @@ class SharedFile:
             self._look()
             waiting = self._overlay.get(key) if self._overlay else None
             if waiting is None:
-                data = self._store.raw(key)
+                data = self.store.raw(key)
                 return None if data is None else value_at(data, time.time_ns() * 256 // 1000)
             entry = self._entry(key)
             if entry is None or entry.is_over(self.clock.wall_time()):
@@ -290,7 +318,7 @@ class SharedFile:
             return self._entry(key)
 
     def _entry(self, key: bytes) -> Entry | None:
-        data = self._store.raw(key)
+        data = self.store.raw(key)
         base = None if data is None else decode_entry(data)
         waiting = self._overlay.get(key)
         return base if waiting is None else self._joined(base, waiting.entry)
@@ -327,7 +355,7 @@ class SharedFile:
         """Entries above a key, and the last key, from which one goes on; None: these were the last ones."""
         with self._lock:
             self._look()
-            stored = self._store.some(after, ITEMS_AT_ONCE)
+            stored = self.store.some(after, ITEMS_AT_ONCE)
             last = stored[-1][0] if len(stored) == ITEMS_AT_ONCE else None
             found = {
                 key: self._overlay[key].entry
@@ -349,50 +377,66 @@ class SharedFile:
     def _open_still(self) -> Iterator[None]:
         """The lock, of a file that is not closed."""
         with self._lock:
-            if self._closing.is_set():
+            if self.closing.is_set():
                 raise MapClosed(f"the map {self.folder} is closed")
             yield
 
     def _look(self) -> None:
-        if self._closing.is_set():
+        if self.closing.is_set():
             raise MapClosed(f"the map {self.folder} is closed")
-        if self._control.mark() != self._mark:
+        if self.control.mark() != self._mark:
             self._catch_up()
 
     def _catch_up(self) -> None:
         """Reads what others have written, and forgets what was merged."""
-        control = self._control
-        mark = control.mark()
-        if control.generation() != self._generation:
-            self._generation = control.generation()
-            self._store.refresh()
-            for slot, pending in list(self._pending.items()):
-                merged = control.merged(slot)
-                while pending and pending[0][0] <= merged:
-                    end, key = pending.popleft()
-                    waiting = self._overlay.get(key)
-                    if waiting is not None and (waiting.slot, waiting.end) == (slot, end):
-                        del self._overlay[key]
-        complete = True
-        for slot in range(SLOTS):
-            written = control.written(slot)
-            begin = max(self._read_to.get(slot, 0), control.merged(slot))
-            if begin < written:
-                self._read_to[slot] = self._read_inbox(slot, begin, written)
-                complete = complete and self._read_to[slot] >= written
-        self._mark = mark if complete else b""
+        control = self.control
+        for _ in range(CATCH_UPS):
+            mark = control.mark()
+            if self._behind or control.generation() != self._generation:
+                self._behind = False
+                self._generation = control.generation()
+                # Before the snapshot, so that it has all of that.
+                self._merged_to = [control.merged(slot) for slot in range(SLOTS)]
+                self.store.refresh()
+            complete = self._prune()
+            for slot in range(SLOTS):
+                written = control.written(slot)
+                begin = max(self._read_to.get(slot, 0), self._merged_to[slot])
+                if begin < written:
+                    self._read_to[slot] = self._read_inbox(slot, begin, written)
+                    complete = complete and self._read_to[slot] >= written
+            self._mark = mark if complete else b""
+            if not self._behind:
+                return
+
+    def _prune(self) -> bool:
+        """Forgets records that the snapshot has. Whether none is left."""
+        left = PRUNED_AT_ONCE
+        for slot, pending in self._pending.items():
+            merged = self._merged_to[slot]
+            while pending and pending[0][0] <= merged:
+                if left <= 0:
+                    return False
+                left -= 1
+                end, key = pending.popleft()
+                waiting = self._overlay.get(key)
+                if waiting is not None and (waiting.slot, waiting.end) == (slot, end):
+                    del self._overlay[key]
+        return True
 
     def _read_inbox(self, slot: int, begin: int, written: int) -> int:
         file = self._files.get(slot)
         if file is None:
-            file = self._files[slot] = InboxFile(self._inbox_of(slot), self._control.inbox_bytes)
+            file = self._files[slot] = InboxFile(self._inbox_of(slot), self.control.inbox_bytes)
         for end, kind, data in file.records(begin, written):
-            if self._control.merged(slot) > begin:  # it may have been overwritten meanwhile
-                return max(begin, self._control.merged(slot))
+            if self.control.merged(slot) > begin:
+                break
             begin = end
             if kind in (CHANGE, ENTRY):
                 key, encoded = split_keyed(data)
                 self._note(key, decode_entry(encoded), slot, end)
+        if self.control.merged(slot) > begin:
+            self._behind = True  # it is in the file, and may have been overwritten here
         return begin
 
     def _note(self, key: bytes, entry: Entry, slot: int, end: int) -> None:
@@ -453,7 +497,7 @@ class SharedFile:
     def unlock(self, key: bytes) -> None:
         place = crc32(key) % LOCKS
         with self._lock:
-            if not self._closing.is_set():
+            if not self.closing.is_set():
                 _range(self._locks, fcntl.F_UNLCK, place)
         self._key_locks[place % len(self._key_locks)].release()
 
@@ -485,26 +529,26 @@ class SharedFile:
     def vector(self) -> Vector:
         with self._open_still():
             generation = (
-                self._control.generation()
+                self.control.generation()
             )  # first: what is merged meanwhile is read next time
             if self._vector[0] != generation:
-                self._vector = generation, self._store.vector()
+                self._vector = generation, self.store.vector()
             return dict(self._vector[1])
 
     def changes(
         self, origin: int, after: int, to: int, most: int
     ) -> Iterator[tuple[int, bytes, Entry]]:
         with self._open_still():
-            return iter(list(self._store.changes(origin, after, to, most)))
+            return iter(list(self.store.changes(origin, after, to, most)))
 
     def tombstones(self) -> Iterator[tuple[bytes, Entry]]:
         with self._open_still():
-            return iter(list(self._store.tombstones()))
+            return iter(list(self.store.tombstones()))
 
     @property
     def forgotten(self) -> Vector:
         with self._open_still():
-            return self._store.forgotten
+            return self.store.forgotten
 
     def apply(
         self, entries: Iterable[tuple[bytes, Entry]], advance: Mapping[int, int]
@@ -523,7 +567,7 @@ class SharedFile:
         with self._lock:
             self._look()
             for key in keys:
-                data = self._store.raw(key)
+                data = self.store.raw(key)
                 if data is not None:
                     self._read_to[self.slot] = self._inbox.append(FORGET, keyed(key, data))
 
@@ -537,7 +581,7 @@ class SharedFile:
 
     def take_replication(self) -> bool:
         """Whether this process speaks for the host now. It does until ``end_replication``, or its death."""
-        if self._closing.is_set():
+        if self.closing.is_set():
             raise MapClosed(f"the map {self.folder} is closed")
         try:
             fcntl.flock(self._replicator, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -546,18 +590,18 @@ class SharedFile:
         return True
 
     def end_replication(self) -> None:
-        if not self._closing.is_set():
+        if not self.closing.is_set():
             fcntl.flock(self._replicator, fcntl.LOCK_UN)
 
     def written(self) -> list[int]:
         """How far the inbox of each slot is written."""
         with self._open_still():
-            return [self._control.written(slot) for slot in range(SLOTS)]
+            return [self.control.written(slot) for slot in range(SLOTS)]
 
     def has_merged(self, written: Sequence[int]) -> bool:
         """Whether all that was in the inboxes then is merged."""
         with self._open_still():
-            return all(self._control.merged(slot) >= end for slot, end in enumerate(written))
+            return all(self.control.merged(slot) >= end for slot, end in enumerate(written))
 
     def wait_merged(self, timeout: float = 10.0) -> bool:
         """Waits until what this process has written is merged."""
@@ -572,9 +616,9 @@ class SharedFile:
         """How many keys there are. Those whose time has passed count until they are buried."""
         with self._lock:
             self._look()
-            count = self._store.count()
+            count = self.store.count()
             for key in self._overlay:
-                before, now = self._store.raw(key), self._entry(key)
+                before, now = self.store.raw(key), self._entry(key)
                 count += bool(now is not None and not now.removed)
                 count -= bool(before is not None and not decode_entry(before).removed)
             return count
@@ -582,27 +626,27 @@ class SharedFile:
     def generation(self) -> int:
         """Grows with each merge."""
         with self._open_still():
-            return self._control.generation()
+            return self.control.generation()
 
     @property
     def inbox_bytes(self) -> int:
         """Of each process' inbox."""
         with self._open_still():
-            return self._control.inbox_bytes
+            return self.control.inbox_bytes
 
     def file_bytes(self) -> int:
         """How much of ``max_bytes`` is in use, pages that are free again included."""
         with self._open_still():
-            return self._store.used()[0]
+            return self.store.used()[0]
 
     def max_bytes(self) -> int:
         with self._open_still():
-            return self._store.used()[1]
+            return self.store.used()[1]
 
     def waiting_of_all(self) -> int:
         """Bytes in the inboxes of all processes."""
         with self._open_still():
-            control = self._control
+            control = self.control
             return sum(control.written(slot) - control.merged(slot) for slot in range(SLOTS))
 
     def is_replicated(self) -> bool:
@@ -615,7 +659,7 @@ class SharedFile:
     def waiting(self) -> int:
         """Bytes that this process has written and nobody has merged yet."""
         with self._open_still():
-            return self._control.written(self.slot) - self._control.merged(self.slot)
+            return self.control.written(self.slot) - self.control.merged(self.slot)
 
 
 def _text(value: object) -> str | None:
@@ -638,14 +682,27 @@ class _Clock(HybridClock):
             return super().observe(time)
 
 
-class _Merger:
-    """Merges the inboxes of all processes, as long as no other process does."""
+class Merged(Protocol):
+    """What a merger needs of a file."""
 
-    def __init__(self, shared: SharedFile) -> None:
+    folder: Path
+    settings: FileSettings
+    store: Store
+    control: Control
+    rule: ConflictRule
+    clock: HybridClock
+    closing: threading.Event
+    problem: Exception | None
+
+
+class Merger:
+    """Merges the inboxes of all processes, as long as no other process does. ``handle``: of a file that is locked by the one who merges."""
+
+    def __init__(self, shared: Merged, handle: int | None = None) -> None:
         self._shared = shared
-        self._handle = os.open(
-            shared.folder / "merger", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600
-        )
+        if handle is None:
+            handle = os.open(shared.folder / "merger", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        self._handle = handle
         self._mine = False
         self.lock = threading.Lock()
         """Held while anything is merged."""
@@ -662,7 +719,7 @@ class _Merger:
         shared = self._shared
         pause = shared.settings.merge_interval
         while True:
-            closing = shared._closing.is_set()
+            closing = shared.closing.is_set()
             try:
                 with self.lock:
                     worked = self._merge() if self._take() else False
@@ -677,7 +734,7 @@ class _Merger:
             if closing and not worked:
                 break
             if not worked:
-                shared._closing.wait(pause)
+                shared.closing.wait(pause)
         if self._mine:
             fcntl.flock(self._handle, fcntl.LOCK_UN)
 
@@ -688,11 +745,11 @@ class _Merger:
             fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             return False
-        control = self._shared._control
+        control = self._shared.control
         for (
             slot,
             offset,
-        ) in self._shared._store.merged().items():  # a merger may have died between both
+        ) in self._shared.store.merged().items():  # a merger may have died between both
             if control.merged(slot) < offset:
                 control.set_merged(slot, offset)
         control.next_generation()
@@ -700,7 +757,7 @@ class _Merger:
         return True
 
     def _merge(self) -> bool:
-        shared, control = self._shared, self._shared._control
+        shared, control = self._shared, self._shared.control
         buried = self._bury()
         slots = control.waiting()
         if not slots:
@@ -708,12 +765,12 @@ class _Merger:
             return buried
         left = RECORDS_MAX
         ends: dict[int, int] = {}
-        with shared._store.merging(shared.rule) as merging:
+        with shared.store.merging(shared.rule) as merging:
             for slot in slots:
                 file = self._files.get(slot)
                 if file is None:
                     file = self._files[slot] = InboxFile(
-                        shared._inbox_of(slot), control.inbox_bytes
+                        shared.folder / f"inbox.{slot}", control.inbox_bytes
                     )
                 for end, kind, data in file.records(control.merged(slot), control.written(slot)):
                     _carry_out(merging, kind, data)
@@ -736,12 +793,12 @@ class _Merger:
         now = time.monotonic()
         if now < self._bury_at:
             return False
-        store, ticks = self._shared._store, self._shared.clock.wall_time()
+        store, ticks = self._shared.store, self._shared.clock.wall_time()
         buried = 0
         if store.has_ended(ticks):
             with store.merging(self._shared.rule) as merging:
                 buried = merging.bury(ticks, RECORDS_MAX)
-            self._shared._control.next_generation()
+            self._shared.control.next_generation()
         if buried < RECORDS_MAX:
             self._bury_at = now + BURY_INTERVAL
         return buried > 0
@@ -751,7 +808,7 @@ class _Merger:
         now = time.monotonic()
         if settings.durability != "process" and now - self._synced >= settings.sync_interval:
             self._synced = now
-            self._shared._store.sync()
+            self._shared.store.sync()
 
 
 def _carry_out(merging: Any, kind: int, data: bytes) -> None:
