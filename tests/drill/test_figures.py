@@ -9,7 +9,7 @@ import pytest
 from jgroups_py.drill.judge import cache_figures
 from jgroups_py.drill.judge.evidence import Evidence
 from jgroups_py.drill.judge.figures import Figures, figures, growth
-from jgroups_py.drill.judge.flows import Flow, lags, latencies, percentile
+from jgroups_py.drill.judge.flows import Flow, flow, lags, latencies, percentile
 from jgroups_py.drill.log import Record
 
 
@@ -247,3 +247,9 @@ def test_rto_of_caches_leaves_out_who_fell_before_it_could_write() -> None:
     evidence = cache_evidence(Record(1.95, "NYC", "C", "crash"))
     found = cache_figures.figures(evidence, cache_figures.requests(evidence), [])
     assert [r.seconds for r in found.recoveries] == [pytest.approx(2.0), pytest.approx(0.01)]
+
+
+def test_a_message_whose_sending_is_in_no_log_was_sent_at_no_time(story: Any) -> None:
+    story.send(1.0, "NYC.E")
+    story._add(2.0, "NYC.E", "send", "E#1", 3)  # and nothing of 2
+    assert flow(story.evidence(), "NYC", "SFO").sent == [1.0, 2.0]
