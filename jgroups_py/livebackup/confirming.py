@@ -45,7 +45,9 @@ class _Backup(Generic[B]):
 class Confirming(Generic[B]):
     """Of one live node in one term. Operations have growing numbers."""
 
-    def __init__(self, rule: Rule, backups_min: int = 0) -> None:
+    def __init__(self, rule: Rule, backups_min: int = 0, awaited: Iterable[B] = ()) -> None:
+        """``awaited``: members that have what the live node has, and have yet to say that they follow it. Nobody is answered before."""
+        self._awaited = dict.fromkeys(awaited)
         self._rule = rule
         self._backups_min = backups_min
         self._backups: dict[B, _Backup[B]] = {}
@@ -55,6 +57,11 @@ class Confirming(Generic[B]):
     @property
     def backups(self) -> tuple[B, ...]:
         return tuple(self._backups)
+
+    @property
+    def members(self) -> tuple[B, ...]:
+        """The backups, and those that are awaited."""
+        return (*self._backups, *self._awaited)
 
     def __len__(self) -> int:
         """Operations that are not answered."""
@@ -85,6 +92,7 @@ class Confirming(Generic[B]):
     def joined(self, backup: B, last: int) -> list[int]:
         """A backup has a snapshot that contains the operations up to ``last``, which count as confirmed by it. Returns the operations
         that may be answered."""
+        self._awaited.pop(backup, None)
         behind = {number: sent for number, sent in self._open.items() if number > last}
         self._backups[backup] = _Backup(behind, sum(sent.size for sent in behind.values()))
         for number, sent in self._open.items():
@@ -94,8 +102,8 @@ class Confirming(Generic[B]):
 
     def left(self, backup: B) -> list[int]:
         """Returns the operations that may be answered, because nobody waits for that backup any more."""
-        if self._backups.pop(backup, None) is None:
-            return []
+        self._awaited.pop(backup, None)
+        self._backups.pop(backup, None)
         return self._answers(list(self._open))
 
     def all_open(self) -> list[int]:
@@ -120,7 +128,7 @@ class Confirming(Generic[B]):
     def _enough(self, number: int) -> bool:
         there = len(self._backups)
         have = sum(1 for backup in self._open[number].by if backup in self._backups)
-        if there < self._backups_min:
+        if self._awaited or there < self._backups_min:
             return False
         match self._rule:
             case "all":

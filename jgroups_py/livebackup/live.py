@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import trio
@@ -34,13 +34,16 @@ class LiveSide:
         wall: Callable[[], float],
         chance: Callable[[], int],
         send: Callable[[bytes], None],
+        awaited: Iterable[Address] = (),
     ) -> None:
         self.term = term
         self.space = space
         self.counters = Counters(counters.items())
         self.last = 0
         """The newest operation that was sent."""
-        self.confirming: Confirming[Address] = Confirming(settings.confirm, settings.backups_min)
+        self.confirming: Confirming[Address] = Confirming(
+            settings.confirm, settings.backups_min, awaited
+        )
         self.slowed = 0
         """How often an operation waited because a backup was too far behind."""
         self._settings = settings

@@ -220,7 +220,7 @@ class Node:
                 self._say(Gone(self.term))
                 await self._stand()
                 return
-            for backup in self._live_side.confirming.backups:
+            for backup in self._live_side.confirming.members:
                 if backup not in view:
                     self._live_side.answer(self._live_side.confirming.left(backup))
             self._lead()
@@ -302,6 +302,7 @@ class Node:
             wall=self._wall,
             chance=lambda: self._random.getrandbits(62),
             send=self._send,
+            awaited=decision.backups,
         )
         self.counts["terms_begun"] += 1
         self._lead()

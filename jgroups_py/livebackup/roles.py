@@ -34,6 +34,8 @@ class Decision(Generic[M]):
     term: int
     lost: bool
     """There was a term before, and nobody has what was confirmed in it."""
+    backups: tuple[M, ...] = ()
+    """The others that have what the live node has, as far as they know."""
 
 
 class Election(Generic[M]):
@@ -64,4 +66,9 @@ class Election(Generic[M]):
             return self._stands[member].term, self._stands[member].was_live
 
         best = max(complete, key=merit)  # of equals the first one
-        return Decision(best, newest + 1, False)
+        backups = tuple(
+            member
+            for member in complete
+            if member != best and self._stands[member].term == self._stands[best].term
+        )
+        return Decision(best, newest + 1, False, backups)

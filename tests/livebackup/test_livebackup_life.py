@@ -108,6 +108,33 @@ async def test_the_live_node_goes_on_without_a_backup_that_is_lost(autojump_cloc
         assert live.counts["terms_ended"] == 0 and len(live.backups) == 1
 
 
+async def test_a_new_live_node_answers_nobody_before_its_backups_follow_it(
+    autojump_clock: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with livebackup_group() as group:
+        live, *others = await group.start("ABC")
+        for node in others:  # what they say to the new live node is slow
+
+            def slowly(usual: Any) -> Any:
+                async def send(payload: Any, to: Any = None) -> None:
+                    if to is not None:
+                        await trio.sleep(5)
+                    await usual(payload, to)
+
+                return send
+
+            monkeypatch.setattr(node.channel, "send", slowly(node.channel.send))
+        group.kill(live.channel.name)
+        with trio.fail_after(300):
+            while not any(node.role == "live" for node in others):  # noqa: ASYNC110
+                await trio.sleep(0.01)
+        (new,) = [node for node in others if node.role == "live"]
+        assert new.backups == ()
+        await new.run(put, "q", 1)
+        (backup,) = [node for node in others if node is not new]
+        assert states(backup)["Queue/q"]["messages"] == [1]
+
+
 async def test_take_overs_go_on_to_the_last_node(autojump_clock: Any) -> None:
     async with livebackup_group() as group:
         await group.start("ABCD")

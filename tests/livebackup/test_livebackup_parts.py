@@ -58,6 +58,14 @@ def test_nobody_waits_for_a_backup_that_has_left() -> None:
     assert confirming.left("C") == [1] and confirming.left("C") == []
 
 
+def test_nobody_is_answered_while_a_backup_of_the_last_term_has_not_said_whom_it_follows() -> None:
+    confirming: Confirming[str] = Confirming("first", 0, "BC")
+    assert confirming.members == ("B", "C")
+    assert confirming.sent(1, 10, 0.0) == confirming.joined("B", 0) == []
+    assert confirming.confirmed("B", [1]) == []
+    assert confirming.left("C") == [1], "C has left, or asks for a snapshot"
+
+
 def test_a_backup_that_joined_confirms_what_its_snapshot_does_not_contain() -> None:
     confirming: Confirming[str] = Confirming("all", 1)
     for number in (1, 2, 3):
@@ -134,7 +142,13 @@ def test_who_becomes_live_does_not_depend_on_who_speaks_first(
 ) -> None:
     (decision,) = decided("".join(stands), stands)
     newest = max(stand.term for stand in stands.values())
-    assert decision == Decision(live, newest + 1, lost)
+    assert decision is not None
+    assert (decision.live, decision.term, decision.lost) == (live, newest + 1, lost)
+
+
+def test_who_is_awaited_has_what_the_live_node_has() -> None:
+    stands = {"A": NOTHING, "B": BACKUP, "C": WAS_LIVE, "D": Stand(2, True, False), "E": BACKUP}
+    assert decided("ABCDE", stands) == {Decision("C", 4, False, ("B", "E"))}
 
 
 def test_nobody_is_live_before_all_have_spoken_or_in_a_view_that_is_too_small() -> None:
