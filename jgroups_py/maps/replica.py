@@ -434,9 +434,8 @@ class Replica:
             self.changed()
         self._land(peer, vector)
         if peer.to_confirm is None:
-            peer.to_confirm = dict(
-                have.vector
-            )  # of one moment: nothing that came before or after it is mixed in
+            # Of one moment: nothing that came before or after it is mixed in.
+            peer.to_confirm = dict(have.vector)
         for origin, number in vector.items():
             if number > self._received.get(origin, 0) and origin != own:
                 self._behind.setdefault(origin, _Behind(self._now, self._received.get(origin, 0)))
