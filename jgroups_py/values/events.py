@@ -148,6 +148,24 @@ class FindPhysical(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class ProveReach(Event):
+    """Ask ``member`` for a sign of life in the name of ``nonce``, an address that nobody else has. Discovery sends the request;
+    until ``until`` the transport takes the answer to ``nonce`` for its own. ``Reached`` up when it comes."""
+
+    member: Address
+    nonce: Address
+    until: float
+
+
+@dataclass(frozen=True, slots=True)
+class Reached(Event):
+    """``member`` has answered to ``nonce``, so it has heard the request where it is said to be."""
+
+    member: Address
+    nonce: Address
+
+
+@dataclass(frozen=True, slots=True)
 class Unreachable(Event):
     """A packet was sent to ``physical``, and nobody listens there. Discovery keeps the event."""
 
@@ -438,6 +456,11 @@ class GetPhysical(Query):
 @dataclass(frozen=True, slots=True)
 class GetView(Query):
     """-> View installed now. GMS."""
+
+
+@dataclass(frozen=True, slots=True)
+class CanProveReach(Query):
+    """-> bool: does somebody understand ``ProveReach``? Discovery."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,8 @@ Place: above the transport, below failure detection and GMS.
     GET_MBRS_REQ              remember name and address; answer GET_MBRS_RSP: server? coordinator?
       for certain members     only those answer
     FindPhysical from below   GET_MBRS_REQ for that member
+    ProveReach from above     GET_MBRS_REQ to that member alone, whose sender is the nonce; Reached up when the member
+                              answers to the nonce
     VersionHeard from below   ask again: nobody has understood the first time
     view, as coordinator      tell new members and old ones of each other (send_cache_on_join)
 
@@ -24,15 +26,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from jgroups_py.errors import RemoteProtocolError
 from jgroups_py.stack.machine import Timer
 from jgroups_py.stack.protocol import Protocol
 from jgroups_py.stack.services import DISCOVERY
-from jgroups_py.values.address import Address, IpAddress
+from jgroups_py.values.address import UUID, Address, IpAddress
 from jgroups_py.values.batch import Batch
 from jgroups_py.values.events import (
+    CanProveReach,
     Event,
     FindMembers,
     FindPhysical,
@@ -41,6 +44,9 @@ from jgroups_py.values.events import (
     IsCoordinator,
     MembersFound,
     PhysicalAddress,
+    ProveReach,
+    Query,
+    Reached,
     TransportReady,
     Unreachable,
     VersionHeard,
@@ -133,11 +139,16 @@ class Discovery(Protocol):
             case FindMembers():
                 self._search(event)
                 return
+            case ProveReach(member, nonce):
+                self._ask_to_prove(member, nonce)
             case ViewChange(view, old):
                 self.view = view
                 if old is not None and self.config.send_cache_on_join:
                     self._disseminate(view, old)
         self.pass_event_down(event)
+
+    def answer(self, query: Query) -> Any:
+        return True if isinstance(query, CanProveReach) else None
 
     def event_up(self, event: Event) -> None:
         match event:
@@ -302,6 +313,17 @@ class Discovery(Protocol):
         self.trace("ask", members=members and [self.name_of(m) for m in members])
         self.send_request(batch)
 
+    def _ask_to_prove(self, member: Address, nonce: Address) -> None:
+        """Sends a request in the name of ``nonce``. Java members answer to the sender of a request, which they locate by the
+        request's data."""
+        data = PingData(nonce, 0, self.stack.name, self.physical, (member,))
+        batch = self._message(
+            member, PingHeader(PingType.GET_MBRS_REQ, self.cluster, False), [data]
+        )
+        batch.src = nonce
+        self.requests_sent += 1
+        self.pass_down(batch)
+
     def send_request(self, batch: Batch) -> None:
         """Lets a request reach everybody. ``batch`` is a multicast."""
         raise NotImplementedError
@@ -327,6 +349,10 @@ class Discovery(Protocol):
             return
         for payload in batch.payloads:
             self.received(batch.src, header, payload)
+        src, dest = batch.src, batch.dest
+        if header.type == PingType.GET_MBRS_RSP and type(dest) is UUID and src is not None:
+            if dest != self.local_address:
+                self.pass_event_up(Reached(src, dest))
 
     def received(
         self, src: Address | None, header: PingHeader, payload: bytes | memoryview | None

@@ -52,6 +52,7 @@ from jgroups_py.values.events import (
     GetPhysical,
     HasMulticast,
     PhysicalAddress,
+    ProveReach,
     Query,
     SharedAttribute,
     Surroundings,
@@ -253,6 +254,8 @@ class TP(Protocol):
         self._sources: Sources | None = None
         if self.config.source_check:
             self._sources = Sources()
+        self._nonces: dict[Address, float] = {}
+        """The addresses in whose name a joiner is asked, and until when they are ours, too (ProveReach)."""
         self._pending: dict[Address, _Pending] = {}
         self._queues: dict[Address | None, list[Batch]] = {}
         self._strangers: dict[str, None] = {}
@@ -341,6 +344,9 @@ class TP(Protocol):
                     self.open_ports()
             case PhysicalAddress(member, physical, name):
                 self._learn(member, physical, name)
+            case ProveReach(_, nonce, until):
+                self._nonces = {n: at for n, at in self._nonces.items() if at > self.now}
+                self._nonces[nonce] = until
             case ViewChange(view, _):
                 self.joined = True
                 self._view = view
@@ -573,6 +579,7 @@ class TP(Protocol):
             and not packet.multicast
             and dest != self.local_address
             and dest != self.physical
+            and self._nonces.get(dest, 0.0) <= self.now
         ):
             self.dropped_dest += 1
             self.trace("not for us", dest=str(dest))

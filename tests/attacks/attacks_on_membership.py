@@ -1,15 +1,52 @@
-"""A stranger says under its own address that others leave, are dead, or are alive."""
+"""A stranger makes up joiners, and says under its own address that others leave, are dead, or are alive."""
 
 from __future__ import annotations
 
+from random import Random
+
+import trio
 from attack_kit import Attack, Family
 from attack_scene import CLUSTER, Scene
+from attacks_without_name import discovery
 
+from jgroups_py.values.address import UUID
 from jgroups_py.values.message import Flag
-from jgroups_py.wire.headers import PROTOCOL_IDS, FdHeader, FdType, GmsHeader, GmsType
+from jgroups_py.values.payloads import PingData
+from jgroups_py.wire.headers import (
+    PROTOCOL_IDS,
+    FdHeader,
+    FdType,
+    GmsHeader,
+    GmsType,
+    PingHeader,
+    PingType,
+)
+from jgroups_py.wire.primitives import encode_whole
+from jgroups_py.wire.values import write_ping_data_list
 
 GMS, FD_SOCK2 = (PROTOCOL_IDS[name] for name in ("GMS", "FD_SOCK2"))
 UNRELIABLE = int(Flag.OOB | Flag.NO_RELIABILITY)
+
+
+async def ghosts_join(scene: Scene) -> None:
+    """More than the coordinator remembers, so that some are turned away at once."""
+    s, a = scene.stranger, scene.a
+    for number in range(1100):
+        ghost = UUID.make(Random(f"ghost {number}"))
+        header = GmsHeader(GmsType.JOIN_REQ, ghost)
+        s.say(s.packet(ghost, a.address, {GMS: header}, flags=UNRELIABLE), a.at)
+        if number % 100 == 99:
+            await trio.sleep(0.01)
+
+
+async def ghost_at_a_place_joins(scene: Scene) -> None:
+    """The ghost is said to be at the stranger's socket, which does not answer."""
+    s, a = scene.stranger, scene.a
+    data = encode_whole(write_ping_data_list, [PingData(s.uuid, 0, "S", s.at)])
+    header = PingHeader(PingType.GET_MBRS_REQ, CLUSTER, True)
+    s.say(s.packet(s.uuid, None, {discovery(scene): header}, data), a.at)
+    join = GmsHeader(GmsType.JOIN_REQ, s.uuid)
+    s.say(s.packet(s.uuid, a.address, {GMS: join}, flags=UNRELIABLE), a.at)
 
 
 async def foreign_leave(scene: Scene) -> None:
@@ -50,6 +87,14 @@ FAMILY = Family(
     "What a stranger says of members is worth nothing.",
     (
         Attack(
+            "ghosts-join",
+            "1,100 requests to join, each of another member that does not exist",
+            "a view full of ghosts, whose silence stops every multicast for 45 s",
+            "GMS.unproved",
+            ghosts_join,
+            silent=False,
+        ),
+        Attack(
             "foreign-leave",
             "one datagram: a request to let B go, under its own address",
             "B is expelled",
@@ -86,6 +131,14 @@ FAMILY = Family(
             "B stays in the view although it is dead",
             "FD_SOCK2.not_member",
             foreign_comfort,
+        ),
+        Attack(
+            "ghost-joins",
+            "a discovery request and a request to join, from a place that answers nothing",
+            "the group waits for a member that does not exist",
+            "GMS.unproved",
+            ghost_at_a_place_joins,
+            silent=False,
         ),
     ),
 )

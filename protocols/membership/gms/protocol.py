@@ -14,6 +14,7 @@ hold them back.
 
 The acting coordinator is the first member of the view that is neither suspected nor leaving.
 
+    JOIN_REQ, prove_joiners   Ask whether the joiner is where it says (strangers.py). Then:
     JOIN_REQ                  Wait max_bundling_time for others, and for the acknowledgements of the view
                               before. A member of the view gets it once more.
     LEAVE_REQ, Suspect        Begin at once.
@@ -69,12 +70,14 @@ from jgroups_py.protocols.membership.gms.group import Group
 from jgroups_py.protocols.membership.gms.join import FirstView, Joiner
 from jgroups_py.protocols.membership.gms.merge import Merged, Merger, MergeStep, Result, TakePart
 from jgroups_py.protocols.membership.gms.out import Out
+from jgroups_py.protocols.membership.gms.strangers import Strangers
 from jgroups_py.protocols.membership.gms.wire import AGREE_ID, Kind
 from jgroups_py.stack.protocol import Protocol
 from jgroups_py.stack.services import DETECTION, DISCOVERY, MERGING, MULTICAST, UNICAST, VIEWS
 from jgroups_py.values.address import UUID, Address
 from jgroups_py.values.batch import Batch
 from jgroups_py.values.events import (
+    CanProveReach,
     Connect,
     Disconnect,
     Disconnected,
@@ -88,7 +91,9 @@ from jgroups_py.values.events import (
     MergeDigest,
     MergeViews,
     PrepareView,
+    ProveReach,
     Query,
+    Reached,
     SetDigest,
     Suspect,
     TransportReady,
@@ -125,6 +130,7 @@ class GMS(Protocol):
     wants_below = (MERGING, DETECTION)
     turns_away = {
         "not_member": "an unreliable message of somebody who is not in the view",
+        "unproved": "somebody who wants to join and does not answer where it says that it is",
         "foreign_leave": "a request to let a member go, of somebody who is not in the view",
     }
 
@@ -158,7 +164,9 @@ class GMS(Protocol):
         max_early: int = 1000
         """Batches that are kept before the first view."""
         max_waiting: int = 1000
-        """Joiners that are remembered at the same time."""
+        """Joiners that are remembered at the same time, and as many that have yet to prove that they are there."""
+        prove_joiners: bool = False
+        """A joiner must answer a discovery request before it is let in. False: as in JGroups, one datagram is enough."""
 
         ignored: ClassVar[frozenset[str]] = frozenset(
             {
@@ -219,6 +227,8 @@ class GMS(Protocol):
         self.times_excluded = 0
         """How often the group went on without this member."""
         self.changes = Changes(group, config.max_waiting)
+        self.strangers = Strangers(config.max_waiting, self.machine.secrets)
+        self._doubt_timer = self.timer(self._on_doubts)
         self._bundle = self.timer(self._on_join_bundle)
         self._soon = False
         """``_work`` runs when the present handler has returned."""
@@ -261,6 +271,7 @@ class GMS(Protocol):
         self._ack_timer.cancel()
         self.agreement.stop()
         self._bundle.cancel()
+        self._stop_doubting()
         self.exclusion.stop()
         self.joiner.stop()
         self.group.leave(False)
@@ -317,6 +328,8 @@ class GMS(Protocol):
                 self.pass_event_up(event)
             case Fetched():
                 self._then(self.agreement.fetched())
+            case Reached(member, nonce):
+                self._reached(member, nonce)
             case MergeViews(views, silent):
                 if self.group.is_working:
                     self._views_differ(views, silent)
@@ -507,6 +520,50 @@ class GMS(Protocol):
             if not self.changes.departs(member):
                 self._answer_join(member, view, flags=int(Flag.OOB))
             return
+        if member not in self.changes.joiners and self._must_prove:
+            self._doubt(member)
+        else:
+            self._admit(member)
+
+    @property
+    def _must_prove(self) -> bool:
+        """A joiner must answer where it is. Without a discovery in the stack nobody could ask it."""
+        return self.config.prove_joiners and bool(self.ask_down(CanProveReach()))
+
+    def _doubt(self, joiner: Address) -> None:
+        crowded = self.strangers.doubt(joiner, self.now)
+        if crowded is not None:
+            self.turn_away("unproved", crowded)
+        self._ask_strangers()
+
+    def _ask_strangers(self) -> None:
+        for joiner, nonce, until in self.strangers.to_ask(self.now):
+            self.trace("prove", joiner=joiner)
+            self.pass_event_down(ProveReach(joiner, nonce, until))
+        next_at = self.strangers.next_at
+        if next_at is None:
+            self._doubt_timer.cancel()
+        else:
+            self._doubt_timer.start_at(next_at)
+
+    def _on_doubts(self) -> None:
+        for joiner in self.strangers.late(self.now):
+            self.turn_away("unproved", joiner)
+        self._ask_strangers()
+
+    def _stop_doubting(self) -> None:
+        self.strangers.clear()
+        self._doubt_timer.cancel()
+
+    def _reached(self, joiner: Address, nonce: Address) -> None:
+        view = self.view
+        if self.strangers.answered(joiner, nonce):
+            self._ask_strangers()
+            if view is not None and joiner not in view and self.changes.acting:
+                self._admit(joiner)
+
+    def _admit(self, member: Address) -> None:
+        """Let a joiner into the next view."""
         added = self.changes.add_joiner(member)
         if added is None:
             self.joins_dropped += 1
@@ -939,6 +996,10 @@ class GMS(Protocol):
         ended = self.changes.ended(view)
         self.agreement.view_installed()
         self.changes.view_installed(view)
+        self.strangers.forget(view)
+        if not self.changes.acting:
+            self.strangers.clear()
+        self._ask_strangers()
         self.merger.view_installed(view)
         self.pass_event_down(ViewChange(view, old, ended))
         self.pass_event_up(ViewChange(view, old, ended))
@@ -952,6 +1013,7 @@ class GMS(Protocol):
         assert self.view is None or not self._early
         assert self._ack_timer.armed == bool(self._unacknowledged)
         assert self._leave_timer.armed == self.group.leaving
+        assert self._doubt_timer.armed == (self.strangers.next_at is not None)
         assert self.agreement.round is None or self.changes.acting
         for part in (self.agreement, self.changes, self.exclusion, self.joiner, self.merger):
             part.check()
