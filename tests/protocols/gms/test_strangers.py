@@ -22,6 +22,7 @@ from jgroups_py.values.events import (
     TransportReady,
     ViewChange,
 )
+from jgroups_py.values.header import Header
 from jgroups_py.values.view import View, ViewId
 from jgroups_py.wire.headers import PROTOCOL_IDS, GmsHeader, GmsType, PingHeader, PingType
 from jgroups_py.wire.packet import encode_packets
@@ -129,7 +130,7 @@ def test_discovery_asks_in_the_name_of_the_nonce_and_tells_the_answer() -> None:
     assert (request.dest, request.src) == (B, nonce)
     fake.take_up_events()
     for dest in (A, nonce):
-        headers = {PROTOCOL_IDS["PING"]: PingHeader(PingType.GET_MBRS_RSP)}
+        headers: dict[int, Header] = {PROTOCOL_IDS["PING"]: PingHeader(PingType.GET_MBRS_RSP)}
         fake.up(Batch(dest, (b"",), headers, B))
     assert fake.take_up_events() == [Reached(B, nonce)]
 
