@@ -100,7 +100,7 @@ def test_the_kind_of_a_file_is_seen(text: str, kind: str) -> None:
 def test_an_unknown_kind_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "x.json"
     file.write_text('{"kind": "weather"}')
-    with pytest.raises(ConfigError, match="kind: one of stacks, caches, buddies, clusters, not"):
+    with pytest.raises(ConfigError, match=r"kind: one of stacks, caches, .*, not 'weather'"):
         load(file)
 
 

@@ -105,6 +105,7 @@ SHIPPED = [
     name
     for name in shipped_stacks()
     if load_stack(name, environment={}).protocols[0].short_name in ("UDP", "TCP")
+    and not any(p.short_name == "SEAL" for p in load_stack(name, environment={}).protocols)
     and "-default" not in name
 ]
 

@@ -22,7 +22,7 @@ def test_no_simulated_fault_takes_longer_than_the_worst_case(
 ) -> None:
     out = tmp_path / "bounds.json"
     few = FEW if what == "detection" else "2"
-    args = ["dev", "bounds", "--of", what, "--stack", stack, "--faults", few, "--json", str(out)]
+    args = ["dev", "bounds", "--of", what, stack, "--faults", few, "--json", str(out)]
     assert run(args) == 0
     found = json.loads(out.read_text())
     assert [kind["kind"] for kind in found["kinds"]] == ["crash", "vanish", "pause"]

@@ -31,8 +31,8 @@ NOBODY: Final = "nobody answers; members need diag.enabled (docs: look inside a 
 @click.command(
     cls=JsonCommand,
     epilog=examples(
-        "jgroups-py top",
-        "jgroups-py top --host 127.0.0.1:7500-7509 --interval 5s",
+        "jgroups-py top --interval 5s",
+        "jgroups-py top --host 127.0.0.1:7500-7509",
         "jgroups-py top --once --json",
     ),
 )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import click
@@ -18,9 +20,10 @@ from jgroups_py.tools.progress import seeds_bar
     cls=JsonCommand,
     epilog=examples(
         "jgroups-py dev bounds --faults 2000",
-        "jgroups-py dev bounds --of take-over --stack relay-tcp.xml --faults 200 --json",
+        "jgroups-py dev bounds --of take-over relay-tcp.xml --faults 200 --json",
     ),
 )
+@click.argument("stack", required=False, metavar="[STACK]")
 @click.option(
     "--of",
     "what",
@@ -28,7 +31,6 @@ from jgroups_py.tools.progress import seeds_bar
     default="detection",
     show_default=True,
 )
-@click.option("--stack", help="Default: udp.xml, for a take-over relay-udp.xml.")
 @click.option(
     "--faults", "count", type=click.IntRange(1, 1_000_000), default=100, show_default=True
 )
@@ -49,17 +51,14 @@ def bounds(
     """Simulate crashes, vanishings and pauses of members, as many of each as --faults says.
 
     Each is a whole group in virtual time, drawn from a seed. The time until the others have noticed, or until another relay has taken over, is
-    compared with the worst case that `jgroups-py validate --latency` prints for the stack.
+    compared with the worst case that `jgroups-py validate --latency` prints for STACK: udp.xml, for a take-over relay-udp.xml, if none is named.
 
     Exit 1: one took longer.
     """
     stack = stack or ("udp.xml" if what == "detection" else "relay-udp.xml")
-    logging.getLogger("jgroups_py").setLevel(
-        logging.ERROR
-    )  # sites that do not relay say so, each time
     results: list[dict[str, Any]] = []
     bad = 0
-    with seeds_bar("bounds", count * len(KINDS)) as (console, one_more):
+    with _quiet(), seeds_bar("bounds", count * len(KINDS)) as (console, one_more):
         for kind in KINDS:
             found: list[Measured] = []
             for one in faults(what, stack, kind, range(first, first + count), latency):
@@ -79,6 +78,18 @@ def bounds(
         lambda: "\n".join(_line(what, item) for item in results),
     )
     return 1 if bad else 0
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Sites that do not relay warn of it, each time anew."""
+    logger = logging.getLogger("jgroups_py")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
 
 
 def _summary(found: list[Measured]) -> dict[str, Any]:
