@@ -18,13 +18,14 @@ export IP_MULTICAST_IF ?= 127.0.0.1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv test test-slow test-java test-spark demo-spark docs check format drill drill-short drill-seeds requirements \
+.PHONY: help venv test test-long durations test-slow test-java test-spark demo-spark docs check format drill drill-short drill-seeds requirements \
         bench bench-sim memory fuzz fuzz-short mutants mutants-short long-life maps-kills \
         simulate simulate-short histories histories-short buddy-explore buddy-explore-short map-explore livebackup-explore bounds clean
 
 help:
 	@sed -n 's/^# //p' Makefile | head -4
-	@echo "make test-slow  the long tests         make requirements  what which test shows"
+	@echo "make test-long  those of two seconds and more, most with real processes"
+	@echo "make test-slow  thousands of cases     make requirements  what which test shows"
 	@echo "make bench      messages per second    make bench-sim     100 members, one virtual hour"
 	@echo "make test-java  with Java members, where there is Java and Maven"
 	@echo "make docs       the documentation, in build/docs/html"
@@ -59,8 +60,17 @@ $(STAMP): pyproject.toml setup.cfg Makefile
 
 # Tests with real sockets mostly wait: hence more processes than cores. tests/conftest.py gives each its ports.
 test: $(STAMP)
-	$(BIN)/python -m pytest -q -m "not slow and not java and not spark" -n 4 --dist worksteal --durations=25 \
+	$(BIN)/python -m pytest -q -m "not long and not slow and not java and not spark" -n 4 --dist worksteal --durations=25 \
 	  --junitxml build/tests.xml --record-requirements build/requirements.json tests
+
+# Tests of two seconds and more (tests/long_tests.txt), with real processes most of them.
+test-long: $(STAMP)
+	$(BIN)/python -m pytest -q -m "long and not slow and not java and not spark" -n 4 --dist worksteal --durations=25 \
+	  --junitxml build/tests-long.xml tests
+
+# Sorts tests anew into those of make test and those of make test-long, by how long they take now.
+durations: test test-long
+	$(BIN)/python tests/tidy/long_tests.py build/tests.xml build/tests-long.xml
 
 test-slow: $(STAMP)
 	$(BIN)/python -m pytest -q -m "slow" tests

@@ -56,7 +56,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     known = set(re.findall(r"^- \*\*([A-Z]\d+)\*\*", _requirements(), re.MULTILINE))
+    long = _long_tests()
     for item in items:
+        if item.nodeid.partition("[")[0] in long:
+            item.add_marker("long")
         for number in numbers_of(item):
             if number not in known:
                 raise pytest.UsageError(f"{item.nodeid}: no requirement {number!r}")
@@ -66,6 +69,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def numbers_of(item: pytest.Item) -> list[str]:
     """The numbers of an item's seed marks, in order; each mark may name several."""
     return [str(number) for mark in item.iter_markers("seed") for number in mark.args]
+
+
+def _long_tests() -> frozenset[str]:
+    """tidy/long_tests.py says how this list is made."""
+    return frozenset((ROOT / "tests" / "long_tests.txt").read_text(encoding="utf-8").split())
 
 
 def _requirements() -> str:
