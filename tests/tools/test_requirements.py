@@ -57,6 +57,7 @@ def checkout(tmp_path: Path) -> Path:
         (tmp_path / folder).mkdir()
     shutil.copy(ROOT / "tests" / "conftest.py", tmp_path / "tests")
     shutil.copy(ROOT / "design" / "requirements.md", tmp_path / "design")
+    shutil.copy(ROOT / "tests" / "long_tests.txt", tmp_path / "tests")
     (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = seed\n")
     return tmp_path
 
