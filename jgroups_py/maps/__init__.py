@@ -16,6 +16,7 @@ import importlib
 import typing
 
 if typing.TYPE_CHECKING:
+    from jgroups_py.maps.async_map import Changes
     from jgroups_py.maps.audit import AuditLog, AuditRecord, read_audit
     from jgroups_py.maps.channel import MapChannel, open_map_channel
     from jgroups_py.maps.cluster import MapBuilder, ReplicatedMaps, open_cluster
@@ -34,7 +35,7 @@ if typing.TYPE_CHECKING:
     from jgroups_py.maps.links import Link
     from jgroups_py.maps.local_map import MapStatistics
     from jgroups_py.maps.memory import MemoryLinks
-    from jgroups_py.maps.open import Changes, Map, open_map
+    from jgroups_py.maps.open import Map, open_map
     from jgroups_py.maps.opening import Replication
     from jgroups_py.maps.replica import Arrived, Sent, Told
     from jgroups_py.maps.rules import (
@@ -99,6 +100,7 @@ __all__ = [
 ]
 
 _PLACES = {
+    "async_map": "Changes",
     "audit": "AuditLog AuditRecord read_audit",
     "channel": "MapChannel open_map_channel",
     "cluster": "MapBuilder ReplicatedMaps open_cluster",
@@ -110,7 +112,7 @@ _PLACES = {
     "links": "Link",
     "local_map": "MapStatistics",
     "memory": "MemoryLinks",
-    "open": "Changes Map open_map",
+    "open": "Map open_map",
     "opening": "Replication",
     "replica": "Arrived Sent Told",
     "rules": "LAST_WRITER ConflictRule LastWriter Maximum PerField PnCounter Union",

@@ -150,8 +150,8 @@ class PnCounter(_OfValues):
 
 
 class PerField(_OfValues):
-    """Mappings whose fields are ``[time, node, value]``: the newer one of each field wins. ``jgroups_py.maps.codecs.fields_of`` makes
-    them from a msgspec struct."""
+    """Mappings whose fields are ``[time, node, value]``: the newer one of each field wins. The application writes time and node: no
+    codec makes such mappings of a msgspec struct."""
 
     name = "per-field"
 

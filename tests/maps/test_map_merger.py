@@ -84,7 +84,11 @@ sys.stdin.read()
             return True
         return state == "Z"  # whoever is its parent now has not asked for its end
 
-    until(is_gone)
+    try:
+        until(is_gone)
+    finally:
+        if not is_gone():
+            os.kill(child, signal.SIGKILL)
     with closing(SharedFile(tmp_path / "m", FileSettings(max_bytes=SIZE))) as shared:
         shared.write(b"b", b"2")
         assert shared.wait_merged(40) and shared.get(b"a") == b"1"

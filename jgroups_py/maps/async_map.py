@@ -1,0 +1,127 @@
+"""AsyncMap: what the maps for trio and asyncio have in common. They differ in how they sleep."""
+
+from __future__ import annotations
+
+import time
+from abc import abstractmethod
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any, Generic, Self, TypeVar
+
+from jgroups_py.maps.errors import MapClosed
+from jgroups_py.maps.feed import LISTEN_INTERVAL, Feed, MapChange, Skipped
+from jgroups_py.maps.host import MapHost
+from jgroups_py.maps.local_map import LocalMap
+from jgroups_py.maps.waiting import LOOK_INTERVAL, Replicated
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class AsyncMap(LocalMap[K, V], Generic[K, V]):
+    """See ``LocalMap``. Reading and writing waits for nobody, so it is without ``await``. A call that reads first and then writes may wait for
+    another one that does so with the same key: MapBusy after ``lock_timeout``, and nothing was changed."""
+
+    @staticmethod
+    @abstractmethod
+    async def _sleep(seconds: float) -> None:
+        """Sleep, and let others run even for 0 seconds."""
+
+    @abstractmethod
+    def _host_now(self) -> MapHost | None:
+        """What replicates the map; None: nothing in this process does."""
+
+    async def put_if_absent(self, key: K, value: V, *, ttl: float | None = None) -> V | None:
+        """Put a value unless there is one. The one that is there, or None: this one was put."""
+        raw = self._raw(key)
+        async with self._locked(raw):
+            return self._put_if_absent(raw, value, ttl)
+
+    async def replace(self, key: K, value: V) -> V | None:
+        """Overwrite a value if there is one, and return it; None: there is none, and nothing was put."""
+        raw = self._raw(key)
+        async with self._locked(raw):
+            return self._replace(raw, value)
+
+    async def compare_and_set(self, key: K, expected: V, value: V) -> bool:
+        """Put a value if the one that is there equals ``expected``. Whether it was put."""
+        raw = self._raw(key)
+        async with self._locked(raw):
+            return self._compare_and_set(raw, expected, value)
+
+    async def update(self, key: K, function: Callable[[Any], V], default: Any = None) -> V:
+        """Put what ``function`` makes of the value, or of ``default`` where there is none, and return it. Nobody else of this host updates the
+        key meanwhile. The function must not wait. If it raises, nothing was changed."""
+        raw = self._raw(key)
+        async with self._locked(raw):
+            return self._update(raw, function, default)
+
+    async def increment(self, key: K, amount: int = 1) -> int:
+        """Add to a number, which is 0 where there is none, and return the sum. No addition of a process of this host is lost; with the rule
+        ``PnCounter`` none of any host."""
+        raw = self._raw(key)
+        async with self._locked(raw):
+            return self._increment(raw, amount)
+
+    def listen(self) -> Changes:
+        """Changes from now on, of this host and of others: ``async for change in m.listen()``. See ``MapChange`` and ``Skipped``.
+        That the time of a value has passed is not told. It ends when the map is closed."""
+        return Changes(self, Feed(self._file, self._key, self._feed_codec()))
+
+    async def wait_merged(self) -> None:
+        """Wait until all that this process has put is merged into the file. (Others see it before.)"""
+        file = self._file
+        goal = file.written()
+        while not file.has_merged(goal):
+            await self._sleep(LISTEN_INTERVAL)
+
+    async def wait_replicated(self, hosts: int, timeout: float = 60.0) -> None:
+        """Wait until so many other hosts have all that this host has written so far.
+
+        Raises:
+            WaitTimeout: they have not, within ``timeout`` seconds. The text says who lacks how much. Nothing is undone.
+        """
+        waited = Replicated(self._file, hosts, self._host_now)
+        limit = time.monotonic() + timeout
+        await self._sleep(0)
+        while waited.missing():
+            if time.monotonic() > limit:
+                raise waited.error(timeout)
+            await self._sleep(LOOK_INTERVAL)
+
+    @asynccontextmanager
+    async def _locked(self, raw: bytes) -> AsyncIterator[None]:
+        file = self._file
+        await self._sleep(0)
+        pauses = file.pauses(raw)
+        while not file.try_lock(raw):
+            await self._sleep(next(pauses))
+        try:
+            yield
+        finally:
+            file.unlock(raw)
+
+
+class Changes:
+    """Made by ``AsyncMap.listen``."""
+
+    def __init__(self, of: AsyncMap[Any, Any], feed: Feed) -> None:
+        self._map = of
+        self._feed = feed
+        self._next: list[MapChange | Skipped] = []
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> MapChange | Skipped:
+        await self._map._sleep(0)
+        while not self._next:
+            if self._map.closed:
+                raise StopAsyncIteration
+            try:
+                self._next = self._feed.take()[::-1]
+            except MapClosed:
+                raise StopAsyncIteration from None
+            if not self._next:
+                await self._map._sleep(LISTEN_INTERVAL)
+        return self._next.pop()
