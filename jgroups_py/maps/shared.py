@@ -44,7 +44,7 @@ from jgroups_py.maps.inbox import (
     keyed,
     split_keyed,
 )
-from jgroups_py.maps.merger_child import MergerChild
+from jgroups_py.maps.merger_child import END_TIMEOUT, MergerChild
 from jgroups_py.maps.rules import LAST_WRITER, RULES, ConflictRule, LastWriter
 from jgroups_py.maps.stamp import IDENTIFIER_MAX, WIDE_IDENTIFIER_MAX, HybridClock, Stamp
 from jgroups_py.maps.store import Store
@@ -246,7 +246,7 @@ class SharedFile:
             if self.closing.is_set():
                 return
             self.closing.set()
-        self._thread.join(10)
+        self._thread.join(END_TIMEOUT + 5)  # a child that does not end is killed before
         with self._lock:
             self._abandon()
         _OPEN.discard(self)
