@@ -29,6 +29,7 @@ FLOORS = (
     "export",
     "maps",
     "livebackup",
+    "buckets",
     "blocking",
     "aio",
     "sessions",

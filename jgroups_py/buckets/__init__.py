@@ -1,0 +1,57 @@
+"""The bucket store: application objects in memory, next to the requests that change them, each with a live copy on another machine
+(seed 003, the Amadeus Cache Server).
+
+May import: channel and what is below. The machine (bucket, manager, index, router) is without I/O. See design/buckets.md.
+"""
+
+from __future__ import annotations
+
+from jgroups_py.buckets.digest import bucket_of, digest_of
+from jgroups_py.buckets.ends import Cep, ProxyId
+from jgroups_py.buckets.errors import (
+    BadKey,
+    BadPlugin,
+    BucketError,
+    Busy,
+    EntryFailed,
+    NotSensible,
+    OutcomeUnknown,
+    Refused,
+    Unavailable,
+)
+from jgroups_py.buckets.plugin import (
+    Classification,
+    Entry,
+    EntryBehaviourProvider,
+    EntryBucket,
+    Plugin,
+    Reply,
+    Request,
+    RequestClassifier,
+)
+from jgroups_py.buckets.proxies import ProxyManager
+
+__all__ = [
+    "BadKey",
+    "BadPlugin",
+    "BucketError",
+    "Busy",
+    "Cep",
+    "Classification",
+    "Entry",
+    "EntryBehaviourProvider",
+    "EntryBucket",
+    "EntryFailed",
+    "NotSensible",
+    "OutcomeUnknown",
+    "Plugin",
+    "ProxyId",
+    "ProxyManager",
+    "Refused",
+    "Reply",
+    "Request",
+    "RequestClassifier",
+    "Unavailable",
+    "bucket_of",
+    "digest_of",
+]

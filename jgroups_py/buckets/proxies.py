@@ -1,0 +1,103 @@
+"""Proxies and their manager (A45, A46): client channels and the ids by which entries address clients. Without I/O.
+
+A static proxy is made by the administrator and made again after a failure by its name. A dynamic one is made for a client and goes with it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Final
+
+from jgroups_py.buckets.ends import Cep, ProxyId
+from jgroups_py.buckets.errors import Busy, Refused
+
+PROXIES_MAX: Final = 100_000
+"""Proxies of one manager."""
+ATTRIBUTES_MAX: Final = 16
+"""Attributes of one proxy."""
+
+
+@dataclass(frozen=True, slots=True)
+class Proxy:
+    """``channel``: whatever the manager reaches the client by. ``deliver``: called with each message for the client, in the manager's
+    loop; it does not wait."""
+
+    id: ProxyId
+    channel: Hashable
+    deliver: Callable[[bytes], None]
+    static: str | None = None
+    attributes: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+
+
+class ProxyManager:
+    """The proxies of one CEP."""
+
+    def __init__(self, cep: Cep, proxies_max: int = PROXIES_MAX) -> None:
+        self.cep = cep
+        self.proxies_max = proxies_max
+        self.counts: Counter[str] = Counter()
+        self._proxies: dict[ProxyId, Proxy] = {}
+        self._by_channel: dict[Hashable, ProxyId] = {}
+        self._next = 1
+
+    def create_proxy(
+        self,
+        channel: Hashable,
+        deliver: Callable[[bytes], None],
+        *,
+        static: str | None = None,
+        attributes: Mapping[str, str] | None = None,
+    ) -> ProxyId:
+        """Make a proxy for a client's channel (CreateProxy).
+
+        Raises Busy: there are ``proxies_max``, counted ``proxies_full``. Refused: the channel has a proxy, or too many attributes."""
+        if channel in self._by_channel:
+            raise Refused(f"channel {channel!r} has a proxy: {self._by_channel[channel]}")
+        if attributes and len(attributes) > ATTRIBUTES_MAX:
+            raise Refused(f"a proxy has at most {ATTRIBUTES_MAX} attributes, not {len(attributes)}")
+        if len(self._proxies) >= self.proxies_max:
+            self.counts["proxies_full"] += 1
+            raise Busy(f"proxies_max: this proxy manager has {self.proxies_max} proxies")
+        proxy_id = ProxyId(self.cep, self._next)
+        self._next += 1
+        given = MappingProxyType(dict(attributes or {}))
+        self._proxies[proxy_id] = Proxy(proxy_id, channel, deliver, static, given)
+        self._by_channel[channel] = proxy_id
+        return proxy_id
+
+    def delete_proxy(self, which: ProxyId | Hashable) -> bool:
+        """Forget a proxy by its id or its channel (DeleteProxy). False: there is none. Messages for it are counted and dropped."""
+        proxy_id = which if isinstance(which, ProxyId) else self._by_channel.get(which)
+        proxy = self._proxies.pop(proxy_id, None) if proxy_id is not None else None
+        if proxy is None:
+            return False
+        del self._by_channel[proxy.channel]
+        return True
+
+    def get_proxy_id(self, channel: Hashable) -> ProxyId | None:
+        """The id of the proxy of this channel (GetProxyID)."""
+        return self._by_channel.get(channel)
+
+    def get_client_channel(self, proxy_id: ProxyId) -> Hashable | None:
+        """The channel of this proxy (GetClientChannel)."""
+        proxy = self._proxies.get(proxy_id)
+        return proxy.channel if proxy is not None else None
+
+    def deliver(self, proxy_id: ProxyId, body: bytes) -> bool:
+        """Hand a message to a client. False: there is no such proxy, counted ``replies_without_proxy``."""
+        proxy = self._proxies.get(proxy_id)
+        if proxy is None:
+            self.counts["replies_without_proxy"] += 1
+            return False
+        proxy.deliver(body)
+        return True
+
+    def findable(self) -> list[tuple[ProxyId, dict[str, str]]]:
+        """Proxies with attributes: what find_proxy looks through."""
+        return [(p.id, dict(p.attributes)) for p in self._proxies.values() if p.attributes]
+
+    def __len__(self) -> int:
+        return len(self._proxies)
