@@ -38,6 +38,7 @@ KEYS = [
     "per_member",
     "delivered_per_s_per_member",
     "mb_per_s_per_member",
+    "cpu_us_per_message",
 ]
 
 
@@ -156,12 +157,13 @@ def test_lost_messages_are_a_fault() -> None:
         {"name": "M2", "sent": 0, "delivered": 4, "rates": [3.0, 5.0, 4.0]},
     ]
     for one, lost in zip(done, (0, 1), strict=True):
-        one.update(duplicates=0, out_of_order=0, lost=lost)
+        one.update(duplicates=0, out_of_order=0, lost=lost, cpu_s=0.001)
     result = summary(MperfPlan("s", 2, 1, 1000, 3.0, "c"), done)
     assert result["lost"] == 1
     assert has_fault(result)
     assert [one["delivered_per_s"] for one in result["per_member"]] == [2, 4]
     assert result["delivered_per_s_per_member"] == 3
+    assert result["cpu_us_per_message"] == 400
 
 
 @pytest.mark.parametrize("stack", ["udp.xml", "tcp.xml", "relay-udp.xml"])

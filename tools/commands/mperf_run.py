@@ -329,7 +329,8 @@ async def _start(plan: MperfPlan, number: int) -> Child:
 
 
 def summary(plan: MperfPlan, done: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return the sums of all members' figures. A rate is the median of the windows."""
+    """Return the sums of all members' figures. A rate is the median of the windows. The CPU time of a message is that of all
+    members: of its sender, and of each member that got it."""
     per_member = [
         {"name": one["name"], "delivered_per_s": round(statistics.median(one["rates"]))}
         for one in done
@@ -352,6 +353,9 @@ def summary(plan: MperfPlan, done: list[dict[str, Any]]) -> dict[str, Any]:
         "per_member": per_member,
         "delivered_per_s_per_member": round(rate),
         "mb_per_s_per_member": round(rate * plan.size / 1e6, 3),
+        "cpu_us_per_message": round(
+            sum(one["cpu_s"] for one in done) / max(1, sum(one["sent"] for one in done)) * 1e6, 3
+        ),
     }
 
 
