@@ -5,7 +5,7 @@ A packet that goes in was authenticated under a key of the ring, comes from a se
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -137,45 +137,45 @@ class Datagrams:
 
     # --- in
 
-    def open(self, item: Datagram) -> Iterator[Datagram]:
-        """Yield what goes in now: nothing, the plain datagram, or several that waited for a proof."""
+    def open(self, item: Datagram) -> Iterable[Datagram]:
+        """Return what goes in now: nothing, the plain datagram, or several that waited for a proof."""
         data = item.data
         if data[:2] != MAGIC:
             self._turn_away("unsealed", item.source, 1)
-            return
+            return ()
         if len(data) < OVERHEAD:
             self._turn_away("malformed", item.source, 1)
-            return
+            return ()
         if data[2] != VERSION or not known_suite(data[3]):
             self._turn_away("other_version", item.source, 1)
-            return
+            return ()
         sender = data[8:24]
         if sender == self._sender:
             self.own += 1  # a multicast that came back
-            return
+            return ()
         senders = self.senders
         known = senders.known.get(sender)
         entry = known or senders.pending.get(sender)
         plain = self._opened(item, sender, None if entry is None else entry.ciphers)
         if plain is None:
-            return
+            return ()
         kind = data[3] & 0xF0
         counter = int.from_bytes(data[24:HEAD_SIZE], "big")
         if kind == DATA:
             if known is None:
                 self._keep(sender, counter, Datagram(item.handle, plain, item.source))
-                return
+                return ()
             known.heard_at = self._now()
             verdict = known.window.take(counter)
             if verdict is not Verdict.NEW:
                 self._turn_away(verdict.value, item.source, 1)
-                return
+                return ()
             self.opened += 1
-            yield Datagram(item.handle, plain, item.source)
-        elif kind == CONTROL and len(plain) == CONTROL_BODY.size:
-            yield from self._control(sender, plain, item.source)
-        else:
-            self._turn_away("malformed", item.source, 1)
+            return (Datagram(item.handle, plain, item.source),)
+        if kind == CONTROL and len(plain) == CONTROL_BODY.size:
+            return self._control(sender, plain, item.source)
+        self._turn_away("malformed", item.source, 1)
+        return ()
 
     def _opened(
         self, item: Datagram, sender: bytes, ciphers: dict[bytes, Aead] | None

@@ -40,6 +40,8 @@ RECORD_MAX: Final = 65_536
 """Plain bytes of one record. Longer ones become several."""
 NEXT_KEY: Final = 0x8000_0000
 """In the length of a record: it holds the id of a key."""
+PARTS_MAX: Final = 64
+"""Pieces of a record that are kept apart until it is whole. More are put together."""
 HELLO_SIZE: Final = OVERHEAD
 _LENGTH: Final = 4
 
@@ -76,7 +78,7 @@ class _Direction:
         self._count += 1
         return head + sealed
 
-    def open(self, head: bytes | bytearray, sealed: memoryview) -> bytes:
+    def open(self, head: bytes, sealed: memoryview) -> bytes:
         try:
             plain = self._cipher.decrypt(self._count.to_bytes(12, "big"), sealed, head)
         except InvalidTag:
@@ -98,11 +100,12 @@ class Stream:
 
     __slots__ = (
         "_accepted",
-        "_buffer",
         "_cluster",
+        "_held",
         "_key",
         "_mine",
         "_need",
+        "_parts",
         "_received",
         "_ring",
         "_sent",
@@ -129,7 +132,9 @@ class Stream:
         self._cluster = cluster
         self._key = ring.writer
         self._mine = secrets(SENDER_SIZE)
-        self._buffer = bytearray()
+        self._parts: list[bytes | memoryview] = []
+        """The beginning of a record, as it came. It is put together once, when the record is whole."""
+        self._held = 0
         self._need = HELLO_SIZE
         self._sent: _Direction
         self._received: _Direction
@@ -191,11 +196,10 @@ class Stream:
             Refused: the peer is none, or somebody has altered what it sent.
         """
         self.answer = b""
-        if self._buffer:
-            self._buffer += data
-            if len(self._buffer) < self._need and self.phase is not Phase.HELLO:
+        if self._parts:
+            data = self._with_parts(data)
+            if not data:
                 return b""
-            data, self._buffer = bytes(self._buffer), bytearray()
         if self.phase is Phase.HELLO and data[:2] != MAGIC[: len(data)]:
             raise Refused("unsealed")
         view, at, end = memoryview(data), 0, len(data)
@@ -221,8 +225,23 @@ class Stream:
             else:
                 plain.append(piece)
         if at < end:
-            self._buffer += view[at:]
+            # A long rest is not copied now. A short one is, so that it does not keep what has been read.
+            rest = view[at:]
+            self._parts = [rest if 2 * len(rest) > end else bytes(rest)]
+            self._held = end - at
         return plain[0] if len(plain) == 1 else b"".join(plain)
+
+    def _with_parts(self, data: bytes) -> bytes:
+        """Returns what waited and ``data``, in one piece. Nothing: that is no whole record yet, and it waits."""
+        parts = self._parts
+        parts.append(data)
+        self._held += len(data)
+        waits = self._held < self._need and self.phase is not Phase.HELLO
+        if waits and len(parts) < PARTS_MAX:
+            return b""
+        whole = b"".join(parts)
+        self._parts = [whole] if waits else []
+        return b"" if waits else whole
 
     def _judge(self, size: int, names_key: bool) -> None:
         """Refuses a length that no member sends, before its record is waited for."""
