@@ -1,4 +1,8 @@
-"""Virtual time: actions at instants. Actions of one instant run in the order they were added."""
+"""Virtual time: actions at instants. Actions of one instant run in the order they were added.
+
+What a host does at one instant is one turn of its loop: its packets leave when everything of the instant has
+happened, as a real member's do when its loop has read all that was there.
+"""
 
 from __future__ import annotations
 
@@ -20,6 +24,8 @@ class Clock:
         self.events = 0
         self._instants: list[int] = []
         self._actions: dict[int, list[tuple[Action, tuple[Any, ...]]]] = {}
+        self._stepping = False
+        self._ends: dict[Callable[[], None], None] = {}
 
     def at(self, when: float, action: Action, *args: Any) -> None:
         """Runs ``action(*args)`` at ``when`` (not before now)."""
@@ -32,6 +38,20 @@ class Clock:
         else:
             actions.append((action, args))
 
+    def at_end(self, end: Callable[[], None]) -> None:
+        """Runs ``end`` once when everything of this instant has run; at once if nothing runs now."""
+        if self._stepping:
+            self._ends[end] = None
+        else:
+            end()
+
+    def end_turns(self) -> None:
+        """Runs what ``at_end`` put off: something changes that must not reach back before it."""
+        while self._ends:
+            ends, self._ends = self._ends, {}
+            for end in ends:
+                end()
+
     def next_instant(self) -> float | None:
         return self._instants[0] * self.grid if self._instants else None
 
@@ -43,10 +63,16 @@ class Clock:
         self.now = max(self.now, tick * self.grid)
         actions = self._actions[tick]
         index = 0
-        while index < len(actions):  # actions may add more for this very instant
-            action, args = actions[index]
-            action(*args)
-            index += 1
+        self._stepping = True
+        try:
+            while index < len(actions):  # actions may add more for this very instant
+                action, args = actions[index]
+                action(*args)
+                index += 1
+                if index == len(actions):
+                    self.end_turns()  # which may add more, too
+        finally:
+            self._stepping = False
         self.events += index
         heapq.heappop(self._instants)
         del self._actions[tick]

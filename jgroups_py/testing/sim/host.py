@@ -227,6 +227,7 @@ class Host:
     def pause(self) -> None:
         """The process is stopped, or its loop is blocked: to others that is the same."""
         if not self.paused:
+            self.world.clock.end_turns()
             self.paused = True
             self._ran_at = self.now
 
@@ -276,13 +277,17 @@ class Host:
         self._ran_at = now
 
     def after_step(self) -> None:
+        """Something happened here. What the machine wants done is done at the end of the turn."""
+        self.world.clock.at_end(self._end_turn)
+        self.world.after_step(self)
+
+    def _end_turn(self) -> None:
         """Executes what the machine wants done and notes its next deadline."""
         machine = self.machine
         while machine.has_outgoing:
             for out in machine.take_outgoing():
                 self._execute[type(out)](self, out)
         self._plan_wake()
-        self.world.after_step(self)
 
     def _on_wake(self, planned: float, wake: int) -> None:
         if self._wake is None or wake != self._wakes:
@@ -304,6 +309,7 @@ class Host:
         """The process dies: its connections are reset, what it had not read is lost."""
         if not self.alive:
             return
+        self.world.clock.end_turns()
         self.alive = False
         for connection in list(self.connections.values()):
             connection.back.open = False
@@ -313,10 +319,12 @@ class Host:
 
     def vanish(self) -> None:
         """Power or cable is gone: no packet and no close from now on."""
+        self.world.clock.end_turns()
         self.vanished = True
 
     def shut(self) -> None:
         """The member left and its process ended in good order."""
+        self.world.clock.end_turns()
         self.alive = False
         self._drop_tables()
 

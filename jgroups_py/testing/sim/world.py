@@ -227,25 +227,30 @@ class World:
 
     def partition(self, *groups: Iterable[Member], one_way: bool = False) -> int:
         """Cuts groups of members off from each other; returns a token for ``heal``."""
+        self.clock.end_turns()
         hosts = [[m.host.address for m in group] for group in groups]
         return self.network.cut(hosts, one_way=one_way)
 
     def heal(self, token: int | None = None) -> None:
         """Takes back one partition, or all; streams that stood still go on."""
+        self.clock.end_turns()
         self.network.heal(token)
         self._go_on()
 
     def reset(self, a: Host, b: Host, *, one_way: bool = False) -> None:
         """Connections between two hosts break, and their processes live on. ``one_way``: only ``a``
         is told; ``b`` when it sends."""
+        self.clock.end_turns()
         a.reset(b, one_way=one_way)
 
     def clog(self, source: Host, dest: Host) -> None:
         """Nothing gets through from one host to another, all of it waits; see ``unclog``."""
+        self.clock.end_turns()
         self.network.clog(source.address, dest.address)
 
     def unclog(self, source: Host, dest: Host) -> None:
         """Waiting packets arrive, in order."""
+        self.clock.end_turns()
         for deliver in self.network.clogs.pop((source.address, dest.address), ()):
             self.clock.at(self.clock.now, deliver)
         self._go_on()
