@@ -19,7 +19,7 @@ export IP_MULTICAST_IF ?= 127.0.0.1
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help venv test test-long durations test-slow test-java test-spark demo-spark docs check format drill drill-short drill-seeds requirements \
-        bench bench-sim memory fuzz fuzz-short mutants mutants-short long-life maps-kills \
+        bench bench-sim bench-scale memory fuzz fuzz-short mutants mutants-short long-life maps-kills \
         simulate simulate-short histories histories-short buddy-explore buddy-explore-short map-explore livebackup-explore bounds clean
 
 help:
@@ -27,6 +27,7 @@ help:
 	@echo "make test-long  those of two seconds and more, most with real processes"
 	@echo "make test-slow  thousands of cases     make requirements  what which test shows"
 	@echo "make bench      messages per second    make bench-sim     100 members, one virtual hour"
+	@echo "make bench-scale  what one more member costs at 10, 100 and 500 members"
 	@echo "make test-java  with Java members, where there is Java and Maven"
 	@echo "make docs       the documentation, in build/docs/html"
 	@echo "make test-spark with Spark in local mode, where there is Java 17; make demo-spark: a show"
@@ -158,6 +159,9 @@ bench: $(STAMP)
 
 bench-sim: $(STAMP)
 	$(BIN)/python -m jgroups_py.tools.bench.sim
+
+bench-scale: $(STAMP)
+	$(BIN)/python -m jgroups_py.tools.bench.scale --members 10,100,500
 
 memory: $(STAMP)
 	$(BIN)/jgroups-py dev memory

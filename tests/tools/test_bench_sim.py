@@ -17,6 +17,11 @@ def test_all_that_is_sent_arrives(rate: int) -> None:
     assert result["delivered_per_cpu_s"] > 0
 
 
+def test_all_members_send_in_turns() -> None:
+    result = bench_sim.run(4, 3, rate=80, turns=10)
+    assert result["delivered"] == result["expected"] == 3 * 4 * 80
+
+
 def test_the_shares_of_a_profile_are_all_of_the_time() -> None:
     profile = cProfile.Profile()
     profile.enable()

@@ -2,7 +2,7 @@
 
 100 members on sim.xml (heartbeat 8 s, MERGE3 10-30 s), one multicast a second in the cluster. Prints
 events, deliveries, seconds of one core, and whether everything arrived. ``--rate`` sends more, a
-second's worth at once by one member; ``--profile`` says which files the time is spent in (and
+second's worth at once by one member, or with ``--turns`` by all members in so many turns of each second; ``--profile`` says which files the time is spent in (and
 makes the run slower: the shares count).
 """
 
@@ -24,9 +24,15 @@ SHOWN = 12
 
 
 def run(
-    members: int, seconds: float, stack: str = "sim.xml", seed: int = 1, rate: int = 1
+    members: int,
+    seconds: float,
+    stack: str = "sim.xml",
+    seed: int = 1,
+    rate: int = 1,
+    turns: int = 0,
 ) -> dict[str, float]:
-    """The figures of one run. ``rate``: multicasts of the cluster in a virtual second."""
+    """The figures of one run. ``rate``: multicasts of the cluster in a virtual second. ``turns``: all members send,
+    so many times a second, ``rate`` in all; 0: one member sends all of a second's."""
     began = time.process_time()
     world = World(seed, check=False, grid=0.001)
     cluster = [world.start(f"m{n}", stack, "bench") for n in range(members)]
@@ -43,14 +49,20 @@ def run(
         member.on_batch = on_batch
     start = world.now
     for second in range(int(seconds)):
-        for _ in range(rate):
-            world.at(start + second, cluster[second % members].send, b"x" * 100)
+        if turns:
+            for turn in range(turns):
+                for n in range(rate // turns):
+                    at = start + second + turn / turns
+                    world.at(at, cluster[n % members].send, b"x" * 100)
+        else:
+            for _ in range(rate):
+                world.at(start + second, cluster[second % members].send, b"x" * 100)
         if second % 300 == 299:
             world.run(start + second)
             print(f"  {second + 1} s of {seconds:.0f} s virtual", file=sys.stderr)
     world.run(start + seconds + 2)
     took = time.process_time() - began
-    expected = int(seconds) * members * rate
+    expected = int(seconds) * members * (rate // turns * turns if turns else rate)
     return {
         "members": members,
         "virtual_s": round(world.now, 3),
@@ -85,13 +97,16 @@ def main() -> int:
     parser.add_argument("--members", type=int, default=100)
     parser.add_argument("--seconds", type=float, default=3600)
     parser.add_argument("--rate", type=int, default=1, help="multicasts a virtual second")
+    parser.add_argument(
+        "--turns", type=int, default=0, help="all members send, so many times a second"
+    )
     parser.add_argument("--profile", action="store_true", help="where the time goes, by file")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     profile = cProfile.Profile()
     if arguments.profile:
         profile.enable()
-    result = run(arguments.members, arguments.seconds, rate=arguments.rate)
+    result = run(arguments.members, arguments.seconds, rate=arguments.rate, turns=arguments.turns)
     profile.disable()
     if arguments.profile:
         for name, share in shares(profile):
