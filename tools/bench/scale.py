@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import concurrent.futures
 import gc
+import itertools
 import json
 import math
 import multiprocessing
@@ -131,7 +132,7 @@ def growth(rows: list[Row], column: str) -> list[Row]:
     found = []
     for what in dict.fromkeys(row["what"] for row in rows):
         same = [row for row in rows if row["what"] == what and row.get(column)]
-        for less, more in zip(same, same[1:], strict=False):
+        for less, more in itertools.pairwise(same):
             exponent = math.log(more[column] / less[column]) / math.log(
                 more["members"] / less["members"]
             )
