@@ -19,7 +19,7 @@ export IP_MULTICAST_IF ?= 127.0.0.1
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help venv test test-long durations test-slow test-java test-spark demo-spark docs check format drill drill-short drill-seeds requirements \
-        bench bench-sim bench-scale memory fuzz fuzz-short mutants mutants-short long-life maps-kills \
+        bench bench-sim bench-scale memory fuzz fuzz-short mutants mutants-short long-life maps-kills encrypted-hours \
         simulate simulate-short histories histories-short buddy-explore buddy-explore-short map-explore livebackup-explore bounds clean
 
 help:
@@ -34,6 +34,7 @@ help:
 	@echo "make fuzz       one million hostile inputs (make fuzz-short: 40 s of them)"
 	@echo "make drill-seeds  500 drills, each other    make memory   what a member may use at most"
 	@echo "make maps-kills  1,000 writers of a map are killed: is every put there, and whole?"
+	@echo "make encrypted-hours  an hour of ASYM_ENCRYPT and of SEAL with members that leave: who reads what?"
 	@echo "make long-life  a day of churn in virtual time: does anything grow?"
 	@echo "make mutants    planted faults: do our checks find them?"
 	@echo "make buddy-explore  100,000 random schedules of buddy replication's logic, 2,000 clusters (-short: few)"
@@ -174,6 +175,10 @@ fuzz-short: $(STAMP)
 
 maps-kills: $(STAMP)
 	$(BIN)/python -m pytest -q -m slow tests/outside/test_maps_of_processes.py
+
+# An hour of virtual time with ASYM_ENCRYPT, one with SEAL: is a message lost, and does who has left read what follows?
+encrypted-hours: $(STAMP)
+	$(BIN)/python -m pytest -q -m slow tests/security/test_encrypted_hours.py
 
 long-life: $(STAMP)
 	@mkdir -p build/long-life
