@@ -18,10 +18,10 @@ from pathlib import Path
 import pytest
 
 from jgroups_py.stack.ports import Datagram
-from jgroups_py.testing import Link
 from jgroups_py.testing.sim import World
 from jgroups_py.testing.sim.host import Host
 from jgroups_py.testing.sim.member import Member
+from jgroups_py.testing.sim.network import LinkSettings
 from jgroups_py.values.batch import Batch
 
 MEMBERS = 5
@@ -225,7 +225,7 @@ class Readings:
 
 
 def lossy_world(seed: int) -> World:
-    return World(seed, inside=Link(loss=0.01, jitter=0.005, duplicate=0.005), check=False)
+    return World(seed, inside=LinkSettings(loss=0.01, jitter=0.005, duplicate=0.005), check=False)
 
 
 def stack_with(folder: Path, line: str) -> str:
