@@ -40,9 +40,12 @@ SEEDS_MAX = 1_000_000
 FAILURES_SHOWN_MAX = 20
 
 
-def replay_command(file: str, real: bool, seed: int, settings: Sequence[str]) -> str:
+def replay_command(
+    file: str, real: bool, seed: int, settings: Sequence[str], seal: bool = False
+) -> str:
     """Return the command that runs the same drill again."""
     words = ["jgroups-py", "drill", file, "--real" if real else "--simulated", "--seed", str(seed)]
+    words += ["--seal"] if seal else []
     for setting in settings:
         words += ["--set", setting]
     return shlex.join(words)
@@ -67,6 +70,7 @@ def replay_command(file: str, real: bool, seed: int, settings: Sequence[str]) ->
     metavar="[SITE:|bridge:]PROTOCOL.attribute=value",
     help="Override a stack attribute.",
 )
+@click.option("--seal", is_flag=True, help="Put SEAL into every stack, with a key for each run.")
 @json_option
 @click.option(
     "--report",
@@ -88,6 +92,7 @@ def drill(
     seed: int | None,
     seeds: range | None,
     settings: tuple[str, ...],
+    seal: bool,
     json_out: str | None,
     report_out: str | None,
     log_out: str | None,
@@ -114,11 +119,20 @@ def drill(
     loaded = drill_loader.load(file)
     if seeds is not None:
         return _many(
-            loaded, file, not simulated, seeds, parsed, settings, json_out, report_out, people
+            loaded,
+            file,
+            not simulated,
+            seeds,
+            parsed,
+            settings,
+            json_out,
+            report_out,
+            people,
+            seal=seal,
         )
-    plan = plans.build(loaded, seed, parsed)
+    plan = plans.build(loaded, seed, parsed, seal=seal)
     check(plan)
-    command = replay_command(file, not simulated, plan.seed, settings)
+    command = replay_command(file, not simulated, plan.seed, settings, seal)
     return _one(plan, not simulated, command, json_out, report_out, log_out, people)
 
 
@@ -131,7 +145,8 @@ def _one(
     log_out: str | None,
     people: TextIO,
 ) -> int:
-    people.write(f"{plan.name} ({'real' if real else 'simulated'}, seed {plan.seed})\n")
+    how = "real" if real else "simulated"
+    people.write(f"{plan.name} ({how}, seed {plan.seed}{', with SEAL' if plan.seal else ''})\n")
     people.writelines(f"note: {note}\n" for note in table.direction_notes(plan))
     progress = TerminalProgress(people, plan.end)
     try:
@@ -175,11 +190,11 @@ def _one(
 
 
 def _run_seed(
-    loaded: Drill, real: bool, settings: Sequence[Setting], seed: int
+    loaded: Drill, real: bool, settings: Sequence[Setting], seal: bool, seed: int
 ) -> tuple[int, dict[str, Any] | str]:
     """Run a drill in a process of its own. Return its result, or the text of the error that kept it from running."""
     try:
-        plan = plans.build(loaded, seed, settings)
+        plan = plans.build(loaded, seed, settings, seal=seal)
         return seed, run(plan, runner_of(plan, real), Silent()).result
     except (JGroupsError, OSError) as error:
         return seed, str(error)
@@ -199,18 +214,21 @@ def _many(
     json_out: str | None,
     report_out: str | None,
     people: TextIO,
+    *,
+    seal: bool,
 ) -> int:
-    first = plans.build(loaded, seeds[0], parsed)
+    first = plans.build(loaded, seeds[0], parsed, seal=seal)
     check(first)  # it is wrong with every seed, so it is said once
     runs: dict[int, dict[str, Any]] = {}
     broken: dict[int, str] = {}
     processes = 1 if real else min(cores(), len(seeds))
-    people.write(f"{loaded.name} ({len(seeds)} seeds on {processes} cores)\n")
+    sealed = ", with SEAL" if seal else ""
+    people.write(f"{loaded.name} ({len(seeds)} seeds on {processes} cores{sealed})\n")
     people.writelines(f"note: {note}\n" for note in table.direction_notes(first))
     step = max(1, len(seeds) // 20)
     begun = time.monotonic()
     with seeds_bar(loaded.name, len(seeds)) as (_, one_more):
-        for seed, outcome in each(partial(_run_seed, loaded, real, parsed), seeds, processes):
+        for seed, outcome in each(partial(_run_seed, loaded, real, parsed, seal), seeds, processes):
             if isinstance(outcome, str):
                 broken[seed] = outcome
             else:
@@ -246,10 +264,10 @@ def _many(
                     broken,
                     mode="real" if real else "simulated",
                     notes=table.direction_notes(first),
-                    replay=lambda seed: replay_command(file, real, seed, settings),
+                    replay=lambda seed: replay_command(file, real, seed, settings, seal),
                 )
             )
-    _tell_many(people, file, real, settings, summary, failed, broken)
+    _tell_many(people, file, real, settings, summary, failed, broken, seal=seal)
     _complain(unwritten)
     return 2 if broken else 1 if failed else 0
 
@@ -262,6 +280,8 @@ def _tell_many(
     summary: dict[str, Any],
     failed: Sequence[dict[str, Any]],
     broken: dict[int, str],
+    *,
+    seal: bool,
 ) -> None:
     runs = summary["runs"]
     for key, what in (
@@ -297,12 +317,12 @@ def _tell_many(
             if not e["holds"]
         ]
         people.write(f"seed {r['seed']} fails: {', '.join(fails)}\n")
-        people.write(f"  replay: {replay_command(file, real, r['seed'], settings)}\n")
+        people.write(f"  replay: {replay_command(file, real, r['seed'], settings, seal)}\n")
     if len(failed) > FAILURES_SHOWN_MAX:
         people.write(f"and {len(failed) - FAILURES_SHOWN_MAX} more failed seeds\n")
     for seed, error in list(broken.items())[:FAILURES_SHOWN_MAX]:
         click.echo(f"error: seed {seed}: {error}".replace("\n", " "), err=True)
-        click.echo(f"  replay: {replay_command(file, real, seed, settings)}", err=True)
+        click.echo(f"  replay: {replay_command(file, real, seed, settings, seal)}", err=True)
     people.write(
         f"{summary['passed']} passed, {summary['failed']} failed: {summary['verdict'].upper()}\n"
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from jgroups_py.drill.file.model import (
     Selector,
     Traffic,
 )
+from jgroups_py.drill.file.sealing import keys_of
 from jgroups_py.drill.file.values import Span, seconds_text
 from jgroups_py.drill.run.requests import Load as CacheLoad
 from jgroups_py.errors import ConfigError
@@ -127,6 +128,8 @@ class Plan:
     workload: str = "messages"
     primary_only: bool = False
     """Messages of sites that do not relay are not counted as lost."""
+    seal: str = field(default="", repr=False)
+    """The keys of SEAL, which all stacks have then. Empty: they are as their files say."""
 
     def site(self, name: str) -> SitePlan:
         return next(site for site in self.sites if site.name == name)
@@ -181,8 +184,16 @@ def find_cache(drill_file: str, name: str) -> str:
     return str(beside) if beside.is_file() else name
 
 
-def build(drill: Drill, seed: int | None = None, settings: Sequence[Setting] = ()) -> Plan:
-    """Draw what is to be drawn. Raises ``ConfigError`` for what is known to be impossible."""
+def build(
+    drill: Drill,
+    seed: int | None = None,
+    settings: Sequence[Setting] = (),
+    *,
+    seal: bool = False,
+) -> Plan:
+    """Draw what is to be drawn. Raises ``ConfigError`` for what is known to be impossible.
+
+    ``seal``: all stacks have SEAL, the bridge's, too."""
     seed = drill.seed if seed is None else seed
     draw = _Draws(seed)
     for setting in settings:
@@ -237,6 +248,7 @@ def build(drill: Drill, seed: int | None = None, settings: Sequence[Setting] = (
         expect=drill.expect,
         workload=drill.workload,
         primary_only=drill.primary_only,
+        seal=keys_of(seed) if seal else "",
     )
 
 

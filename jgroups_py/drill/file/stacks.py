@@ -18,6 +18,7 @@ from jgroups_py.config.settings import build
 from jgroups_py.config.write import to_xml
 from jgroups_py.drill.file.model import Override
 from jgroups_py.drill.file.plan import Plan
+from jgroups_py.drill.file.sealing import sealed, write_sealed
 from jgroups_py.errors import ConfigError
 from jgroups_py.stack.protocol import Protocol
 from jgroups_py.stack.stack import Stack
@@ -67,7 +68,7 @@ def site_settings(
     properties: dict[str, str] | None = None,
 ) -> Settings:
     """A member's stack, with the drill's overrides and RELAY told its site. ``stack``: another
-    file than the plan's.
+    file than the plan's. With SEAL the stack is a file beside ``bridge_file``.
 
     Raises ``ConfigError`` for an override that does not fit, before anything is started.
     """
@@ -79,6 +80,8 @@ def site_settings(
         "relay.bridge": str(bridge_file),
         **(properties or {}),
     }
+    beside = bridge_file.with_name(f"{bridge_file.stem}-{site}-sealed.xml")
+    file = write_sealed(file, known, plan.seal, beside)
     config = load_stack(file, known)
     attributes: dict[str, str] = {}
     if has_relay(config):
@@ -109,7 +112,7 @@ def write_bridge(
             "relay.bridge.hosts": ",".join(hosts),
         },
     )
-    config = overridden(config, plan.bridge.overrides)
+    config = overridden(sealed(config, plan.seal), plan.bridge.overrides)
     build(config)
     file.write_text(to_xml(config))
 
