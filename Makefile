@@ -19,7 +19,7 @@ export IP_MULTICAST_IF ?= 127.0.0.1
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help venv test test-long durations test-slow test-java test-spark demo-spark docs check format drill drill-short drill-seeds requirements \
-        bench bench-sim bench-scale memory fuzz fuzz-short mutants mutants-short long-life maps-kills encrypted-hours \
+        test-memcached bench bench-sim bench-scale memory fuzz fuzz-short mutants mutants-short long-life maps-kills encrypted-hours \
         simulate simulate-short histories histories-short buddy-explore buddy-explore-short map-explore livebackup-explore bounds clean
 
 help:
@@ -28,6 +28,7 @@ help:
 	@echo "make test-slow  thousands of cases     make requirements  what which test shows"
 	@echo "make bench      messages per second    make bench-sim     100 members, one virtual hour"
 	@echo "make bench-scale  what one more member costs at 10, 100 and 500 members"
+	@echo "make test-memcached  pymemcache's own tests, and memccapable where it is installed, against our server"
 	@echo "make test-java  with Java members, where there is Java and Maven"
 	@echo "make docs       the documentation, in build/docs/html"
 	@echo "make test-spark with Spark in local mode, where there is Java 17; make demo-spark: a show"
@@ -79,6 +80,16 @@ test-slow: $(STAMP)
 
 test-java: $(STAMP)
 	$(BIN)/python -m pytest -q -rs -m "java" tests/interop
+
+# The tests are in the source archive of the client's release.
+build/pymemcache/pymemcache-4.0.0: $(STAMP)
+	$(BIN)/python -m pip download --quiet --no-deps --no-binary :all: -d build/pymemcache pymemcache==4.0.0
+	tar xzf build/pymemcache/pymemcache-4.0.0.tar.gz -C build/pymemcache
+
+test-memcached: build/pymemcache/pymemcache-4.0.0
+	cd $< && PYTHONPATH=$(CURDIR)/tests/buckets $(CURDIR)/$(BIN)/python -m pytest -q -rs -p pymemcache_plugin -p no:cacheprovider \
+	  -o addopts= --server 127.0.0.1 --port 12311 pymemcache/test/test_integration.py
+	$(BIN)/python tests/buckets/memccapable.py
 
 # The extra is large (pyspark brings 420 MB of jars): installed when these tests are asked for.
 # The documentation, offline, in build/docs/html. A warning (a broken link, a page nobody links) is an error.

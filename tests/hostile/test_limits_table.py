@@ -9,6 +9,9 @@ from typing import Any
 import pytest
 
 from jgroups_py import ChannelLimits
+from jgroups_py.buckets.door import DoorLimits
+from jgroups_py.buckets.items import ItemLimits
+from jgroups_py.buckets.memcached import PipelineLimits, TextLimits
 from jgroups_py.livebackup import LiveBackupSettings
 from jgroups_py.maps.tcp import TcpSettings
 from jgroups_py.protocols.discovery.dns_ping import DNS_PING
@@ -51,6 +54,10 @@ LIMITS: dict[str, Any] = {
     "RPC": RpcLimits,
     "maps over TCP": TcpSettings,
     "live and backup": LiveBackupSettings,
+    "bucket doors": DoorLimits,
+    "items": ItemLimits,
+    "memcached": TextLimits,
+    "memcached pipeline": PipelineLimits,
 }
 NO_LIMIT = {"max_interval", "max_bundling_time", "max_block_time", "max_providers"}
 """Intervals, and numbers of retries that fill nothing."""

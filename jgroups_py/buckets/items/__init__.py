@@ -1,0 +1,47 @@
+"""Items: values with flags and an expiry, as clients of memcached and of HTTP store them in a bucket store.
+
+A request is a value (requests.py), what it does to an item is a function without I/O (behaviour.py), and a store runs requests (store.py).
+
+May import: errors, stack and what is below.
+Imported by: buckets.memcached, buckets.http, tools, users.
+"""
+
+from jgroups_py.buckets.items.behaviour import Item, ItemLimits, perform
+from jgroups_py.buckets.items.requests import (
+    Change,
+    Count,
+    Counted,
+    Found,
+    ItemRequest,
+    Outcome,
+    Put,
+    Read,
+    Remove,
+    Said,
+    Stamped,
+    Touch,
+    Word,
+)
+from jgroups_py.buckets.items.store import ItemStore, MemoryStore, StoreUnavailable
+
+__all__ = [
+    "Change",
+    "Count",
+    "Counted",
+    "Found",
+    "Item",
+    "ItemLimits",
+    "ItemRequest",
+    "ItemStore",
+    "MemoryStore",
+    "Outcome",
+    "Put",
+    "Read",
+    "Remove",
+    "Said",
+    "Stamped",
+    "StoreUnavailable",
+    "Touch",
+    "Word",
+    "perform",
+]
