@@ -62,7 +62,7 @@ def test_changes_depend_on_what_is_there() -> None:
     assert ask(put(b"a", Change.REPLACE)) == Said(Word.NOT_STORED)
     assert ask(put(b"a", Change.APPEND)) == Said(Word.NOT_STORED)
     assert ask(put(b"a", Change.CAS, 9)) == Said(Word.NOT_FOUND)
-    assert ask(put(b"a", Change.ADD)) == Said(Word.STORED, 4)
+    assert ask(put(b"a", Change.ADD)) == Said(Word.CREATED, 4)
     assert ask(put(b"b", Change.ADD)) == Said(Word.NOT_STORED, 4)
     assert ask(put(b"c", Change.APPEND)) == Said(Word.STORED, 6)
     assert ask(put(b"p", Change.PREPEND)) == Said(Word.STORED, 7)
@@ -106,7 +106,7 @@ def test_an_expired_item_counts_as_none() -> None:
     assert ask.item is not None, "a reader changes nothing"
     assert ask(Touch("k", 0)) == Said(Word.NOT_FOUND)
     assert ask.item is None
-    assert ask(put(b"b", Change.ADD)).word is Word.STORED
+    assert ask(put(b"b", Change.ADD)) == Said(Word.CREATED, ask.stamp)
 
 
 _requests = st.one_of(

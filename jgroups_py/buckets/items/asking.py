@@ -30,13 +30,13 @@ class Asking:
         self._failed = failed
         self._draw = draw or random.SystemRandom()
 
-    async def ask(self, request: ItemRequest) -> Outcome:
-        """Run one request.
+    async def ask(self, request: ItemRequest, stamp: int | None = None) -> Outcome:
+        """Run one request. ``stamp``: the same for all repeats of it; None draws one.
 
         Raises:
             StoreUnavailable: there is no outcome.
         """
-        asked = Stamped(request, self._draw.randrange(1, 2**63), self.clock())
+        asked = Stamped(request, stamp or self._draw.randrange(1, 2**63), self.clock())
         try:
             with trio.fail_after(self._timeout):
                 return await self._store.perform(asked)

@@ -120,7 +120,8 @@ def _put(
             data, flags, expires = data + item.data, item.flags, item.expires
     if len(data) > limits.value_max:
         return item, Said(Word.TOO_LARGE, item.stamp if item else 0)
-    return Item(data, flags, expires, stamp), Said(Word.STORED, stamp)
+    word = Word.CREATED if item is None else Word.STORED
+    return Item(data, flags, expires, stamp), Said(word, stamp)
 
 
 def _count(item: Item | None, request: Count, stamp: int) -> tuple[Item | None, Outcome]:

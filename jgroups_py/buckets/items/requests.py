@@ -39,6 +39,8 @@ class Word(StrEnum):
     """How a change ended."""
 
     STORED = "stored"
+    CREATED = "created"
+    """Stored, and nothing was there."""
     NOT_STORED = "not_stored"
     """``ADD`` found an item, or ``REPLACE``, ``APPEND`` and ``PREPEND`` found none."""
     EXISTS = "exists"

@@ -166,11 +166,10 @@ class CommandParser:
             or expires is None
             or unique is None
         )
-        if wrong:
+        if wrong or length > self._limits.value_max:
             self._skip = length + 2
-            return Wrong("bad_line", _FORMAT)
-        if length > self._limits.value_max:
-            self._skip = length + 2
+            if wrong:
+                return Wrong("bad_line", _FORMAT)
             return Wrong("value_too_large", b"SERVER_ERROR object too large for cache")
         assert key is not None and flags is not None
         assert expires is not None and unique is not None

@@ -11,6 +11,7 @@ END: Final = b"END\r\n"
 OK: Final = b"OK\r\n"
 _WORDS: Final = {
     Word.STORED: b"STORED",
+    Word.CREATED: b"STORED",
     Word.NOT_STORED: b"NOT_STORED",
     Word.EXISTS: b"EXISTS",
     Word.NOT_FOUND: b"NOT_FOUND",
