@@ -10,6 +10,7 @@ import pytest
 
 from jgroups_py import ChannelLimits
 from jgroups_py.buckets.door import DoorLimits
+from jgroups_py.buckets.http import HttpLimits
 from jgroups_py.buckets.items import ItemLimits
 from jgroups_py.buckets.memcached import PipelineLimits, TextLimits
 from jgroups_py.livebackup import LiveBackupSettings
@@ -55,6 +56,7 @@ LIMITS: dict[str, Any] = {
     "maps over TCP": TcpSettings,
     "live and backup": LiveBackupSettings,
     "bucket doors": DoorLimits,
+    "HTTP": HttpLimits,
     "items": ItemLimits,
     "memcached": TextLimits,
     "memcached pipeline": PipelineLimits,

@@ -122,21 +122,22 @@ class MemcachedServer:
         match command:
             case Retrieve():
                 await self._retrieve(guest, command, answers)
-            case Modify():
-                answer = await self._modify(command.request)
-                answers += b"" if command.noreply else answer
-            case Serve():
-                if command.service is Service.QUIT:
-                    await self._flush(guest, answers)
-                    raise Disconnect
-                answer = self._answer(command)
-                answers += b"" if command.noreply else answer
             case Wrong(cause=cause, reply=reply, ends=ends):
                 answers += reply + b"\r\n"
                 if ends:
                     await self._flush(guest, answers)
                     raise Disconnect(cause)
                 self._door.turn_away(cause, guest.host)
+            case Serve(service=Service.QUIT):
+                await self._flush(guest, answers)
+                raise Disconnect
+            case Modify() | Serve():
+                if isinstance(command, Modify):
+                    answer = await self._modify(command.request)
+                else:
+                    answer = self._answer(command)
+                if not command.noreply:
+                    answers += answer
 
     async def _modify(self, request: ItemRequest) -> bytes:
         if isinstance(request, Put):
