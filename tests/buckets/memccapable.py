@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
@@ -27,8 +28,8 @@ def main() -> int:
             timeout=120,
         )
     sys.stdout.write(done.stdout)
-    names = {line[:40].strip() for line in done.stdout.splitlines() if line.startswith("ascii ")}
-    passed = {line[:40].strip() for line in done.stdout.splitlines() if "[pass]" in line}
+    names = set(re.findall(r"ascii [a-z]+(?: noreply)?(?= {2,})", done.stdout))
+    passed = set(re.findall(r"(ascii [a-z]+(?: noreply)?) +\[pass\]", done.stdout))
     print(f"{len(passed)} of {len(names)} passed; flush_all is refused")
     return 0 if len(names) == 27 and names - passed == REFUSED else 1
 
