@@ -35,7 +35,7 @@ STACK = """<config>
   {bottom}
   <MERGE3/><FD_SOCK2/><FD_ALL3/><VERIFY_SUSPECT2/>
   {door}
-  <pbcast.NAKACK2/><UNICAST3/><pbcast.STABLE/><pbcast.GMS prove_joiners="true"/>
+  <pbcast.NAKACK2/><UNICAST3/><pbcast.STABLE/><pbcast.GMS/>
   <UFC/><MFC/><FRAG2/><pbcast.STATE_TRANSFER/>
 </config>"""
 

@@ -23,43 +23,43 @@ advance 1s
 0.010 A view [A]|0
 0.061 A view [A B]|1
 0.061 B view [A B]|1
-0.111 A view [A B C]|2
+0.112 A view [A B C]|2
 0.112 B view [A B C]|2
 0.112 C view [A B C]|2
-0.162 A view [A B C D]|3
-0.162 B view [A B C D]|3
-0.162 C view [A B C D]|3
-0.162 D view [A B C D]|3
+0.163 A view [A B C D]|3
+0.164 B view [A B C D]|3
+0.164 C view [A B C D]|3
+0.164 D view [A B C D]|3
 -- everybody sends, in the order of each sender
-0.162 A deliver A: a1
-0.162 A deliver A: a2
-0.162 B deliver B: b1
-0.163 B deliver A: a1
-0.163 B deliver A: a2
-0.163 C deliver A: a1
-0.163 C deliver A: a2
-0.163 D deliver A: a1
-0.163 D deliver A: a2
-0.163 A deliver B: b1
-0.163 C deliver B: b1
-0.163 D deliver B: b1
+0.164 A deliver A: a1
+0.164 A deliver A: a2
+0.164 B deliver B: b1
+0.164 B deliver A: a1
+0.164 B deliver A: a2
+0.164 C deliver A: a1
+0.164 C deliver A: a2
+0.164 D deliver A: a1
+0.164 D deliver A: a2
+0.164 A deliver B: b1
+0.164 C deliver B: b1
+0.164 D deliver B: b1
 -- the coordinator crashes
-1.162 A crash
-1.240 B view [B C D]|4
-1.240 C view [B C D]|4
-1.240 D view [B C D]|4
+1.164 A crash
+1.241 B view [B C D]|4
+1.241 C view [B C D]|4
+1.241 D view [B C D]|4
 -- the network is cut
-6.162 network is cut: B | C D
+6.164 network is cut: B | C D
 49.349 B view [B]|5
-51.594 C view [C D]|5
+51.595 C view [C D]|5
 51.595 D view [C D]|5
-66.162 B deliver B: alone
-66.162 C deliver C: pair
-66.163 D deliver C: pair
-67.162 network is whole
-70.414 C view [C D B]|6
-70.414 B view [C D B]|6
-70.414 D view [C D B]|6
-127.162 D deliver D: together
-127.163 B deliver D: together
-127.163 C deliver D: together
+66.164 B deliver B: alone
+66.164 C deliver C: pair
+66.164 D deliver C: pair
+67.164 network is whole
+70.415 C view [C D B]|6
+70.415 B view [C D B]|6
+70.415 D view [C D B]|6
+127.164 D deliver D: together
+127.164 B deliver D: together
+127.164 C deliver D: together

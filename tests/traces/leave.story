@@ -12,18 +12,18 @@ advance 1s
 0.010 A view [A]|0
 0.061 A view [A B]|1
 0.061 B view [A B]|1
-0.111 A view [A B C]|2
+0.112 A view [A B C]|2
 0.112 B view [A B C]|2
 0.112 C view [A B C]|2
 0.112 B deliver B: last
 0.112 B deliver B: words
-0.112 A deliver B: last
-0.112 A deliver B: words
-0.112 C deliver B: last
-0.112 C deliver B: words
-0.112 A view [A C]|3
-0.112 C view [A C]|3
-0.112 B leave
-2.112 C view [C]|4
-2.112 A leave
+0.113 A deliver B: last
+0.113 A deliver B: words
+0.113 C deliver B: last
+0.113 C deliver B: words
+0.113 A view [A C]|3
+0.113 C view [A C]|3
+0.113 B leave
+2.113 C view [C]|4
+2.113 A leave
 4.112 C deliver C: alone

@@ -9,17 +9,17 @@ advance 1s
 0.010 A view [A]|0
 0.061 A view [A B]|1
 0.061 B view [A B]|1
-0.111 A view [A B C]|2
+0.112 A view [A B C]|2
 0.112 B view [A B C]|2
 0.112 C view [A B C]|2
 0.112 B pause
-2.229 C FD_ALL3 suspect members=[B]
-2.229 C VERIFY_SUSPECT2 ask members=[B]
-2.468 A FD_ALL3 suspect members=[B]
-2.468 A VERIFY_SUSPECT2 ask members=[B]
+2.230 C FD_ALL3 suspect members=[B]
+2.230 C VERIFY_SUSPECT2 ask members=[B]
+2.469 A FD_ALL3 suspect members=[B]
+2.469 A VERIFY_SUSPECT2 ask members=[B]
 3.112 B resume
-3.112 A FD_ALL3 heard member=B
-3.112 C FD_ALL3 heard member=B
+3.113 A FD_ALL3 heard member=B
+3.113 C FD_ALL3 heard member=B
 10.112 B deliver B: alive
-10.112 A deliver B: alive
-10.112 C deliver B: alive
+10.113 A deliver B: alive
+10.113 C deliver B: alive

@@ -165,9 +165,8 @@ class GMS(Protocol):
         """Batches that are kept before the first view."""
         max_waiting: int = 1000
         """Joiners that are remembered at the same time, and as many that have yet to prove that they are there."""
-        prove_joiners: bool = False
-        """A joiner must answer a discovery request before it is let in. False: as in JGroups, one datagram is enough. Not for
-        groups with Java members: they were not let in."""
+        prove_joiners: bool = True
+        """A joiner must answer a discovery request before it is let in. False: as in JGroups, one datagram is enough."""
 
         ignored: ClassVar[frozenset[str]] = frozenset(
             {

