@@ -25,7 +25,7 @@ except ImportError as error:  # pragma: no cover
 from jgroups_py.maps.entry import Entry, decode_entry, origin_of
 from jgroups_py.maps.errors import MapFileError, MapFull
 from jgroups_py.maps.rules import ConflictRule
-from jgroups_py.maps.table import Vector, numbered, write
+from jgroups_py.maps.table import Vector, numbered, placed, write
 
 VERSION: Final = b"1"
 READERS_MAX: Final = 1024
@@ -231,6 +231,8 @@ class Merging:
         data = txn.get(b"time", db=self._facts)
         self._time = _NUMBER.unpack(data)[0] if data else 0
         self._had = self._time
+        data = txn.get(b"floor", db=self._facts)
+        self._floor = self._floor_before = _NUMBER.unpack(data)[0] if data else 0
         self._ends = store._ends
         self._last: tuple[bytes, Entry | None] = (b"", None)
         """The entry that was read last."""
@@ -239,7 +241,9 @@ class Merging:
         """A change of this host."""
         number = self._vector.get(self._origin, 0) + 1
         self._vector[self._origin] = number
-        self.join(key, numbered(self._rule, self.entry(key), entry, self._origin, number))
+        mine = self.entry(key)
+        entry, self._floor = placed(self._rule, mine, entry, self._floor)
+        self.join(key, numbered(self._rule, mine, entry, self._origin, number))
 
     def join(self, key: bytes, entry: Entry) -> None:
         """An entry of another host."""
@@ -255,6 +259,7 @@ class Merging:
         if entry is None or entry != tombstone:
             return
         self._delete(key, entry)
+        self._floor = max(self._floor, entry.stamp.time)
         for origin, number in entry.dots.items():
             name = b"gone %x" % origin
             have = _NUMBER.unpack(self._txn.get(name, default=bytes(8), db=self._facts))[0]
@@ -284,6 +289,8 @@ class Merging:
                 self._txn.put(b"has %x" % origin, _NUMBER.pack(number), db=self._facts)
         if self._time != self._had:
             self._txn.put(b"time", _NUMBER.pack(self._time), db=self._facts)
+        if self._floor != self._floor_before:
+            self._txn.put(b"floor", _NUMBER.pack(self._floor), db=self._facts)
 
     def bury(self, now: int, most: int) -> int:
         """Makes tombstones of entries whose time has passed, with the stamps and dots that they have, so that it is no change. How many."""

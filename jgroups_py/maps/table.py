@@ -13,6 +13,7 @@ from typing import Protocol
 
 from jgroups_py.maps.entry import Dots, Entry
 from jgroups_py.maps.rules import LAST_WRITER, ConflictRule, LastWriter, join
+from jgroups_py.maps.stamp import Stamp
 
 Vector = dict[int, int]
 """By origin, the number up to which all its changes are here, or were replaced by newer ones that are here."""
@@ -64,6 +65,22 @@ def numbered(rule: ConflictRule, mine: Entry | None, new: Entry, origin: int, nu
     return replace(new, value=value, dots={**mine.dots, origin: number}, life=mine.life)
 
 
+def placed(
+    rule: ConflictRule, mine: Entry | None, new: Entry, floor: int
+) -> tuple[Entry, int]:
+    """A change of this host with the stamp that it is stored with, and the new ``floor``: the latest time of a tombstone that was
+    forgotten here, or of a change that was raised.
+
+    A change may have got its stamp before a removal by somebody else was known here, and be stored when that tombstone is forgotten already:
+    its process was stopped in between, or the host takes the wall clock alone. Hosts that have the tombstone still would refuse it, and the others keep it.
+    So a change that finds nothing under its key is newer than all that was forgotten.
+    """
+    if mine is not None or new.stamp.time > floor or not isinstance(rule, LastWriter):
+        return new, floor
+    time = ((floor >> 8) + 1) << 8 | (new.stamp.time & 0xFF)
+    return replace(new, stamp=Stamp(time, new.stamp.node)), time
+
+
 class MemoryTable:
     """A table in memory: for tests and the simulator, and the model of the one in a file."""
 
@@ -74,6 +91,7 @@ class MemoryTable:
         self._vector: Vector = {}
         self.forgotten: Vector = {}
         """By origin, the highest number of a tombstone that was forgotten."""
+        self._floor = 0
 
     # --- reading
 
@@ -114,6 +132,7 @@ class MemoryTable:
         """A change of this host (``entry`` has no dots): it gets the next number of ``origin``."""
         number = self._vector.get(origin, 0) + 1
         self._vector[origin] = number
+        entry, self._floor = placed(self.rule, self.entry(key), entry, self._floor)
         return write(
             self, self.rule, key, numbered(self.rule, self.entry(key), entry, origin, number)
         )
@@ -123,6 +142,7 @@ class MemoryTable:
         for key in keys:
             entry = self.entries.pop(key)
             assert entry.removed
+            self._floor = max(self._floor, entry.stamp.time)
             for origin, number in entry.dots.items():
                 self.drop_dot(origin, number)
                 self.forgotten[origin] = max(self.forgotten.get(origin, 0), number)
