@@ -65,9 +65,7 @@ def numbered(rule: ConflictRule, mine: Entry | None, new: Entry, origin: int, nu
     return replace(new, value=value, dots={**mine.dots, origin: number}, life=mine.life)
 
 
-def placed(
-    rule: ConflictRule, mine: Entry | None, new: Entry, floor: int
-) -> tuple[Entry, int]:
+def placed(rule: ConflictRule, mine: Entry | None, new: Entry, floor: int) -> tuple[Entry, int]:
     """A change of this host with the stamp that it is stored with, and the new ``floor``: the latest time of a tombstone that was
     forgotten here, or of a change that was raised.
 

@@ -28,8 +28,8 @@ class RelayConfig(Protocol.Config):
     bridge_properties: str = ""
     """Values for ``${name}`` in the bridge's file: ``name=value;...``"""
     sites: tuple[str, ...] = ()
-    """All sites, this one among them, that must acknowledge from the start on; others that appear
-    are added. Empty: those that appear."""
+    """All sites, this one among them, that must acknowledge from the start on; others are refused on the
+    bridge. Empty: those that appear."""
     primary: str = ""
     """The site that relays to the others, the same at every member of every site; ``all``: every
     site relays. Empty: the first of ``sites``, or ``all`` where none are named. Other sites do not

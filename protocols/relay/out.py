@@ -133,6 +133,10 @@ class Out:
         self.counters.malformed += 1
         self.trace("malformed", src=str(src), problem=str(problem))
 
+    def turn_away(self, cause: str, source: Address) -> None:
+        """Somebody of the bridge is refused."""
+        self._protocol.turn_away(cause, source)
+
     def dropped_duplicates(self, sender: SiteUUID, first: int, count: int) -> None:
         self.counters.duplicates_dropped += count
         if self.watched:

@@ -110,6 +110,7 @@ class RELAY(Protocol):
     needs_below = (MULTICAST, UNICAST, VIEWS)
     turns_away = {
         "forged_site": "a message in the name of another site's member that no relay has brought here",
+        "unlisted_site": "a relay on the bridge is of a site that is not listed in sites",
     }
 
     @dataclass(frozen=True, kw_only=True)

@@ -63,9 +63,12 @@ def test_the_file_remembers_what_it_has_forgotten(tmp_path: Path) -> None:
             merging.join(b"key", REMOVED)
         with shared._merger.lock, shared.store.merging(LAST_WRITER) as merging:
             merging.forget(b"key", REMOVED)
-    with closing(SharedFile(tmp_path / "m", settings)) as shared:
-        with shared._merger.lock, shared.store.merging(LAST_WRITER) as merging:
-            merging.change(b"key", late(3, 0))
-            found = merging.entry(b"key")
+    with (
+        closing(SharedFile(tmp_path / "m", settings)) as shared,
+        shared._merger.lock,
+        shared.store.merging(LAST_WRITER) as merging,
+    ):
+        merging.change(b"key", late(3, 0))
+        found = merging.entry(b"key")
     assert found is not None
     assert found.stamp.is_newer(REMOVED.stamp)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import concurrent.futures
-import gc
 import itertools
 import json
 import math
@@ -60,7 +59,6 @@ class Group:
 
     def cost(self, what: str, act: Callable[[], Any]) -> Row:
         """Runs ``act``; returns what it cost all members together."""
-        gc.collect()
         packets, size, began = self.world.packets, self.bytes_received(), self.world.now
         cpu = time.process_time()
         act()

@@ -289,7 +289,7 @@ class Bridge:
         silent = [
             s
             for s in self.sessions.values()
-            if not s.ready and s.site != self._config.site and not s.leaving
+            if not s.ready and s.site != self._config.site and not s.leaving and not s.refused
         ]
         for session in silent:
             self.ask(session, again=True)
@@ -572,6 +572,8 @@ class Bridge:
                 self._out.refuse(batch.src, error)
                 continue
             match record:
+                case Ask() | Have() if not self._is_listed(session, record.site):
+                    pass
                 case Ask():
                     self._on_ask(session, record)
                 case Have():
@@ -586,6 +588,14 @@ class Bridge:
                     self._out.trace("going_down", site=session.site)
                 case _:
                     self._take(session, record)
+
+    def _is_listed(self, session: Session, site: str) -> bool:
+        """May this site take part? A refused peer keeps a session without a site, so nothing comes from it and nothing goes to it."""
+        listed = self._config.sites
+        session.refused = bool(listed) and site not in listed
+        if session.refused:
+            self._out.turn_away("unlisted_site", session.peer)
+        return not session.refused
 
     def _take(self, session: Session, item: Batch | BridgeGap | StillKnown) -> None:
         """An item of the peer's stream is handled in its order, when the group can take it."""

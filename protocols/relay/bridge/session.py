@@ -37,6 +37,7 @@ class Session:
         "post_bytes",
         "posts",
         "ready",
+        "refused",
         "replay_to",
         "site",
         "stalled",
@@ -52,6 +53,8 @@ class Session:
         self.peer_token = 0
         """Number of the question the peer asked last. The same again is a repetition."""
         self.ready = False
+        self.refused = False
+        """The peer is relay of a site that is not among ``sites``."""
         self.blocked = False
         """Flow control of the bridge lets nothing through now."""
         self.blind = False
@@ -157,7 +160,7 @@ class Sessions(dict[Address, Session]):
 
     def relays_of(self, site: str) -> int:
         """How many peers are relay of ``site``, or may be."""
-        return sum(1 for s in self.values() if s.site in (site, ""))
+        return sum(1 for s in self.values() if s.site in (site, "") and not s.refused)
 
     def acknowledged(self, sites: Sequence[str], origin: bytes) -> int:
         """The number that all of ``sites`` have acknowledged. Where a site shows two relays, both count."""
