@@ -108,6 +108,9 @@ class ConfigBase:
     )
     """JGroups attributes that are accepted and have no effect. ``thread_pool.*`` is a pattern. Those of base classes count,
     too."""
+    refused: ClassVar[dict[str, str]] = {}
+    """JGroups attributes that nobody may believe to have an effect: name in a file -> what to write in their place. Those of base classes
+    count, too."""
     aliases: ClassVar[dict[str, str]] = {}
     """Other names of attributes: name in a file -> field. Those of base classes count, too."""
 
@@ -193,6 +196,9 @@ def build_one(
     for attribute in protocol.attributes:
         field = _field_of(config_class, attribute.key)
         if field not in hints:
+            if (instead := _refused(config_class, attribute.key)) is not None:
+                problem = f"{attribute.key} has no effect here: {instead}"
+                raise _at(protocol, problem, attribute)
             if not _is_ignored(config_class, attribute.key):
                 raise _unknown_attribute(protocol, attribute, config_class)
             if ignored is not None:
@@ -382,6 +388,11 @@ def _is_ignored(config_class: type[ConfigBase], key: str) -> bool:
         for cls in config_class.__mro__
         for pattern in sorted(vars(cls).get("ignored", ()))
     )
+
+
+def _refused(config_class: type[ConfigBase], key: str) -> str | None:
+    found = (vars(cls).get("refused", {}).get(key) for cls in config_class.__mro__)
+    return next((instead for instead in found if instead is not None), None)
 
 
 def _unknown_attribute(

@@ -166,6 +166,9 @@ class TP(Protocol):
         """Answer probes of other machines, too. It needs diag.passcode."""
         diag_passcode: Secret = field(default="", repr=False)
         """A probe must have it. Without one, nothing can be changed."""
+        refused: ClassVar[dict[str, str]] = {
+            "socket_factory": 'with TCP write tls.enabled="true" and the tls attributes; for UDP put SEAL or SYM_ENCRYPT into the stack',
+        }
         ignored: ClassVar[frozenset[str]] = frozenset(
             {
                 "thread_pool",
@@ -205,7 +208,6 @@ class TP(Protocol):
                 "receive_on_all_interfaces",
                 "receive_interfaces",
                 "msg_factory_class",
-                "socket_factory",
                 "local_transport",
                 "print_*",
                 "drop_when_full",

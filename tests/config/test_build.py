@@ -48,6 +48,7 @@ class SAMPLE(Protocol):
         mode: Mode | None = None
         limit: Bytes | None = None
         ignored: ClassVar[frozenset[str]] = frozenset({"thread_pool.*", "old"})
+        refused: ClassVar[dict[str, str]] = {"lock.factory": 'write timeout="1s"'}
         aliases: ClassVar[dict[str, str]] = {"time_out": "timeout"}
 
         def __post_init__(self) -> None:
@@ -212,3 +213,19 @@ def test_values_are_written_as_they_are_read() -> None:
     written = " ".join(f'{name}="{text}"' for name, text in texts.items())
     assert texts["timeout"] == "250ms" and texts["limit"] == "64kib"
     assert settings(written) == config
+
+
+def test_an_attribute_that_would_be_believed_is_refused_with_what_to_write() -> None:
+    with pytest.raises(ConfigError) as raised:
+        settings('lock.factory="x"')
+    assert (
+        's.xml:2:11: SAMPLE.lock.factory: lock.factory has no effect here: write timeout="1s"'
+        in str(raised.value)
+    )
+
+
+@pytest.mark.parametrize("transport", ["UDP", "TCP", "TCP_NIO2"])
+def test_a_socket_factory_is_refused_because_traffic_would_be_in_clear(transport: str) -> None:
+    text = f'<config><{transport} socket_factory="org.example.Factory"/></config>'
+    with pytest.raises(ConfigError, match=r"socket_factory.*tls.enabled.*SEAL"):
+        build(parse_stack(text, language="xml", source="s.xml"))
