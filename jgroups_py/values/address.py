@@ -16,6 +16,8 @@ import random as _random_module
 from collections.abc import Sequence
 from typing import Final, Self
 
+from jgroups_py.values.shown import shown
+
 TAG: Final = b"jgpy"
 """The lowest four bytes of every UUID made by this library. The other 96 bits are random."""
 
@@ -121,7 +123,7 @@ class SiteUUID(ExtendedUUID):
         return bytes.__hash__(self)
 
     def __str__(self) -> str:
-        return f"{self.name or super().__str__()}:{self.site}"
+        return f"{shown(self.name) if self.name else super().__str__()}:{self.site and shown(self.site)}"
 
 
 class SiteMaster(SiteUUID):

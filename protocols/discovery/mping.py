@@ -23,6 +23,7 @@ from jgroups_py.stack.ports import Bind, BindFailed, Bound, Datagram, In, JoinGr
 from jgroups_py.values.address import is_numeric_host
 from jgroups_py.values.batch import Batch
 from jgroups_py.values.events import Around, Event, Failed, Query, Surroundings, TransportReady
+from jgroups_py.values.shown import shown
 from jgroups_py.wire.headers import PROTOCOL_IDS, PingHeader
 from jgroups_py.wire.packet import decode_mping, encode_mping
 
@@ -139,7 +140,9 @@ class MPING(Discovery):
 
     def other_cluster(self, cluster: str) -> None:
         if len(self._strangers) < STRANGERS_MAX:
-            self._strangers[f'members of cluster "{cluster[:NAME_MAX]}" are heard here'] = None
+            self._strangers[f'members of cluster "{shown(cluster, NAME_MAX)}" are heard here'] = (
+                None
+            )
 
     def send_request(self, batch: Batch) -> None:
         group = (self.config.mcast_addr, self.config.mcast_port)

@@ -85,6 +85,8 @@ class RelayConfig(Protocol.Config):
     def __post_init__(self) -> None:
         if not self.site or self.site == ALL:
             raise ConfigError(f'site must be a name other than "{ALL}"')
+        if not self.site.isprintable():
+            raise ConfigError(f"site must be printable text, got {self.site!r}")
         self._at_least(1, "buffering_members", "max_messages", "max_bytes", "max_origins")
         self._at_least(1, "chunk_bytes", "fetch_bytes", "post_bytes", "block_credits", "ack_every")
         self._at_least(0, "max_age", "max_spill", "join_queue")

@@ -56,7 +56,14 @@ DONT_LOOPBACK: Final = int(Transient.DONT_LOOPBACK)
 Origin = Annotated[bytes, Meta(min_length=16, max_length=16)]
 Seqno = Annotated[int, Meta(ge=0, le=SEQNO_MAX)]
 Small = Annotated[int, Meta(ge=0, le=2**31 - 1)]
-Name = Annotated[str, Meta(max_length=_NAME_MAX)]
+# No character that ends a line or steers a terminal: names of sites get into logs.
+Name = Annotated[
+    str,
+    Meta(
+        max_length=_NAME_MAX,
+        pattern=r"^[^\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]*\Z",
+    ),
+]
 Numbers = dict[Origin, Seqno]
 SiteNumbers = dict[Name, Numbers]
 ViewKey = tuple[Annotated[bytes, Meta(max_length=64)], Seqno]

@@ -62,6 +62,7 @@ from jgroups_py.values.events import (
     ViewChange,
 )
 from jgroups_py.values.message import Flag, Transient
+from jgroups_py.values.shown import shown
 from jgroups_py.values.view import View
 from jgroups_py.wire.headers import TP_ID
 from jgroups_py.wire.packet import Packet, encode_packets
@@ -429,8 +430,9 @@ class TP(Protocol):
         if sources is not None:
             sources.learned(member, physical, present=present)
         self._table[member] = physical
-        if name and self.stack.names.get(member) != name[:NAME_MAX]:
-            self.stack.names[member] = name[:NAME_MAX]
+        # A member chooses its own name. From here it gets into logs and onto terminals.
+        if name and self.stack.names.get(member) != (safe := shown(name, NAME_MAX)):
+            self.stack.names[member] = safe
             self._look_for_namesakes()
         if member not in self.view_members:
             self._expires.pop(member, None)  # the order is that of learning
@@ -572,7 +574,9 @@ class TP(Protocol):
             return
         if packet.cluster != self.cluster:
             self.dropped_cluster += 1
-            self._note_stranger(f'members of cluster "{packet.cluster[:NAME_MAX]}" are heard here')
+            self._note_stranger(
+                f'members of cluster "{shown(packet.cluster, NAME_MAX)}" are heard here'
+            )
             self.trace("other cluster", theirs=packet.cluster)
             return
         dest = packet.dest
