@@ -19,14 +19,15 @@ export IP_MULTICAST_IF ?= 127.0.0.1
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help venv test test-long durations test-slow test-java test-spark demo-spark docs check format drill drill-short drill-seeds requirements \
-        test-memcached bench bench-sim bench-scale memory fuzz fuzz-short mutants mutants-short long-life maps-kills encrypted-hours \
+        test-memcached bench bench-quick bench-rates bench-sim bench-scale memory fuzz fuzz-short mutants mutants-short long-life maps-kills encrypted-hours \
         simulate simulate-short histories histories-short buddy-explore buddy-explore-short map-explore livebackup-explore bounds clean
 
 help:
 	@sed -n 's/^# //p' Makefile | head -4
 	@echo "make test-long  those of two seconds and more, most with real processes"
 	@echo "make test-slow  thousands of cases     make requirements  what which test shows"
-	@echo "make bench      messages per second    make bench-sim     100 members, one virtual hour"
+	@echo "make bench      beside Java and ZeroMQ make bench-quick   the same in minutes"
+	@echo "make bench-rates  messages per second    make bench-sim     100 members, one virtual hour"
 	@echo "make bench-scale  what one more member costs at 10, 100 and 500 members"
 	@echo "make test-memcached  pymemcache's own tests, and memccapable where it is installed, against our server"
 	@echo "make test-java  with Java members, where there is Java and Maven"
@@ -164,6 +165,13 @@ requirements: $(STAMP)
 	@$(BIN)/jgroups-py dev requirements
 
 bench: $(STAMP)
+	$(BIN)/python -m jgroups_py.tools.bench.peers --json build/bench/peers.json
+
+bench-quick: $(STAMP)
+	$(BIN)/python -m jgroups_py.tools.bench.peers --sizes 1000 --members 2 --senders 0 \
+	  --callers 1,8 --seconds 2 --warm-up 2 --runs 2 --json build/bench/peers-quick.json
+
+bench-rates: $(STAMP)
 	@for stack in udp.xml tcp.xml; do for members in 2 3 4; do for size in $(SIZES); do \
 	  $(BIN)/jgroups-py mperf --stack $$stack --members $$members --size $$size --for $(TIME) \
 	    || exit 1; \

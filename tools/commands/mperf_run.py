@@ -21,7 +21,7 @@ import struct
 import sys
 import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -60,9 +60,13 @@ class MperfPlan:
     properties: dict[str, str] = field(default_factory=dict)
     bind_addr: str | None = None
     join_timeout: float = 30.0
+    warm_up_seconds: float | None = None
+    """Time before the first window; None: a fifth of ``seconds``, within 0.5 and 2."""
 
     @property
     def warm_up(self) -> float:
+        if self.warm_up_seconds is not None:
+            return self.warm_up_seconds
         return min(2.0, max(0.5, self.seconds / 5))
 
 
@@ -262,8 +266,22 @@ def member_main(text: str) -> None:
 # --- the parent
 
 
-async def measure(plan: MperfPlan, progress: Callable[[str], None]) -> dict[str, Any]:
+async def start_member(plan: MperfPlan, number: int) -> trio.Process:
+    """Start the process of a member."""
+    argument = {"plan": asdict(plan), "number": number}
+    return await start_process("jgroups_py.tools.commands.mperf_run", argument)
+
+
+async def measure(
+    plan: MperfPlan,
+    progress: Callable[[str], None],
+    start: Callable[[MperfPlan, int], Awaitable[trio.Process]] = start_member,
+) -> dict[str, Any]:
     """Run the measurement. Return the object that ``mperf --json`` prints.
+
+    Args:
+        start: starts the process of a member, which hears and says the lines of this module. Members of
+            another library are measured in this way.
 
     Raises:
         ChildError: a member did not join or died.
@@ -272,7 +290,7 @@ async def measure(plan: MperfPlan, progress: Callable[[str], None]) -> dict[str,
     async with trio.open_nursery() as nursery:
         try:
             for number in range(plan.members):
-                members.append(await _start(plan, number))
+                members.append(Child(await start(plan, number), f"M{number + 1}"))
                 nursery.start_soon(members[-1].collect_problem)
                 if number == 0:
                     await trio.sleep(0.2)  # joins of the others go faster to a member that is there
@@ -319,13 +337,6 @@ async def _show_progress(plan: MperfPlan, start: float, progress: Callable[[str]
         await trio.sleep(max(0.0, due - time.monotonic()))
         progress(f"window {window + 1} of {WINDOWS}, {plan.seconds / WINDOWS:.1f} s")
     await trio.sleep_forever()
-
-
-async def _start(plan: MperfPlan, number: int) -> Child:
-    argument = {"plan": asdict(plan), "number": number}
-    return Child(
-        await start_process("jgroups_py.tools.commands.mperf_run", argument), f"M{number + 1}"
-    )
 
 
 def summary(plan: MperfPlan, done: list[dict[str, Any]]) -> dict[str, Any]:

@@ -16,7 +16,7 @@ import statistics
 import sys
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -45,9 +45,13 @@ class RpcperfPlan:
     properties: dict[str, str] = field(default_factory=dict)
     bind_addr: str | None = None
     join_timeout: float = 30.0
+    warm_up_seconds: float | None = None
+    """Time before the first window; None: a quarter of ``seconds``, within 0.2 and 1."""
 
     @property
     def warm_up(self) -> float:
+        if self.warm_up_seconds is not None:
+            return self.warm_up_seconds
         return min(1.0, max(0.2, self.seconds / 4))
 
 
@@ -131,6 +135,7 @@ async def _measure(rpc: Rpc, dest: Address, plan: RpcperfPlan, callers: int) -> 
         "caller_cpu_us": round(cpu / max(1, count) * 1e6, 1),
         "p50_us": round(_part(all_took, 0.5) * 1e6),
         "p99_us": round(_part(all_took, 0.99) * 1e6),
+        "p999_us": round(_part(all_took, 0.999) * 1e6),
         "wrong": wrong,
     }
 
@@ -173,8 +178,21 @@ def member_main(text: str) -> None:
 # --- the parent
 
 
-async def measure(plan: RpcperfPlan, progress: Callable[[str], None]) -> dict[str, Any]:
+async def start_member(plan: RpcperfPlan, number: int) -> trio.Process:
+    """Start the process of a member."""
+    argument = {"plan": asdict(plan), "number": number}
+    return await start_process("jgroups_py.tools.commands.rpcperf_run", argument)
+
+
+async def measure(
+    plan: RpcperfPlan,
+    progress: Callable[[str], None],
+    start: Callable[[RpcperfPlan, int], Awaitable[trio.Process]] = start_member,
+) -> dict[str, Any]:
     """Run the measurement. Return the object that ``rpcperf --json`` prints.
+
+    Args:
+        start: starts the process of a member, which hears and says the lines of this module.
 
     Raises:
         ChildError: a member did not join or died.
@@ -184,9 +202,7 @@ async def measure(plan: RpcperfPlan, progress: Callable[[str], None]) -> dict[st
     async with trio.open_nursery() as nursery:
         try:
             for number, name in enumerate(NAMES):
-                argument = {"plan": asdict(plan), "number": number}
-                process = await start_process("jgroups_py.tools.commands.rpcperf_run", argument)
-                children.append(Child(process, name))
+                children.append(Child(await start(plan, number), name))
                 nursery.start_soon(children[-1].collect_problem)
                 if number == 0:
                     await trio.sleep(0.2)  # the other joins faster to a member that is there

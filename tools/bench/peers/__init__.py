@@ -1,0 +1,1 @@
+"""Rates beside Java JGroups and a mesh of ZeroMQ: the same measurement for each, in turns within one run."""

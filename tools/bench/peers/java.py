@@ -1,0 +1,91 @@
+"""Members of Java JGroups: its jar, our source compiled against it, and processes that mperf and rpcperf measure.
+
+Nothing of JGroups is kept here. The jar comes through Maven into ``build/java``, and so do the classes.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Final
+
+import trio
+
+from jgroups_py.tools.commands.mperf_run import MperfPlan
+from jgroups_py.tools.commands.rpcperf_run import NAMES, RpcperfPlan
+
+VERSION: Final = "5.5.6.Final"
+BUILD: Final = Path("build", "java")
+SOURCE: Final = Path(__file__).with_name("PeerMember.java")
+FETCH_SECONDS: Final = 180
+"""For Maven with an empty cache."""
+HEAP: Final = "1g"
+
+
+class JavaMissing(Exception):
+    """Why Java JGroups cannot be measured here."""
+
+
+class JavaPeer:
+    """Starts members of Java JGroups.
+
+    Raises:
+        JavaMissing: there is no compiler, or the jar cannot be had.
+    """
+
+    name = f"Java JGroups {VERSION}"
+
+    def __init__(self) -> None:
+        for tool in ("java", "javac"):
+            if shutil.which(tool) is None:
+                raise JavaMissing(f"there is no {tool}")
+        classes = BUILD / VERSION / "bench"
+        classes.mkdir(parents=True, exist_ok=True)
+        jar = _jar()
+        _run(["javac", "-nowarn", "-cp", str(jar), "-d", str(classes), str(SOURCE)])
+        self._command = ["java", f"-Xmx{HEAP}", "-Djgroups.bind_addr=127.0.0.1"]
+        self._command += ["-Djava.net.preferIPv4Stack=true", "-cp", f"{jar}:{classes}"]
+        self._command.append("PeerMember")
+
+    async def messages(self, plan: MperfPlan, number: int) -> trio.Process:
+        """Start a member of mperf."""
+        counts = (number, plan.members, plan.senders, plan.size, plan.seconds, plan.warm_up, "1")
+        return await self._start("messages", plan, *counts)
+
+    async def calls(self, plan: RpcperfPlan, number: int) -> trio.Process:
+        """Start a member of rpcperf."""
+        callers = ",".join(map(str, plan.callers))
+        counts = (number, len(NAMES), 0, plan.size, plan.seconds, plan.warm_up, callers)
+        return await self._start("calls", plan, *counts)
+
+    async def _start(
+        self, kind: str, plan: MperfPlan | RpcperfPlan, *counts: float | str
+    ) -> trio.Process:
+        overrides = [f"{key}={value}" for key, value in plan.attributes.items()]
+        words = [kind, plan.stack, plan.cluster, *map(str, counts), *overrides]
+        pipe = subprocess.PIPE
+        return await trio.lowlevel.open_process(
+            [*self._command, *words], stdin=pipe, stdout=pipe, stderr=pipe
+        )
+
+
+def _jar() -> Path:
+    jar = BUILD / f"jgroups-{VERSION}.jar"
+    if not jar.exists():
+        if shutil.which("mvn") is None:
+            raise JavaMissing(f"{jar} is not there, and there is no mvn to get it")
+        what = f"-Dartifact=org.jgroups:jgroups:{VERSION}"
+        _run(["mvn", "-q", "-B", "dependency:get", what, "-Dtransitive=false"])
+        _run(["mvn", "-q", "-B", "dependency:copy", what, f"-DoutputDirectory={BUILD}"])
+    return jar
+
+
+def _run(command: list[str]) -> None:
+    try:
+        subprocess.run(command, check=True, timeout=FETCH_SECONDS, capture_output=True, text=True)
+    except subprocess.TimeoutExpired:
+        raise JavaMissing(f"{command[0]} took more than {FETCH_SECONDS} s") from None
+    except subprocess.CalledProcessError as error:
+        said = (error.stderr + error.stdout).strip() or "nothing"
+        raise JavaMissing(f"{' '.join(command[:3])} failed and said: {said[:300]}") from None
