@@ -80,14 +80,14 @@ class Member:
         self._changed.set()
         self._changed = trio.Event()
 
-    async def until(self, condition: Callable[[], Any], seconds: float = 15.0) -> None:
+    async def until(self, condition: Callable[[], Any], seconds: float = 40.0) -> None:
         """Waits until the condition holds; it is looked at whenever this member saw something."""
         with trio.move_on_after(seconds) as scope:
             while not condition():
                 await self._changed.wait()
         assert not scope.cancelled_caught, f"not within {seconds} s: {self.summary()}"
 
-    async def until_view(self, *names: str, seconds: float = 15.0) -> None:
+    async def until_view(self, *names: str, seconds: float = 40.0) -> None:
         """Waits until the newest view has these members, in any order."""
         await self.until(lambda: sorted(self.members) == sorted(names), seconds)
 
@@ -181,7 +181,7 @@ class ProcessMember(Member):
             case "done" | "failed":
                 self._answers.append(event)
 
-    async def tell(self, *words: object, seconds: float = 20.0) -> None:
+    async def tell(self, *words: object, seconds: float = 60.0) -> None:
         """Gives a command and waits until it was carried out."""
         await self.start(*words)
         await self.finished(seconds)
@@ -192,7 +192,7 @@ class ProcessMember(Member):
         self._asked += 1
         await self.process.stdin.send_all((" ".join(map(str, words)) + "\n").encode())
 
-    async def finished(self, seconds: float = 20.0) -> None:
+    async def finished(self, seconds: float = 60.0) -> None:
         """Waits until all commands were carried out."""
         await self.until(lambda: len(self._answers) >= self._asked, seconds)
         problems = [answer["problem"] for answer in self._answers if "problem" in answer]
