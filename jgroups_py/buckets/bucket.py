@@ -1,0 +1,253 @@
+"""Bucket: one copy of a bucket, its entries and how they work on requests. It knows no other member.
+
+Source: 4.3.2, 4.5.2.5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from jgroups_py.buckets.ends import ProxyId
+from jgroups_py.buckets.errors import BadPlugin
+from jgroups_py.buckets.messages import TEXT_MAX, Change, Kept, Replies, RequestId
+from jgroups_py.buckets.plugin import BODY_MAX, Entry, EntryBehaviourProvider, Reply, Request
+
+PIECES_MAX = 1_000
+"""Named pieces of one entry."""
+REPLIES_MAX = 10_000
+"""Replies of one request."""
+Find = Callable[[], Sequence[tuple[ProxyId, Mapping[str, str]]]]
+
+
+class Slot:
+    """What is saved of an entry, and the entry itself when it was needed since."""
+
+    __slots__ = ("entry", "pieces", "version")
+
+    def __init__(self, pieces: dict[str, bytes], version: int, entry: Entry | None = None) -> None:
+        self.pieces, self.version, self.entry = pieces, version, entry
+
+
+class Work:
+    """The bucket as an entry sees it during one request; see ``EntryBucket``."""
+
+    def __init__(
+        self, bucket: Bucket, key: str, is_new: bool, modifies: bool, now: float, find: Find
+    ) -> None:
+        self._bucket, self._key, self._is_new, self._modifies = bucket, key, is_new, modifies
+        self._now, self._find = now, find
+        self._over = False
+        self.replies: Replies = []
+        self.pieces: dict[str, bytes] = {}
+        self.whole = False
+        self.deletes = False
+
+    def _check(self, modifies: bool = False) -> None:
+        if self._over:
+            raise BadPlugin(f"entry {self._key!r} used its bucket after the request")
+        if modifies and not self._modifies:
+            raise BadPlugin(f"entry {self._key!r}: the request was classified as read-only")
+
+    def end(self) -> None:
+        self._over = True
+
+    @property
+    def key(self) -> str:
+        self._check()
+        return self._key
+
+    @property
+    def is_new(self) -> bool:
+        self._check()
+        return self._is_new
+
+    @property
+    def now(self) -> float:
+        self._check()
+        return self._now
+
+    def save_serialised_entry(self, data: bytes, piece: str = "") -> None:
+        self._check(modifies=True)
+        if not isinstance(data, bytes) or len(data) > BODY_MAX:
+            raise BadPlugin(f"entry {self._key!r}: at most {BODY_MAX} bytes can be saved")
+        if piece == "":
+            self.pieces, self.whole = {"": data}, True
+            return
+        if self._is_new and not self.whole:
+            raise BadPlugin(f"entry {self._key!r}: a new entry is saved whole before a piece of it")
+        if len(self.pieces) >= PIECES_MAX:
+            raise BadPlugin(f"entry {self._key!r}: at most {PIECES_MAX} pieces")
+        self.pieces[piece] = data
+
+    def delete_entry(self) -> None:
+        self._check(modifies=True)
+        self.deletes = True
+
+    def specify_replies(self, replies: Sequence[Reply]) -> None:
+        self._check()
+        if len(self.replies) + len(replies) > REPLIES_MAX:
+            raise BadPlugin(f"entry {self._key!r}: at most {REPLIES_MAX} replies")
+        for reply in replies:
+            if not isinstance(reply.body, bytes) or len(reply.body) > BODY_MAX:
+                raise BadPlugin(f"entry {self._key!r}: a reply is at most {BODY_MAX} bytes")
+        self.replies += [(reply.to, reply.body) for reply in replies]
+
+    def find_proxy(
+        self, accept: Callable[[Mapping[str, str]], bool] | None = None, /, **attributes: str
+    ) -> list[ProxyId]:
+        self._check()
+        wanted = attributes.items()
+        return sorted(
+            proxy
+            for proxy, has in self._find()
+            if wanted <= dict(has).items() and (accept is None or accept(has))
+        )
+
+
+class Done:
+    """The end of a request. ``error``: what the entry raised, or "". ``change``: in the version of the other copy; nothing was saved or
+    deleted: None."""
+
+    __slots__ = ("change", "error", "replies")
+
+    def __init__(self, replies: Replies, change: Change | None, error: str = "") -> None:
+        self.replies, self.change, self.error = replies, change, error
+
+
+class Bucket:
+    """Entries by key, and the answers that were given last."""
+
+    def __init__(self, number: int, provider: EntryBehaviourProvider, remembered_max: int) -> None:
+        self.id = number
+        self.provider = provider
+        self._slots: dict[str, Slot] = {}
+        self._remembered: dict[RequestId, Kept] = {}
+        self._remembered_max = remembered_max
+
+    def __len__(self) -> int:
+        return len(self._slots)
+
+    def all_keys(self) -> list[str]:
+        return list(self._slots)
+
+    def entry(self, key: str) -> Entry:
+        """The entry that is kept under this key. Raises KeyError."""
+        return self._entry(key, self._slots[key])
+
+    # --- requests
+
+    def create_entry(self, key: str) -> Entry:
+        """A blank entry (CreateEntry). It is kept when it is saved."""
+        return self.provider.create_entry(key)
+
+    def forward_to_entry(
+        self,
+        key: str,
+        request: Request,
+        proxy_id: ProxyId | None,
+        *,
+        modifies: bool,
+        now: float,
+        find: Find = tuple,
+        version: int = 0,
+    ) -> Done:
+        """Let the entry work on a request (ForwardToEntry, Manipulate). ``version``: of the other copy. An entry that raises, also when
+        it is written for the other copy, has changed nothing."""
+        slot = self._slots.get(key)
+        work = Work(self, key, slot is None, modifies, now, find)
+        try:
+            entry = self.create_entry(key) if slot is None else self._entry(key, slot)
+            entry.manipulate(work, request, proxy_id)
+            change = self._change(key, slot, entry, work)
+            saved = change
+            if change is not None and not change.deletes and 0 < version < change.version:
+                saved = Change(key, {"": entry.serialise(version)}, True, version)
+        except Exception as error:
+            if slot is not None:
+                slot.entry = None
+            return Done([], None, f"{type(error).__name__}: {error}"[:TEXT_MAX])
+        finally:
+            work.end()
+        if change is not None:
+            self.adopt(change)
+            if not change.deletes:
+                self._slots[key].entry = entry
+        return Done(work.replies, saved)
+
+    def _change(self, key: str, slot: Slot | None, entry: Entry, work: Work) -> Change | None:
+        version = self.provider.version
+        if work.deletes:
+            return None if slot is None else Change(key, {}, True, version)
+        if not work.pieces:
+            return None
+        if not work.whole and slot is not None and slot.version != version:
+            # Pieces of this version do not fit to a whole of an earlier one.
+            return Change(key, {"": entry.serialise(version)}, True, version)
+        return Change(key, work.pieces, work.whole, version)
+
+    def _entry(self, key: str, slot: Slot) -> Entry:
+        if slot.entry is None:
+            entry = self.create_entry(key)
+            for piece, data in slot.pieces.items():
+                if piece == "":
+                    entry.unserialise(data, slot.version)
+                else:
+                    entry.unserialise_piece(piece, data, slot.version)
+            slot.entry = entry
+        return slot.entry
+
+    # --- copies
+
+    def adopt(self, change: Change) -> None:
+        """Make a change that was made in another copy."""
+        if change.deletes:
+            self._slots.pop(change.key, None)
+            return
+        slot = self._slots.get(change.key)
+        if slot is None or change.whole:
+            self._slots[change.key] = Slot(dict(change.pieces), change.version)
+            return
+        slot.pieces.update(change.pieces)
+        slot.entry = None
+
+    def unserialise_entry(self, change: Change) -> None:
+        """Make an entry from what another manager has sent, at once (UnserialiseEntry). It replaces an entry of that key. Raises what
+        the plug-in raises."""
+        self.adopt(change)
+        slot = self._slots.get(change.key)
+        if slot is not None:
+            self._entry(change.key, slot)
+
+    def serialise(self, version: int, keys: Iterator[str]) -> Iterator[Change]:
+        """What is saved of these entries, in this version of the format (Serialise). Raises what the plug-in raises."""
+        for key in keys:
+            slot = self._slots.get(key)
+            if slot is not None:
+                yield self.as_version(Change(key, dict(slot.pieces), True, slot.version), version)
+
+    def as_version(self, change: Change, version: int) -> Change:
+        """The change for a manager whose plug-in has this version: as it is, or written in the earlier format."""
+        if change.deletes or change.version <= version or not version:
+            return change
+        slot = self._slots[change.key]
+        return Change(
+            change.key, {"": self._entry(change.key, slot).serialise(version)}, True, version
+        )
+
+    # --- repeated requests
+
+    def remember(self, kept: Kept) -> None:
+        self._remembered[kept.id] = kept
+        if len(self._remembered) > self._remembered_max:
+            del self._remembered[next(iter(self._remembered))]
+
+    def remembered(self, request_id: RequestId) -> Kept | None:
+        return self._remembered.get(request_id)
+
+    def all_remembered(self) -> list[Kept]:
+        return list(self._remembered.values())
+
+    def state(self) -> dict[str, Any]:
+        """For tests: key -> pieces and version."""
+        return {key: (dict(slot.pieces), slot.version) for key, slot in sorted(self._slots.items())}

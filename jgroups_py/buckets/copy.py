@@ -1,0 +1,55 @@
+"""Copy: a bucket at its manager, with what is under way: who waits for the slave, who waits for the lock.
+
+A copy does not know its role. It has the newest row that it was told, and the row says who is master (A33).
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+
+from jgroups_py.buckets.bucket import Bucket
+from jgroups_py.buckets.ends import Cep
+from jgroups_py.buckets.messages import Answer, Forward, Row
+from jgroups_py.buckets.transfer import Transfer
+
+
+class Copy:
+    """``sequence``: saves sent to, or taken from, the other copy in this epoch."""
+
+    def __init__(self, bucket: Bucket, row: Row) -> None:
+        self.bucket = bucket
+        self.row = row
+        self.sequence = 0
+        self.acknowledged = 0
+        self.locked = False
+        self.held = False
+        self.transfer: Transfer | None = None
+        self.queue: deque[tuple[Cep, Forward]] = deque()
+        self.answers: deque[tuple[int, Cep, Answer]] = deque()
+        self.counts: Counter[str] = Counter()
+
+    @property
+    def outstanding(self) -> int:
+        """Saves that the slave has not acknowledged."""
+        return self.sequence - self.acknowledged
+
+    def lock(self) -> bool:
+        """False: it is locked (LockBucket)."""
+        if self.locked:
+            return False
+        self.locked = True
+        self.counts["locks"] += 1
+        return True
+
+    def new_epoch(self, row: Row) -> None:
+        self.row = row
+        self.sequence = self.acknowledged = 0
+        self.held = False
+
+    def ready(self) -> list[tuple[Cep, Answer]]:
+        """Answers whose saves the slave has acknowledged; they are given once."""
+        found = []
+        while self.answers and self.answers[0][0] <= self.acknowledged:
+            _, router, answer = self.answers.popleft()
+            found.append((router, answer))
+        return found

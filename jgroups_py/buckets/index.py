@@ -1,0 +1,541 @@
+"""IndexCopy: one copy of the index, and the updates that it begins.
+
+    lock        every registered copy in the view is locked, or all are released and the attempt is repeated after a random time
+    propose     the new state goes to all of them; a copy waits until the lease of a manager that is replaced is over
+    unlock      when all have it, it is decided, and only now do copies show it
+
+A copy that finds a newer proposal while it locks begins from there: an update whose initiator is gone is finished or never was.
+
+Source: 4.4.4 to 4.4.7, 4.5.2.6. Differs: a majority of the static set must take part; a decision is shown only after all have it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from jgroups_py.buckets.ends import Cep
+from jgroups_py.buckets.errors import BucketError, Busy, Refused, Unavailable
+from jgroups_py.buckets.manager import index_copies
+from jgroups_py.buckets.messages import (
+    ComponentInfo,
+    IndexState,
+    KnownManager,
+    Lock,
+    LockAnswer,
+    Message,
+    Ping,
+    Placed,
+    Pong,
+    Propose,
+    Proposed,
+    Row,
+    SetLocation,
+    Told,
+    Txn,
+    Unlock,
+)
+from jgroups_py.buckets.port import Port
+from jgroups_py.buckets.rows import losses, misplaced, without
+from jgroups_py.buckets.settings import InstanceSettings
+
+CHANGES_MAX = 1_000
+"""Updates that wait at one copy. Beyond it they are refused, counted ``changes_full``."""
+EMPTY = IndexState(0, {}, {}, [])
+
+Compute = Callable[[IndexState], IndexState]
+"""The new state from the old one, under the lock; the same object: nothing changes. Raises Refused."""
+Ended = Callable[[IndexState | None, BucketError | None], None]
+"""Called with the decided state, or with an error: Refused; Unavailable: no quorum, the change may be tried again; Busy."""
+
+
+@dataclass
+class Update:
+    """An update that this copy has begun."""
+
+    txn: Txn
+    changes: list[tuple[Compute, Ended]]
+    asked: set[Cep] = field(default_factory=set)
+    answers: dict[Cep, LockAnswer] = field(default_factory=dict)
+    refused: bool = False
+    state: IndexState | None = None
+    before: IndexState = EMPTY
+    waits_for: set[Cep] = field(default_factory=set)
+    ended: list[tuple[Ended, BucketError | None]] = field(default_factory=list)
+
+
+class IndexCopy:
+    """``state``: what is decided. ``placement``: bucket -> names of the managers of master and slave; given to the copy that makes the
+    instance, and used once."""
+
+    def __init__(
+        self,
+        port: Port,
+        info: ComponentInfo,
+        settings: InstanceSettings,
+        placement: dict[int, tuple[str, str]] | None = None,
+    ) -> None:
+        self.port, self.info, self.settings = port, info, settings
+        self.placement = placement
+        self.state = EMPTY
+        self.proposed: IndexState | None = None
+        self.locked_by: Txn | None = None
+        self.counts: Counter[str] = Counter()
+        self.on_rows: list[Callable[[], None]] = []
+        self._update: Update | None = None
+        self._changes: list[tuple[Compute, Ended]] = []
+        self._number = 0
+        self._granted: dict[Cep, float] = {}
+        self._granted_floor = port.now + settings.lease
+        self._refused_leases: set[Cep] = set()
+
+    # --- what others ask
+
+    def get_bucket_location(self, bucket: int) -> Row | None:
+        """The row of a bucket (GetBucketLocation)."""
+        return self.state.rows.get(bucket)
+
+    def set_bucket_location(self, row: Row, ended: Ended) -> None:
+        """Change a row under the condition that its epoch is the one before ``row.epoch`` (SetBucketLocation). It is true already:
+        that is a success, too."""
+        self.update(lambda state: self._with_row(state, row), ended)
+
+    def update(self, compute: Compute, ended: Ended) -> None:
+        """Begin an update."""
+        if len(self._changes) >= CHANGES_MAX:
+            self.counts["changes_full"] += 1
+            ended(None, Busy(f"CHANGES_MAX: {CHANGES_MAX} updates wait"))
+            return
+        self._changes.append((compute, ended))
+        self._begin()
+
+    @property
+    def has_quorum(self) -> bool:
+        """A quorum of registered copies is in the view. Without it nothing can be changed."""
+        return self._registered(self.state) >= self.settings.quorum
+
+    @property
+    def leads(self) -> bool:
+        """It is the first copy in the view, which reacts to the loss and arrival of members."""
+        indices = index_copies(self.port, self.settings)
+        return bool(indices) and indices[0] == self.port.cep
+
+    def handle(self, frm: Cep, message: Message) -> None:
+        match message:
+            case Lock():
+                self._on_lock(frm, message)
+            case LockAnswer():
+                self._on_lock_answer(frm, message)
+            case Propose():
+                self._on_propose(frm, message)
+            case Proposed():
+                self._on_proposed(frm, message)
+            case Unlock():
+                self._on_unlock(message)
+            case SetLocation():
+                self._on_set(frm, message)
+            case Ping():
+                self._on_ping(frm, message)
+            case _:
+                self.counts["unexpected"] += 1
+
+    # --- leases
+
+    def _on_ping(self, manager: Cep, ping: Ping) -> None:
+        known = any(m.cep == manager for m in self.state.managers)
+        if not known or manager in self._refused_leases or manager.member not in self.port.members:
+            self.counts["leases_refused"] += 1
+            return
+        self._granted[manager] = self.port.now + self.settings.lease
+        self.port.post(manager, Pong(ping.sent))
+
+    def _leases_end(self, managers: list[Cep]) -> float:
+        """When the last lease of these managers is over that this copy, or one before it under the same name, may have granted."""
+        return max(
+            (max(self._granted.get(cep, 0.0), self._granted_floor) for cep in managers), default=0.0
+        )
+
+    # --- view
+
+    def on_view(self) -> None:
+        """Members were lost or have said what they are."""
+        if self.locked_by is not None and self.locked_by[0].member not in self.port.members:
+            self.locked_by = None
+        if self._update is not None:
+            self._recount(self._update)
+        if self.leads and self._needs_settling():
+            self.settle()
+        self._begin()
+
+    def settle(self) -> None:
+        """Exempt what is lost, promote and disable, register what is new."""
+        if self._settling not in (compute for compute, _ in self._changes):
+            self._changes.append((self._settling, self._settled))
+        self._begin()
+
+    def _settled(self, state: IndexState | None, problem: BucketError | None) -> None:
+        if state is None:
+            self.counts["not_settled"] += 1
+            self.port.after(self.settings.ask_timeout, self._settle_again)
+        elif self.leads:
+            self._place(state, list(state.rows.values()), everywhere=True)
+
+    def _settle_again(self) -> None:
+        if self.leads and self._needs_settling():
+            self.settle()
+
+    def _needs_settling(self) -> bool:
+        if not self.state.version or self.proposed is not None:
+            return True
+        return self._settling(self.state) is not self.state
+
+    def _settling(self, state: IndexState) -> IndexState:
+        if not state.version:
+            return self._bootstrap()
+        indices = {cep.component: cep for cep in index_copies(self.port, self.settings)}
+        managers = self._managers()
+        known = {manager.cep for manager in managers}
+        gone = [manager.cep for manager in state.managers if manager.cep not in known]
+        named = {cep for row in state.rows.values() for cep in (row.master, row.slave) if cep}
+        lost = {cep for cep in named if cep.member not in self.port.members}
+        rows = {bucket: without(row, lost) for bucket, row in state.rows.items()}
+        new = IndexState(state.version + 1, rows, indices, managers, sorted({*gone, *lost}))
+        same = (rows, indices, managers) == (state.rows, state.copies, state.managers)
+        return state if same else new
+
+    def _managers(self) -> list[KnownManager]:
+        return sorted(
+            (
+                KnownManager(Cep(member, info.name), info)
+                for member in self.port.members
+                if (hello := self.port.hellos.get(member)) is not None
+                for info in hello.parts
+                if info.kind == "manager"
+            ),
+            key=lambda manager: manager.cep,
+        )
+
+    def _bootstrap(self) -> IndexState:
+        """The first state: only with all index copies and all managers of the placement there. Raises Refused."""
+        if self.placement is None:
+            raise Refused("there is no instance yet, and this copy does not make it")
+        indices = {cep.component: cep for cep in index_copies(self.port, self.settings)}
+        missing = [name for name in self.settings.index_copies if name not in indices]
+        managers = self._managers()
+        known = {manager.cep.component: manager for manager in managers}
+        missing += [
+            n for n in {n: 0 for pair in self.placement.values() for n in pair} if n not in known
+        ]
+        if missing:
+            raise Refused(f"not there yet: {', '.join(missing[:5])}")
+        rows = {}
+        for bucket, (master, slave) in sorted(self.placement.items()):
+            row = Row(bucket, 1, known[master].cep, known[slave].cep, known[slave].info.version)
+            problem = misplaced(row, managers)
+            if problem:
+                raise Refused(f"bucket {bucket}: {problem}")
+            rows[bucket] = row
+        return IndexState(1, rows, indices, managers)
+
+    # --- an update that this copy has begun
+
+    def _targets(self) -> set[Cep]:
+        """Copies to lock: registered ones and those to register, in the view."""
+        registered = [cep for cep in self.state.copies.values() if cep.member in self.port.members]
+        return {*registered, *index_copies(self.port, self.settings)}
+
+    def _registered(self, state: IndexState) -> int:
+        """Copies that count for the quorum."""
+        members = self.port.members
+        return sum(
+            cep.member in members and name in self.settings.index_copies
+            for name, cep in state.copies.items()
+        )
+
+    def _begin(self) -> None:
+        if self._update is not None or not self._changes:
+            return
+        self._number += 1
+        changes, self._changes = self._changes, []
+        update = self._update = Update((self.port.cep, self._number), changes)
+        update.asked = self._targets()
+        for cep in sorted(update.asked):
+            self.port.post(cep, Lock(update.txn, self.state.version))
+        self.port.after(self._patience, lambda: self._watch(update))
+
+    @property
+    def _patience(self) -> float:
+        """How long an update may take before it is begun again; a copy gives a lock up after twice as long."""
+        return self.settings.lease + 5 * self.settings.ask_timeout
+
+    def _watch(self, update: Update) -> None:
+        if self._update is update:
+            self.counts["updates_begun_again"] += 1
+            self._release(update, again=True)
+
+    def _on_lock_answer(self, frm: Cep, answer: LockAnswer) -> None:
+        update = self._update
+        if update is None or answer.txn != update.txn or frm not in update.asked or update.state:
+            return
+        update.answers[frm] = answer
+        self._recount(update)
+
+    def _recount(self, update: Update) -> None:
+        """Is everybody there that is asked and still in the view?"""
+        members = self.port.members
+        if update.state is not None:
+            update.waits_for = {cep for cep in update.waits_for if cep.member in members}
+            if not update.waits_for:
+                self._decide(update)
+            return
+        update.asked = {cep for cep in update.asked if cep.member in members}
+        if update.asked - update.answers.keys():
+            return
+        if not all(update.answers[cep].granted for cep in update.asked):
+            self.counts["locks_refused"] += 1
+            self._release(update, again=True)
+            return
+        self._propose(update)
+
+    def _propose(self, update: Update) -> None:
+        """All copies are locked."""
+        found = [self.state, self.proposed or EMPTY]
+        found += [update.answers[cep].newest or EMPTY for cep in update.asked]
+        base = max(found, key=lambda state: state.version)
+        update.before = base
+        quorum = self.settings.quorum if base.version else len(self.settings.index_copies)
+        have = self._registered(base) if base.version else len(update.asked)
+        if have < quorum:
+            self.counts["no_quorum"] += 1
+            problem = Unavailable(f"{have} index copies are there, {quorum} are needed")
+            self._release(update, problem=problem)
+            return
+        state = self._computed(update, base)
+        if state is base and base.version == self.state.version and self._all_have(update, base):
+            self._release(update, decided=base)
+            return
+        if state is base:  # others may not have it, and it may not be decided
+            state = IndexState(
+                base.version + 1, base.rows, base.copies, base.managers, base.exempted
+            )
+        update.state = state
+        update.waits_for = set(update.asked)
+        for cep in sorted(update.asked):
+            self.port.post(cep, Propose(update.txn, self._for(update, cep, state)))
+
+    def _computed(self, update: Update, base: IndexState) -> IndexState:
+        """All changes of the update, one after the other, as one new version."""
+        state = base
+        # A proposal that this copy has not seen decided: others may not have waited for those leases.
+        exempted = set(base.exempted if base.version > self.state.version else ())
+        for compute, ended in update.changes:
+            try:
+                after = compute(state)
+            except Refused as refusal:
+                update.ended.append((ended, refusal))
+                continue
+            update.ended.append((ended, None))
+            if after is not state:
+                exempted.update(after.exempted)
+                state = after
+        if state is base:
+            return base
+        return IndexState(
+            base.version + 1, state.rows, state.copies, state.managers, sorted(exempted)
+        )
+
+    def _all_have(self, update: Update, base: IndexState) -> bool:
+        return all(
+            answer.version == base.version and answer.newest is None
+            for answer in update.answers.values()
+        )
+
+    def _for(self, update: Update, cep: Cep, state: IndexState) -> IndexState:
+        """The state for one copy: only what differs, if it has the version before."""
+        answer, before = update.answers[cep], update.before
+        if answer.version != before.version or answer.newest is not None:
+            return state
+        rows = {b: row for b, row in state.rows.items() if row != before.rows.get(b)}
+        return IndexState(
+            state.version, rows, state.copies, state.managers, state.exempted, whole=False
+        )
+
+    def _on_proposed(self, frm: Cep, proposed: Proposed) -> None:
+        update = self._update
+        if update is None or update.state is None or proposed.txn != update.txn:
+            return
+        update.waits_for.discard(frm)
+        self._recount(update)
+
+    def _decide(self, update: Update) -> None:
+        """Everybody in the view has it. Only a quorum makes it a decision."""
+        assert update.state is not None
+        if self._registered(update.state) < self.settings.quorum:
+            self.counts["no_quorum"] += 1
+            self._release(update, again=True)
+            return
+        self.counts["updates"] += 1
+        self._release(update, decided=update.state)
+
+    def _release(
+        self,
+        update: Update,
+        *,
+        decided: IndexState | None = None,
+        problem: BucketError | None = None,
+        again: bool = False,
+    ) -> None:
+        """Unlock; with a decision, or because of a refusal."""
+        self._update = None
+        version = decided.version if decided is not None else 0
+        for cep in sorted(update.asked):
+            if decided is not None or cep not in update.answers or update.answers[cep].granted:
+                self.port.post(cep, Unlock(update.txn, version))
+        if decided is not None:
+            changed = [r for b, r in decided.rows.items() if r != update.before.rows.get(b)]
+            self._commit(decided)
+            self._place(decided, changed, before=update.before)
+            for ended, refusal in update.ended:
+                ended(None if refusal else decided, refusal)
+        elif again:
+            self._changes[:0] = update.changes
+            delay = self.port.random.uniform(0.2, 1.0) * self.settings.backoff * 4
+            self.port.after(delay, self._begin)
+            return
+        else:
+            for _, ended in update.changes:
+                ended(None, problem)
+        self.port.after(0.0, self._begin)
+
+    def _place(
+        self,
+        state: IndexState,
+        rows: list[Row],
+        *,
+        before: IndexState = EMPTY,
+        everywhere: bool = False,
+    ) -> None:
+        """Tell managers what concerns them. ``everywhere``: all rows to all, so that each can drop what it should not have."""
+        known = [manager.cep for manager in state.managers]
+        if everywhere:
+            for cep in known:
+                self.port.post(cep, Placed(rows))
+            return
+        for cep in known:
+            theirs = [
+                row
+                for row in rows
+                if row.role_of(cep)
+                or (row.bucket in before.rows and before.rows[row.bucket].role_of(cep))
+            ]
+            if theirs:
+                self.port.post(cep, Placed(theirs))
+
+    # --- the updates of all copies
+
+    def _on_lock(self, frm: Cep, lock: Lock) -> None:
+        holder = self.locked_by
+        # A copy has one update at a time: its newer one shows that the older one is over.
+        granted = holder is None or (holder[0] == lock.txn[0] and holder[1] <= lock.txn[1])
+        if lock.txn[0].member not in self.port.members:
+            granted = False
+        if granted:
+            self.locked_by = lock.txn
+            self.port.after(2 * self._patience, lambda: self._expire(lock.txn))
+        newest = self.proposed or self.state
+        self.port.post(
+            frm,
+            LockAnswer(
+                lock.txn,
+                granted,
+                self.state.version,
+                newest if newest.version > lock.version else None,
+            ),
+        )
+
+    def _expire(self, txn: Txn) -> None:
+        if self.locked_by == txn:
+            self.counts["locks_expired"] += 1
+            self.locked_by = None
+
+    def _on_propose(self, frm: Cep, propose: Propose) -> None:
+        if self.locked_by != propose.txn:
+            self.counts["late_proposals"] += 1
+            return
+        state = propose.state
+        if not state.whole:
+            rows = {**self.state.rows, **state.rows}
+            state = IndexState(state.version, rows, state.copies, state.managers, state.exempted)
+        self.proposed = state
+        self._refused_leases.update(state.exempted)
+        txn, version = propose.txn, state.version
+
+        def agree() -> None:
+            if self.locked_by == txn:
+                self.port.post(frm, Proposed(txn, version))
+
+        wait = self._leases_end(state.exempted) - self.port.now
+        if wait > 0:
+            self.counts["waited_for_leases"] += 1
+            self.port.after(wait, agree)
+        else:
+            agree()
+
+    def _on_unlock(self, unlock: Unlock) -> None:
+        if self.locked_by != unlock.txn:
+            return
+        self.locked_by = None
+        if unlock.decided and self.proposed is not None and self.proposed.version == unlock.decided:
+            self._commit(self.proposed)
+
+    def _commit(self, state: IndexState) -> None:
+        if state.version <= self.state.version:
+            return
+        self.state = state
+        if self.proposed is not None and self.proposed.version <= state.version:
+            self.proposed = None
+        known = {manager.cep for manager in state.managers}
+        self._refused_leases -= known
+        for cep in [cep for cep in self._granted if cep not in known]:
+            if self._granted[cep] < self.port.now:
+                del self._granted[cep]
+        for job in self.on_rows:
+            job()
+        if self.leads and self._needs_settling():
+            self.port.after(0.0, self._settle_again)
+
+    # --- rows
+
+    def _on_set(self, frm: Cep, asked: SetLocation) -> None:
+        bucket = asked.row.bucket
+
+        def ended(state: IndexState | None, problem: BucketError | None) -> None:
+            final = problem is None or isinstance(problem, Refused)
+            row = (state or self.state).rows.get(bucket) if final else None
+            self.port.post(frm, Told(asked.ask, state is not None, str(problem or ""), row))
+
+        self.set_bucket_location(asked.row, ended)
+
+    def _with_row(self, state: IndexState, row: Row) -> IndexState:
+        now = state.rows.get(row.bucket)
+        if now is None:
+            raise Refused(f"there is no bucket {row.bucket}")
+        if now == row:
+            return state
+        if row.epoch != now.epoch + 1:
+            raise Refused(f"bucket {row.bucket} is in epoch {now.epoch}")
+        known = {manager.cep for manager in state.managers}
+        for cep in (row.master, row.slave):
+            if cep is not None and (cep not in known or cep.member not in self.port.members):
+                raise Refused(f"there is no bucket manager {cep}")
+        if (row.master, row.slave) != (now.master, now.slave):
+            problem = misplaced(row, state.managers)
+            if problem:
+                raise Refused(problem)
+        rows = {**state.rows, row.bucket: row}
+        return IndexState(state.version + 1, rows, state.copies, state.managers)
+
+    def losses(self) -> list[str]:
+        """Pairs without backup and lost pairs, each with its range of digests (A37)."""
+        return [repr(loss) for loss in losses(self.state.rows, self.port.members)]

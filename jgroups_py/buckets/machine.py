@@ -1,0 +1,277 @@
+"""Machine: the components of one member. Messages, views and times go in; messages come out. No I/O, no clock, no chance of its own.
+
+machine.on_view(members)            machine.receive(member, data)       machine.advance(now)
+machine.take() -> [(member or None for all, bytes)]                     machine.next_due -> time
+"""
+
+from __future__ import annotations
+
+import heapq
+import random
+from collections import Counter, deque
+from collections.abc import Callable
+
+from jgroups_py.buckets.ends import Cep, ProxyId
+from jgroups_py.buckets.index import IndexCopy
+from jgroups_py.buckets.manager import BucketManager, index_copies
+from jgroups_py.buckets.messages import (
+    BadMessage,
+    ComponentInfo,
+    Deliver,
+    Findable,
+    Hello,
+    Message,
+    Packet,
+    decode,
+    encode,
+)
+from jgroups_py.buckets.plugin import Plugin
+from jgroups_py.buckets.proxies import ProxyManager
+from jgroups_py.buckets.router import Router
+from jgroups_py.buckets.settings import InstanceSettings
+
+EARLY_MAX = 1_000
+"""Messages of members that are not in the view yet. Beyond it the oldest is dropped, counted ``early_dropped``."""
+ALL = "*"
+"""The component that a message to a whole member names."""
+
+
+class MemberPort:
+    """What one component may use of the machine."""
+
+    def __init__(self, machine: Machine, cep: Cep) -> None:
+        self._machine, self.cep = machine, cep
+        self.random = machine.random
+
+    @property
+    def members(self) -> tuple[str, ...]:
+        return self._machine.members
+
+    @property
+    def hellos(self) -> dict[str, Hello]:
+        return self._machine.hellos
+
+    @property
+    def now(self) -> float:
+        return self._machine.now
+
+    @property
+    def wall(self) -> float:
+        return self._machine.now + self._machine.wall_offset
+
+    def after(self, delay: float, job: Callable[[], None]) -> None:
+        self._machine.after(delay, job)
+
+    def post(self, to: Cep, message: Message) -> None:
+        self._machine.post(self.cep, to, message)
+
+
+class Machine:
+    """One member of an instance. Components are added before the first view."""
+
+    def __init__(
+        self,
+        member: str,
+        settings: InstanceSettings,
+        *,
+        node: str,
+        zone: str = "",
+        seed: int | str,
+        now: float = 0.0,
+        wall_offset: float = 0.0,
+    ) -> None:
+        self.member, self.settings, self.node, self.zone = member, settings, node, zone
+        self.random = random.Random(seed)
+        self.now, self.wall_offset = now, wall_offset
+        self.members: tuple[str, ...] = ()
+        self.hellos: dict[str, Hello] = {}
+        self.counts: Counter[str] = Counter()
+        self.infos: list[ComponentInfo] = []
+        self.managers: dict[str, BucketManager] = {}
+        self.indices: dict[str, IndexCopy] = {}
+        self.routers: dict[str, Router] = {}
+        self.proxies: dict[str, ProxyManager] = {}
+        self._timers: list[tuple[float, int, Callable[[], None]]] = []
+        self._timer = 0
+        self._out: list[tuple[str | None, bytes]] = []
+        self._local: deque[Packet] = deque()
+        self._busy = False
+        self._renewing = False
+        self._told_findable: set[str] = set()
+        self._early: deque[tuple[str, Packet]] = deque()
+
+    # --- components
+
+    def add_manager(self, name: str, plugin: Plugin) -> BucketManager:
+        """A bucket manager; it begins without buckets."""
+        provider = plugin.provider
+        info = ComponentInfo(
+            name, "manager", self.node, self.zone,
+            provider.application, provider.version, tuple(provider.reads), tuple(provider.writes),
+        )  # fmt: skip
+        port = MemberPort(self, Cep(self.member, name))
+        manager = self.managers[name] = BucketManager(port, info, provider, self.settings)
+        self.infos.append(info)
+        return manager
+
+    def add_index(
+        self, name: str, placement: dict[int, tuple[str, str]] | None = None
+    ) -> IndexCopy:
+        """A copy of the index (CreateIndex). ``name`` is one of the static set."""
+        info = ComponentInfo(name, "index", self.node, self.zone)
+        port = MemberPort(self, Cep(self.member, name))
+        index = self.indices[name] = IndexCopy(port, info, self.settings, placement)
+        self.infos.append(info)
+        return index
+
+    def add_router(self, name: str, plugin: Plugin, index: IndexCopy) -> Router:
+        port = MemberPort(self, Cep(self.member, name))
+        router = self.routers[name] = Router(
+            port, plugin.classifier, self.settings, self._deliver, plugin.provider.read_at
+        )
+        router.use_index(index)
+        self.infos.append(ComponentInfo(name, "router", self.node, self.zone))
+        return router
+
+    def add_proxies(self, name: str) -> ProxyManager:
+        proxies = self.proxies[name] = ProxyManager(Cep(self.member, name))
+        self.infos.append(ComponentInfo(name, "proxies", self.node, self.zone))
+        return proxies
+
+    # --- in
+
+    def on_view(self, members: tuple[str, ...]) -> None:
+        """A view of the channel, with this member."""
+        self.members = members
+        self.hellos = {m: hello for m, hello in self.hellos.items() if m in members}
+        self.hellos[self.member] = Hello(self.infos)
+        self._broadcast(Hello(self.infos))
+        self.tell_findable()
+        self._members_changed()
+        early, self._early = self._early, deque()
+        for sender, packet in early:
+            if sender in members:
+                self._handle(Cep(sender, packet.frm), packet.to, packet.message)
+        self._run()
+        if not self._renewing and self.managers:
+            self._renewing = True
+            self._renew()
+
+    def receive(self, sender: str, data: bytes) -> None:
+        """A message of another member. What is none is counted ``bad_messages`` and dropped."""
+        try:
+            packet = decode(data)
+        except BadMessage:
+            self.counts["bad_messages"] += 1
+            return
+        if sender not in self.members:
+            # The sender has installed a view that has not arrived here yet, or it is gone.
+            self._early.append((sender, packet))
+            if len(self._early) > EARLY_MAX:
+                self.counts["early_dropped"] += 1
+                self._early.popleft()
+            return
+        self._handle(Cep(sender, packet.frm), packet.to, packet.message)
+        self._run()
+
+    def advance(self, now: float) -> None:
+        """Let time pass, and call what is due."""
+        self.now = max(self.now, now)
+        while self._timers and self._timers[0][0] <= self.now:
+            _, _, job = heapq.heappop(self._timers)
+            job()
+            self._run()
+        self._run()
+
+    # --- out
+
+    @property
+    def next_due(self) -> float | None:
+        return self._timers[0][0] if self._timers else None
+
+    def take(self) -> list[tuple[str | None, bytes]]:
+        """Messages to send: to a member, or to all others (None)."""
+        self._run()
+        out, self._out = self._out, []
+        return out
+
+    # --- for components
+
+    def after(self, delay: float, job: Callable[[], None]) -> None:
+        self._timer += 1
+        heapq.heappush(self._timers, (self.now + delay, self._timer, job))
+
+    def post(self, frm: Cep, to: Cep, message: Message) -> None:
+        packet = Packet(frm.component, to.component, message)
+        if to.member == self.member:
+            self._local.append(packet)
+        elif to.member in self.members:
+            self._out.append((to.member, encode(packet)))
+        else:
+            self.counts["posted_to_nobody"] += 1
+
+    def tell_findable(self) -> None:
+        """Proxies with attributes have changed: tell all managers."""
+        for name, proxies in self.proxies.items():
+            found = proxies.findable()
+            if found or name in self._told_findable:
+                self._told_findable.add(name)
+                self._broadcast(Findable(found), name)
+                for manager in self.managers.values():
+                    manager.handle(proxies.cep, Findable(found))
+
+    # --- own
+
+    def _broadcast(self, message: Message, frm: str = ALL) -> None:
+        self._out.append((None, encode(Packet(frm, ALL, message))))
+
+    def _run(self) -> None:
+        """Messages between components of this member."""
+        if self._busy:
+            return
+        self._busy = True
+        try:
+            while self._local:
+                packet = self._local.popleft()
+                self._handle(Cep(self.member, packet.frm), packet.to, packet.message)
+        finally:
+            self._busy = False
+
+    def _handle(self, frm: Cep, to: str, message: Message) -> None:
+        if isinstance(message, Hello):
+            self.hellos[frm.member] = message
+            self._members_changed()
+            return
+        if isinstance(message, Findable):
+            for manager in self.managers.values():
+                manager.handle(frm, message)
+            return
+        if isinstance(message, Deliver):
+            self._deliver(message.proxy, message.body)
+            return
+        component = self.managers.get(to) or self.indices.get(to) or self.routers.get(to)
+        if component is None:
+            self.counts["no_component"] += 1
+            return
+        component.handle(frm, message)
+
+    def _members_changed(self) -> None:
+        for index in self.indices.values():
+            index.on_view()
+        for manager in self.managers.values():
+            manager.on_view()
+        for router in self.routers.values():
+            router.on_view()
+        self._run()
+
+    def _renew(self) -> None:
+        for manager in self.managers.values():
+            manager.lease.renew(index_copies(manager.port, self.settings))
+        self.after(self.settings.lease / 4, self._renew)
+
+    def _deliver(self, proxy: ProxyId, body: bytes) -> bool:
+        manager = self.proxies.get(proxy.manager.component)
+        if manager is None or proxy.manager.member != self.member:
+            self.counts["no_component"] += 1
+            return False
+        return manager.deliver(proxy, body)

@@ -1,0 +1,555 @@
+"""BucketManager: the copies of one CEP, requests for them, saves between master and slave, moves.
+
+Source: 4.3.3, 4.4.2, 4.4.3, 4.5.2.4.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+from jgroups_py.buckets.bucket import Bucket
+from jgroups_py.buckets.copy import Copy
+from jgroups_py.buckets.ends import Cep, ProxyId
+from jgroups_py.buckets.lease import Lease
+from jgroups_py.buckets.messages import (
+    Answer,
+    Cancel,
+    Change,
+    ComponentInfo,
+    Drop,
+    Fenced,
+    Findable,
+    Forward,
+    Held,
+    Hold,
+    Kept,
+    Message,
+    Move,
+    Parcel,
+    Placed,
+    Pong,
+    Row,
+    Save,
+    Saved,
+    SetLocation,
+    Status,
+    Taken,
+    Told,
+)
+from jgroups_py.buckets.plugin import EntryBehaviourProvider, Request
+from jgroups_py.buckets.port import Port
+from jgroups_py.buckets.settings import InstanceSettings
+from jgroups_py.buckets.transfer import Transfer
+
+FINDABLE_MAX = 100_000
+"""Proxies with attributes that a manager knows. Beyond it they are counted ``findable_full`` and cannot be found."""
+
+
+class Incoming:
+    """A copy that is on its way here. It answers nothing before a row names it."""
+
+    def __init__(self, bucket: Bucket, source: Cep, transfer: int, epoch: int) -> None:
+        self.bucket, self.source, self.transfer, self.epoch = bucket, source, transfer, epoch
+        self.next = 0
+
+
+class BucketManager:
+    """One CEP with copies of buckets."""
+
+    def __init__(
+        self,
+        port: Port,
+        info: ComponentInfo,
+        provider: EntryBehaviourProvider,
+        settings: InstanceSettings,
+    ) -> None:
+        self.port, self.info, self.provider, self.settings = port, info, provider, settings
+        self.copies: dict[int, Copy] = {}
+        self.incoming: dict[int, Incoming] = {}
+        self.counts: Counter[str] = Counter()
+        self.lease = Lease(port, settings)
+        self.slowest_lock = 0.0
+        self._transfers = 0
+        self._asks: dict[int, tuple[Copy, Transfer]] = {}
+        self._findable: dict[Cep, list[tuple[ProxyId, Mapping[str, str]]]] = {}
+
+    @property
+    def cep(self) -> Cep:
+        return self.port.cep
+
+    # --- what comes
+
+    def handle(self, frm: Cep, message: Message) -> None:
+        match message:
+            case Forward():
+                self._on_forward(frm, message)
+            case Save():
+                self._on_save(frm, message)
+            case Saved():
+                self._on_saved(frm, message)
+            case Placed():
+                for row in message.rows:
+                    self._on_row(row)
+            case Pong():
+                self.lease.heard(frm, message)
+            case Move():
+                self._on_move(frm, message)
+            case Cancel():
+                self._on_cancel(frm, message)
+            case Parcel():
+                self._on_parcel(frm, message)
+            case Taken():
+                self._on_taken(frm, message)
+            case Drop():
+                self._on_drop(frm, message)
+            case Told():
+                self._on_told(message)
+            case Hold():
+                self._on_hold(frm, message)
+            case Held():
+                self._on_held(frm, message)
+            case Fenced():
+                self.counts["fenced"] += 1
+            case Findable():
+                self._on_findable(frm, message)
+            case _:
+                self.counts["unexpected"] += 1
+
+    def on_view(self) -> None:
+        """The view has changed."""
+        members = set(self.port.members)
+        self._findable = {cep: p for cep, p in self._findable.items() if cep.member in members}
+        for copy in list(self.copies.values()):
+            transfer = copy.transfer
+            if transfer is None or transfer.phase == "deciding":
+                continue
+            if transfer.move.to.member not in members:
+                self._give_up(copy, transfer, "the destination is lost")
+            else:
+                self._advance(copy, transfer)
+
+    # --- rows
+
+    def _on_row(self, row: Row) -> None:
+        """A decided row. An older one than the copy has is of no use."""
+        mine = row.role_of(self.cep)
+        copy, coming = self.copies.get(row.bucket), self.incoming.get(row.bucket)
+        if coming is not None and row.epoch > coming.epoch:
+            del self.incoming[row.bucket]
+            if mine is not None and copy is None:
+                copy = self.copies[row.bucket] = Copy(coming.bucket, row)
+        if copy is None:
+            if mine is not None and row.epoch == 1:
+                self._create_bucket(row)
+            elif mine is not None and row.bucket not in self.incoming:
+                self.counts["copies_missing"] += 1
+            return
+        if row.epoch <= copy.row.epoch:
+            return
+        self._leave_epoch(copy, row)
+
+    def _create_bucket(self, row: Row) -> None:
+        bucket = Bucket(row.bucket, self.provider, self.settings.remembered_max)
+        self.copies[row.bucket] = Copy(bucket, row)
+
+    def _leave_epoch(self, copy: Copy, row: Row) -> None:
+        before = copy.row
+        stays_master = before.master == self.cep == row.master
+        if row.role_of(self.cep) is None:
+            del self.copies[row.bucket]  # DeleteBucket: the pair has moved on
+            self.counts["copies_deleted"] += 1
+        transfer = copy.transfer
+        wanted = None if transfer is None or transfer.rolls_back else transfer.wanted()
+        copy.new_epoch(row)
+        if transfer is not None:
+            if row == wanted and transfer.phase == "deciding":
+                self._finish(copy, transfer, row)
+            else:
+                self._give_up(copy, transfer, "the pair has changed")
+        if stays_master:
+            # Without a slave nobody else has the changes that still waited. With a new slave there are none.
+            for router, answer in [(router, answer) for _, router, answer in copy.answers]:
+                self.port.post(router, answer)
+            copy.answers.clear()
+        else:
+            self._turn_away(copy)
+        self._go_on(copy)
+
+    def _turn_away(self, copy: Copy) -> None:
+        for _, router, answer in copy.answers:
+            self._answer(router, answer.id, "moved")
+        copy.answers.clear()
+        for router, forward in copy.queue:
+            self._answer(router, forward.id, "moved")
+        copy.queue.clear()
+
+    # --- requests
+
+    def _on_forward(self, router: Cep, forward: Forward) -> None:
+        self.counts["requests"] += 1
+        self._on_row(forward.row)
+        copy = self.copies.get(forward.row.bucket)
+        if copy is None:
+            self._answer(router, forward.id, "moved")
+            return
+        copy.counts["requests"] += 1
+        self._serve(copy, router, forward)
+
+    def _serve(self, copy: Copy, router: Cep, forward: Forward) -> None:
+        role = copy.row.role_of(self.cep)
+        if role != "master" and (forward.modifies or copy.held):
+            self._answer(router, forward.id, "moved")
+        elif copy.locked or (forward.modifies and copy.outstanding >= self.settings.pipeline_max):
+            copy.counts["found_locked"] += 1
+            if len(copy.queue) >= self.settings.queue_max:
+                self.counts["queue_full"] += 1
+                self._answer(router, forward.id, "busy", "queue_max: the bucket's queue is full")
+                return
+            copy.queue.append((router, forward))
+        elif (role != "master" or not forward.modifies or copy.row.slave is None) and (
+            not self.lease.holds()
+        ):
+            self.counts["without_lease"] += 1
+            self._answer(router, forward.id, "moved")
+        else:
+            self._work(copy, router, forward)
+
+    def _work(self, copy: Copy, router: Cep, forward: Forward) -> None:
+        kept = copy.bucket.remembered(forward.id)
+        if kept is not None:
+            self.counts["repeated"] += 1
+            self._answer_when_saved(copy, router, Answer(forward.id, "done", "", kept.replies))
+            return
+        done = copy.bucket.forward_to_entry(
+            forward.key,
+            Request(forward.body, forward.key),
+            forward.proxy,
+            modifies=forward.modifies,
+            now=self.port.wall,
+            find=self._all_findable,
+            version=copy.row.slave_version if copy.row.slave is not None else 0,
+        )
+        if done.error:
+            self.counts["entry_failed"] += 1
+            self._answer(router, forward.id, "failed", done.error)
+            return
+        if done.change is not None:
+            self._changed(copy, done.change, Kept(forward.id, done.replies))
+        answer = Answer(forward.id, "done", "", done.replies)
+        if self.provider.backup == "after_reply":
+            self.port.post(router, answer)
+        else:
+            self._answer_when_saved(copy, router, answer)
+
+    def _changed(self, copy: Copy, change: Change, kept: Kept) -> None:
+        self.counts["changes"] += 1
+        copy.bucket.remember(kept)
+        if copy.row.slave is not None:
+            copy.sequence += 1
+            save = Save(copy.bucket.id, copy.row.epoch, copy.sequence, change, kept)
+            self.port.post(copy.row.slave, save)
+        if copy.transfer is not None:
+            self._tail(copy, copy.transfer, change, kept)
+
+    def _tail(self, copy: Copy, transfer: Transfer, change: Change, kept: Kept) -> None:
+        if transfer.on_the_way >= self.settings.tail_max:
+            self.counts["tail_full"] += 1
+            self._give_up(copy, transfer, "tail_max: the destination is too slow")
+            return
+        try:
+            parcel = transfer.tail(change, kept)
+        except Exception as error:  # of the plug-in
+            self._give_up(
+                copy, transfer, f"an entry cannot be written: {type(error).__name__}: {error}"
+            )
+            return
+        self.port.post(transfer.move.to, parcel)
+
+    def _answer_when_saved(self, copy: Copy, router: Cep, answer: Answer) -> None:
+        if copy.outstanding and copy.row.master == self.cep:
+            copy.answers.append((copy.sequence, router, answer))
+        else:
+            self.port.post(router, answer)
+
+    def _answer(
+        self, router: Cep, request_id: tuple[str, int], status: Status, text: str = ""
+    ) -> None:
+        self.port.post(router, Answer(request_id, status, text, []))
+
+    def _go_on(self, copy: Copy) -> None:
+        """Requests that waited for the lock or for the slave."""
+        while copy.queue and not copy.locked and copy.outstanding < self.settings.pipeline_max:
+            router, forward = copy.queue.popleft()
+            self._serve(copy, router, forward)
+
+    def _all_findable(self) -> list[tuple[ProxyId, Mapping[str, str]]]:
+        return [proxy for cep in sorted(self._findable) for proxy in self._findable[cep]]
+
+    def _on_findable(self, frm: Cep, message: Findable) -> None:
+        self._findable.pop(frm, None)
+        room = FINDABLE_MAX - sum(map(len, self._findable.values()))
+        if len(message.proxies) > room:
+            self.counts["findable_full"] += 1
+        self._findable[frm] = [(proxy, has) for proxy, has in message.proxies[:room]]
+
+    # --- saves
+
+    def _on_save(self, master: Cep, save: Save) -> None:
+        copy = self.copies.get(save.bucket)
+        if copy is None and save.bucket in self.incoming:
+            # The decision that made this copy the slave has not arrived here yet.
+            coming = self.incoming[save.bucket]
+            if save.epoch > coming.epoch and coming.source == master:
+                self._on_row(Row(save.bucket, save.epoch, master, self.cep, self.info.version))
+                copy = self.copies.get(save.bucket)
+        if copy is None or save.epoch < copy.row.epoch:
+            self.counts["old_masters"] += 1
+            self.port.post(master, Fenced(save.bucket, copy.row.epoch if copy else 0))
+            return
+        if save.epoch > copy.row.epoch:
+            self._on_row(Row(save.bucket, save.epoch, master, self.cep, self.info.version))
+        if copy.row.master != master or save.sequence != copy.sequence + 1:
+            self.counts["gaps"] += 1
+            return
+        copy.sequence = save.sequence
+        copy.acknowledged = save.sequence
+        copy.bucket.adopt(save.change)
+        copy.bucket.remember(save.kept)
+        self.counts["saves"] += 1
+        self.port.post(master, Saved(save.bucket, save.epoch, save.sequence))
+
+    def _on_saved(self, slave: Cep, saved: Saved) -> None:
+        copy = self.copies.get(saved.bucket)
+        if copy is None or copy.row.epoch != saved.epoch or copy.row.slave != slave:
+            self.counts["late_acknowledgements"] += 1
+            return
+        if copy.acknowledged < saved.sequence <= copy.sequence:
+            copy.acknowledged = saved.sequence
+        for router, answer in copy.ready():
+            self.port.post(router, answer)
+        if copy.transfer is not None:
+            self._advance(copy, copy.transfer)
+        self._go_on(copy)
+
+    def _on_hold(self, master: Cep, hold: Hold) -> None:
+        copy = self.copies.get(hold.bucket)
+        if copy is not None and (copy.row.epoch, copy.row.master) == (hold.epoch, master):
+            copy.held = hold.held
+        if hold.held:
+            self.port.post(master, Held(hold.bucket, hold.epoch))
+
+    def _on_held(self, slave: Cep, held: Held) -> None:
+        copy = self.copies.get(held.bucket)
+        if copy is None or copy.transfer is None or copy.row.slave != slave:
+            return
+        if copy.transfer.phase == "holding" and copy.row.epoch == held.epoch:
+            self._decide(copy, copy.transfer)
+
+    # --- moves: source
+
+    def _on_move(self, asker: Cep, move: Move) -> None:
+        self._on_row(move.row)
+        copy = self.copies.get(move.row.bucket)
+        problem, busy = "", True
+        if copy is None or copy.row.master != self.cep:
+            problem = "the master is not here"
+        elif copy.transfer is not None or copy.locked:
+            problem = "the bucket is locked"
+        elif (
+            sum(c.transfer is not None for c in self.copies.values()) >= self.settings.transfers_max
+        ):
+            self.counts["transfers_full"] += 1
+            problem, busy = "transfers_max: too many moves leave this manager", False
+        elif move.to in (copy.row.master, copy.row.slave):
+            problem = "a copy is there"
+        elif move.version < self.provider.version and move.version not in self.provider.writes:
+            problem, busy = f"this plug-in does not write version {move.version}", False
+        if problem or copy is None:
+            self.port.post(asker, Told(move.ask, False, problem, busy=busy))
+            return
+        self._transfers += 1
+        transfer = copy.transfer = Transfer(
+            self._transfers, copy.bucket, copy.row, move, asker, self.settings
+        )
+        self.counts["moves_begun"] += 1
+        if move.lock_first:
+            self._lock(copy, transfer)
+        self._advance(copy, transfer)
+
+    def _lock(self, copy: Copy, transfer: Transfer) -> None:
+        if copy.lock():
+            transfer.began_lock = self.port.now
+
+    def _unlock(self, copy: Copy, transfer: Transfer) -> None:
+        transfer.phase, copy.transfer = "over", None
+        self._asks = {n: a for n, a in self._asks.items() if a[1] is not transfer}
+        if transfer.began_lock is not None:
+            self.slowest_lock = max(self.slowest_lock, self.port.now - transfer.began_lock)
+            copy.locked = False
+
+    def _advance(self, copy: Copy, transfer: Transfer) -> None:
+        """Send what may be sent; go to the next phase when this one is done."""
+        if transfer.phase == "copying":
+            try:
+                for parcel in transfer.parcels():
+                    self.port.post(transfer.move.to, parcel)
+            except Exception as error:  # of the plug-in
+                self._give_up(
+                    transfer, f"an entry cannot be written: {type(error).__name__}: {error}"
+                )
+                return
+            if not transfer.copied:
+                return
+            self._lock(copy, transfer)
+            transfer.phase = "draining"
+            self.port.post(transfer.move.to, transfer.end())
+        if transfer.phase == "draining" and not copy.outstanding and not transfer.on_the_way:
+            old = copy.row.slave
+            if transfer.move.role == "slave" and old is not None:
+                transfer.phase = "holding"
+                self.port.post(old, Hold(copy.bucket.id, copy.row.epoch, True))
+            else:
+                self._decide(copy, transfer)
+
+    def _decide(self, copy: Copy, transfer: Transfer) -> None:
+        transfer.phase = "deciding"
+        self._ask_index(copy, transfer)
+
+    def _ask_index(self, copy: Copy, transfer: Transfer) -> None:
+        """Ask one index copy after the other until there is an answer. Asking twice does no harm."""
+        if transfer.phase != "deciding":
+            return
+        number = self.port.random.getrandbits(62)
+        self._asks = {n: a for n, a in self._asks.items() if a[1] is not transfer}
+        self._asks[number] = (copy, transfer)
+        indices = index_copies(self.port, self.settings)
+        if indices:
+            self.port.post(indices[number % len(indices)], SetLocation(number, transfer.wanted()))
+        self.port.after(self.settings.ask_timeout, lambda: self._ask_again(number))
+
+    def _ask_again(self, number: int) -> None:
+        asked = self._asks.get(number)
+        if asked is not None:
+            self._ask_index(*asked)
+
+    def _on_told(self, told: Told) -> None:
+        asked = self._asks.get(told.ask)
+        if asked is None:
+            return
+        copy, transfer = asked
+        if told.row is not None:
+            self._on_row(told.row)
+        if transfer.phase == "deciding" and not told.ok:
+            if told.row is not None and told.row.epoch == transfer.row.epoch:
+                # An index copy that was asked before may still say yes. So ask for the old row in a new epoch.
+                transfer.rolls_back = True
+                self._ask_index(copy, transfer)
+            # Without a row the index has no majority at present. The timer asks again.
+
+    def _finish(self, copy: Copy, transfer: Transfer, row: Row) -> None:
+        self._unlock(copy, transfer)
+        self.counts["moves_done"] += 1
+        self.port.post(transfer.asker, Told(transfer.move.ask, True, "", row))
+        for cep in (row.master, row.slave):
+            if cep is not None and cep != self.cep:
+                self.port.post(cep, Placed([row]))
+
+    def _give_up(self, copy: Copy, transfer: Transfer, why: str) -> None:
+        was = transfer.phase
+        self._unlock(copy, transfer)
+        self.counts["moves_given_up"] += 1
+        move = transfer.move
+        self.port.post(move.to, Drop(copy.bucket.id, transfer.number))
+        if was in ("holding", "deciding") and move.role == "slave" and copy.row.slave is not None:
+            self.port.post(copy.row.slave, Hold(copy.bucket.id, copy.row.epoch, False))
+        self.port.post(transfer.asker, Told(move.ask, False, why))
+        self._go_on(copy)
+
+    def _on_cancel(self, asker: Cep, cancel: Cancel) -> None:
+        copy = self.copies.get(cancel.bucket)
+        transfer = copy.transfer if copy is not None else None
+        if transfer is None:
+            self.port.post(asker, Told(cancel.ask, False, "this bucket is not moving"))
+        elif transfer.phase == "deciding":
+            transfer.rolls_back = True
+            self.port.post(asker, Told(cancel.ask, True, "the index decides"))
+            self._ask_index(copy, transfer)
+        else:
+            self._give_up(copy, transfer, "cancelled")
+            self.port.post(asker, Told(cancel.ask, True, ""))
+
+    def _on_taken(self, frm: Cep, taken: Taken) -> None:
+        copy = self.copies.get(taken.bucket)
+        transfer = copy.transfer if copy is not None else None
+        if transfer is None or (transfer.number, transfer.move.to) != (taken.transfer, frm):
+            return
+        if taken.refused:
+            if transfer.phase != "deciding":
+                self._give_up(copy, transfer, f"the destination refuses: {taken.refused}")
+            return
+        transfer.taken = max(transfer.taken, min(taken.number + 1, transfer.sent))
+        self._advance(copy, transfer)
+
+    # --- moves: destination
+
+    def _on_parcel(self, source: Cep, parcel: Parcel) -> None:
+        coming = self.incoming.get(parcel.bucket)
+        if parcel.number == 0:
+            if parcel.bucket in self.copies:
+                self._refuse(source, parcel, "a copy of this bucket is here")
+                return
+            bucket = Bucket(parcel.bucket, self.provider, self.settings.remembered_max)
+            coming = Incoming(bucket, source, parcel.transfer, parcel.epoch)
+            self.incoming[parcel.bucket] = coming
+        if coming is None or (coming.source, coming.transfer, coming.next) != (
+            source,
+            parcel.transfer,
+            parcel.number,
+        ):
+            self.counts["stray_parcels"] += 1
+            return
+        coming.next += 1
+        try:
+            for change in parcel.changes:
+                self._check_version(change)
+                coming.bucket.unserialise_entry(change)
+        except Exception as error:  # of the plug-in
+            del self.incoming[parcel.bucket]
+            self._refuse(source, parcel, f"{type(error).__name__}: {error}"[:500])
+            return
+        for kept in parcel.kept:
+            coming.bucket.remember(kept)
+        if parcel.last is not None and parcel.last != len(coming.bucket):
+            del self.incoming[parcel.bucket]
+            self._refuse(source, parcel, f"{len(coming.bucket)} of {parcel.last} entries came")
+            return
+        self.counts["parcels"] += 1
+        self.port.post(source, Taken(parcel.bucket, parcel.transfer, parcel.number))
+
+    def _check_version(self, change: Change) -> None:
+        if not change.deletes and change.version not in (
+            self.provider.version,
+            *self.provider.reads,
+        ):
+            raise ValueError(f"this plug-in does not read version {change.version}")
+
+    def _refuse(self, source: Cep, parcel: Parcel, why: str) -> None:
+        self.counts["moves_refused"] += 1
+        self.port.post(source, Taken(parcel.bucket, parcel.transfer, parcel.number, why))
+
+    def _on_drop(self, source: Cep, drop: Drop) -> None:
+        coming = self.incoming.get(drop.bucket)
+        if coming is not None and (coming.source, coming.transfer) == (source, drop.transfer):
+            del self.incoming[drop.bucket]
+
+
+def index_copies(port: Port, settings: InstanceSettings) -> list[Cep]:
+    """Index copies of the static set whose members are in the view."""
+    return [
+        Cep(member, info.name)
+        for member in port.members
+        if (hello := port.hellos.get(member)) is not None
+        for info in hello.parts
+        if info.kind == "index" and info.name in settings.index_copies
+    ]

@@ -1,0 +1,334 @@
+"""What components send each other: msgpack, one message each, between two ends."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final, Literal
+
+import msgspec
+
+from jgroups_py.buckets.digest import BUCKETS_MAX, KEY_MAX
+from jgroups_py.buckets.ends import Cep, Name, ProxyId
+from jgroups_py.buckets.plugin import BODY_MAX, FORMAT_MAX
+
+PACKET_MAX: Final = 4 * BODY_MAX
+"""Bytes of one message."""
+TEXT_MAX: Final = 2_000
+
+Number = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+BucketId = Annotated[int, msgspec.Meta(ge=0, lt=BUCKETS_MAX)]
+Version = Annotated[int, msgspec.Meta(ge=0, le=FORMAT_MAX)]
+Key = Annotated[str, msgspec.Meta(min_length=1, max_length=KEY_MAX)]
+Body = Annotated[bytes, msgspec.Meta(max_length=BODY_MAX)]
+Text = Annotated[str, msgspec.Meta(max_length=TEXT_MAX)]
+RequestId = tuple[Name, Number]
+"""The router's member and a number that this router uses once."""
+Txn = tuple[Cep, Number]
+"""An update of the index: the copy that began it and its number."""
+Role = Literal["master", "slave"]
+Status = Literal["done", "failed", "moved", "busy"]
+Replies = list[tuple[ProxyId, Body]]
+
+
+class Row(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """Where a bucket is. ``slave_version``: the format that the slave's manager reads."""
+
+    bucket: BucketId
+    epoch: Number
+    master: Cep
+    slave: Cep | None = None
+    slave_version: Version = 0
+
+    def role_of(self, cep: Cep) -> Role | None:
+        return "master" if cep == self.master else "slave" if cep == self.slave else None
+
+
+class Change(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """What a request did to an entry. ``pieces``: the whole has the name "". ``whole``: they replace all that was there. Without
+    pieces the entry is deleted."""
+
+    key: Key
+    pieces: dict[str, Body]
+    whole: bool
+    version: Version
+
+    @property
+    def deletes(self) -> bool:
+        return not self.pieces
+
+
+class Kept(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """The answer of a modification, remembered."""
+
+    id: RequestId
+    replies: Replies
+
+
+class ComponentInfo(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """What a component is: ``kind``, its node and zone, and of a manager the formats of its plug-in."""
+
+    name: Name
+    kind: Literal["manager", "index", "router", "proxies"]
+    node: Name
+    zone: Annotated[str, msgspec.Meta(max_length=200)] = ""
+    application: Annotated[str, msgspec.Meta(max_length=200)] = ""
+    version: Version = 0
+    reads: tuple[Version, ...] = ()
+    writes: tuple[Version, ...] = ()
+
+
+class KnownManager(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """A bucket manager that the index knows."""
+
+    cep: Cep
+    info: ComponentInfo
+
+
+class Hello(msgspec.Struct, frozen=True, tag="hello", array_like=True):
+    """To all members after each view: the components of the sender."""
+
+    parts: list[ComponentInfo]
+
+
+# --- requests
+
+
+class Forward(msgspec.Struct, frozen=True, tag="fwd", array_like=True, forbid_unknown_fields=True):
+    """Router to manager: a request, and the row by which it was sent."""
+
+    id: RequestId
+    row: Row
+    key: Key
+    body: Body
+    modifies: bool
+    proxy: ProxyId | None
+
+
+class Answer(msgspec.Struct, frozen=True, tag="ans", array_like=True, forbid_unknown_fields=True):
+    """Manager to router. ``moved``: not done here; look up again."""
+
+    id: RequestId
+    status: Status
+    text: Text
+    replies: Replies
+
+
+class Deliver(msgspec.Struct, frozen=True, tag="dlv", array_like=True, forbid_unknown_fields=True):
+    """Router to proxy manager: a message for a client."""
+
+    proxy: ProxyId
+    body: Body
+
+
+class Findable(msgspec.Struct, frozen=True, tag="fnd", array_like=True, forbid_unknown_fields=True):
+    """Proxy manager to managers: its proxies with attributes, all of them."""
+
+    proxies: list[tuple[ProxyId, dict[str, str]]]
+
+
+# --- master and slave
+
+
+class Save(msgspec.Struct, frozen=True, tag="sav", array_like=True, forbid_unknown_fields=True):
+    """Master to slave. Sequence numbers begin with 1 in each epoch."""
+
+    bucket: BucketId
+    epoch: Number
+    sequence: Number
+    change: Change
+    kept: Kept
+
+
+class Saved(msgspec.Struct, frozen=True, tag="svd", array_like=True, forbid_unknown_fields=True):
+    """Slave to master: it has all up to this number."""
+
+    bucket: BucketId
+    epoch: Number
+    sequence: Number
+
+
+class Fenced(msgspec.Struct, frozen=True, tag="fen", array_like=True, forbid_unknown_fields=True):
+    """To an old master: your epoch is over."""
+
+    bucket: BucketId
+    epoch: Number
+
+
+class Hold(msgspec.Struct, frozen=True, tag="hld", array_like=True, forbid_unknown_fields=True):
+    """Master to a slave that is about to be replaced: answer no reads of this bucket, or do so again."""
+
+    bucket: BucketId
+    epoch: Number
+    held: bool
+
+
+class Held(msgspec.Struct, frozen=True, tag="hed", array_like=True, forbid_unknown_fields=True):
+    bucket: BucketId
+    epoch: Number
+
+
+# --- moves
+
+
+class Move(msgspec.Struct, frozen=True, tag="mov", array_like=True, forbid_unknown_fields=True):
+    """Router to the master's manager: move the copy of this role to ``to``; a slave that is missing is created."""
+
+    ask: Number
+    row: Row
+    role: Role
+    to: Cep
+    version: Version
+    lock_first: bool = False
+
+
+class Cancel(msgspec.Struct, frozen=True, tag="can", array_like=True, forbid_unknown_fields=True):
+    """Router to the master's manager: give the move of this bucket up, if the index is not yet asked."""
+
+    ask: Number
+    bucket: BucketId
+
+
+class Told(msgspec.Struct, frozen=True, tag="told", array_like=True, forbid_unknown_fields=True):
+    """The answer to Move, Cancel and SetLocation. ``busy``: another bucket may be tried."""
+
+    ask: Number
+    ok: bool
+    text: Text
+    row: Row | None = None
+    busy: bool = False
+
+
+class Parcel(msgspec.Struct, frozen=True, tag="pcl", array_like=True, forbid_unknown_fields=True):
+    """Source to destination: a part of a bucket; numbers begin with 0. ``last``: so many entries the copy has now."""
+
+    bucket: BucketId
+    transfer: Number
+    number: Number
+    epoch: Number
+    changes: list[Change]
+    kept: list[Kept]
+    last: Number | None = None
+
+
+class Taken(msgspec.Struct, frozen=True, tag="tkn", array_like=True, forbid_unknown_fields=True):
+    """Destination to source: it has all parcels up to this number. ``refused``: it takes no more, and why."""
+
+    bucket: BucketId
+    transfer: Number
+    number: Number
+    refused: Text = ""
+
+
+class Drop(msgspec.Struct, frozen=True, tag="drp", array_like=True, forbid_unknown_fields=True):
+    """Source to destination: the move was given up."""
+
+    bucket: BucketId
+    transfer: Number
+
+
+# --- index
+
+
+class IndexState(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """``copies``: the registered index copies by their name in the static set. ``exempted``: managers that this version took out."""
+
+    version: Number
+    rows: dict[BucketId, Row]
+    copies: dict[Name, Cep]
+    managers: list[KnownManager]
+    exempted: list[Cep] = []
+    whole: bool = True
+    """False: ``rows`` are those that differ from the version before."""
+
+
+class Lock(msgspec.Struct, frozen=True, tag="lck", array_like=True, forbid_unknown_fields=True):
+    txn: Txn
+    version: Number
+
+
+class LockAnswer(
+    msgspec.Struct, frozen=True, tag="lka", array_like=True, forbid_unknown_fields=True
+):
+    """``newest``: what this copy has, decided or proposed, when it is newer than what the asker has."""
+
+    txn: Txn
+    granted: bool
+    version: Number
+    newest: IndexState | None = None
+
+
+class Propose(msgspec.Struct, frozen=True, tag="pro", array_like=True, forbid_unknown_fields=True):
+    """AdoptBucketLocation, Register, DeRegister and Initialize in one."""
+
+    txn: Txn
+    state: IndexState
+
+
+class Proposed(msgspec.Struct, frozen=True, tag="prd", array_like=True, forbid_unknown_fields=True):
+    txn: Txn
+    version: Number
+
+
+class Unlock(msgspec.Struct, frozen=True, tag="ulk", array_like=True, forbid_unknown_fields=True):
+    """``decided``: the version that is valid from now on, or 0."""
+
+    txn: Txn
+    decided: Number
+
+
+class SetLocation(
+    msgspec.Struct, frozen=True, tag="set", array_like=True, forbid_unknown_fields=True
+):
+    """SetBucketLocation under the condition that the epoch is the one before ``row.epoch``."""
+
+    ask: Number
+    row: Row
+
+
+class Placed(msgspec.Struct, frozen=True, tag="pla", array_like=True, forbid_unknown_fields=True):
+    """Index to manager: decided rows that concern it."""
+
+    rows: list[Row]
+
+
+class Ping(msgspec.Struct, frozen=True, tag="png", array_like=True, forbid_unknown_fields=True):
+    """Manager to index copy: renew my lease. ``sent``: of the sender's clock."""
+
+    sent: float
+
+
+class Pong(msgspec.Struct, frozen=True, tag="pon", array_like=True, forbid_unknown_fields=True):
+    sent: float
+
+
+Message = (
+    Hello | Forward | Answer | Deliver | Findable | Save | Saved | Fenced | Hold | Held | Move | Cancel | Told | Parcel | Taken | Drop
+    | Lock | LockAnswer | Propose | Proposed | Unlock | SetLocation | Placed | Ping | Pong
+)  # fmt: skip
+
+
+class Packet(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """A message from one component to another one. The members are the channel's."""
+
+    frm: Name
+    to: Name
+    message: Message
+
+
+_encoder: Final = msgspec.msgpack.Encoder()
+_decoder: Final[msgspec.msgpack.Decoder[Packet]] = msgspec.msgpack.Decoder(Packet)
+
+encode = _encoder.encode
+
+
+class BadMessage(ValueError):
+    """Bytes that are no message."""
+
+
+def decode(data: bytes | bytearray | memoryview) -> Packet:
+    """Raises BadMessage."""
+    if len(data) > PACKET_MAX:
+        raise BadMessage(f"{len(data)} bytes, at most {PACKET_MAX} are taken")
+    try:
+        return _decoder.decode(data)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise BadMessage(str(error)[:200]) from None

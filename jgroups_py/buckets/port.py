@@ -1,0 +1,41 @@
+"""Port: what a component may use of its member: time, chance, timers, and sending."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Protocol
+
+from jgroups_py.buckets.ends import Cep
+from jgroups_py.buckets.messages import Hello, Message
+
+
+class Port(Protocol):
+    """``members``: of the present view, in its order. ``hellos``: what each of them consists of, as far as it has said."""
+
+    cep: Cep
+    random: random.Random
+
+    @property
+    def members(self) -> tuple[str, ...]: ...
+
+    @property
+    def hellos(self) -> dict[str, Hello]: ...
+
+    @property
+    def now(self) -> float:
+        """Monotone seconds."""
+        ...
+
+    @property
+    def wall(self) -> float:
+        """Seconds since 1970."""
+        ...
+
+    def after(self, delay: float, job: Callable[[], None]) -> None:
+        """Call ``job`` later."""
+        ...
+
+    def post(self, to: Cep, message: Message) -> None:
+        """Send. Between two members messages arrive in their order, or the view changes."""
+        ...

@@ -1,0 +1,72 @@
+"""Rows of the index: what becomes of them when managers are lost; what they say about pairs. Functions on values.
+
+Source: 4.4.6, 4.5.2.6.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+
+from jgroups_py.buckets.digest import range_of
+from jgroups_py.buckets.ends import Cep
+from jgroups_py.buckets.messages import KnownManager, Role, Row
+
+
+def without(row: Row, lost: Collection[Cep]) -> Row:
+    """The row without these managers: PromoteSlaves for a lost master, DisableSlaves for a lost slave. With both lost it stays: the pair is
+    lost, and its copies count again if their managers come back."""
+    master_lost, slave_lost = row.master in lost, row.slave in lost
+    if master_lost and row.slave is not None and not slave_lost:
+        return Row(row.bucket, row.epoch + 1, row.slave)
+    if slave_lost and not master_lost:
+        return Row(row.bucket, row.epoch + 1, row.master)
+    return row
+
+
+def find_a_bucket(rows: Iterable[Row], cep: Cep, role: Role) -> list[int]:
+    """Buckets that have this role at this manager (FindABucket), in their order."""
+    return [row.bucket for row in rows if row.role_of(cep) == role]
+
+
+def find_recreatable_buckets(rows: Iterable[Row], cep: Cep | None = None) -> list[int]:
+    """Pairs without a slave (FindRecreatableBucket), all or those with their master at this manager."""
+    return [row.bucket for row in rows if row.slave is None and cep in (None, row.master)]
+
+
+class Loss:
+    """A pair that lost a copy or both. ``first``, ``after``: its range of digests."""
+
+    __slots__ = ("after", "bucket", "first", "lost")
+
+    def __init__(self, bucket: int, buckets: int, lost: bool) -> None:
+        self.bucket, self.lost = bucket, lost
+        self.first, self.after = range_of(bucket, buckets)
+
+    def __repr__(self) -> str:
+        what = "lost" if self.lost else "without backup"
+        return f"bucket {self.bucket} is {what}: digests {self.first:016x} to {self.after - 1:016x}"
+
+
+def losses(rows: Mapping[int, Row], members: Collection[str]) -> list[Loss]:
+    """Pairs without backup, and pairs of which no copy is left (A37), in their order."""
+    found = []
+    for bucket, row in sorted(rows.items()):
+        here = [cep for cep in (row.master, row.slave) if cep is not None and cep.member in members]
+        if len(here) < 2:
+            found.append(Loss(bucket, len(rows), lost=row.master.member not in members))
+    return found
+
+
+def misplaced(row: Row, managers: Iterable[KnownManager], *, zones: bool = True) -> str:
+    """Why the copies of this row must not be where they are (A32), or ""."""
+    if row.slave is None:
+        return ""
+    infos = {manager.cep: manager.info for manager in managers}
+    master, slave = infos.get(row.master), infos.get(row.slave)
+    if master is None or slave is None:
+        return ""
+    if master.node == slave.node:
+        return f"both copies would be on node {master.node}"
+    if zones and master.zone and master.zone == slave.zone:
+        return f"both copies would be in zone {master.zone}"
+    return ""

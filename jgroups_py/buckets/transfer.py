@@ -1,0 +1,108 @@
+"""Transfer: one copy of a bucket goes to another manager while the bucket works on.
+
+    copying    parcels of entries; each change since the beginning follows as a parcel of its own (the tail)
+    draining   the bucket is locked; slave and destination acknowledge what is on its way
+    holding    a slave that is replaced answers no more reads
+    deciding   the index is asked for the new row, under the condition that the epoch is the one of the beginning
+    over
+
+With ``lock_first`` the bucket is locked from the beginning (the seed's way). Until "deciding" a cancelled transfer is over at once. After that the index decides:
+the question to move and the one to roll back have the same condition, so one of them is answered with yes.
+
+Source: 4.4.3, 4.4.8. Differs: the seed locks the bucket while it is copied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal
+
+from jgroups_py.buckets.bucket import Bucket
+from jgroups_py.buckets.ends import Cep
+from jgroups_py.buckets.messages import Change, Kept, Move, Parcel, Row
+from jgroups_py.buckets.settings import InstanceSettings
+
+Phase = Literal["copying", "draining", "holding", "deciding", "over"]
+
+
+class Transfer:
+    """Says which parcels may go. The manager sends them and tells it what came back."""
+
+    def __init__(
+        self,
+        number: int,
+        bucket: Bucket,
+        row: Row,
+        move: Move,
+        asker: Cep,
+        settings: InstanceSettings,
+    ) -> None:
+        self.number, self.bucket, self.row = number, bucket, row
+        self.move, self.asker = move, asker
+        self.phase: Phase = "copying"
+        self.sent = 0
+        self.taken = 0
+        self.began_lock: float | None = None
+        self.rolls_back = False
+        self._settings = settings
+        self._changes: Iterator[Change] | None = bucket.serialise(
+            move.version, iter(bucket.all_keys())
+        )
+        self._kept = bucket.all_remembered()
+
+    @property
+    def on_the_way(self) -> int:
+        return self.sent - self.taken
+
+    @property
+    def copied(self) -> bool:
+        """All entries were sent, and all parcels were taken."""
+        return self._changes is None and not self._kept and not self.on_the_way
+
+    def wanted(self) -> Row:
+        """The row after the move. Rolling back: the old one in a new epoch, so that no earlier question can be answered with yes."""
+        row, move = self.row, self.move
+        if self.rolls_back:
+            return Row(row.bucket, row.epoch + 1, row.master, row.slave, row.slave_version)
+        if move.role == "master":
+            return Row(row.bucket, row.epoch + 1, move.to, row.slave, row.slave_version)
+        return Row(row.bucket, row.epoch + 1, row.master, move.to, move.version)
+
+    def parcels(self) -> Iterator[Parcel]:
+        """The next parcels, as many as may be on their way. Raises what the plug-in raises when it writes the version."""
+        while self.on_the_way < self._settings.parcels_max:
+            if self._changes is not None:
+                yield self._parcel(self._some(self._changes), [])
+            elif self._kept:
+                some, self._kept = self._kept[:500], self._kept[500:]
+                yield self._parcel([], some)
+            else:
+                return
+
+    def _some(self, changes: Iterator[Change]) -> list[Change]:
+        found: list[Change] = []
+        size = 0
+        for change in changes:
+            found.append(change)
+            size += 50 + len(change.key) + sum(map(len, change.pieces.values()))
+            if size >= self._settings.parcel_bytes:
+                return found
+        self._changes = None
+        return found
+
+    def tail(self, change: Change, kept: Kept) -> Parcel:
+        """A request that the bucket has worked on since the beginning. Raises what the plug-in raises."""
+        if change.deletes:
+            return self._parcel([change], [kept])
+        # Whole, because the destination may not have the entry yet.
+        whole = self.bucket.serialise(self.move.version, iter([change.key]))
+        return self._parcel(list(whole), [kept])
+
+    def end(self) -> Parcel:
+        """The last parcel: the destination checks how many entries it has."""
+        return self._parcel([], [], last=len(self.bucket))
+
+    def _parcel(self, changes: list[Change], kept: list[Kept], last: int | None = None) -> Parcel:
+        parcel = Parcel(self.bucket.id, self.number, self.sent, self.row.epoch, changes, kept, last)
+        self.sent += 1
+        return parcel

@@ -1,0 +1,199 @@
+"""World: members of an instance as machines in virtual time. Between two members messages keep their order; kills and cuts lose them."""
+
+from __future__ import annotations
+
+import heapq
+import random
+from collections.abc import Callable, Iterable
+
+from jgroups_py.buckets.errors import BucketError
+from jgroups_py.buckets.machine import Machine
+from jgroups_py.buckets.messages import Replies
+from jgroups_py.buckets.plugin import Plugin, Request
+from jgroups_py.buckets.settings import InstanceSettings
+
+Build = Callable[[Machine], None]
+"""Adds the components of a member."""
+
+
+class World:
+    """``latency``: least and most of a message. ``detection``: least and most until the others have a view without a lost member."""
+
+    def __init__(
+        self,
+        settings: InstanceSettings,
+        seed: int,
+        *,
+        latency: tuple[float, float] = (0.0005, 0.003),
+        detection: tuple[float, float] = (1.0, 2.0),
+    ) -> None:
+        self.settings, self.random = settings, random.Random(seed)
+        self.latency, self.detection = latency, detection
+        self.now = 0.0
+        self.machines: dict[str, Machine] = {}
+        self.builds: dict[str, tuple[str, str, Build]] = {}
+        self.story: list[str] = []
+        self.messages = 0
+        self._events: list[tuple[float, int, Callable[[], None]]] = []
+        self._count = 0
+        self._arrival: dict[tuple[str, str], float] = {}
+        self._group: dict[str, int] = {}
+        self._incarnations: dict[str, int] = {}
+        self._woken: dict[str, float] = {}
+        self._order: list[str] = []
+
+    # --- time
+
+    def at(self, delay: float, job: Callable[[], None]) -> None:
+        self._count += 1
+        heapq.heappush(self._events, (self.now + delay, self._count, job))
+
+    def run(self, seconds: float, until: Callable[[], bool] | None = None) -> bool:
+        """Let time pass; True: ``until`` became true."""
+        end = self.now + seconds
+        while self._events and self._events[0][0] <= end:
+            self.now, _, job = heapq.heappop(self._events)
+            job()
+            if until is not None and until():
+                return True
+        self.now = end
+        return until is not None and until()
+
+    def tell(self, text: str) -> None:
+        self.story.append(f"{self.now:9.3f} {text}")
+
+    # --- members
+
+    def start(self, name: str, build: Build, *, node: str | None = None, zone: str = "") -> str:
+        """Start a member. Returns its name in this life: started again, it is another member."""
+        self._incarnations[name] = self._incarnations.get(name, 0) + 1
+        member = f"{name}.{self._incarnations[name]}"
+        self.builds[member] = (node or name, zone, build)
+        machine = Machine(
+            member,
+            self.settings,
+            node=node or name,
+            zone=zone,
+            seed=self.random.getrandbits(32),
+            now=self.now,
+            wall_offset=1_000_000.0,
+        )
+        build(machine)
+        self.machines[member] = machine
+        self._group[member] = self._group.get(next(iter(self._group), ""), 0)
+        self._order.append(member)
+        self.tell(f"{member} starts")
+        self.at(self.random.uniform(0.01, 0.05), self._views)
+        return member
+
+    def alive(self, name: str) -> str | None:
+        """The member of that name that runs."""
+        member = f"{name}.{self._incarnations.get(name, 0)}"
+        return member if member in self.machines else None
+
+    def kill(self, member: str) -> None:
+        """As kill -9: what is on its way may arrive or not."""
+        self.tell(f"{member} is killed")
+        del self.machines[member]
+        self._order.remove(member)
+        self.at(self.random.uniform(*self.detection), self._views)
+
+    def cut(self, groups: Iterable[Iterable[str]]) -> None:
+        """Members of different groups lose sight of each other."""
+        for number, group in enumerate(groups):
+            for member in group:
+                self._group[member] = number
+        self.tell(
+            f"cut: {[sorted(m for m in self._order if self._group[m] == g) for g in sorted(set(self._group.values()))]}"
+        )
+        self.at(self.random.uniform(*self.detection), self._views)
+        self.at(self.detection[1], self._views)
+
+    def heal(self) -> None:
+        self.tell("the cut is healed")
+        self._group = dict.fromkeys(self._group, 0)
+        self.at(self.random.uniform(*self.detection), self._views)
+
+    def _views(self) -> None:
+        """Each member gets the view of its side, each at a moment of its own."""
+        for member in list(self._order):
+            view = tuple(m for m in self._order if self._group[m] == self._group[member])
+            self.at(self.random.uniform(0, 0.02), lambda m=member, v=view: self._view(m, v))  # type: ignore[misc]
+
+    def _view(self, member: str, view: tuple[str, ...]) -> None:
+        machine = self.machines.get(member)
+        if machine is not None and machine.members != view and member in view:
+            machine.advance(self.now)
+            machine.on_view(view)
+            self.flush(member)
+
+    # --- messages
+
+    def flush(self, member: str) -> None:
+        """Send what the member has to send, and wake it at its next time."""
+        machine = self.machines.get(member)
+        if machine is None:
+            return
+        for to, data in machine.take():
+            for other in [to] if to is not None else [m for m in machine.members if m != member]:
+                self._send(member, other, data)
+        due = machine.next_due
+        if due is not None and due < self._woken.get(member, float("inf")):
+            self._woken[member] = due
+            self.at(max(0.0, due - self.now), lambda: self._wake(member))
+
+    def _wake(self, member: str) -> None:
+        self._woken.pop(member, None)
+        machine = self.machines.get(member)
+        if machine is not None:
+            machine.advance(self.now)
+            self.flush(member)
+
+    def _send(self, frm: str, to: str, data: bytes) -> None:
+        arrival = max(
+            self.now + self.random.uniform(*self.latency), self._arrival.get((frm, to), 0.0)
+        )
+        self._arrival[frm, to] = arrival
+        self.at(arrival - self.now, lambda: self._arrive(frm, to, data))
+
+    def _arrive(self, frm: str, to: str, data: bytes) -> None:
+        machine = self.machines.get(to)
+        if machine is None or self._group.get(frm) != self._group.get(to):
+            return
+        if frm not in self.machines and self.random.random() < 0.3:
+            return
+        self.messages += 1
+        machine.advance(self.now)
+        machine.receive(frm, data)
+        self.flush(to)
+
+    # --- clients
+
+    def request(
+        self, member: str, request: Request, answered: Callable[[Replies | BucketError], None]
+    ) -> None:
+        """A client of this member's first router and first proxy manager."""
+        machine = self.machines[member]
+        machine.advance(self.now)
+        router = next(iter(machine.routers.values()))
+        proxies = next(iter(machine.proxies.values()), None)
+        proxy = None
+        if proxies is not None:
+            proxy = proxies.get_proxy_id("client") or proxies.create_proxy("client", lambda _: None)
+        router.route_a_request(request, proxy, answered)
+        self.flush(member)
+
+
+def full_member(
+    plugin: Plugin, name: str, settings: InstanceSettings, placement: dict[int, tuple[str, str]]
+) -> Build:
+    """A member with a manager ``m/NAME``, and, where the static set has ``i/NAME``, an index copy and a router; and proxies."""
+
+    def build(machine: Machine) -> None:
+        machine.add_manager(f"m/{name}", plugin)
+        if f"i/{name}" in settings.index_copies:
+            index = machine.add_index(f"i/{name}", placement)
+            machine.add_router(f"r/{name}", plugin, index)
+        machine.add_proxies(f"p/{name}")
+
+    return build
