@@ -19,8 +19,8 @@ export IP_MULTICAST_IF ?= 127.0.0.1
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help venv test test-long durations test-slow test-java test-spark demo-spark docs check format drill drill-short drill-seeds requirements \
-        test-memcached bench bench-quick bench-rates bench-sim bench-scale memory fuzz fuzz-short mutants mutants-short long-life maps-kills encrypted-hours \
-        simulate simulate-short histories histories-short buddy-explore buddy-explore-short map-explore livebackup-explore bounds clean
+        bench bench-sim memory fuzz fuzz-short mutants mutants-short long-life maps-kills \
+        simulate simulate-short histories histories-short buddy-explore buddy-explore-short map-explore livebackup-explore buckets-explore bounds clean
 
 help:
 	@sed -n 's/^# //p' Makefile | head -4
@@ -42,6 +42,7 @@ help:
 	@echo "make buddy-explore  100,000 random schedules of buddy replication's logic, 2,000 clusters (-short: few)"
 	@echo "make map-explore    10,000 random histories of maps each: links, a shared medium, whole clusters; a put's bytes at 127 hosts"
 	@echo "make livebackup-explore  100,000 random orders of operations on live and backup, with crashes of both"
+	@echo "make buckets-explore  5,000 random schedules of a bucket store: kills, cuts and moves under load"
 	@echo "make histories  10,000 histories of concurrent callers of caches, each linearizable? (-short: some)"
 	@echo "make bounds     are the worst-case times of validate ever exceeded? 6,000 simulated faults, and as many take-overs"
 	@echo "make simulate   10,000 random schedules of faults (make simulate-short: a minute of them)"
@@ -251,6 +252,9 @@ bounds: $(STAMP)
 
 livebackup-explore: $(STAMP)
 	$(BIN)/python tests/livebackup/explore_orders.py --schedules 100000
+
+buckets-explore: $(STAMP)
+	$(BIN)/python -m jgroups_py.testing.explorer.buckets --seeds 1..5000
 
 clean:
 	rm -rf build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

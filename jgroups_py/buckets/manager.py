@@ -66,6 +66,8 @@ class BucketManager:
     ) -> None:
         self.port, self.info, self.provider, self.settings = port, info, provider, settings
         self.copies: dict[int, Copy] = {}
+        self._left: dict[int, int] = {}
+        """By bucket, the epoch in which its copy was deleted here: an older row, from a router that was cut off, makes no empty one."""
         self.incoming: dict[int, Incoming] = {}
         self.counts: Counter[str] = Counter()
         self.lease = Lease(port, settings)
@@ -140,7 +142,9 @@ class BucketManager:
             if mine is not None and copy is None:
                 copy = self.copies[row.bucket] = Copy(coming.bucket, row)
         if copy is None:
-            if mine is not None and row.epoch == 1:
+            if row.epoch <= self._left.get(row.bucket, 0):
+                self.counts["old_rows"] += 1
+            elif mine is not None and row.epoch == 1:
                 self._create_bucket(row)
             elif mine is not None and row.bucket not in self.incoming:
                 self.counts["copies_missing"] += 1
@@ -158,12 +162,12 @@ class BucketManager:
         stays_master = before.master == self.cep == row.master
         if row.role_of(self.cep) is None:
             del self.copies[row.bucket]  # DeleteBucket: the pair has moved on
+            self._left[row.bucket] = row.epoch
             self.counts["copies_deleted"] += 1
         transfer = copy.transfer
-        wanted = None if transfer is None or transfer.rolls_back else transfer.wanted()
         copy.new_epoch(row)
         if transfer is not None:
-            if row == wanted and transfer.phase == "deciding":
+            if row == transfer.moved() and transfer.phase == "deciding":
                 self._finish(copy, transfer, row)
             else:
                 self._give_up(copy, transfer, "the pair has changed")
@@ -395,9 +399,8 @@ class BucketManager:
                 for parcel in transfer.parcels():
                     self.port.post(transfer.move.to, parcel)
             except Exception as error:  # of the plug-in
-                self._give_up(
-                    transfer, f"an entry cannot be written: {type(error).__name__}: {error}"
-                )
+                why = f"an entry cannot be written: {type(error).__name__}: {error}"
+                self._give_up(copy, transfer, why)
                 return
             if not transfer.copied:
                 return
@@ -469,7 +472,7 @@ class BucketManager:
     def _on_cancel(self, asker: Cep, cancel: Cancel) -> None:
         copy = self.copies.get(cancel.bucket)
         transfer = copy.transfer if copy is not None else None
-        if transfer is None:
+        if copy is None or transfer is None:
             self.port.post(asker, Told(cancel.ask, False, "this bucket is not moving"))
         elif transfer.phase == "deciding":
             transfer.rolls_back = True
@@ -482,7 +485,11 @@ class BucketManager:
     def _on_taken(self, frm: Cep, taken: Taken) -> None:
         copy = self.copies.get(taken.bucket)
         transfer = copy.transfer if copy is not None else None
-        if transfer is None or (transfer.number, transfer.move.to) != (taken.transfer, frm):
+        if (
+            copy is None
+            or transfer is None
+            or (transfer.number, transfer.move.to) != (taken.transfer, frm)
+        ):
             return
         if taken.refused:
             if transfer.phase != "deciding":

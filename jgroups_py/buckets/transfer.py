@@ -61,9 +61,14 @@ class Transfer:
 
     def wanted(self) -> Row:
         """The row after the move. Rolling back: the old one in a new epoch, so that no earlier question can be answered with yes."""
-        row, move = self.row, self.move
+        row = self.row
         if self.rolls_back:
             return Row(row.bucket, row.epoch + 1, row.master, row.slave, row.slave_version)
+        return self.moved()
+
+    def moved(self) -> Row:
+        """The row that the move asks for. It may be decided after the transfer began to roll back, too."""
+        row, move = self.row, self.move
         if move.role == "master":
             return Row(row.bucket, row.epoch + 1, move.to, row.slave, row.slave_version)
         return Row(row.bucket, row.epoch + 1, row.master, move.to, move.version)

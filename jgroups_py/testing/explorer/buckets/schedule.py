@@ -1,0 +1,323 @@
+"""Random schedules of a bucket store in virtual time: clients at all nodes, kills, cuts, moves, recreations, cancelled moves; and their judge.
+
+A node is killed or cut off only while every pair has its backup, so nothing that was answered may be lost. What must hold at the end:
+
+- each answered token is in its entry once, at the place that was answered;
+- no token is there twice, whatever was repeated;
+- each read shows a beginning of the final list, and in it all that was answered before the read began. So no two masters answer;
+- every request has an end within ``ANSWER_MAX``, and both copies of each pair are equal.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+from typing import Any
+
+from jgroups_py.buckets.digest import bucket_of, digest_of
+from jgroups_py.buckets.ends import Cep
+from jgroups_py.buckets.errors import BucketError, OutcomeUnknown
+from jgroups_py.buckets.index import IndexCopy
+from jgroups_py.buckets.messages import Row
+from jgroups_py.buckets.plugin import Request
+from jgroups_py.buckets.settings import InstanceSettings
+from jgroups_py.testing.explorer.buckets.ledger import ledger
+from jgroups_py.testing.explorer.buckets.world import World, full_member
+
+NODES = ("n1", "n2", "n3", "n4")
+BUCKETS = 8
+KEYS = tuple(f"key-{n}" for n in range(10))
+ANSWER_MAX = 30.0
+"""Seconds within which a request must end (A20)."""
+SECONDS = 40.0
+
+
+@dataclass
+class Asked:
+    """A request and its end."""
+
+    key: str
+    token: str
+    """"" of a read."""
+    began: float
+    member: str
+    """The member whose router was asked."""
+    ended: float = -1.0
+    answer: str | BucketError = ""
+
+
+@dataclass
+class Run:
+    """What a schedule has shown."""
+
+    seed: int
+    asked: list[Asked] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+    kills: int = 0
+    cuts: int = 0
+    moves: int = 0
+    story: list[str] = field(default_factory=list)
+
+
+class Stage:
+    """One schedule while it is played."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(f"buckets/{seed}")
+        placement = {
+            bucket: (f"m/{NODES[bucket % 4]}", f"m/{NODES[(bucket + 1 + bucket // 4) % 4]}")
+            for bucket in range(BUCKETS)
+        }
+        self.settings = InstanceSettings(
+            buckets=BUCKETS, index_copies=tuple(f"i/{n}" for n in NODES[:3]), lease=1.0
+        )
+        self.placement = placement
+        self.plugin = ledger()
+        self.world = World(self.settings, seed)
+        self.run = Run(seed, story=self.world.story)
+        self.busy = False
+        """A node is away."""
+        self.keys = {
+            bucket: [k for k in KEYS if bucket_of(digest_of(k), BUCKETS) == bucket]
+            for bucket in range(BUCKETS)
+        }
+        self.bursts = 0
+        for name in NODES:
+            self.start(name)
+        self.world.run(1.0)
+
+    # --- the instance
+
+    def start(self, name: str) -> None:
+        build = full_member(self.plugin, name, self.settings, self.placement)
+        self.world.start(name, build)
+
+    def index(self) -> IndexCopy | None:
+        """A copy that has a majority."""
+        for name in NODES[:3]:
+            member = self.world.alive(name)
+            if member is not None:
+                index = self.world.machines[member].indices[f"i/{name}"]
+                if index.has_quorum:
+                    return index
+        return None
+
+    def rows(self) -> list[Row]:
+        index = self.index()
+        return [] if index is None else list(index.state.rows.values())
+
+    def is_whole(self) -> bool:
+        """Every pair has its two copies, and they are at managers that live."""
+        rows = self.rows()
+        living = {self.world.alive(n) for n in NODES}
+        return len(rows) == BUCKETS and all(
+            row.slave is not None and {row.master.member, row.slave.member} <= living
+            for row in rows
+        )
+
+    def ask(self, name: str, key: str, token: str) -> None:
+        member = self.world.alive(name)
+        if member is None or not self.world.machines[member].routers:
+            return
+        asked = Asked(key, token, self.world.now, member)
+        self.run.asked.append(asked)
+
+        def answered(answer: Any) -> None:
+            asked.ended = self.world.now
+            if isinstance(answer, BucketError):
+                asked.answer = answer
+            else:
+                asked.answer = answer[0][1].decode() if answer else ""
+
+        self.world.request(member, Request(f"+{token}".encode() if token else b"?", key), answered)
+
+    def operate(self, what: str, *arguments: Any, **options: Any) -> None:
+        """An administrator's operation at any router."""
+        for name in self.random.sample(NODES[:3], 3):
+            member = self.world.alive(name)
+            if member is not None:
+                router = self.world.machines[member].routers[f"r/{name}"]
+                getattr(router, what)(*arguments, lambda _: None, **options)
+                self.world.flush(member)
+                return
+
+    # --- what happens
+
+    def clients(self) -> None:
+        number = 0
+        at = 0.0
+        while at < SECONDS:
+            at += self.random.uniform(0.01, 0.12)
+            number += 1
+            token = f"t{number}" if self.random.random() < 0.7 else ""
+            name, key = self.random.choice(NODES[:3]), self.random.choice(KEYS)
+            self.world.at(at, lambda n=name, k=key, t=token: self.ask(n, k, t))  # type: ignore[misc]
+
+    def faults(self) -> None:
+        at = self.random.uniform(0.5, 2.0)
+        while at < SECONDS - 10:
+            self.world.at(at, self.random.choice([self.lose, self.move, self.move, self.cut_off]))
+            at += self.random.uniform(0.05, 3.0)
+
+    def lose(self) -> None:
+        if self.busy or not self.is_whole():
+            return
+        name = self.random.choice(NODES)
+        member = self.world.alive(name)
+        assert member is not None
+        self.busy = True
+        self.run.kills += 1
+        for row in self.rows():
+            if member in (row.master.member, row.slave and row.slave.member):
+                self.burst(row.bucket)
+        self.world.kill(member)
+        for asked in self.run.asked:
+            if asked.member == member and asked.ended < 0:  # its client is gone with it
+                asked.ended, asked.answer = self.world.now, OutcomeUnknown("killed")
+        self.world.at(self.random.uniform(3.0, 6.0), lambda: self.back(name))
+
+    def back(self, name: str) -> None:
+        self.start(name)
+        self.world.at(3.0, self.mend)
+
+    def cut_off(self) -> None:
+        if self.busy or not self.is_whole():
+            return
+        members = [m for n in NODES if (m := self.world.alive(n)) is not None]
+        alone = self.random.choice(members)
+        self.busy = True
+        self.run.cuts += 1
+        self.world.cut([[alone], [m for m in members if m != alone]])
+        # Longer than detection: what a shorter cut loses, a channel sends again.
+        self.world.at(self.random.uniform(2.5, 6.0), self.heal)
+
+    def heal(self) -> None:
+        self.world.heal()
+        self.world.at(4.0, self.mend)
+
+    def move(self) -> None:
+        rows = self.rows()
+        if not rows:
+            return
+        row = self.random.choice(rows)
+        to = self.manager(self.random.choice(NODES))
+        if to is None:
+            return
+        self.run.moves += 1
+        self.burst(row.bucket)
+        if self.random.random() < 0.2:
+            self.world.at(self.random.uniform(0.0, 0.015), self.lose)
+        lock_first = self.random.random() < 0.2
+        if self.random.random() < 0.5 or row.slave is None:
+            self.operate(
+                "migrate_master_bucket", row.master, to, bucket=row.bucket, lock_first=lock_first
+            )
+        else:
+            self.operate(
+                "migrate_slave_bucket", row.slave, to, bucket=row.bucket, lock_first=lock_first
+            )
+        if self.random.random() < 0.3:
+            delay = self.random.uniform(0.0, 0.02)
+            self.world.at(delay, lambda: self.operate("cancel", row.bucket))
+
+    def burst(self, bucket: int) -> None:
+        """Many requests for one bucket, in the time that a move takes."""
+        for _ in range(self.random.randrange(12) if self.keys[bucket] else 0):
+            self.bursts += 1
+            token = f"b{self.bursts}" if self.random.random() < 0.8 else ""
+            name, key = self.random.choice(NODES[:3]), self.random.choice(self.keys[bucket])
+            at = self.random.uniform(0.0, 0.02)
+            self.world.at(at, lambda n=name, k=key, t=token: self.ask(n, k, t))  # type: ignore[misc]
+
+    def manager(self, name: str) -> Cep | None:
+        member = self.world.alive(name)
+        return None if member is None else Cep(member, f"m/{name}")
+
+    def mend(self) -> None:
+        """An administrator recreates slaves until every pair has one."""
+        if self.is_whole():
+            self.busy = False
+            return
+        for row in self.rows():
+            if row.slave is None:
+                homes = [c for n in NODES if (c := self.manager(n)) and c != row.master]
+                self.operate("recreate_bucket", self.random.choice(homes), bucket=row.bucket)
+        self.world.at(1.0, self.mend)
+
+    # --- the end
+
+    def finish(self) -> None:
+        if not self.world.run(120.0, lambda: not self.busy and self.is_whole()):
+            self.run.problems.append("not every pair has a backup 120 s after the last fault")
+            return
+        self.world.run(3.0)
+        last = len(self.run.asked)
+        for key in KEYS:
+            self.ask("n1", key, "")
+        self.world.run(ANSWER_MAX)
+        final = {a.key: a for a in self.run.asked[last:]}
+        for key in KEYS:
+            self.judge(key, final[key])
+        self.judge_copies()
+
+    def judge(self, key: str, final: Asked) -> None:
+        problems = self.run.problems
+        if isinstance(final.answer, BucketError) or final.ended < 0:
+            problems.append(f"{key} cannot be read at the end: {final.answer!r}")
+            return
+        tokens = final.answer.split()
+        if len(set(tokens)) != len(tokens):
+            problems.append(f"{key}: a token is there twice: {tokens}")
+        done: list[Asked] = []
+        for asked in (a for a in self.run.asked if a.key == key):
+            took = asked.ended - asked.began
+            if asked.ended < 0 or took > ANSWER_MAX:
+                problems.append(f"{key}: the request at {asked.began:.3f} had no end in time")
+            elif isinstance(asked.answer, BucketError):
+                continue
+            elif asked.token:
+                done.append(asked)
+                place = int(asked.answer)
+                if tokens[place : place + 1] != [asked.token]:
+                    problems.append(
+                        f"{key}: {asked.token}, answered with place {place} at {asked.ended:.3f}, is not there"
+                    )
+            else:
+                self.judge_read(asked, tokens, done)
+
+    def judge_read(self, read: Asked, tokens: list[str], done: list[Asked]) -> None:
+        seen = str(read.answer).split()
+        if seen != tokens[: len(seen)]:
+            self.run.problems.append(f"{read.key}: the read at {read.began:.3f} saw {seen[-3:]}")
+        missing = [a.token for a in done if a.ended < read.began and a.token not in seen]
+        if missing:
+            self.run.problems.append(
+                f"{read.key}: the read at {read.began:.3f} did not see {missing}"
+            )
+
+    def judge_copies(self) -> None:
+        for row in self.rows():
+            states = []
+            for cep in (row.master, row.slave):
+                assert cep is not None
+                copies = self.world.machines[cep.member].managers[cep.component].copies
+                copy = copies.get(row.bucket)
+                states.append(None if copy is None else copy.bucket.state())
+            if states[0] is None or states[0] != states[1]:
+                self.run.problems.append(f"the copies of bucket {row.bucket} differ")
+
+
+def play(seed: int) -> Run:
+    """Play one schedule and judge it."""
+    stage = Stage(seed)
+    stage.clients()
+    stage.faults()
+    stage.world.run(SECONDS)
+    stage.finish()
+    return stage.run
+
+
+def judged(seed: int) -> tuple[int, list[str], int, int, int, int]:
+    """Seed, problems, and how many requests, kills, cuts and moves one schedule had: what another process sends back."""
+    run = play(seed)
+    return seed, run.problems, len(run.asked), run.kills, run.cuts, run.moves
