@@ -37,8 +37,8 @@ class Asked:
     """A request and its end."""
 
     key: str
-    token: str
-    """"" of a read."""
+    added: str
+    """The text that is added; "" of a read."""
     began: float
     member: str
     """The member whose router was asked."""
@@ -275,12 +275,12 @@ class Stage:
                 problems.append(f"{key}: the request at {asked.began:.3f} had no end in time")
             elif isinstance(asked.answer, BucketError):
                 continue
-            elif asked.token:
+            elif asked.added:
                 done.append(asked)
                 place = int(asked.answer)
-                if tokens[place : place + 1] != [asked.token]:
+                if tokens[place : place + 1] != [asked.added]:
                     problems.append(
-                        f"{key}: {asked.token}, answered with place {place} at {asked.ended:.3f}, is not there"
+                        f"{key}: {asked.added}, answered with place {place} at {asked.ended:.3f}, is not there"
                     )
             else:
                 self.judge_read(asked, tokens, done)
@@ -289,7 +289,7 @@ class Stage:
         seen = str(read.answer).split()
         if seen != tokens[: len(seen)]:
             self.run.problems.append(f"{read.key}: the read at {read.began:.3f} saw {seen[-3:]}")
-        missing = [a.token for a in done if a.ended < read.began and a.token not in seen]
+        missing = [a.added for a in done if a.ended < read.began and a.token not in seen]
         if missing:
             self.run.problems.append(
                 f"{read.key}: the read at {read.began:.3f} did not see {missing}"
