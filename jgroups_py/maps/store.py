@@ -17,10 +17,12 @@ from pathlib import Path
 from struct import Struct
 from typing import Any, Final
 
+from jgroups_py.errors import ConfigError
+
 try:
     import lmdb
-except ImportError as error:  # pragma: no cover
-    raise ImportError("maps need lmdb: pip install 'jgroups_py[maps]'") from error
+except ImportError as error:
+    raise ConfigError("maps need lmdb: pip install 'jgroups_py[maps]'") from error
 
 from jgroups_py.maps.entry import Entry, decode_entry, origin_of
 from jgroups_py.maps.errors import MapFileError, MapFull

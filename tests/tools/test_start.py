@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import tomllib
@@ -39,6 +40,20 @@ def test_a_plain_installation_says_in_one_line_what_to_install(missing: str) -> 
     (line,) = done.stderr.splitlines()
     assert line.startswith("jgroups-py: ")
     assert missing in line and "pip install 'jgroups_py[cli]'" in line
+
+
+def test_a_command_says_in_one_line_which_extra_it_lacks() -> None:
+    done = _run_installed("lmdb", "maps", "ls", "nowhere")
+    assert done.returncode == 2
+    assert done.stderr == "jgroups-py: maps need lmdb: pip install 'jgroups_py[maps]'\n"
+
+
+def test_the_page_about_installing_names_every_extra_for_users() -> None:
+    extras = _project()["optional-dependencies"]
+    assert isinstance(extras, dict)
+    page = (ROOT / "docs" / "install.md").read_text()
+    named = set(re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE))
+    assert named == set(extras) - {"bench", "docs", "test"}, "those are for who works on this"
 
 
 def test_the_package_runs_as_the_command() -> None:
