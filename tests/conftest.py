@@ -34,6 +34,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A shell starts what runs in the background so, and children inherit it: a test that interrupts one would wait for ever.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "tests" / "shared"))
 WORKER_PORTS = range(11000, 12000, 20)
 """The first port of each worker, for members with the shipped stacks. Tools take their ports above (``free_block``)."""
 NUMBER = "seed"

@@ -18,7 +18,6 @@ from jgroups_py.cache import (
     open_tree_cache,
 )
 from jgroups_py.errors import CacheRefused
-from jgroups_py.stack.ports import Datagram
 
 
 def settings(
@@ -133,18 +132,3 @@ class Deaf(deque[Any]):
 
     def append(self, item: Any) -> None:
         pass
-
-
-class Split(MemoryNetwork):
-    """Datagrams between ``side`` and the others are lost."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.side: set[int] = set()
-
-    def send(self, source: Any, data: bytes, dest: Any) -> None:
-        here = self.udp[source][0]
-        targets = self.groups.get(dest) or ([self.udp[dest]] if dest in self.udp else [])
-        for driver, handle in list(targets):
-            if (id(driver) in self.side) == (id(here) in self.side):
-                driver.receive(Datagram(handle, data, source))

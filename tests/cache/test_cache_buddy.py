@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 import trio
-from cache_group import Deaf, Split, counter, group, owners_backed_up_by, settings, total
+from cache_group import Deaf, counter, group, owners_backed_up_by, settings, total
 from faulty_store import FaultyStore
+from split_network import SplitNetwork
 
 from jgroups_py import MemoryNetwork, open_channel
 from jgroups_py.buddy.messages import Op
@@ -574,7 +575,7 @@ async def test_after_a_split_each_path_has_one_owner_again(
 ) -> None:
     """Both sides write; the value written last in the longer history stays, what it lacks is said."""
     async with group() as g:
-        g.network = network = Split()
+        g.network = network = SplitNetwork()
         a, b, c, d = caches = await g.start("ABCD", settings())
         for n in range(4):
             await caches[n].put(f"/{n}", "k", "before")

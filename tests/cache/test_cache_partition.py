@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 import trio
-from cache_group import Split, counter, group, settings
+from cache_group import counter, group, settings
+from split_network import SplitNetwork
 
 from jgroups_py.cache import Discarded, Fqn, discarded, parse_cache_settings
 from jgroups_py.cache.node import Node
@@ -28,7 +29,7 @@ async def test_with_majority_the_smaller_side_refuses_and_nothing_is_discarded(
     assert mine.buddies is not None
     mine = replace(mine, buddy_replication_config=replace(mine.buddies, partition=config.partition))
     async with group() as g:
-        g.network = network = Split()
+        g.network = network = SplitNetwork()
         a, b, c = caches = await g.start("ABC", mine)
         await c.put("/c", "k", "before")
         await b.put("/b", "k", "before")

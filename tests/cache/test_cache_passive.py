@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 import trio
-from cache_group import Group, Split, counter, group, settings, total
+from cache_group import Group, counter, group, settings, total
 from faulty_store import Fault, FaultyStore
+from split_network import SplitNetwork
 
 from jgroups_py import MemoryNetwork
 from jgroups_py.cache import (
@@ -173,7 +174,7 @@ async def test_a_store_that_fails_makes_others_wait_and_loses_nothing(autojump_c
 
 async def test_a_merge_drops_what_left_memory_from_the_store_too(autojump_clock: Any) -> None:
     async with group() as g:
-        g.network = network = Split()
+        g.network = network = SplitNetwork()
         a, _, c, d = caches = await start(g, "ABCD", small())
         await fill(a, 10)
         network.side = {id(x.buddies._channel.driver) for x in (c, d)}
@@ -196,7 +197,7 @@ async def test_a_merge_drops_what_left_memory_from_the_store_too(autojump_clock:
 
 async def test_a_winner_of_a_merge_that_left_memory_keeps_whole_copies(autojump_clock: Any) -> None:
     async with group() as g:
-        g.network = network = Split()
+        g.network = network = SplitNetwork()
         a, _, c, d = caches = await start(g, "ABCD", small())
         await fill(a, 10)
         network.side = {id(x.buddies._channel.driver) for x in (c, d)}

@@ -8,8 +8,9 @@ from importlib import resources
 from pathlib import Path
 
 import pytest
-from cache_group import Split, group
+from cache_group import group
 from export_kit import TOKEN, changes_of, client_of, in_thread
+from split_network import SplitNetwork
 
 from jgroups_py.cache import CacheSettings, TreeCache
 from jgroups_py.export import (
@@ -75,7 +76,7 @@ async def test_the_first_member_that_has_the_place_is_used() -> None:
 async def test_a_change_that_nobody_else_got_is_said_to_be_lost(tmp_path: Path) -> None:
     """The coordinator tells a reader what it orders before the others have it, and goes."""
     async with group() as g:
-        g.network = network = Split()
+        g.network = network = SplitNetwork()
         text = (resources.files("jgroups_py.stacks") / "sim.xml").read_text()
         for slow, quick in QUICKER.items():
             text = text.replace(f'"{slow}"', f'"{quick}"')

@@ -7,8 +7,8 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import trio
+from split_network import SplitNetwork
 
-from jgroups_py import MemoryNetwork
 from jgroups_py.livebackup import (
     Every,
     LiveBackupSettings,
@@ -18,7 +18,6 @@ from jgroups_py.livebackup import (
     open_livebackup,
     undone_by,
 )
-from jgroups_py.stack.ports import Datagram
 
 
 class Session(Stateful):
@@ -175,27 +174,12 @@ KINDS = (Session, Queue, PostOffice, Counter)
 OPERATIONS = (bind, send, put, slow_put, put_both, move, require, add, draw, expire, page)
 
 
-class CutNetwork(MemoryNetwork):
-    """Datagrams between the members of ``side`` and the others are lost."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.side: set[int] = set()
-
-    def send(self, source: Any, data: bytes, dest: Any) -> None:
-        here = self.udp[source][0]
-        targets = self.groups.get(dest) or ([self.udp[dest]] if dest in self.udp else [])
-        for driver, handle in list(targets):
-            if (id(driver) in self.side) == (id(here) in self.side):
-                driver.receive(Datagram(handle, data, source))
-
-
 class Group:
     """Nodes on one network. ``kill`` is a crash for the others."""
 
     def __init__(self, nursery: trio.Nursery, settings: LiveBackupSettings, **options: Any) -> None:
         self._nursery, self._settings, self._options = nursery, settings, options
-        self.network = CutNetwork()
+        self.network = SplitNetwork()
         self.nodes: dict[str, Node] = {}
         self._scopes: dict[str, trio.CancelScope] = {}
 

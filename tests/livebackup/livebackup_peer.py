@@ -12,6 +12,7 @@ from pathlib import Path
 import trio
 
 sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parents[1] / "shared"))
 
 from livebackup_group import KINDS, OPERATIONS, put_both
 

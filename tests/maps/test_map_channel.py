@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 import trio
+from split_network import SplitNetwork
 from tcp_hosts import Recorded, TableHost, until
 
 from jgroups_py import Channel, MemoryNetwork, open_channel
 from jgroups_py.errors import ConfigError, LocalProtocolError
 from jgroups_py.maps import open_map
 from jgroups_py.maps.channel import MapChannel, open_map_channel
-from jgroups_py.stack.ports import Datagram
 
 QUICK = {
     "FD_ALL3.timeout": "4s",
@@ -23,21 +23,6 @@ QUICK = {
     "MERGE3.min_interval": "1s",
     "MERGE3.max_interval": "3s",
 }
-
-
-class Split(MemoryNetwork):
-    """Datagrams between ``side`` and the others are lost."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.side: set[int] = set()
-
-    def send(self, source: Any, data: bytes, dest: Any) -> None:
-        here = self.udp[source][0]
-        targets = self.groups.get(dest) or ([self.udp[dest]] if dest in self.udp else [])
-        for driver, handle in list(targets):
-            if (id(driver) in self.side) == (id(here) in self.side):
-                driver.receive(Datagram(handle, data, source))
 
 
 class Members:
@@ -142,7 +127,7 @@ async def test_a_member_that_was_killed_is_missed_and_one_that_joins_gets_all(
 
 
 async def test_parts_of_a_group_that_were_apart_become_equal(autojump_clock: Any) -> None:
-    network = Split()
+    network = SplitNetwork()
     async with members(network) as group:
         for name in "ABCD":
             await group.start(name)

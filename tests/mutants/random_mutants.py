@@ -51,6 +51,9 @@ _NEAR: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
     ("jgroups_py/cache/", ("tests/cache", "tests/sessions tests/export")),
     ("jgroups_py/export/", (_BUDDIES, "tests/export")),
     ("jgroups_py/rpc/", ("tests/rpc",)),
+    ("jgroups_py/maps/", ("tests/maps",)),
+    ("jgroups_py/livebackup/", ("tests/livebackup",)),
+    ("jgroups_py/tls/", ("tests/tls",)),
     ("jgroups_py/driver/", ("tests/sockets", "tests/api")),
     ("jgroups_py/drill/", ("tests/drill",)),
     ("jgroups_py/aio/", ("tests/aio",)),
@@ -94,8 +97,8 @@ _NEAR: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
 looked for by all tests that are near it, the quick and exact ones first."""
 _LEFT_OUT: Final = ("check", "statistics", "start", "__init__", "__repr__", "__str__")
 """Functions: what they do is said elsewhere, or they only prepare tables."""
-_ELSEWHERE: Final = "jgroups_py/spark/"
-"""Its tests need Spark (make test-spark), so nothing of it is drawn."""
+_ELSEWHERE: Final = ("jgroups_py/spark/", "examples/")
+"""Nothing of these is drawn: tests of the first need Spark (make test-spark), and nobody builds on the second."""
 Change = tuple[int, int, str, str]
 """From, to (characters of the file), what stands there then, what is done."""
 
