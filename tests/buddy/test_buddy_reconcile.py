@@ -17,7 +17,7 @@ def surveys_for(sums: list[int]) -> tuple[list[str], list[Listing]]:
     relay.receive_site("N", Sums(1, tuple(sums)), two.s.world.now)
     two.sites._after(1, relay)
     two.run()
-    kinds = []
+    kinds: list[str] = []
     while pair in two.s.world.channels:
         message = two.s.world.channels[pair][0][1]
         if isinstance(message, Claim) and message.survey is not None:
