@@ -28,6 +28,7 @@ from typing import Any, Final
 import trio
 
 from jgroups_py.channel.open import configure
+from jgroups_py.tools.bench.cells import cell
 from jgroups_py.tools.bench.door_stacks import DOORS, STACKS, DoorStacks, doors_of
 from jgroups_py.tools.commands import mperf_run, rpcperf_run
 from jgroups_py.tools.commands.mperf_ports import private_attributes
@@ -124,21 +125,11 @@ def markdown(result: dict[str, Any]) -> str:
         "|---|---|---|" + "---|" * len(FIGURES),
     ]
     for row in result["rows"]:
-        cells = [_cell(row[figure]) for figure in FIGURES]
+        cells = [cell(row[figure], "ratio") for figure in FIGURES]
         rows.append(
             f"| {row['stack']} | {row['size']} | {row['door']} | " + " | ".join(cells) + " |"
         )
     return "\n".join(rows)
-
-
-def _cell(figure: dict[str, float]) -> str:
-    least, median, most = (_number(figure[key]) for key in ("min", "median", "max"))
-    ratio = f", {figure['ratio']:.2f}" if "ratio" in figure else ""
-    return f"{median} ({least}-{most}){ratio}"
-
-
-def _number(value: float) -> str:
-    return f"{value:,.0f}" if value >= 100 else f"{value:.1f}"
 
 
 def measure(plan: DoorsPlan, progress: Callable[[str], None] = lambda _: None) -> dict[str, Any]:

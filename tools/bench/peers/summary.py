@@ -6,6 +6,8 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from jgroups_py.tools.bench.cells import cell
+
 OURS: Final = "jgroups_py"
 Found = Mapping[tuple[str, str], Mapping[str, float]]
 """Case and peer -> figures, of one run."""
@@ -56,17 +58,7 @@ def markdown(result: Mapping[str, Any]) -> str:
         lines += ["", "| case | peer | " + " | ".join(HEADINGS[key] for key in keys) + " |"]
         lines.append("|---|---|" + "---|" * len(keys))
         for row in rows:
-            cells = [_cell(row["figures"][key]) for key in keys]
+            cells = [cell(row["figures"][key], "ours_by_this", "x") for key in keys]
             lines.append(f"| {row['case']} | {row['peer']} | " + " | ".join(cells) + " |")
     lines += ["", *(f"Not measured: {text}" for text in result["not_measured"])]
     return "\n".join(lines)
-
-
-def _cell(figure: Mapping[str, float]) -> str:
-    least, median, most = (_number(figure[key]) for key in ("min", "median", "max"))
-    ratio = f", x{figure['ours_by_this']:.2f}" if "ours_by_this" in figure else ""
-    return f"{median} ({least}-{most}){ratio}"
-
-
-def _number(value: float) -> str:
-    return f"{value:,.0f}" if value >= 100 else f"{value:.1f}"
