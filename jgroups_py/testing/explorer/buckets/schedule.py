@@ -289,7 +289,7 @@ class Stage:
         seen = str(read.answer).split()
         if seen != tokens[: len(seen)]:
             self.run.problems.append(f"{read.key}: the read at {read.began:.3f} saw {seen[-3:]}")
-        missing = [a.added for a in done if a.ended < read.began and a.token not in seen]
+        missing = [a.added for a in done if a.ended < read.began and a.added not in seen]
         if missing:
             self.run.problems.append(
                 f"{read.key}: the read at {read.began:.3f} did not see {missing}"
