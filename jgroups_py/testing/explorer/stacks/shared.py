@@ -266,7 +266,8 @@ class _Peer:
         """For the registers, until somebody answers or another view comes."""
         if self.order.ready or self.order.view != view or not self.member.alive:
             return
-        self._send(_encode(Asked(view)), self._providers[turn % len(self._providers)])
+        if self._providers:
+            self._send(_encode(Asked(view)), self._providers[turn % len(self._providers)])
         world = self.shared.scene.world
         world.at(world.now + ASK_SECONDS, self._ask, view, turn + 1)
 
