@@ -177,7 +177,7 @@ def test_a_name_without_end_is_cut() -> None:
         payload=encode_whole(write_ping_data_list, [found]),
     )
     cluster.deliver(member, data)
-    assert member.stack.name_of(found.address) == "n" * 255
+    assert member.stack.name_of(found.address) == "n" * 254 + "\N{HORIZONTAL ELLIPSIS}"
 
 
 @pytest.mark.parametrize("kind", ["gap", "lack"])
