@@ -83,7 +83,7 @@ def said_from(data: bytes) -> Said:
     try:
         said: Said = _said.decode(data)
         return said
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise RemoteProtocolError(f"not a message of a cache: {error}") from None
 
 
@@ -132,7 +132,7 @@ def body_from(data: bytes) -> Body:
                     modifications.append(RemoveTree(path))
         depends = tuple((Scope(Fqn(d.path), d.deep), d.digest) for d in body.depends)
         return Body(tuple(modifications), depends, body.turn)
-    except (msgspec.MsgspecError, CacheRefused) as error:
+    except (msgspec.MsgspecError, ValueError, RecursionError, CacheRefused) as error:
         raise RemoteProtocolError(f"not a batch of a cache: {error}") from None
 
 
@@ -162,5 +162,5 @@ def state_from(data: bytes) -> tuple[dict[bytes, int], dict[Fqn, Node]]:
     try:
         state = _state.decode(data)
         return state.applied, {Fqn(path): Node(attributes) for path, attributes in state.nodes}
-    except (msgspec.MsgspecError, CacheRefused) as error:
+    except (msgspec.MsgspecError, ValueError, RecursionError, CacheRefused) as error:
         raise RemoteProtocolError(f"not the state of a cache: {error}") from None

@@ -50,6 +50,9 @@ class DriverLimits:
     """The most requests that wait for directories of one kind. Further ones are not carried out."""
     linger: float = 1.0
     """The longest time in which a closed connection may send its last bytes."""
+    directory_linger: float = 5.0
+    """The longest time after that for which a driver that ends waits until directories have its last requests: what they have of a
+    member that has left would send others there."""
     tick: float = 0.25
     """The driver looks at its own lateness at least this often."""
     timer_slack: float = 0.001
@@ -159,6 +162,8 @@ class Driver:
         if self._failure is None:
             with trio.move_on_after(self.limits.linger):
                 await self.drained()
+            with trio.move_on_after(self.limits.directory_linger):
+                await self.filed()
         if self._nursery is not None:
             self._nursery.cancel_scope.cancel()
 
@@ -212,6 +217,9 @@ class Driver:
     def close_all(self) -> None:
         """Close every socket at once. It may be called twice."""
         raise NotImplementedError
+
+    async def filed(self) -> None:
+        """Wait until directories have answered all requests."""
 
     async def drained(self) -> None:
         """Return when no written bytes wait in this process any more."""

@@ -358,9 +358,11 @@ class SocketDriver(Driver):
 
     async def drained(self) -> None:
         # It looks a few times, once in a driver's life. That is not worth an event of its own.
-        while (  # noqa: ASYNC110
-            self.closing or self._desk.busy or any(udp.queue for udp in self.sockets.values())
-        ):
+        while self.closing or any(udp.queue for udp in self.sockets.values()):  # noqa: ASYNC110
+            await trio.sleep(0.002)
+
+    async def filed(self) -> None:
+        while self._desk.busy:  # noqa: ASYNC110
             await trio.sleep(0.002)
 
     def close_all(self) -> None:

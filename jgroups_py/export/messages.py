@@ -323,7 +323,7 @@ def request_from(data: bytes) -> Request:
     """Return a request. Raise ExportError if the bytes are not one."""
     try:
         return _requests.decode(data)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise ExportError(f"not a request: {error}") from None
 
 
@@ -331,7 +331,7 @@ def hello_from(data: bytes) -> ClientHello:
     """Return a hello. Raise ExportError if the bytes are not one."""
     try:
         return _hello.decode(data)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise ExportError(f"not a hello: {error}") from None
 
 
@@ -339,5 +339,5 @@ def answer_from(data: bytes) -> Answer:
     """Return an answer. Raise ExportError if the bytes are not one."""
     try:
         return _answers.decode(data)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise ExportError(f"not an answer of an export port: {error}") from None

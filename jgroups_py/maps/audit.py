@@ -189,6 +189,6 @@ def _records_of(file: Path) -> Iterator[AuditRecord]:
                 record = msgspec.msgpack.decode(data, type=AuditRecord)
                 if record.entry is not None:
                     decode_entry(record.entry)
-            except (msgspec.MsgspecError, DamagedEntry) as error:
+            except (msgspec.MsgspecError, ValueError, DamagedEntry) as error:
                 raise MapFileError(f"{file} has a record that cannot be read: {error}") from None
             yield record

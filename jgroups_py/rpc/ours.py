@@ -130,6 +130,6 @@ class OurForm:
     def read_error(self, payload: Any, member: Address) -> CallError:
         try:
             refused, type, text = self._errors.decode(payload)
-        except (msgspec.MsgspecError, RecursionError, TypeError) as error:
+        except (msgspec.MsgspecError, ValueError, RecursionError, TypeError) as error:
             raise Unreadable(f"the error: {error}") from error
         return Refused(text, member) if refused else RemoteError(type, text, member)

@@ -233,14 +233,14 @@ def parse_pods(data: bytes) -> tuple[list[Pod], int]:
     """The pods that have an address, and how many parts of the answer cannot be read."""
     try:
         items = msgspec.json.decode(data, type=_Pods).items
-    except (msgspec.DecodeError, RecursionError):
+    except (msgspec.DecodeError, ValueError, RecursionError):
         return [], 1
     pods: list[Pod] = []
     bad = 0
     for item in items:
         try:
             pod = msgspec.json.decode(item, type=_Pod)
-        except (msgspec.DecodeError, RecursionError):
+        except (msgspec.DecodeError, ValueError, RecursionError):
             bad += 1
             continue
         status = pod.status

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
@@ -151,6 +152,29 @@ async def test_a_database_brings_members_together(kind: str, tmp_path: Path) -> 
             assert "wr0ng" not in str(caught.value)
     except NoServer as problem:
         pytest.skip(str(problem))
+
+
+async def test_a_member_that_leaves_takes_its_row_along_though_the_database_is_slow(
+    tmp_path: Path,
+) -> None:
+    """Its driver used to end after a second, and the row sent others to nobody."""
+    file = tmp_path / "members.db"
+    database = Database(f"jdbc:sqlite:{file}", "", "", 5.0)
+    attributes = {"JDBC_PING2.connection_url": database.url}
+    async with trio.open_nursery() as nursery, member("A", "tcp-jdbc.xml", attributes) as a:
+        await together(a)
+        while not _rows(database):  # noqa: ASYNC110
+            await trio.sleep(0.01)
+        holder = sqlite3.connect(file, isolation_level=None)
+        holder.execute("BEGIN EXCLUSIVE")
+
+        async def let_go() -> None:
+            await trio.sleep(1.6)
+            holder.execute("COMMIT")
+            holder.close()
+
+        nursery.start_soon(let_go)
+    assert not _rows(database)
 
 
 def _rows(database: Database) -> object:
