@@ -19,7 +19,7 @@ from jgroups_py.testing.histories.check import check_history
 from jgroups_py.testing.histories.nodes import Nodes
 from jgroups_py.testing.histories.operation import Operation
 
-STEPS_MAX: Final = 300_000
+STEPS_MAX: Final = 3_000_000
 """Of the check of one history."""
 
 
