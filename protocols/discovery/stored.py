@@ -68,8 +68,8 @@ class Stored(Consulting):
         """Members whose entries are to be removed; a removal waits for its turn if there are any."""
         self._saved = False
         """Something of ours may be in the directory."""
-        self._in_flight: tuple[Address, ...] = ()
-        """Members of the write that is not answered yet."""
+        self._last_written: tuple[Address, ...] = ()
+        """Members of the last write, whether it is answered or not."""
         self._again = self.timer(self._on_again)
         self._again_left = 0
         self.writes = 0
@@ -150,8 +150,8 @@ class Stored(Consulting):
                 self.remove([old.view_id.creator])
         left = old is not None and any(member not in view for member in old.members)
         if self.each_has_its_own:
-            # A member that goes removes what is written of it. A write under way would bring that back.
-            self.remove(member for member in self._in_flight if member not in view)
+            # A member that goes removes what is written of it. Our last write may have come after that and brought it back.
+            self.remove(member for member in self._last_written if member not in view)
         if not was or left or config.update_store_on_view_change:
             self.save()
             self._again_left = config.info_writer_max_writes_after_view
@@ -178,7 +178,7 @@ class Stored(Consulting):
         if not entries or not self.is_ours_to_write():
             return None
         self._saved = True
-        self._in_flight = tuple(entry.address for entry in entries)
+        self._last_written = tuple(entry.address for entry in entries)
         return self.writing(entries)
 
     def _own_entries(self) -> list[Entry]:
@@ -197,7 +197,6 @@ class Stored(Consulting):
         return entries
 
     def _on_written(self, reply: Consulted) -> None:
-        self._in_flight = ()
         if reply.problem:
             self.failed_lookup(self.directory_name, reply.problem)
         else:
