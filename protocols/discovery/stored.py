@@ -79,7 +79,8 @@ class Stored(Consulting):
         super().stop()
         self._again.cancel()
         if self._saved:
-            request = self.removing([self.local_address])
+            # With those whose removal still waits for its turn.
+            request = self.removing([*dict.fromkeys((self.local_address, *self._removing))])
             self.put(Consult(self.new_handle(), request, self.lookup_time))
 
     # --- for subclasses
