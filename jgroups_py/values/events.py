@@ -133,11 +133,13 @@ class MembersFound(Event):
 
 @dataclass(frozen=True, slots=True)
 class PhysicalAddress(Event):
-    """The network address at which ``member`` can be reached, and its logical name."""
+    """The network address at which ``member`` can be reached, and its logical name. ``told_from``: the host that said so,
+    if the transport has not received it."""
 
     member: Address
     physical: IpAddress
     name: str | None = None
+    told_from: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -451,6 +453,14 @@ class GetPhysical(Query):
     """-> IpAddress of ``member`` (None as member: own), None if unknown. Transport."""
 
     member: Address | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class IsBelieved(Query):
+    """-> whether ``member`` is at ``physical`` by more than hearsay. Transport."""
+
+    member: Address
+    physical: IpAddress
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,8 @@ Place: above the transport, below failure detection and GMS.
     ProveReach from above     GET_MBRS_REQ to that member alone, whose sender is the nonce; Reached up when the member
                               answers to the nonce
     VersionHeard from below   ask again: nobody has understood the first time
+    place that the transport  not asked in later searches (IsBelieved)
+      does not believe
     view, as coordinator      tell new members and old ones of each other (send_cache_on_join)
 
 With several discoveries in a stack the topmost one asks all below and merges what they find.
@@ -41,6 +43,7 @@ from jgroups_py.values.events import (
     FindPhysical,
     FoundMember,
     GetPhysical,
+    IsBelieved,
     IsCoordinator,
     MembersFound,
     PhysicalAddress,
@@ -355,9 +358,13 @@ class Discovery(Protocol):
                 self.pass_event_up(Reached(src, dest))
 
     def received(
-        self, src: Address | None, header: PingHeader, payload: bytes | memoryview | None
+        self,
+        src: Address | None,
+        header: PingHeader,
+        payload: bytes | memoryview | None,
+        told_from: str = "",
     ) -> None:
-        """One discovery message."""
+        """One discovery message. ``told_from``: its host, if it came through a socket of this protocol."""
         if src is None or src == self.local_address:
             return
         try:
@@ -367,16 +374,18 @@ class Discovery(Protocol):
             self.trace("garbage", problem=str(error))
             return
         if header.type == PingType.GET_MBRS_REQ:
-            self._on_request(src, header, members)
+            self._on_request(src, header, members, told_from)
         else:
             self._on_response(members)
 
-    def _on_request(self, src: Address, header: PingHeader, members: list[PingData]) -> None:
+    def _on_request(
+        self, src: Address, header: PingHeader, members: list[PingData], told_from: str
+    ) -> None:
         if header.cluster is not None and header.cluster != self.cluster:
             self.other_cluster(header.cluster)
             return
         self.requests_received += 1
-        self._remember(members)
+        self._remember(members, told_from)
         sought = members[0].members if members else None
         if sought is not None and self.local_address not in sought:
             return
@@ -409,13 +418,15 @@ class Discovery(Protocol):
     def answer_came(self) -> None:
         """An answer was taken, and searches go on; see ``answered``."""
 
-    def _remember(self, members: Iterable[PingData]) -> None:
+    def _remember(self, members: Iterable[PingData], told_from: str = "") -> None:
         for data in members:
             if data.address is None or data.address == self.local_address:
                 continue
-            if isinstance(data.physical, IpAddress) and data.physical.host is not None:
-                self.learned(data.physical)
-                self.pass_event_down(PhysicalAddress(data.address, data.physical, data.name))
+            physical = data.physical
+            if isinstance(physical, IpAddress) and physical.host is not None:
+                self.pass_event_down(PhysicalAddress(data.address, physical, data.name, told_from))
+                if self.ask_down(IsBelieved(data.address, physical)) is not False:
+                    self.learned(physical)
 
     def learned(self, physical: IpAddress) -> None:
         """A physical address of somebody else was heard of."""

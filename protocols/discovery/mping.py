@@ -121,9 +121,9 @@ class MPING(Discovery):
 
     def on_input(self, item: In) -> None:
         match item:
-            case Datagram(handle, data):
+            case Datagram(handle, data, source):
                 if handle == self._group:
-                    self._heard(data)
+                    self._heard(data, source[0])
             case Bound():
                 self._opening -= 1
                 if self._opening == 0 and self._ready is not None:
@@ -148,7 +148,7 @@ class MPING(Discovery):
         group = (self.config.mcast_addr, self.config.mcast_port)
         self.put(SendTo(self._sender, encode_mping(batch), group))
 
-    def _heard(self, data: bytes) -> None:
+    def _heard(self, data: bytes, host: str) -> None:
         try:
             batch = decode_mping(data)
         except RemoteProtocolError as error:
@@ -160,4 +160,4 @@ class MPING(Discovery):
             self.dropped_garbage += 1
             return
         for payload in batch.payloads:
-            self.received(batch.src, header, payload)
+            self.received(batch.src, header, payload, host)

@@ -13,6 +13,8 @@ Place: bottom of the stack.
                               run by run
     another place of a        not believed (sources.py): its messages go on to where it is
       member of the view
+    another host's place      remembered as hearsay (hearsay.py): TCP does not connect there
+      told by a stranger
 
 A packet of another minor version that is meant for our cluster, heard before the first view, makes
 us speak that version: VersionHeard up. Later ones are dropped, and so are those of a higher version
@@ -35,6 +37,7 @@ from typing import Any, ClassVar, Final
 from jgroups_py.config.settings import Bytes, ConfigBase, Seconds, Secret
 from jgroups_py.errors import ConfigError, RemoteProtocolError
 from jgroups_py.protocols.transport.diagnostics import Diagnostics, settings_from
+from jgroups_py.protocols.transport.hearsay import Hearsay
 from jgroups_py.protocols.transport.namesakes import AFTER, Namesakes
 from jgroups_py.protocols.transport.probe_answers import ProbeAnswers
 from jgroups_py.protocols.transport.sources import End, Sources
@@ -51,6 +54,7 @@ from jgroups_py.values.events import (
     FindPhysical,
     GetPhysical,
     HasMulticast,
+    IsBelieved,
     PhysicalAddress,
     ProveReach,
     Query,
@@ -110,6 +114,7 @@ class TP(Protocol):
         "no_cluster": "a packet that names no cluster: JGroups names it in each",
         "other_place": "a packet in the name of a member, from where no member is",
         "moved": "a member of the view is said to be somewhere else",
+        "told_elsewhere": "a stranger said of somebody that it is on another host, and nobody has connected from there",
     }
 
     @dataclass(frozen=True, kw_only=True)
@@ -255,8 +260,9 @@ class TP(Protocol):
         self._table: dict[Address, IpAddress] = {}
         self._expires: dict[Address, float] = {}  # who is not in the view
         self._sources: Sources | None = None
+        self._hearsay: Hearsay | None = None
         if self.config.source_check:
-            self._sources = Sources()
+            self._sources, self._hearsay = Sources(), Hearsay()
         self._nonces: dict[Address, float] = {}
         """The addresses in whose name a joiner is asked, and until when they are ours, too (ProveReach)."""
         self._pending: dict[Address, _Pending] = {}
@@ -345,8 +351,8 @@ class TP(Protocol):
                     self.pass_event_up(TransportReady(self.physical))
                 else:
                     self.open_ports()
-            case PhysicalAddress(member, physical, name):
-                self._learn(member, physical, name)
+            case PhysicalAddress(member, physical, name, told_from):
+                self._learn(member, physical, name, told_from)
             case ProveReach(_, nonce, until):
                 self._nonces = {n: at for n, at in self._nonces.items() if at > self.now}
                 self._nonces[nonce] = until
@@ -362,6 +368,10 @@ class TP(Protocol):
                 if member is None or member == self.local_address:
                     return self.physical
                 return self._table.get(member)
+            case IsBelieved(member, physical):
+                hearsay = self._hearsay
+                known = self._table.get(member) == physical
+                return known and (hearsay is None or member not in hearsay)
             case HasMulticast():
                 return self.has_multicast
             case Surroundings():
@@ -401,9 +411,17 @@ class TP(Protocol):
             elif isinstance(dest, IpAddress):
                 self.send_unicast(dest, self._encode(batches))
             elif (physical := self._table.get(dest)) is not None:
-                self.send_unicast(physical, self._encode(batches))
+                self._send_to(dest, physical, batches)
             else:
                 self._keep(dest, batches)
+
+    def _send_to(self, member: Address, physical: IpAddress, batches: Sequence[Batch]) -> None:
+        """Sends to a member whose place is ``physical``, unless that is hearsay and nobody has come from there."""
+        hearsay = self._hearsay
+        if hearsay is not None and member in hearsay and not self.has_way(physical):
+            self.turn_away("told_elsewhere", physical_end(physical))
+            return
+        self.send_unicast(physical, self._encode(batches))
 
     def _encode(self, batches: Sequence[Batch]) -> list[bytes]:
         packets: list[bytes] = []
@@ -416,19 +434,30 @@ class TP(Protocol):
 
     # --- where members are
 
-    def _learn(self, member: Address, physical: IpAddress, name: str | None) -> None:
+    def _learn(
+        self, member: Address, physical: IpAddress, name: str | None, told_from: str
+    ) -> None:
         if member == self.local_address or isinstance(member, IpAddress):
             return
         known, sources = self._table.get(member), self._sources
         present = member in self._present
         if sources is not None and present and known is not None and known != physical:
-            self.turn_away("moved", (physical.host or "<any>", physical.port))
+            self.turn_away("moved", physical_end(physical))
             return
+        hearsay = self._hearsay
+        if hearsay is not None:
+            elsewhere = self.joined and not present and hearsay.is_told(physical, told_from)
+            if elsewhere and known is not None and member not in hearsay:
+                if known != physical:
+                    self.turn_away("told_elsewhere", physical_end(physical))
+                return
         if known is None and not self._make_room():
             self.dropped_address_table_full += 1
             return
         if sources is not None:
             sources.learned(member, physical, present=present)
+        if hearsay is not None:
+            (hearsay.remember if elsewhere else hearsay.forget)(member)
         self._table[member] = physical
         # A member chooses its own name. From here it gets into logs and onto terminals.
         if name and self.stack.names.get(member) != (safe := shown(name, NAME_MAX)):
@@ -441,7 +470,7 @@ class TP(Protocol):
                 self._expiry_timer.start_at(self._expires[member])
         pending = self._pending.pop(member, None)
         if pending is not None:
-            self.send_unicast(physical, self._encode(pending.batches))
+            self._send_to(member, physical, pending.batches)
 
     def _make_room(self) -> bool:
         if len(self._table) < self.config.logical_addr_cache_max_size:
@@ -456,6 +485,8 @@ class TP(Protocol):
         del self._expires[member]
         if self._sources is not None:
             self._sources.forget(member)
+        if self._hearsay is not None:
+            self._hearsay.forget(member)
         self._table.pop(member, None)
         self.stack.names.pop(member, None)
 
@@ -477,6 +508,8 @@ class TP(Protocol):
         if self._sources is not None:
             others = [m for m in members if m != self.local_address]
             self._sources.view_installed(others, self._table)
+        if self._hearsay is not None:
+            self._hearsay.view_installed(members)
         if self._expires and not self._expiry_timer.armed:
             self._expiry_timer.start_at(min(self._expires.values()))
         self._look_for_namesakes()
@@ -593,13 +626,11 @@ class TP(Protocol):
         if packet.src == self.local_address:
             self.dropped_own += 1
             return
-        if not self.admits(packet):
+        src, sources, hearsay = packet.src, self._sources, self._hearsay
+        if not self._may_speak(src, source):
             return
-        src, sources = packet.src, self._sources
-        if sources is not None and source is not None and src is not None:
-            if not sources.admits(src, source):
-                self.turn_away("other_place", source)
-                return
+        if hearsay is not None and source is not None and src not in self._present:
+            hearsay.reading(source[0])
         if other:
             self._changes_left -= 1
             self.adopt_version(version)
@@ -607,6 +638,12 @@ class TP(Protocol):
         for batch in batches:
             if self.stack.closed:
                 return
+            # A message of a bundle may name a sender of its own: members repeat each other's messages.
+            if batch.src is not src and not self._fits(batch, source):
+                continue
+            if batch.dest is not dest and batch.dest != dest:
+                self.dropped_dest += len(batch.payloads)
+                continue
             self.messages_received += len(batch.payloads)
             try:
                 self.pass_up(batch)
@@ -614,6 +651,26 @@ class TP(Protocol):
                 self._garbage(str(error))
         if sources is not None:
             sources.packet_read()
+        if hearsay is not None:
+            hearsay.packet_read()
+
+    def _may_speak(self, src: Address, source: End | None) -> bool:
+        """Returns whether a message of ``src`` may come from ``source``. If not, it is counted."""
+        if not self.admits(src):
+            return False
+        sources = self._sources
+        if sources is None or source is None or sources.admits(src, source):
+            return True
+        self.turn_away("other_place", source)
+        return False
+
+    def _fits(self, batch: Batch, source: End | None) -> bool:
+        """Returns whether a batch with a sender of its own may go up. If not, it is counted."""
+        src = batch.src
+        if src is None or src == self.local_address:
+            self.dropped_own += len(batch.payloads)
+            return False
+        return self._may_speak(src, source)
 
     def _note_stranger(self, words: str) -> None:
         if len(self._strangers) < STRANGERS_MAX:
@@ -696,11 +753,15 @@ class TP(Protocol):
         """Asks where a member is. Nothing waits for the answer."""
         self._keep(member, [])
 
+    def has_way(self, physical: IpAddress) -> bool:
+        """Return whether packets reach ``physical`` without asking there for a connection."""
+        return True
+
     def view_changed(self) -> None:
         """``view_members`` is new."""
 
-    def admits(self, packet: Packet) -> bool:
-        """A packet has passed the other checks. Return whether it may go up. If not, count it."""
+    def admits(self, src: Address) -> bool:
+        """Return whether ``src`` may speak in the packet that is being received. If not, count it."""
         return True
 
     def accepted_packet(self, packet: Packet) -> None:
@@ -718,6 +779,13 @@ class TP(Protocol):
         assert self._expires.keys() <= self._table.keys()
         if self._sources is not None:
             self._sources.check(self._table)
+        if self._hearsay is not None:
+            self._hearsay.check(self._table, self._present)
+
+
+def physical_end(physical: IpAddress) -> End:
+    """``physical`` as a log line shows it."""
+    return physical.host or "<any>", physical.port
 
 
 def _bundles(batches: Sequence[Batch]) -> Iterator[Sequence[Batch]]:

@@ -12,6 +12,7 @@ connections to others than members are closed.
     peer closes right after    Before joining: VersionHeard up, and it is asked again. When it closes twice, it
       our handshake            speaks another version of the wire: try the next one. When nobody has answered
                                in any version, speak our own again.
+    place of hearsay           No connection is opened to it (hearsay.py).
     tls.enabled                TLS on every connection (tls_door.py, tls_attributes.py). Drop a packet whose sender has
                                another name than the certificate of its connection.
 
@@ -274,6 +275,9 @@ class TCP(TP):
 
     # --- connections
 
+    def has_way(self, physical: IpAddress) -> bool:
+        return self._connections.get(physical) is not None
+
     def _places_of_members(self) -> set[IpAddress]:
         return {
             physical
@@ -293,9 +297,9 @@ class TCP(TP):
         self._heard_on = connection.handle
         self.receive(frame, _end_of(connection))
 
-    def admits(self, packet: Packet) -> bool:
-        tls, src = self._tls, packet.src
-        if tls is None or src is None:
+    def admits(self, src: Address) -> bool:
+        tls = self._tls
+        if tls is None:
             return True
         return tls.may_speak(self._heard_on, src, self.stack.names.get(src))
 

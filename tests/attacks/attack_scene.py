@@ -11,7 +11,7 @@ from pathlib import Path
 import trio
 from attack_doors import Door
 from attack_kit import Attack
-from stranger import Stranger
+from stranger import Bait, Stranger
 
 from jgroups_py import Channel, Message, open_channel, open_rpc
 from jgroups_py.protocols.transport.base import TP
@@ -94,6 +94,7 @@ class Scene:
         self.a, self.b = a, b
         self.members = (a, b)
         self.stranger = Stranger(transport, CLUSTER)
+        self.bait = Bait()
         self.told = 0
         self._views = [member.channel.view for member in self.members]
         self._places = [member.places() for member in self.members]
@@ -201,6 +202,7 @@ async def open_scene(folder: Path, transport: str, door: Door) -> AsyncIterator[
             yield scene
         finally:
             scene.stranger.close()
+            scene.bait.close()
 
 
 @asynccontextmanager

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from random import Random
+
 from attack_kit import Attack, Family
-from attack_scene import FORGED_TEXT, Scene
+from attack_scene import CLUSTER, FORGED_TEXT, Scene
 from attacks_on_calls import CALL, NAKACK2, REQUEST, RPC, UNICAST3
 from attacks_without_name import discovery
 
-from jgroups_py.values.address import Address, IpAddress
+from jgroups_py.values.address import UUID, Address, IpAddress
+from jgroups_py.values.batch import Batch
 from jgroups_py.values.header import Header
 from jgroups_py.values.message import Flag
 from jgroups_py.values.payloads import PingData, ViewDigest
@@ -140,6 +143,37 @@ async def view_as_member(scene: Scene) -> None:
     as_a(scene, {GMS: GmsHeader(GmsType.VIEW)}, payload, to=scene.b.address, flags=UNRELIABLE)
 
 
+async def hidden_in_a_bundle(scene: Scene) -> None:
+    """A bundle of the stranger in which one message names A as its own sender."""
+    s, a, b = scene.stranger, scene.a, scene.b
+    header = NakAckHeader2(NakAckType.MSG, 1)
+    genuine = Batch(None, (b"x",), {NAKACK2: header}, s.uuid)
+    forged = Batch(None, (FORGED_TEXT,), {}, a.address)
+    s.say(s.bundle(genuine, forged), b.at)
+
+
+async def hidden_call(scene: Scene) -> None:
+    """The same with a call on a connection of UNICAST3."""
+    s, a, b = scene.stranger, scene.a, scene.b
+    numbered = UnicastHeader3(UnicastType.DATA, 1, 98, True)
+    first = Batch(b.address, (b"x",), {}, s.uuid)
+    forged = Batch(b.address, (CALL,), {UNICAST3: numbered, RPC: REQUEST}, a.address)
+    s.say(s.bundle(first, forged), b.at)
+
+
+async def sent_elsewhere(scene: Scene) -> None:
+    """A joiner at another host asks who is there. Members must not connect to that host."""
+    s, b = scene.stranger, scene.b
+    joiner = UUID.make(Random("elsewhere"))
+    data = encode_whole(write_ping_data_list, [PingData(joiner, 0, "X", scene.bait.at)])
+    headers = {discovery(scene): PingHeader(PingType.GET_MBRS_REQ, CLUSTER, True)}
+    s.say(s.packet(joiner, None, headers, data), b.at)
+
+
+def somebody_came(scene: Scene) -> str:
+    return "a member connected to another host" if scene.bait.came() else ""
+
+
 async def handshake_of_member(scene: Scene) -> None:
     """The handshake says where A listens, and the connection comes from another host."""
     scene.stranger.connect_from("127.0.0.2", scene.b.at, scene.a.at)
@@ -233,6 +267,27 @@ FAMILY = Family(
             "a view without B, in A's name",
             "B goes out of its group",
             view_as_member,
+        ),
+        attack(
+            "hidden-in-a-bundle",
+            "a bundle of its own in which one message names A as sender",
+            "B's application gets it as A's",
+            hidden_in_a_bundle,
+        ),
+        attack(
+            "hidden-call",
+            "the same with a call on a connection of UNICAST3",
+            "the method takes the stranger for A",
+            hidden_call,
+        ),
+        Attack(
+            "sent-elsewhere",
+            "a discovery request of somebody who is said to be on another host",
+            "members connect to any host and port that a stranger names",
+            "TCP.told_elsewhere",
+            sent_elsewhere,
+            somebody_came,
+            on=("TCP",),
         ),
         Attack(
             "handshake-of-member",

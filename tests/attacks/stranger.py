@@ -14,7 +14,10 @@ from jgroups_py.values.address import UUID, Address, IpAddress
 from jgroups_py.values.batch import Batch
 from jgroups_py.values.header import Header
 from jgroups_py.values.message import MessageType
+from jgroups_py.wire.message import WireMessage, write_typed_message
 from jgroups_py.wire.packet import (
+    LIST,
+    MULTICAST,
     Packet,
     decode_packet,
     encode_frame,
@@ -22,7 +25,7 @@ from jgroups_py.wire.packet import (
     encode_nested,
     encode_packets,
 )
-from jgroups_py.wire.primitives import DEFAULT_VERSION
+from jgroups_py.wire.primitives import DEFAULT_VERSION, Writer
 
 HOST = "127.0.0.1"
 
@@ -63,6 +66,25 @@ class Stranger:
         kind = MessageType.EMPTY if payload is None else MessageType.BYTES
         batch = Batch(dest, (payload,), dict(headers), src, flags, 0, kind)
         return encode_packets([batch], self._cluster if cluster is None else cluster)[0]
+
+    def bundle(self, *batches: Batch) -> bytes:
+        """One packet of several messages, in the name of the first one's sender. Others may name a sender of their own."""
+        first = batches[0]
+        assert first.src is not None
+        writer = Writer(DEFAULT_VERSION)
+        writer.u16(DEFAULT_VERSION)
+        writer.u8(LIST | (MULTICAST if first.dest is None else 0))
+        writer.addr(first.dest)
+        writer.addr(first.src)
+        writer.astr(self._cluster)
+        writer.i32(len(batches))
+        for batch in batches:
+            own = None if batch.src == first.src else batch.src
+            headers = tuple(batch.headers.items())
+            (payload,) = batch.payloads
+            message = WireMessage(MessageType.BYTES, batch.flags, None, own, headers, payload)
+            write_typed_message(writer, message)
+        return writer.done()
 
     def nameless(
         self,
@@ -148,6 +170,28 @@ class Stranger:
                 found.append(data[4 : 4 + size])
                 data = data[4 + size :]
         return found
+
+
+class Bait:
+    """A port on another host of loopback, to which nobody has a reason to connect."""
+
+    def __init__(self) -> None:
+        self._socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        self._socket.bind(("127.0.0.3", 0))
+        self._socket.listen()
+        self._socket.setblocking(False)
+        self.at = IpAddress(*self._socket.getsockname())
+
+    def came(self) -> bool:
+        """Return whether somebody has connected."""
+        try:
+            self._socket.accept()[0].close()
+        except BlockingIOError:
+            return False
+        return True
+
+    def close(self) -> None:
+        self._socket.close()
 
 
 def _is_closed(connection: socket.socket) -> bool:

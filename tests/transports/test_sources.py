@@ -13,8 +13,11 @@ from jgroups_py.testing import FakeStack, make_address
 from jgroups_py.values.address import Address, IpAddress
 from jgroups_py.values.batch import Batch
 from jgroups_py.values.events import Connect, GetPhysical, PhysicalAddress, ViewChange
+from jgroups_py.values.message import MessageType
 from jgroups_py.values.view import View, ViewId
-from jgroups_py.wire.packet import encode_packets
+from jgroups_py.wire.message import WireMessage, write_typed_message
+from jgroups_py.wire.packet import LIST, MULTICAST, encode_packets
+from jgroups_py.wire.primitives import DEFAULT_VERSION, Writer
 
 A, B, C, D = (make_address(n) for n in range(1, 5))
 AT_B, AT_C, ELSEWHERE = (IpAddress("10.0.0.2", n) for n in (7001, 7002, 7003))
@@ -63,6 +66,57 @@ def test_a_members_packet_from_elsewhere_is_turned_away() -> None:
     assert not heard(stack, B, ELSEWHERE)
     assert not heard(stack, B, ("10.0.0.9", AT_B.port))
     assert refused(stack, "other_place") == 2
+
+
+def bundle(*batches: Batch) -> bytes:
+    """One packet of B whose messages may have senders and destinations of their own."""
+    writer = Writer(DEFAULT_VERSION)
+    writer.u16(DEFAULT_VERSION)
+    writer.u8(LIST | MULTICAST)
+    writer.addr(None)
+    writer.addr(batches[0].src)
+    writer.astr("test")
+    writer.i32(len(batches))
+    for batch in batches:
+        (payload,) = batch.payloads
+        own = None if batch.src == batches[0].src else batch.src
+        message = WireMessage(MessageType.BYTES, 0, batch.dest, own, (), payload)
+        write_typed_message(writer, message)
+    return writer.done()
+
+
+def heard_of(stack: FakeStack, packet: bytes, place: IpAddress) -> list[bytes]:
+    stack.handle(Datagram(1, packet, end(place)))
+    return [bytes(payload) for batch in stack.take_up() for payload in batch.payloads]
+
+
+def test_a_message_hidden_in_a_strangers_bundle_is_turned_away() -> None:
+    stack = with_b()
+    packet = bundle(Batch(None, (b"mine",), {}, D), Batch(None, (b"hidden",), {}, B))
+    assert heard_of(stack, packet, ELSEWHERE) == [b"mine"]
+    assert refused(stack, "other_place") == 1
+
+
+def test_a_member_may_repeat_a_members_message_in_a_bundle() -> None:
+    stack = with_b()
+    stack.event_down(PhysicalAddress(C, AT_C, "C"))
+    install(stack, A, B, C, number=2)
+    packet = bundle(Batch(None, (b"mine",), {}, C), Batch(None, (b"repeated",), {}, B))
+    assert heard_of(stack, packet, AT_C) == [b"mine", b"repeated"]
+
+
+def test_a_message_of_a_bundle_in_our_own_name_is_dropped() -> None:
+    stack = with_b()
+    packet = bundle(Batch(None, (b"theirs",), {}, B), Batch(None, (b"ours",), {}, A))
+    assert heard_of(stack, packet, AT_B) == [b"theirs"]
+    assert stack.protocol.statistics()["dropped_own"] == 1
+
+
+def test_a_message_of_a_bundle_for_somebody_else_is_dropped() -> None:
+    stack = with_b()
+    packet = bundle(Batch(None, (b"all",), {}, B), Batch(D, (b"D",), {}, B))
+    assert heard_of(stack, packet, AT_B) == [b"all"]
+    assert stack.protocol.statistics()["dropped_dest"] == 1
 
 
 def test_without_the_check_a_packet_from_anywhere_counts() -> None:
