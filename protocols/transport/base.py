@@ -613,13 +613,7 @@ class TP(Protocol):
             self.trace("other cluster", theirs=packet.cluster)
             return
         dest = packet.dest
-        if (
-            dest is not None
-            and not packet.multicast
-            and dest != self.local_address
-            and dest != self.physical
-            and self._nonces.get(dest, 0.0) <= self.now
-        ):
+        if dest is not None and not packet.multicast and not self._is_ours(dest):
             self.dropped_dest += 1
             self.trace("not for us", dest=str(dest))
             return
@@ -653,6 +647,12 @@ class TP(Protocol):
             sources.packet_read()
         if hearsay is not None:
             hearsay.packet_read()
+
+    def _is_ours(self, dest: Address) -> bool:
+        """Returns whether a unicast to ``dest`` is for us."""
+        if dest == self.local_address or dest == self.physical:
+            return True
+        return self._nonces.get(dest, 0.0) > self.now
 
     def _may_speak(self, src: Address, source: End | None) -> bool:
         """Returns whether a message of ``src`` may come from ``source``. If not, it is counted."""
