@@ -26,15 +26,14 @@ class BackupWork(Work):
 
     async def make(self, key: str, method: str, arguments: tuple[Any, ...]) -> Any:
         side, number = self._side, self._op.number
-        found = side.space.object(key)
-        found.method(method)
+        side.space.check(key, method)
         ticket = side.applier.next_ticket(number)
         if ticket is None or ticket.object != key:
             raise side.differs(
                 self._op, f"change {self._made + 1} is of {key}, not {ticket or 'the end'}"
             )
         await side.turn(number)
-        outcome, undo = await found.call_undoable(method, arguments)
+        outcome, undo = await side.space.object(key).call_undoable(method, arguments)
         side.made(Step(number, self._made, ticket), undo)
         self._made += 1
         return outcome.unwrap()

@@ -53,7 +53,8 @@ class Stateful:
 def undone_by(name: str) -> Callable[[F], F]:
     """Decorator of a method that changes the object: the method ``name`` reverses it. It is called with the result and the arguments.
 
-    Without it the backup copies the object before each change, which is right for every object and slow for large ones.
+    Without it the backup copies the object before each change, which is right for every object and slow for large ones. An async method is
+    copied all the same, because it may be cancelled half-way.
     """
 
     def mark(method: F) -> F:
@@ -95,6 +96,14 @@ class Catalogue:
         return Catalogue(by_kind, by_name, {op: name for name, op in by_name.items()})
 
 
+def method_of(kind: type[Stateful], name: str, key: str) -> Callable[..., Any]:
+    """The public method of a kind. Raises BadOperation, which names the object ``key``."""
+    found = getattr(kind, name, None)
+    if name.startswith("_") or name in _OWN or not inspect.isfunction(found):
+        raise BadOperation(f"{key} has no public method {name}")
+    return found
+
+
 class Object:
     """A stateful object with its lock."""
 
@@ -106,10 +115,7 @@ class Object:
         self.lock = trio.Lock()
 
     def method(self, name: str) -> Callable[..., Any]:
-        found = getattr(type(self.state), name, None)
-        if name.startswith("_") or name in _OWN or not inspect.isfunction(found):
-            raise BadOperation(f"{self.key} has no public method {name}")
-        return partial(found, self.state)
+        return partial(method_of(type(self.state), name, self.key), self.state)
 
     async def call(self, name: str, arguments: tuple[Any, ...]) -> Any:
         method = self.method(name)
@@ -120,7 +126,8 @@ class Object:
 
     async def call_undoable(self, name: str, arguments: tuple[Any, ...]) -> tuple[Outcome, Undo]:
         """Call, and return what came and what reverses it."""
-        undo_name = getattr(getattr(type(self.state), name, None), _UNDO, None)
+        method = getattr(type(self.state), name, None)
+        undo_name = None if inspect.iscoroutinefunction(method) else getattr(method, _UNDO, None)
         before = None if undo_name else copy.deepcopy(vars(self.state))
         try:
             outcome = Outcome(await self.call(name, arguments), None)
@@ -176,18 +183,23 @@ class Space:
         return len(self._objects)
 
     def object(self, key: str) -> Object:
+        """The object, which is made if it is not there. Raises BadOperation for an unknown kind."""
         found = self._objects.get(key)
         if found is None:
-            found = self._objects[key] = Object(key, self._new(key))
+            found = self._objects[key] = Object(key, self._kind(key)())
         return found
 
-    def _new(self, key: str) -> Stateful:
+    def check(self, key: str, method: str) -> None:
+        """Raises BadOperation when there is no such kind, or it has no such public method. Makes no object."""
+        method_of(self._kind(key), method, key)
+
+    def _kind(self, key: str) -> type[Stateful]:
         kind = key.partition("/")[0]
         if kind not in self.catalogue.kinds:
             raise BadOperation(
-                f"no kind {kind}; there are {', '.join(sorted(self.catalogue.kinds))}"
+                f"{key}: no kind {kind}; there are {', '.join(sorted(self.catalogue.kinds))}"
             )
-        return self.catalogue.kinds[kind]()
+        return self.catalogue.kinds[kind]
 
     def drop(self, key: str) -> None:
         self._objects.pop(key, None)
@@ -197,6 +209,7 @@ class Space:
         return {key: found.state.save() for key, found in self._objects.items()}
 
     def load(self, key: str, state: Any) -> None:
+        """Take a state from a snapshot. Raises BadOperation for an unknown kind, and whatever the kind raises."""
         self.object(key).state.load(state)
 
     def clear(self) -> None:

@@ -11,6 +11,7 @@ from jgroups_py.livebackup.confirming import Confirming
 from jgroups_py.livebackup.errors import NotLive, OutcomeUnknown
 from jgroups_py.livebackup.kinds import Operation, Outcome, Space
 from jgroups_py.livebackup.messages import Op, Part, Whole, encode, plain
+from jgroups_py.livebackup.outgoing import Outgoing
 from jgroups_py.livebackup.settings import LiveBackupSettings
 from jgroups_py.livebackup.tickets import Counters
 from jgroups_py.livebackup.work import AloneWork, LiveWork
@@ -33,7 +34,7 @@ class LiveSide:
         *,
         wall: Callable[[], float],
         chance: Callable[[], int],
-        send: Callable[[bytes], None],
+        out: Outgoing[Address],
         awaited: Iterable[Address] = (),
     ) -> None:
         self.term = term
@@ -54,9 +55,8 @@ class LiveSide:
         self._moved = trio.Event()
         self._answers: dict[int, trio.Event] = {}
         self._one_at_a_time = trio.Lock()
-        self._snapshots = 0
         self.ended = False
-        self._send = send
+        self._out = out
 
     @property
     def is_quiet(self) -> bool:
@@ -125,7 +125,7 @@ class LiveSide:
         raised = type(outcome.error).__name__ if outcome and outcome.error else ""
         data = encode(Op(self.term, self.last, name, given, now, seed, record, raised))
         answer = self._answers[self.last] = trio.Event()
-        self._send(data)
+        self._out.operation(data)
         self.answer(self.confirming.sent(self.last, len(data), trio.current_time()))
         return answer
 
@@ -133,7 +133,7 @@ class LiveSide:
         """These operations are confirmed."""
         for number in numbers:
             self._answers.pop(number).set()
-        self._wake()
+        self.wake()
 
     # --- turns, lag, pauses
 
@@ -148,20 +148,22 @@ class LiveSide:
             raise NotLive("this node is not live any more")
 
     def _is_behind(self) -> bool:
-        lag, limits = self.confirming.lag(trio.current_time()), self._settings
+        lag, limits, out = self.confirming.lag(trio.current_time()), self._settings, self._out
+        most = max(lag.operations, len(self.confirming), out.operations)
         return not self.ended and (
-            max(lag.operations, len(self.confirming)) + self._under_way >= limits.lag_operations
-            or lag.bytes > limits.lag_bytes
+            most + self._under_way >= limits.lag_operations
+            or max(lag.bytes, out.bytes) > limits.lag_bytes
             or lag.seconds > limits.lag_seconds
         )
 
-    def _wake(self) -> None:
+    def wake(self) -> None:
+        """Let those that wait look again."""
         self._moved.set()
         self._moved = trio.Event()
 
     def _left(self) -> None:
         self._under_way -= 1
-        self._wake()
+        self.wake()
 
     async def quiet(self) -> None:
         """Wait until no operation is under way."""
@@ -171,12 +173,13 @@ class LiveSide:
     def end(self) -> None:
         """No operation begins any more."""
         self.ended = True
-        self._wake()
+        self.wake()
 
     # --- snapshots
 
-    async def snapshot(self) -> list[bytes]:
-        """The messages of a snapshot: all objects with their counters, at a moment at which no operation is under way.
+    async def snapshot(self, ask: int) -> list[bytes]:
+        """The messages of a snapshot with the number ``ask``: all objects with their counters, at a moment at which no operation is
+        under way.
 
         Raises trio.TooSlowError after ``snapshot_wait``.
         """
@@ -184,13 +187,12 @@ class LiveSide:
         try:
             with trio.fail_after(self._settings.snapshot_wait):
                 await self.quiet()
-            return self._parts()
+            return self._parts(ask)
         finally:
             self._pausing -= 1
-            self._wake()
+            self.wake()
 
-    def _parts(self) -> list[bytes]:
-        self._snapshots += 1
+    def _parts(self, ask: int) -> list[bytes]:
         found: list[bytes] = []
         objects: list[tuple[str, int, Any]] = []
         size = 0
@@ -200,11 +202,11 @@ class LiveSide:
             size += len(encode(entry))
             objects.append(entry)
             if size > PART_BYTES:
-                found.append(encode(Part(self.term, self._snapshots, objects)))
+                found.append(encode(Part(self.term, ask, objects)))
                 objects, size = [], 0
         if objects:
-            found.append(encode(Part(self.term, self._snapshots, objects)))
-        found.append(encode(Whole(self.term, self._snapshots, len(saved), self.last)))
+            found.append(encode(Part(self.term, ask, objects)))
+        found.append(encode(Whole(self.term, ask, len(saved), self.last)))
         return found
 
 

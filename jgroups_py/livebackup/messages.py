@@ -69,13 +69,14 @@ class Standing(msgspec.Struct, frozen=True, tag="s", array_like=True, forbid_unk
 
 
 class Join(msgspec.Struct, frozen=True, tag="j", array_like=True, forbid_unknown_fields=True):
-    """To the live node: send me a snapshot."""
+    """To the live node: send me a snapshot, and give it the number ``ask``. A newer ask replaces an older one."""
 
     term: Number
+    ask: Number
 
 
 class Part(msgspec.Struct, frozen=True, tag="p", array_like=True, forbid_unknown_fields=True):
-    """A part of a snapshot: key, counter and state of some objects."""
+    """A part of a snapshot: key, counter and state of some objects. ``snapshot``: the number of the ask that it answers."""
 
     term: Number
     snapshot: Number

@@ -11,10 +11,9 @@ The task that reads the channel is the only one that changes roles.
 from __future__ import annotations
 
 import logging
-import math
 import random
 import time
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
 from typing import Any, Final, Literal
@@ -22,7 +21,6 @@ from typing import Any, Final, Literal
 import trio
 
 from jgroups_py.channel.channel import Channel
-from jgroups_py.livebackup.applier import OPERATIONS_MAX
 from jgroups_py.livebackup.backup import BackupSide
 from jgroups_py.livebackup.errors import BadOperation, LiveBackupError, NotLive
 from jgroups_py.livebackup.kinds import Catalogue, Operation, Space
@@ -43,8 +41,11 @@ from jgroups_py.livebackup.messages import (
     decode,
     encode,
 )
+from jgroups_py.livebackup.outgoing import Outgoing
 from jgroups_py.livebackup.roles import Decision, Election, Stand
 from jgroups_py.livebackup.settings import Every, LiveBackupSettings
+from jgroups_py.livebackup.snapshots import RETRY_SECONDS, Arrival, BadSnapshot, Givings
+from jgroups_py.stack.log_limit import LogLimit
 from jgroups_py.values.address import Address
 from jgroups_py.values.lost import Excluded
 from jgroups_py.values.message import Message as ChannelMessage
@@ -53,8 +54,6 @@ from jgroups_py.values.view import View
 _log = logging.getLogger("jgroups_py.livebackup")
 
 Role = Literal["joining", "live", "backup", "fenced"]
-TAIL_MAX: Final = OPERATIONS_MAX
-"""Operations that a joiner keeps while its snapshot comes. Beyond this it asks for another one."""
 CONFIRMS_MAX: Final = 1_000
 """Numbers in one Confirm."""
 
@@ -90,14 +89,13 @@ class Node:
         self._live_side: LiveSide | None = None
         self._live_scope = trio.CancelScope()
         self._backup_side: BackupSide | None = None
-        self._tail: deque[Op] = deque()
-        self._arrived: list[tuple[str, int, Any]] = []
-        self._snapshot = 0
+        self._arrival = Arrival()
+        self._givings: Givings[Address] = Givings()
+        self._refusals = LogLimit(trio.current_time, interval=60.0)
         self._confirms: list[int] = []
         self._view: View | None = None
         self._standings: dict[Address, Standing] = {}
-        # What is queued is bounded by the lag that the live node allows.
-        self._out, self._outgoing = trio.open_memory_channel[tuple[bytes, Address | None]](math.inf)
+        self.out: Outgoing[Address] = Outgoing(self._send, self._on_sent)
 
     # --- for users
 
@@ -149,6 +147,7 @@ class Node:
         """Counters, and how far the slowest backup is behind."""
         found: dict[str, int | float] = dict(self.counts)
         found["term"], found["objects"] = self.term, len(self.space)
+        found["waiting_messages"] = self.out.messages
         if self._live_side is not None:
             lag = self._live_side.confirming.lag(trio.current_time())
             found |= {
@@ -199,8 +198,8 @@ class Node:
                 if sender == self._live and message.term == self.term:
                     await self._stand()
             case Join():
-                if side is not None:
-                    self._nursery.start_soon(self._give_snapshot, sender, side)
+                if side is not None and self._givings.asked(sender, message.ask):
+                    self._nursery.start_soon(self._give_snapshots, sender)
             case Part() | Whole():
                 if sender == self._live and message.term == self.term and self.role == "joining":
                     self._on_snapshot(message)
@@ -264,7 +263,7 @@ class Node:
             self.counts["operations_reversed"] += given_up
             self._vector = backup.applier.vector()
         self._confirms.clear()
-        self._tail.clear()
+        self._arrival.clear()
         self._complete = complete
         self._set_role("joining")
 
@@ -301,7 +300,7 @@ class Node:
             nursery,
             wall=self._wall,
             chance=lambda: self._random.getrandbits(62),
-            send=self._send,
+            out=self.out,
             awaited=decision.backups,
         )
         self.counts["terms_begun"] += 1
@@ -382,11 +381,11 @@ class Node:
         self.space.clear()
         self._vector = {}
         self._complete = False
-        self._tail.clear()
-        self._arrived.clear()
         self.counts["snapshots_asked"] += 1
         self._set_role("joining")
-        self._say(Join(self.term), self._live)
+        ask = self._arrival.ask + 1
+        is_new = self._say(Join(self.term, ask), self._live)
+        self._arrival.begin(ask if is_new else self._arrival.ask)
 
     def _back_up(self, vector: dict[str, int], last: int) -> None:
         self._backup_side = BackupSide(
@@ -399,8 +398,8 @@ class Node:
         )
         self._complete = True
         self._say(Ready(self.term, last), self._live)
-        while self._tail:
-            self._backup_side.take(self._tail.popleft())
+        for op in self._arrival.tail(last):
+            self._backup_side.take(op)
         self._set_role("backup")
 
     def _on_op(self, sender: Address, op: Op) -> None:
@@ -409,29 +408,43 @@ class Node:
         elif self._backup_side is not None:
             self._backup_side.take(op)
         elif self.role == "joining":
-            if len(self._tail) >= TAIL_MAX:
+            if not self._arrival.keep(op):
                 self.counts["tail_full"] += 1
                 self._ask()
-            else:
-                self._tail.append(op)
 
     def _on_snapshot(self, message: Part | Whole) -> None:
-        if message.snapshot != self._snapshot:
-            self._snapshot = message.snapshot
-            self._arrived.clear()
-        if isinstance(message, Part):
-            self._arrived += message.objects
+        try:
+            if isinstance(message, Part):
+                self._arrival.part(message)
+                return
+            objects = self._arrival.whole(message)
+            if objects is None:
+                return
+            for key, _, state in objects:
+                self._load(key, state)
+        except BadSnapshot as error:
+            self._refuse_snapshot(error)
             return
-        objects = list(self._arrived)
-        self._arrived.clear()
-        if len(objects) != message.objects:
-            self._ask()
-            return
-        for key, _, state in objects:
-            self.space.load(key, state)
-        while self._tail and self._tail[0].number <= message.last:
-            self._tail.popleft()
         self._back_up({key: number for key, number, _ in objects if number}, message.last)
+
+    def _load(self, key: str, state: Any) -> None:
+        try:
+            self.space.load(key, state)
+        except Exception as error:  # an unknown kind, or what a user's load raises
+            raise BadSnapshot(f"the state of {key} was refused with {error!r}") from error
+
+    def _refuse_snapshot(self, error: BadSnapshot) -> None:
+        """Nothing of it stays. This node asks again after a while."""
+        self.counts["bad_snapshots"] += 1
+        self.space.clear()
+        if (left_out := self._refusals.admit("snapshot")) is not None:
+            _log.error("%s cannot take a snapshot: %s%s", self._name, error, left_out)
+        self._nursery.start_soon(self._ask_later, self.term)
+
+    async def _ask_later(self, term: int) -> None:
+        await trio.sleep(RETRY_SECONDS)
+        if self.role == "joining" and self._live is not None and self.term == term:
+            self._ask()
 
     def _confirm(self, numbers: list[int]) -> None:
         self.counts["operations_confirmed"] += len(numbers)
@@ -466,11 +479,19 @@ class Node:
 
     # --- snapshots, from the live side
 
-    async def _give_snapshot(self, to: Address, side: LiveSide) -> None:
+    async def _give_snapshots(self, to: Address) -> None:
+        begins = True
+        while begins:
+            ask = self._givings.newest(to)
+            if self._live_side is not None:
+                await self._give_snapshot(to, ask, self._live_side)
+            begins = self._givings.ended(to, ask)
+
+    async def _give_snapshot(self, to: Address, ask: int, side: LiveSide) -> None:
         left = side.confirming.left(to)
         side.answer(left)
         try:
-            parts = await side.snapshot()
+            parts = await side.snapshot(ask)
         except trio.TooSlowError:
             self.counts["snapshots_too_slow"] += 1
             _log.warning("%s: operations run too long for a snapshot", self._name)
@@ -495,16 +516,18 @@ class Node:
         self._changed.set()
         self._changed = trio.Event()
 
-    def _say(self, message: Message, to: Address | None = None) -> None:
-        self._out.send_nowait((encode(message), to))
+    def _say(self, message: Message, to: Address | None = None) -> bool:
+        once = None
+        if isinstance(message, Lead | Here | Join):  # what a member may make this one repeat
+            once = (type(message), message.term, isinstance(message, Lead) and message.anew)
+        return self.out.say(encode(message), to, once=once)
 
-    def _send(self, data: bytes) -> None:
-        self._out.send_nowait((data, None))
+    async def _send(self, data: bytes, to: Address | None) -> None:
+        await self._channel.send(data, to)
 
-    async def write(self) -> None:
-        """The task that sends, so that messages keep their order."""
-        async for data, to in self._outgoing:
-            await self._channel.send(data, to)
+    def _on_sent(self) -> None:
+        if self._live_side is not None:
+            self._live_side.wake()
 
 
 def digest_of(vector: Mapping[str, int]) -> bytes:

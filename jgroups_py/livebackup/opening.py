@@ -72,7 +72,7 @@ async def open_livebackup(
                 **options,
             )
             nursery.start_soon(node.read)
-            nursery.start_soon(node.write)
+            nursery.start_soon(node.out.run)
             yield node
             nursery.cancel_scope.cancel()
     except BaseExceptionGroup as group:

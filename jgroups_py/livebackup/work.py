@@ -93,8 +93,8 @@ class LiveWork(Work):
         self.record: list[Ticket] = []
 
     async def make(self, key: str, method: str, arguments: tuple[Any, ...]) -> Any:
+        self._space.check(key, method)
         found = self._space.object(key)
-        found.method(method)  # a method that is not there is no change
         async with found.lock:
             self.record.append(self._counters.next(key))
             return await found.call(method, arguments)
@@ -108,4 +108,5 @@ class AloneWork(Work):
         self._space = space
 
     async def make(self, key: str, method: str, arguments: tuple[Any, ...]) -> Any:
+        self._space.check(key, method)
         return await self._space.object(key).call(method, arguments)

@@ -182,11 +182,21 @@ class Group:
         self.network = SplitNetwork()
         self.nodes: dict[str, Node] = {}
         self._scopes: dict[str, trio.CancelScope] = {}
+        self.also()
+
+    def also(self, kinds: Any = (), operations: Any = ()) -> None:
+        """Nodes that start after this have these, too."""
+        self._kinds, self._operations = (*KINDS, *kinds), (*OPERATIONS, *operations)
+
+    async def open(self, name: str) -> Node:
+        """Start a node and wait for nothing."""
+        await self._nursery.start(self._run, name)
+        return self.nodes[name]
 
     async def start(self, names: str) -> list[Node]:
         """Returns the live node first. On a busy machine two may be alone at first, and any of them stays live."""
         for name in names:
-            await self._nursery.start(self._run, name)
+            await self.open(name)
         with trio.fail_after(300):
             for name in names:
                 await self.nodes[name].wait_role("live", "backup")
@@ -200,8 +210,8 @@ class Group:
                 "sim.xml",
                 cluster="test",
                 name=name,
-                kinds=KINDS,
-                operations=OPERATIONS,
+                kinds=self._kinds,
+                operations=self._operations,
                 settings=self._settings,
                 transport=self.network,
                 wall=trio.current_time,

@@ -1,0 +1,71 @@
+"""Outgoing: what a node has to send, in its order.
+
+Operations are bounded by the lag that the live node allows. A confirmation is as rare as the operation it answers. Other messages answer
+what a member says, and a member may repeat itself: while an answer waits, the same answer to the same member is not queued again.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Awaitable, Callable, Hashable
+from typing import Generic, TypeVar
+
+import trio
+
+A = TypeVar("A", bound=Hashable)
+
+
+class Outgoing(Generic[A]):
+    """A queue and the task that empties it."""
+
+    def __init__(
+        self, send: Callable[[bytes, A | None], Awaitable[None]], on_sent: Callable[[], None]
+    ) -> None:
+        """``on_sent`` is called when an operation was sent."""
+        self._send, self._on_sent = send, on_sent
+        self._queue: deque[tuple[bytes, A | None, Hashable, bool]] = deque()
+        self._answers: dict[tuple[Hashable, A | None], None] = {}
+        self._filled = trio.Event()
+        self.operations = 0
+        """Operations that wait to be sent."""
+        self.bytes = 0
+        """Their bytes."""
+
+    @property
+    def messages(self) -> int:
+        """Messages that wait to be sent, operations included."""
+        return len(self._queue)
+
+    def operation(self, data: bytes) -> None:
+        """To all."""
+        self.operations += 1
+        self.bytes += len(data)
+        self._add(data, None, None, True)
+
+    def say(self, data: bytes, to: A | None = None, *, once: Hashable = None) -> bool:
+        """``once``: what the message says. Nothing is queued, and False returned, while a message that says the same waits for the same
+        receiver."""
+        if once is not None:
+            if (once, to) in self._answers:
+                return False
+            self._answers[once, to] = None
+        self._add(data, to, once, False)
+        return True
+
+    def _add(self, data: bytes, to: A | None, once: Hashable, is_operation: bool) -> None:
+        self._queue.append((data, to, once, is_operation))
+        self._filled.set()
+
+    async def run(self) -> None:
+        """Send for ever, one message after the other."""
+        while True:
+            while not self._queue:
+                self._filled = trio.Event()
+                await self._filled.wait()
+            data, to, once, is_operation = self._queue.popleft()
+            self._answers.pop((once, to), None)
+            await self._send(data, to)
+            if is_operation:
+                self.operations -= 1
+                self.bytes -= len(data)
+                self._on_sent()

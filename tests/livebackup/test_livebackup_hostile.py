@@ -1,0 +1,273 @@
+"""What members with other kinds, repeated questions and calls of methods that are not there do to a node: in virtual time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import trio
+from livebackup_group import KINDS, OPERATIONS, Queue, livebackup_group, put, put_both, states
+
+from jgroups_py.livebackup import BadOperation, Stateful, Work, undone_by
+from jgroups_py.livebackup.kinds import Catalogue, Object, Space
+from jgroups_py.livebackup.messages import Here, Join, Op, Part, Standing, Whole, decode, encode
+from jgroups_py.livebackup.outgoing import Outgoing
+from jgroups_py.livebackup.snapshots import RETRY_SECONDS, Arrival, BadSnapshot, Givings
+from jgroups_py.livebackup.tickets import Counters
+from jgroups_py.livebackup.work import AloneWork, LiveWork
+
+
+class Extra(Stateful):
+    """A kind that the backup does not have."""
+
+    def __init__(self) -> None:
+        self.value = 0
+
+    def set(self, value: int) -> None:
+        self.value = value
+
+
+async def set_extra(work: Work, value: int) -> None:
+    await work.get(Extra, "x").set(value)
+
+
+# --- snapshots that cannot be taken
+
+
+async def test_a_joiner_without_a_kind_of_the_live_node_stays_there_and_names_it(
+    autojump_clock: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with livebackup_group() as group:
+        group.also(kinds=(Extra,), operations=(set_extra,))
+        (live,) = await group.start("A")
+        await live.run(put, "q", 1)
+        await live.run(set_extra, 5)
+        group.also()
+        joiner = await group.open("B")
+        await trio.sleep(3 * RETRY_SECONDS)
+        assert joiner.role == "joining" and len(joiner.space) == 0
+        assert 2 <= joiner.counts["bad_snapshots"] <= 4
+        assert (
+            "Extra/x: no kind Extra; there are Counter, PostOffice, Queue, Session" in caplog.text
+        )
+        assert await live.run(put, "q", 2) == 2, "the live node goes on"
+
+
+async def test_a_joiner_takes_the_next_snapshot_when_one_was_bad(
+    autojump_clock: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with livebackup_group() as group:
+        (live,) = await group.start("A")
+        await live.run(put, "q", 1)
+        usual = live.space.saved
+        bad: list[dict[str, Any]] = [{"Queue/q": 17}, {"Nothing/q": {}}]
+        monkeypatch.setattr(live.space, "saved", lambda: bad.pop() if bad else usual())
+        await group.start("B")
+        assert (await group.equal())["Queue/q"]["messages"] == [1]
+        assert group.nodes["B"].counts["bad_snapshots"] == 2
+
+
+def test_a_snapshot_with_other_parts_than_it_says_is_none() -> None:
+    arrival = Arrival(objects_max=2)
+    arrival.begin(1)
+    arrival.part(Part(1, 1, [("Queue/a", 1, {})]))
+    with pytest.raises(BadSnapshot, match="1 objects came, 2 were said"):
+        arrival.whole(Whole(1, 1, 2, 5))
+    with pytest.raises(BadSnapshot, match="more than 2 objects came"):
+        arrival.part(Part(1, 1, [(f"Queue/{n}", 1, {}) for n in range(3)]))
+
+
+def test_a_joiner_takes_no_answer_to_an_older_ask() -> None:
+    arrival = Arrival()
+    arrival.begin(2)
+    arrival.part(Part(1, 1, [("Queue/a", 1, {})]))
+    assert arrival.whole(Whole(1, 1, 1, 5)) is None
+    arrival.part(Part(1, 2, [("Queue/b", 2, {})]))
+    assert arrival.whole(Whole(1, 2, 1, 5)) == [("Queue/b", 2, {})]
+
+
+def test_who_asks_again_while_it_is_given_a_snapshot_gets_one_more() -> None:
+    givings: Givings[str] = Givings()
+    assert givings.asked("B", 1) and givings.newest("B") == 1
+    assert not givings.asked("B", 2) and not givings.asked("B", 3)
+    assert givings.asked("C", 1)
+    assert givings.ended("B", 1) and givings.newest("B") == 3
+    assert not givings.ended("B", 3) and givings.asked("B", 4)
+
+
+def test_a_joiner_keeps_no_more_operations_than_it_may_and_skips_what_the_snapshot_contains() -> (
+    None
+):
+    arrival = Arrival(tail_max=3)
+    ops = [Op(1, n, "put", [], 0.0, 1, [], "") for n in range(1, 5)]
+    assert [arrival.keep(op) for op in ops] == [True, True, True, False]
+    assert arrival.tail(2) == [ops[2]] and arrival.tail(0) == []
+
+
+# --- questions that are repeated
+
+
+async def test_a_member_that_repeats_its_questions_makes_a_live_node_queue_one_answer(
+    autojump_clock: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with livebackup_group() as group:
+        live, _, other = await group.start("ABC")
+        given = live.counts["snapshots_given"]
+        gate = trio.Event()
+        usual = live.channel.send
+
+        async def stuck(payload: Any, to: Any = None) -> None:
+            await gate.wait()
+            await usual(payload, to)
+
+        monkeypatch.setattr(live.channel, "send", stuck)
+        for n in range(1000):
+            for message in (Standing(n, n, False, False), Here(live.term), Join(live.term, n)):
+                await live._on_message(other.channel.address, message)
+            if n % 100 == 0:
+                await trio.lowlevel.checkpoint()
+        await trio.sleep(1)
+        assert live.statistics()["waiting_messages"] <= 3
+        gate.set()
+        await group.equal()
+        assert live.counts["snapshots_given"] - given <= 3, "one, and one for all that asked again"
+
+
+async def test_what_waits_to_be_sent_slows_new_operations_without_a_backup_too(
+    autojump_clock: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with livebackup_group(lag_operations=5) as group:
+        (live,) = await group.start("A")
+        gate = trio.Event()
+        usual = live.channel.send
+
+        async def stuck(payload: Any, to: Any = None) -> None:
+            await gate.wait()
+            await usual(payload, to)
+
+        monkeypatch.setattr(live.channel, "send", stuck)
+        async with trio.open_nursery() as nursery:
+            for n in range(50):
+                nursery.start_soon(live.run, put, "q", n)
+            await trio.sleep(1)
+            assert live.statistics()["waiting_messages"] <= 6
+            assert live.statistics()["slowed"] >= 40
+            gate.set()
+        assert len(states(live)["Queue/q"]["messages"]) == 50
+
+
+async def test_answers_wait_once_and_operations_each_time() -> None:
+    sent: list[tuple[bytes, str | None]] = []
+
+    async def send(data: bytes, to: str | None) -> None:
+        sent.append((data, to))
+        if len(sent) == 8:
+            scope.cancel()
+
+    out: Outgoing[str] = Outgoing(send, lambda: None)
+    for n in range(3):
+        out.operation(bytes([n]))
+        out.say(b"lead", "B", once=("lead", 1))
+        out.say(b"lead", "C", once=("lead", 1))
+        out.say(b"confirm", "B")
+    assert (out.messages, out.operations, out.bytes) == (8, 3, 3)
+    with trio.CancelScope() as scope:
+        await out.run()
+    assert [data for data, _ in sent] == [
+        *(b"\x00", b"lead", b"lead", b"confirm", b"\x01", b"confirm", b"\x02", b"confirm")
+    ]
+    assert (out.messages, out.operations, out.bytes) == (0, 0, 0)
+    out.say(b"lead", "B", once=("lead", 1))
+    assert out.messages == 1, "it may wait again"
+
+
+# --- methods that are not there
+
+
+@pytest.mark.parametrize("alone", [False, True])
+async def test_a_call_of_a_method_that_is_not_there_makes_no_object(alone: bool) -> None:
+    space = Space(Catalogue.of(KINDS, OPERATIONS))
+    work: Work = (
+        AloneWork("test", 0.0, 1, space) if alone else LiveWork("test", 0.0, 1, space, Counters())
+    )
+
+    async def operation(work: Work) -> None:
+        await work.get(Queue, "a").no_such()
+
+    with pytest.raises(BadOperation, match="Queue/a has no public method no_such"):
+        await work.run(operation, ())
+    assert len(space) == 0
+
+
+async def wrong(work: Work) -> None:
+    await work.get(Queue, "a").no_such()
+
+
+async def test_a_call_of_a_method_that_is_not_there_makes_no_object_on_the_backup(
+    autojump_clock: Any,
+) -> None:
+    async with livebackup_group() as group:
+        group.also(operations=(wrong,))
+        live, backup = await group.start("AB")
+        with pytest.raises(BadOperation, match="no public method"):
+            await live.run(wrong)
+        assert await group.equal() == {}
+        assert backup.counts["diverged"] == 0
+
+
+# --- methods that are cancelled half-way
+
+
+class Slow(Stateful):
+    def __init__(self) -> None:
+        self.steps: list[int] = []
+
+    @undone_by("unmake")
+    async def make(self, step: int) -> int:
+        self.steps.append(step)
+        await trio.sleep(100)
+        self.steps.append(step)
+        return step
+
+    def unmake(self, value: int, step: int) -> None:
+        del self.steps[-2:]
+
+
+@pytest.mark.seed("P13")
+async def test_a_method_that_is_cancelled_half_way_is_reversed_though_another_method_undoes_it(
+    autojump_clock: Any,
+) -> None:
+    found = Object("Slow/s", Slow())
+    with trio.move_on_after(1):
+        await found.call_undoable("make", (1,))
+    assert vars(found.state) == {"steps": []}
+    outcome, undo = await found.call_undoable("make", (2,))
+    assert outcome.value == 2 and vars(found.state) == {"steps": [2, 2]}
+    undo()
+    assert vars(found.state) == {"steps": []}
+
+
+# --- the list travels
+
+
+@pytest.mark.seed("P10")
+async def test_the_list_of_numbers_travels_with_the_operation(
+    autojump_clock: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with livebackup_group() as group:
+        live, _ = await group.start("AB")
+        sent: list[Any] = []
+        usual = live.channel.send
+
+        async def note(payload: Any, to: Any = None) -> None:
+            sent.append(decode(payload))
+            await usual(payload, to)
+
+        monkeypatch.setattr(live.channel, "send", note)
+        await live.run(put, "a", 1)
+        await live.run(put_both, "a", "b", 2, 0.0)
+        assert [op.record for op in sent if isinstance(op, Op)] == [
+            [("Queue/a", 1)],
+            [("Queue/a", 2), ("Queue/b", 1)],
+        ]
+        assert len(encode(sent[0])) < 100
