@@ -18,8 +18,8 @@ export IP_MULTICAST_IF ?= 127.0.0.1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv test test-long durations test-slow test-java test-spark demo-spark docs check format drill drill-short drill-seeds requirements \
-        bench bench-sim memory fuzz fuzz-short mutants mutants-short long-life maps-kills \
+.PHONY: help venv test test-long durations test-slow test-java test-spark test-memcached demo-spark docs check format drill drill-short drill-seeds requirements \
+        bench bench-quick bench-rates bench-sim bench-scale memory fuzz fuzz-short mutants mutants-short long-life maps-kills encrypted-hours \
         simulate simulate-short histories histories-short buddy-explore buddy-explore-short map-explore livebackup-explore buckets-explore bounds clean
 
 help:

@@ -135,6 +135,9 @@ class BucketManager:
 
     def _on_row(self, row: Row) -> None:
         """A decided row. An older one than the copy has is of no use."""
+        if row.bucket >= self.settings.buckets:
+            self.counts["bad_rows"] += 1
+            return
         mine = row.role_of(self.cep)
         copy, coming = self.copies.get(row.bucket), self.incoming.get(row.bucket)
         if coming is not None and row.epoch > coming.epoch:
@@ -503,6 +506,9 @@ class BucketManager:
     def _on_parcel(self, source: Cep, parcel: Parcel) -> None:
         coming = self.incoming.get(parcel.bucket)
         if parcel.number == 0:
+            if parcel.bucket >= self.settings.buckets:
+                self._refuse(source, parcel, f"there are {self.settings.buckets} buckets")
+                return
             if parcel.bucket in self.copies:
                 self._refuse(source, parcel, "a copy of this bucket is here")
                 return

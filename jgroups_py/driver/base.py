@@ -157,7 +157,8 @@ class Driver:
             self.guarded(self.turn)
 
     async def stop(self) -> None:
-        """Send what is left, wait for it (for ``linger`` at most), and end ``run``."""
+        """Send what is left, wait for it (for ``linger`` at most), then for the answers of directories (for ``directory_linger`` at most),
+        and end ``run``."""
         self.guarded(self.turn)
         if self._failure is None:
             with trio.move_on_after(self.limits.linger):

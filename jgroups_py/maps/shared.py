@@ -193,8 +193,6 @@ class SharedFile:
             raise
         self._inbox = Inbox(self._files[self.slot], self.control, self.slot)
         self.clock: HybridClock = _Clock(self._lock, self.slot, self.hybrid)
-        if self.hybrid:
-            self.clock.observe(self.store.last_time())
         self._locks = os.open(self.folder / "locks", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         self._replicator = os.open(
             self.folder / "replicator", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600
@@ -398,6 +396,10 @@ class SharedFile:
                 # Before the snapshot, so that it has all of that.
                 self._merged_to = [control.merged(slot) for slot in range(SLOTS)]
                 self.store.refresh()
+                if (
+                    self.hybrid
+                ):  # a change of this host may have got a later time when it was merged
+                    self.clock.observe(self.store.last_time())
             complete = self._prune()
             for slot in range(SLOTS):
                 written = control.written(slot)

@@ -170,9 +170,8 @@ class Store:
             return self._numbers(txn, b"in ")
 
     def last_time(self) -> int:
-        """The highest time of any change."""
-        with self._env.begin() as txn:
-            data = txn.get(b"time", db=self._facts)
+        """The highest time of any change, as the last ``refresh`` saw it."""
+        data = self._read.get(b"time", db=self._facts)
         return int(_NUMBER.unpack(data)[0]) if data else 0
 
     def _numbers(self, txn: Any, prefix: bytes) -> dict[int, int]:

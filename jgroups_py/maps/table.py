@@ -71,12 +71,23 @@ def placed(rule: ConflictRule, mine: Entry | None, new: Entry, floor: int) -> tu
 
     A change may have got its stamp before a removal by somebody else was known here, and be stored when that tombstone is forgotten already:
     its process was stopped in between, or the host takes the wall clock alone. Hosts that have the tombstone still would refuse it, and the others keep it.
-    So a change that finds nothing under its key is newer than all that was forgotten.
+    So a change that finds nothing under its key is raised: it is newer than all that was forgotten. The next late change of the key is raised too,
+    or it would lose to the first one.
     """
-    if mine is not None or new.stamp.time > floor or not isinstance(rule, LastWriter):
+    if new.stamp.time > floor or not isinstance(rule, LastWriter):
         return new, floor
+    if mine is not None:
+        if mine.stamp.time < new.stamp.time or not _was_raised(mine.stamp, new.stamp, floor):
+            return new, floor
+        floor = max(floor, mine.stamp.time)
     time = ((floor >> 8) + 1) << 8 | (new.stamp.time & 0xFF)
     return replace(new, stamp=Stamp(time, new.stamp.node)), time
+
+
+def _was_raised(mine: Stamp, new: Stamp, floor: int) -> bool:
+    """Whether ``mine``, later than ``new``, has its time from ``placed``: nothing was raised since, or it is of the same process, whose changes
+    are stored in their order."""
+    return mine.node == new.node and (mine.time == floor or mine.time & 0xFF == new.time & 0xFF)
 
 
 class MemoryTable:

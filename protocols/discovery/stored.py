@@ -5,9 +5,11 @@
     view, as coordinator       write all its members; once more a few times (info_writer_...), since another
                                coordinator may have removed it, or an address may have become known
     view, not as coordinator   take back what we have written as coordinator
+    view, as coordinator,      remove the rows of those of our last write who have left it: they remove their own, but our write may
+      each has a row             have come after that
     a list without us, as      write again
       coordinator
-    the stack is closed        the same
+    the stack is closed        take back what is written of us, and of those whose removal still waits for its turn
 
 Source:  JGroups FILE_PING.java, JDBC_PING2.java.
 Differs: Java takes what it reads for answers; here those on the list are asked, so that what a dead member has left
@@ -79,7 +81,7 @@ class Stored(Consulting):
         super().stop()
         self._again.cancel()
         if self._saved:
-            # With those whose removal still waits for its turn.
+            # What waits for its turn gets none any more.
             request = self.removing([*dict.fromkeys((self.local_address, *self._removing))])
             self.put(Consult(self.new_handle(), request, self.lookup_time))
 

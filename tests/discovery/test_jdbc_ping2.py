@@ -151,6 +151,17 @@ def test_a_write_that_was_under_way_does_not_bring_back_the_row_of_who_has_left(
     assert [r[0] for r in written(listing.answer())] == [f"uuid://{A}"]
 
 
+def test_a_coordinator_that_leaves_removes_the_rows_whose_removal_still_waits() -> None:
+    listing = coordinator()
+    listing.stack.event_down(became(view(A, B, number=2), view(A)))
+    assert written(listing.requests()[0])  # under way, so the removal of B's row waits
+    listing.stack.event_down(became(view(A, number=3), view(A, B, number=2)))
+    listing.stack.stack.close()
+    written(listing.answer_left())
+    assert removed(listing.answer_left()) == [f"uuid://{A}", f"uuid://{B}"]
+    assert listing.requests() == []
+
+
 def test_a_stored_procedure_replaces_two_statements() -> None:
     listing = ping(insert_sp="CREATE PROCEDURE x", call_insert_sp="call x(?,?,?,?,?)")
     listing.stack.event_down(FIND)

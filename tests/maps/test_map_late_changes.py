@@ -5,10 +5,12 @@ from __future__ import annotations
 from contextlib import closing
 from pathlib import Path
 
+import pytest
+
 from jgroups_py.maps.entry import Entry
 from jgroups_py.maps.rules import LAST_WRITER
 from jgroups_py.maps.shared import FileSettings, SharedFile
-from jgroups_py.maps.stamp import Stamp
+from jgroups_py.maps.stamp import TICKS_PER_S, Stamp
 from jgroups_py.maps.table import MemoryTable
 
 OTHER = 7
@@ -39,13 +41,48 @@ def test_a_late_change_is_newer_than_the_tombstone_that_was_forgotten_here() -> 
     assert mine.stamp.time & 0xFF == 3  # times of one host still differ by its processes
 
 
-def test_of_two_late_changes_the_later_one_wins_everywhere() -> None:
+def test_of_two_late_changes_of_a_process_the_later_one_wins_everywhere() -> None:
     table = table_that_forgot()
     table.change(1, b"key", late(3, 0))
     first = table.entries[b"key"]
-    table.entries.pop(b"key")
+    table.change(1, b"another", late(3, 1))  # the first one is not what was raised last
+    table.change(1, b"key", late(3, 2))
+    second = table.entries[b"key"]
+    assert second.value == b"late 2"
+    elsewhere = MemoryTable()
+    elsewhere.apply([(b"key", second), (b"key", first)], {1: 2})
+    assert elsewhere.entries[b"key"].value == b"late 2"
+
+
+def test_late_changes_of_two_processes_follow_each_other_as_they_are_stored() -> None:
+    table = table_that_forgot()
     table.change(1, b"key", late(3, 1))
-    assert table.entries[b"key"].stamp.is_newer(first.stamp)
+    table.change(1, b"key", late(4, 0))
+    assert table.entries[b"key"].value == b"late 0"
+
+
+@pytest.mark.parametrize("slot", [3, 4])
+def test_a_late_removal_removes_what_came_late_before_it(slot: int) -> None:
+    table = table_that_forgot()
+    table.change(1, b"key", late(3, 0))
+    table.change(1, b"key", Entry(None, late(slot, 1).stamp))
+    assert table.entries[b"key"].removed
+    table.change(1, b"key", late(slot, 2))
+    assert table.entries[b"key"].value == b"late 2"
+
+
+def test_what_this_host_removed_later_stays_removed() -> None:
+    table = table_that_forgot()
+    table.change(1, b"key", Entry(None, Stamp(6_000 << 8 | 4, 1)))
+    table.change(1, b"key", late(3, 0))
+    assert table.entries[b"key"].removed
+
+
+def test_what_another_host_wrote_later_stays() -> None:
+    table = table_that_forgot()
+    table.apply([(b"key", Entry(b"x", Stamp(4_000 << 8 | 3, 2), {OTHER: 2}))], {OTHER: 2})
+    table.change(1, b"key", late(3, 0))
+    assert table.entries[b"key"].value == b"x"
 
 
 def test_a_change_of_a_key_that_is_there_keeps_its_stamp() -> None:
@@ -55,14 +92,18 @@ def test_a_change_of_a_key_that_is_there_keeps_its_stamp() -> None:
     assert table.entries[b"there"].stamp == late(3, 0).stamp
 
 
+def forget_one(shared: SharedFile, removed: Entry) -> None:
+    assert shared.wait_merged(20)
+    with shared._merger.lock, shared.store.merging(LAST_WRITER) as merging:
+        merging.join(b"key", removed)
+    with shared._merger.lock, shared.store.merging(LAST_WRITER) as merging:
+        merging.forget(b"key", removed)
+
+
 def test_the_file_remembers_what_it_has_forgotten(tmp_path: Path) -> None:
     settings = FileSettings(max_bytes=1 << 24)
     with closing(SharedFile(tmp_path / "m", settings)) as shared:
-        assert shared.wait_merged(20)
-        with shared._merger.lock, shared.store.merging(LAST_WRITER) as merging:
-            merging.join(b"key", REMOVED)
-        with shared._merger.lock, shared.store.merging(LAST_WRITER) as merging:
-            merging.forget(b"key", REMOVED)
+        forget_one(shared, REMOVED)
     with (
         closing(SharedFile(tmp_path / "m", settings)) as shared,
         shared._merger.lock,
@@ -72,3 +113,17 @@ def test_the_file_remembers_what_it_has_forgotten(tmp_path: Path) -> None:
         found = merging.entry(b"key")
     assert found is not None
     assert found.stamp.is_newer(REMOVED.stamp)
+
+
+def test_what_is_written_after_a_late_change_was_merged_is_read_at_once(tmp_path: Path) -> None:
+    with closing(SharedFile(tmp_path / "m", FileSettings(max_bytes=1 << 24))) as shared:
+        ahead = shared.clock.wall_time() + 3600 * TICKS_PER_S
+        forget_one(shared, Entry(None, Stamp(ahead, 2), {OTHER: 1}))
+        shared.write(b"key", b"late")  # this process' clock has not seen that time
+        assert shared.wait_merged(20)
+        assert shared.get(b"key") == b"late"
+        entry = shared.entry(b"key")
+        assert entry is not None and entry.stamp.time > ahead
+        with shared._merger.lock:
+            shared.write(b"key", b"next")
+            assert shared.get(b"key") == b"next"

@@ -157,3 +157,10 @@ def test_the_repository_stands_alone() -> None:
         text = file.read_bytes().decode("utf-8", "ignore")
         found = outside.search(text)
         assert not found, f"{file.relative_to(ROOT)} mentions {found and found[0]}"
+
+
+def test_make_runs_a_target_whether_a_file_has_its_name_or_not() -> None:
+    text = (ROOT / "Makefile").read_text().replace("\\\n", " ")
+    (phony,) = re.findall(r"^\.PHONY:(.*)$", text, re.M)
+    targets = re.findall(r"^([a-z][a-z-]*):(?!=)", text, re.M)
+    assert sorted(phony.split()) == sorted(targets)

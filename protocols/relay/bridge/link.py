@@ -571,6 +571,8 @@ class Bridge:
             except RemoteProtocolError as error:
                 self._out.refuse(batch.src, error)
                 continue
+            # It is another one when the record before has refused the peer.
+            session = self.sessions.get(session.peer, session)
             match record:
                 case Ask() | Have() if not self._is_listed(session, record.site):
                     pass
@@ -590,12 +592,27 @@ class Bridge:
                     self._take(session, record)
 
     def _is_listed(self, session: Session, site: str) -> bool:
-        """May this site take part? A refused peer keeps a session without a site, so nothing comes from it and nothing goes to it."""
+        """May this site take part?"""
         listed = self._config.sites
-        session.refused = bool(listed) and site not in listed
-        if session.refused:
+        if listed and site not in listed:
             self._out.turn_away("unlisted_site", session.peer)
-        return not session.refused
+            self._refuse(session)
+            return False
+        session.refused = False
+        return True
+
+    def _refuse(self, session: Session) -> None:
+        """Ends the link with the peer. Its new session has no site, so nothing comes from it and nothing goes to it, also when an earlier
+        session had one."""
+        self.posts.gone(session)
+        self._drop_inbox(session)
+        self._token += 1
+        session = self.sessions[session.peer] = Session(session.peer)
+        session.begin(self._token)
+        session.refused = True
+        self._ask_back_owed()
+        self._forget_owed()
+        self._out.wake()
 
     def _take(self, session: Session, item: Batch | BridgeGap | StillKnown) -> None:
         """An item of the peer's stream is handled in its order, when the group can take it."""
