@@ -13,7 +13,7 @@ def test_rows_of_buckets_that_there_are_not_are_counted_and_make_no_copy() -> No
     before = list(manager.copies)
     rows = [Row(PAIRS + n, 1, manager.cep, index) for n in range(3)]
     manager.handle(index, Placed(rows))
-    manager.handle(index, Forward(("c", 1), rows[0], None, b"+x", None, True))
+    manager.handle(index, Forward(("c", 1), rows[0], "key", b"+x", True, None))
     assert list(manager.copies) == before
     assert manager.counts["bad_rows"] == 4
 
