@@ -473,6 +473,11 @@ class Channel:
         """The error that ``send`` raises after the end of the channel; None before it."""
         return self._error
 
+    @property
+    def is_reader_idle(self) -> bool:
+        """True when the reading task waits for the next item, and no item stands before that."""
+        return self._stream.is_waited_for
+
     def reading(self) -> tuple[object, int]:
         """Return how far the application has read, as a value to compare, and the number of unread messages."""
         if self._tap is not None:

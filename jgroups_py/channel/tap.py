@@ -1,7 +1,7 @@
 """Tap: the interface of a block on top of a channel, such as RPC. It sees everything first and is the only reader.
 
 A tap is called in the stack's order while the stack hands batches and events up. So it must not wait and must not
-run a user's code. An item that it does not take goes into the stream, which only the tap may read.
+run a user's code before that step has ended (``Machine.soon``). An item that it does not take goes into the stream, which only the tap may read.
 """
 
 from __future__ import annotations

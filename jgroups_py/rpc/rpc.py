@@ -5,13 +5,18 @@ group as it was when the request arrived (``Rpc.view``), and is done before the 
 are started in that order and run side by side. Replies do not wait in the stream: they go to their callers as the
 stack hands them up.
 
-All calls and replies of one turn of the loop leave together (outbox.py), so many callers cost little more than one.
+A request that nothing stands before, and for which that task waits, needs no task (arrived.py): it is served when the
+stack has handed it up, and its reply leaves in the same turn.
+
+All calls and replies of one turn of the loop leave together (outbox.py), so many callers cost little more than one. A
+caller that calls again and again with no other beside it has nobody to leave with, and its call leaves at once.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from contextvars import Context
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -29,6 +34,7 @@ from jgroups_py.errors import (
     Unreachable,
 )
 from jgroups_py.rpc import other_sites
+from jgroups_py.rpc.arrived import ArrivedCalls
 from jgroups_py.rpc.correlator import CallOutcome, Correlator, OutcomeKind, Pending
 from jgroups_py.rpc.early import EarlyCalls
 from jgroups_py.rpc.form import Encoded, Form, Unreadable
@@ -95,8 +101,15 @@ class Rpc:
         self._callers = trio.lowlevel.ParkingLot()  # tasks that wait for pending_max
         self._slots = trio.lowlevel.ParkingLot()  # tasks that wait for handlers_max
         self._handlers = 0
+        self._waiting = 0  # tasks that wait for outcomes, or were woken and have not run since
+        self._one_by_one = False  # no other task waited when the last one began and ended
+        self._arrived = ArrivedCalls(channel.stack.machine, self._serve_arrived)
+        self._has_async = any(one.is_async for one in methods.values())
+        self._owed: list[Sending] = []  # replies to arrived calls that found no room
         self._error: Exception | None = None
         self._nursery: trio.Nursery
+        self._context: Context
+        """What methods find in context variables: that of the task that opened the RPC, whoever runs them."""
 
     # --- reading properties
 
@@ -143,7 +156,7 @@ class Rpc:
         pending = self._correlator.call_one(dest)
         header = CorrelatorHeader(CorrelatorType.REQ, pending.id)
         try:
-            self._send(dest, header, encoded, flags)
+            self._send_now(lambda: self._send(dest, header, encoded, flags))
             self._counters.calls += 1
             outcome = await self._outcome(pending)
         finally:
@@ -271,6 +284,14 @@ class Rpc:
         if self._error is not None:
             raise self._error
 
+    def _send_now(self, send: Callable[[], None]) -> None:
+        """Run ``send``. What it sends leaves at once when calls come one after the other, and else with what others send in
+        this turn."""
+        if self._one_by_one and not self._waiting:
+            self._channel.driver.at_once(send)
+        else:
+            send()
+
     def _send(
         self,
         dest: Address | None,
@@ -332,9 +353,12 @@ class Rpc:
         header: CorrelatorHeader,
         flags: int,
     ) -> None:
-        try:
+        def send() -> None:
             for dest, encoded in requests.items():
                 self._send(dest, header, encoded, flags)
+
+        try:
+            self._send_now(send)
         except JGroupsError:
             self._forget(pending)
             raise
@@ -352,15 +376,21 @@ class Rpc:
     async def _outcome(self, pending: Pending) -> CallOutcome:
         """Wait for and return the next outcome of a call. Only one task may wait for a call."""
         outcome = self._correlator.take(pending)
-        while outcome is None:
-            pending.wake = partial(trio.lowlevel.reschedule, trio.lowlevel.current_task())
+        others = self._waiting
+        self._waiting += 1
+        try:
+            while outcome is None:
+                pending.wake = partial(trio.lowlevel.reschedule, trio.lowlevel.current_task())
 
-            def abort(_: object) -> trio.lowlevel.Abort:
-                pending.wake = None
-                return trio.lowlevel.Abort.SUCCEEDED
+                def abort(_: object) -> trio.lowlevel.Abort:
+                    pending.wake = None
+                    return trio.lowlevel.Abort.SUCCEEDED
 
-            await trio.lowlevel.wait_task_rescheduled(abort)
-            outcome = self._correlator.take(pending)
+                await trio.lowlevel.wait_task_rescheduled(abort)
+                outcome = self._correlator.take(pending)
+        finally:
+            self._waiting -= 1
+            self._one_by_one = not (others or self._waiting)
         return outcome
 
     def _read(self, outcome: CallOutcome) -> Reply:
@@ -425,6 +455,7 @@ class Rpc:
     async def _run(self) -> None:
         """Read the channel, serve requests, and put other items aside. It ends with the channel."""
         channel = self._channel
+        self._context = trio.lowlevel.current_task().context
         async with trio.open_nursery() as nursery:
             self._nursery = nursery
             while self._error is None:
@@ -487,23 +518,55 @@ class Rpc:
     async def _serve(self, batch: Batch) -> None:
         left = self._limits.turn_requests
         for one in self._server.read(batch):
-            if type(one) is ServedCall:
-                if one.method.is_async:
-                    await self._slot()
-                    self._handlers += 1
-                    self._nursery.start_soon(self._handle, one)
-                else:
-                    reply = self._server.run(one)
-                    if reply is not None and not self._put_reply(reply):
-                        await self._send_reply(reply)
-            else:
-                assert isinstance(one, Sending)
-                if not self._put_reply(one):
-                    await self._send_reply(one)
+            if type(one) is ServedCall and one.method.is_async:
+                await self._slot()
+            reply = self._reply_to(one)
+            if reply is not None and not self._put_reply(reply):
+                await self._send_reply(reply)
             left -= 1
             if not left:
                 await trio.lowlevel.checkpoint()
                 left = self._limits.turn_requests
+
+    def _reply_to(self, one: ServedCall | Sending) -> Sending | None:
+        """Run a plain method and return its reply. Start an async one, for which there is a slot."""
+        if type(one) is not ServedCall:
+            assert isinstance(one, Sending)
+            return one
+        if not one.method.is_async:
+            return self._server.run(one)
+        self._handlers += 1
+        self._nursery.start_soon(self._handle, one)
+        return None
+
+    def _may_arrive(self, batch: Batch) -> bool:
+        """Return whether a call can be served without the reading task: nothing stands before it, it comes from a member, and
+        no limit would make that task wait."""
+        if not self._channel.is_reader_idle or batch.src not in self._view or self._owed:
+            return False
+        count = self._arrived.count + len(batch)
+        if self._has_async and self._handlers + count > self._limits.handlers_max:
+            return False
+        return count <= self._limits.turn_requests
+
+    def _serve_arrived(self, batches: list[Batch]) -> None:
+        if self._error is None:
+            self._context.run(self._serve_without_waiting, batches)
+
+    def _serve_without_waiting(self, batches: list[Batch]) -> None:
+        for batch in batches:
+            for one in self._server.read(batch):
+                reply = self._reply_to(one)
+                if reply is not None and (self._owed or not self._put_reply(reply)):
+                    if not self._owed:
+                        self._nursery.start_soon(self._send_owed)
+                    self._owed.append(reply)
+
+    async def _send_owed(self) -> None:
+        """Send the replies to arrived calls that found no room. Until then calls wait in the stream."""
+        while self._owed:
+            await self._send_reply(self._owed[0])
+            del self._owed[0]
 
     async def _handle(self, invocation: ServedCall) -> None:
         """Run one async method."""
@@ -559,7 +622,7 @@ class Rpc:
     # --- calls of the channel (Tap)
 
     def deliver(self, batch: Batch) -> bool:
-        """Take replies. Requests wait in the stream."""
+        """Take replies, and requests that need not wait in the stream."""
         header = batch.headers.get(ID)
         if header is None:
             return False
@@ -571,7 +634,9 @@ class Rpc:
         if batch.src is None or not lowest <= header.request_id < _NUMBER_MAX:
             self._drop(batch, f"the number {header.request_id}")
         elif kind is None:
-            return False
+            if not self._may_arrive(batch):
+                return False
+            self._arrived.add(batch)
         else:
             self._correlator.replied(
                 batch.src, kind, header.request_id, batch.payloads, batch.type, batch.length
@@ -590,7 +655,7 @@ class Rpc:
 
     def state_replaced(self, unread: list[Batch]) -> None:
         self._items.drop_multicasts()
-        for batch in unread:
+        for batch in self._arrived.drop_multicasts() + unread:
             if _is_call(batch):
                 for reply in self._server.refuse(batch, "the member has just fetched the state"):
                     self._put_reply(reply)

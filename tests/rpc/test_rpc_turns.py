@@ -1,0 +1,259 @@
+"""How a call reaches its method and its caller: without other tasks where nothing stands before it, and in order where something does."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from contextvars import ContextVar
+from typing import Any, Self
+
+import pytest
+import trio
+
+from jgroups_py import UUID, Batch, Channel, ChannelClosed, Raised, Refused, open_channel, open_rpc
+from jgroups_py.config.settings import load_stack
+from jgroups_py.rpc import RpcLimits
+from jgroups_py.tools.commands.mperf_ports import private_attributes
+from jgroups_py.wire.headers import CorrelatorHeader, CorrelatorType
+
+Open = Callable[..., AbstractAsyncContextManager[Channel]]
+KIND: ContextVar[str] = ContextVar("KIND", default="of nobody")
+
+
+class Steps(trio.abc.Instrument):
+    """Counts steps of tasks by their names, and rounds of the loop. Use it as a block."""
+
+    def __init__(self) -> None:
+        self.of: Counter[str] = Counter()
+        self.rounds = 0
+
+    def before_task_step(self, task: trio.lowlevel.Task) -> None:
+        self.of[task.name.rpartition(".")[2]] += 1
+
+    def before_io_wait(self, timeout: float) -> None:
+        self.rounds += 1
+
+    def __enter__(self) -> Self:
+        trio.lowlevel.add_instrument(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        trio.lowlevel.remove_instrument(self)
+
+
+class Target:
+    def __init__(self) -> None:
+        self.seen: list[Any] = []
+        self.running = 0
+        self.most = 0
+
+    def note(self, value: Any) -> Any:
+        self.seen.append(value)
+        return value
+
+    def large(self, size: int) -> bytes:
+        self.seen.append(size)
+        return bytes(size)
+
+    def kind(self) -> str:
+        return KIND.get()
+
+    async def kind_later(self) -> str:
+        await trio.lowlevel.checkpoint()
+        return KIND.get()
+
+    async def slowly(self) -> None:
+        self.running += 1
+        self.most = max(self.most, self.running)
+        await trio.sleep(10)
+        self.running -= 1
+
+
+@pytest.mark.sockets
+async def test_a_call_on_sockets_costs_three_steps_of_tasks() -> None:
+    """The called member's reader serves and answers in one step, the caller's reader hands over the reply, the caller goes on."""
+    attributes = private_attributes(load_stack("tcp.xml"), 2)
+    where: dict[str, Any] = {"cluster": "steps", "attributes": attributes}
+    async with (
+        open_channel("tcp.xml", name="A", **where) as a,
+        open_channel("tcp.xml", name="B", **where) as b,
+        open_rpc(a) as rpc,
+        open_rpc(b, Target()),
+    ):
+        await a.wait_members(2)
+        for _ in range(3):
+            await rpc.call(b.address, "note", 1)
+        with Steps() as steps:
+            for value in range(100):
+                assert await rpc.call(b.address, "note", value) == value
+        assert sum(steps.of.values()) <= 310 and steps.rounds <= 310
+        assert "_run" not in steps.of  # the task that reads the channel
+
+
+async def test_plain_methods_need_no_task_of_the_called_member(
+    open_sim: Open, autojump_clock: Any
+) -> None:
+    async with (
+        open_sim(name="A") as a,
+        open_sim(name="B") as b,
+        open_rpc(a) as rpc,
+        open_rpc(b, Target()),
+    ):
+        await a.wait_members(2)
+        await rpc.call(b.address, "note", 0)
+        with Steps() as steps:
+            for value in range(20):
+                assert await rpc.call(b.address, "note", value) == value
+        assert steps.of["_run"] == 0
+
+
+async def test_more_calls_than_a_turn_takes_are_left_to_the_reading_task(
+    open_sim: Open, autojump_clock: Any
+) -> None:
+    async with open_sim(name="A") as a, open_sim(name="B") as b:
+        target = Target()
+        async with open_rpc(a) as rpc, open_rpc(b, target, limits=RpcLimits(turn_requests=5)):
+            await a.wait_members(2)
+            await trio.sleep(1)
+            with Steps() as steps:
+                async with trio.open_nursery() as nursery:
+                    for value in range(6):
+                        nursery.start_soon(rpc.call, b.address, "note", value)
+            assert steps.of["_run"] > 0
+            assert sorted(target.seen) == [0, 1, 2, 3, 4, 5]
+
+
+async def test_methods_see_the_context_of_who_opened_the_rpc(
+    open_sim: Open, autojump_clock: Any
+) -> None:
+    async with open_sim(name="A") as a, open_sim(name="B") as b, open_rpc(a) as rpc:
+        await a.wait_members(2)
+        KIND.set("of the opener")
+        async with open_rpc(b, Target()):
+            KIND.set("set later")
+            await trio.sleep(1)
+            assert await rpc.call(b.address, "kind") == "of the opener"
+            assert await rpc.call(b.address, "kind_later") == "of the opener"
+
+
+async def test_async_methods_that_come_one_by_one_are_bounded(
+    open_sim: Open, autojump_clock: Any
+) -> None:
+    async with open_sim(name="A") as a, open_sim(name="B") as b:
+        target = Target()
+        async with open_rpc(a) as rpc, open_rpc(b, target, limits=RpcLimits(handlers_max=3)):
+            await a.wait_members(2)
+            async with trio.open_nursery() as nursery:
+                for _ in range(7):
+                    nursery.start_soon(rpc.call, b.address, "slowly")
+                    await trio.sleep(0.1)
+            assert target.most == 3
+
+
+async def test_a_reply_without_room_keeps_later_calls_in_the_stream(
+    open_sim: Open, autojump_clock: Any
+) -> None:
+    async with open_sim(name="A") as a, open_sim(name="B") as b:
+        target = Target()
+        async with open_rpc(a) as rpc, open_rpc(b, target, limits=RpcLimits(reply_buffer_max=1)):
+            await a.wait_members(2)
+            b.outbox.blocked[a.address] = {"UFC": None}  # type: ignore[dict-item]
+            most = b.limits.send_buffer_max
+            got: list[int] = []
+
+            async def call() -> None:
+                got.append(len(await rpc.call(b.address, "large", most // 3)))
+
+            async with trio.open_nursery() as nursery:
+                for _ in range(20):
+                    nursery.start_soon(call)
+                    await trio.sleep(0.1)
+                assert 3 <= len(target.seen) <= 5
+                assert b.outbox.buffered <= most + 1
+                b.outbox.on_opened("UFC", a.address)
+                b.driver.wake()
+            assert got == [most // 3] * 20
+
+
+def _request(src: UUID, dest: UUID | None, value: bytes) -> Batch:
+    header = CorrelatorHeader(CorrelatorType.REQ, 1)
+    return Batch(dest, [b"\4note\x91\xa3" + value], {200: header}, src)
+
+
+async def test_calls_wait_for_the_end_of_the_step_and_for_what_stands_before_them(
+    open_sim: Open, autojump_clock: Any
+) -> None:
+    async with open_sim(name="A") as a:
+        target = Target()
+        async with open_rpc(a, target):
+            await trio.sleep(1)
+            machine = a.stack.machine
+            machine.enter()
+            a.deliver(_request(a.address, None, b"one"))
+            assert target.seen == []
+            machine.leave()
+            assert target.seen == ["one"]
+            machine.enter()
+            a.deliver(Batch(None, [b"a message"], {}, a.address))
+            a.deliver(_request(a.address, None, b"two"))
+            machine.leave()
+            assert target.seen == ["one"]
+            await trio.sleep(1)
+            assert target.seen == ["one", "two"]
+
+
+async def test_a_fetched_state_contains_the_multicasts_of_its_step(
+    open_sim: Open, autojump_clock: Any
+) -> None:
+    async with open_sim(name="A") as a:
+        target = Target()
+        async with open_rpc(a, target) as rpc:
+            await trio.sleep(1)
+            machine = a.stack.machine
+            machine.enter()
+            a.deliver(_request(a.address, None, b"all"))
+            a.deliver(_request(a.address, a.address, b"one"))
+            rpc.state_replaced([])
+            a.deliver(_request(a.address, None, b"new"))
+            machine.leave()
+            assert target.seen == ["one", "new"]
+            assert rpc.statistics().counters.refused == 1
+
+
+async def test_calls_of_the_step_that_ends_the_channel_do_not_run(
+    open_sim: Open, autojump_clock: Any
+) -> None:
+    async with open_sim(name="A") as a:
+        target = Target()
+        async with open_rpc(a, target) as rpc:
+            await trio.sleep(1)
+            machine = a.stack.machine
+            machine.enter()
+            a.deliver(_request(a.address, None, b"all"))
+            rpc.ended(ChannelClosed("a test"))
+            machine.leave()
+            assert target.seen == []
+
+
+async def test_a_caller_is_refused_what_its_fetched_state_contains(
+    open_sim: Open, autojump_clock: Any
+) -> None:
+    """As above, for the caller: it hears that the call did not run there."""
+    async with open_sim(name="A") as a, open_sim(name="B") as b:
+        target = Target()
+        async with open_rpc(a) as rpc, open_rpc(b, target) as other:
+            await a.wait_members(2)
+            await trio.sleep(1)
+            deliver = other.deliver
+
+            def and_replace(batch: Batch) -> bool:
+                taken = deliver(batch)
+                other.state_replaced([])
+                return taken
+
+            other.deliver = and_replace  # type: ignore[method-assign]
+            (reply,) = [r async for r in rpc.call_all("note", 1, exclude=a.address)]
+            assert (
+                isinstance(reply, Raised) and isinstance(reply.error, Refused) and target.seen == []
+            )
