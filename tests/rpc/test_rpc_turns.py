@@ -257,3 +257,19 @@ async def test_a_caller_is_refused_what_its_fetched_state_contains(
             assert (
                 isinstance(reply, Raised) and isinstance(reply.error, Refused) and target.seen == []
             )
+
+
+async def test_a_strangers_call_does_not_run_as_it_arrives(
+    open_sim: Open, autojump_clock: Any
+) -> None:
+    async with open_sim(name="A") as a:
+        target = Target()
+        async with open_rpc(a, target) as rpc:
+            await trio.sleep(1)
+            machine = a.stack.machine
+            machine.enter()
+            a.deliver(_request(UUID(b"stranger of ours"), a.address, b"one"))
+            machine.leave()
+            await trio.sleep(6)
+            assert target.seen == []
+            assert rpc.statistics().counters.strangers == 1
