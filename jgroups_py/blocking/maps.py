@@ -134,7 +134,7 @@ class Map(LocalMap[K, V], MutableMapping[K, V], Generic[K, V]):
     def listen(self, timeout: float | None = None) -> Iterator[MapChange | Skipped]:
         """Changes from now on, of this host and of others; see ``jgroups_py.maps.Map.listen``. It ends when the map is closed, or when
         nothing has changed for ``timeout`` seconds."""
-        return _changes(self._file, Feed(self._file, self._key, self._feed_codec()), timeout)
+        return _changes(self._file, Feed(self._file, self._key, self._shown), timeout)
 
     def wait_merged(self, timeout: float | None = None) -> bool:
         """Wait until all that this process has put is merged into the file. (Others see it before.) False: it was not, within ``timeout``."""

@@ -66,7 +66,7 @@ class AsyncMap(LocalMap[K, V], Generic[K, V]):
     def listen(self) -> Changes:
         """Changes from now on, of this host and of others: ``async for change in m.listen()``. See ``MapChange`` and ``Skipped``.
         That the time of a value has passed is not told. It ends when the map is closed."""
-        return Changes(self, Feed(self._file, self._key, self._feed_codec()))
+        return Changes(self, Feed(self._file, self._key, self._shown))
 
     async def wait_merged(self) -> None:
         """Wait until all that this process has put is merged into the file. (Others see it before.)"""

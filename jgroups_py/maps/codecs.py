@@ -28,6 +28,8 @@ class Codec(Generic[T]):
     name: str
     encode: Callable[[T], bytes]
     decode: Callable[[bytes], T]
+    kind: Any = None
+    """The msgspec Struct whose codec this is; None: of something else."""
 
 
 def _bytes(value: bytes) -> bytes:
@@ -75,7 +77,7 @@ def struct_codec(kind: type[T]) -> Codec[T]:
             raise TypeError(f"it must be a {kind.__name__}")
         return encode(value)
 
-    return Codec(f"struct {kind.__name__}", checked, msgspec.msgpack.Decoder(kind).decode)
+    return Codec(f"struct {kind.__name__}", checked, msgspec.msgpack.Decoder(kind).decode, kind)
 
 
 CODECS: Final[dict[str, Codec[Any]]] = {codec.name: codec for codec in (BYTES, STR, INT, JSON)}

@@ -18,10 +18,11 @@ from typing import Any, Generic, TypeVar, cast
 
 from jgroups_py.maps.codecs import INT, Codec, decoded, encoded
 from jgroups_py.maps.errors import MapError, MapTypeError
+from jgroups_py.maps.fields import Fields
 from jgroups_py.maps.host import MapHost
-from jgroups_py.maps.rules import LastWriter, PnCounter
+from jgroups_py.maps.rules import LastWriter, PerField, PnCounter
 from jgroups_py.maps.shared import SharedFile
-from jgroups_py.maps.stamp import TICKS_PER_S
+from jgroups_py.maps.stamp import TICKS_PER_S, Stamp
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -69,6 +70,13 @@ class LocalMap(Mapping[K, V], Generic[K, V]):
         self._key = key
         self._value = value
         self._counter = file.rule if isinstance(file.rule, PnCounter) else None
+        self._fields = Fields(value) if isinstance(file.rule, PerField) else None
+        self._shown: Codec[Any] = value
+        """Reads what is stored."""
+        if self._counter is not None:
+            self._shown = Codec("counter", INT.encode, self._counter.total)
+        elif self._fields is not None:
+            self._shown = self._fields.codec
         self._ttl = ttl
         self._checked_ttl(ttl)
 
@@ -133,9 +141,7 @@ class LocalMap(Mapping[K, V], Generic[K, V]):
     # --- writing
 
     def __setitem__(self, key: K, value: V) -> None:
-        self._file.write(
-            encoded(self._key, key, "key"), self._encoded(value), self._expires(self._ttl)
-        )
+        self._write(encoded(self._key, key, "key"), self._encoded(value), self._expires(self._ttl))
 
     def put(self, key: K, value: V, *, ttl: float | None = None) -> V | None:
         """Overwrite the value, and return the one before; None: there was none.
@@ -146,7 +152,7 @@ class LocalMap(Mapping[K, V], Generic[K, V]):
         expires = self._expires(self._ttl if ttl is None else ttl)
         with self._file.alone():
             before = self._file.get(raw)
-            self._file.write(raw, data, expires)
+            self._write(raw, data, expires)
         return None if before is None else self._decoded(before)
 
     def __delitem__(self, key: K) -> None:
@@ -208,7 +214,7 @@ class LocalMap(Mapping[K, V], Generic[K, V]):
         before = self._file.get(raw)
         if before is not None:
             return self._decoded(before)
-        self._file.write(raw, data, self._expires(self._ttl if ttl is None else ttl))
+        self._write(raw, data, self._expires(self._ttl if ttl is None else ttl))
         return None
 
     def _replace(self, raw: bytes, value: V) -> V | None:
@@ -216,7 +222,7 @@ class LocalMap(Mapping[K, V], Generic[K, V]):
         before = self._file.get(raw)
         if before is None:
             return None
-        self._file.write(raw, data, self._expires(self._ttl))
+        self._write(raw, data, self._expires(self._ttl))
         return self._decoded(before)
 
     def _compare_and_set(self, raw: bytes, expected: V, value: V) -> bool:
@@ -224,13 +230,13 @@ class LocalMap(Mapping[K, V], Generic[K, V]):
         before = self._file.get(raw)
         if before is None or self._decoded(before) != expected:
             return False
-        self._file.write(raw, data, self._expires(self._ttl))
+        self._write(raw, data, self._expires(self._ttl))
         return True
 
     def _update(self, raw: bytes, function: Any, default: Any) -> V:
         before = self._file.get(raw)
         value = function(default if before is None else self._decoded(before))
-        self._file.write(raw, self._encoded(value), self._expires(self._ttl))
+        self._write(raw, self._encoded(value), self._expires(self._ttl))
         return cast(V, value)
 
     def _increment(self, raw: bytes, amount: int) -> int:
@@ -244,10 +250,20 @@ class LocalMap(Mapping[K, V], Generic[K, V]):
         value: Any = 0 if before is None else self._decoded(before)
         if not isinstance(value, int) or isinstance(value, bool):
             raise MapTypeError(f"only an int can be incremented, there is a {type(value).__name__}")
-        self._file.write(raw, self._encoded(cast(V, value + amount)), self._expires(self._ttl))
+        self._write(raw, self._encoded(cast(V, value + amount)), self._expires(self._ttl))
         return value + amount
 
     # --- values and bytes
+
+    def _write(self, raw: bytes, data: bytes, expires: int) -> None:
+        """``data``: a value by its codec."""
+        file, fields = self._file, self._fields
+        if fields is None:
+            file.write(raw, data, expires)
+            return
+        with file.alone():
+            stamp = Stamp(file.clock.next(), file.identifier)
+            file.write(raw, fields.changed(file.get(raw), data, stamp), expires)
 
     def _raw(self, key: K) -> bytes:
         return encoded(self._key, key, "key")
@@ -260,18 +276,10 @@ class LocalMap(Mapping[K, V], Generic[K, V]):
         return encoded(self._value, value, "value")
 
     def _decoded(self, data: bytes) -> V:
-        if self._counter is not None:
-            return cast(V, self._counter.total(data))
-        return cast(V, decoded(self._value, data, "value"))
+        return cast(V, decoded(self._shown, data, "value"))
 
     def _decoded_key(self, data: bytes) -> K:
         return cast(K, decoded(self._key, data, "key"))
-
-    def _feed_codec(self) -> Codec[Any]:
-        counter = self._counter
-        if counter is None:
-            return self._value
-        return Codec("counter", INT.encode, counter.total)
 
     def _checked_ttl(self, ttl: float | None) -> None:
         if ttl is None:

@@ -11,9 +11,10 @@ from typing import Any, TypedDict
 
 from jgroups_py.maps.codecs import CODECS, AnyCodec, Codec, codec_of
 from jgroups_py.maps.errors import MapError, MapFileError
+from jgroups_py.maps.fields import Fields
 from jgroups_py.maps.host import MapEvent, MapHost, Network, replicate
 from jgroups_py.maps.replica import ReplicaSettings
-from jgroups_py.maps.rules import ConflictRule, LastWriter
+from jgroups_py.maps.rules import ConflictRule, LastWriter, PerField
 from jgroups_py.maps.shared import FileSettings, SharedFile
 from jgroups_py.maps.tcp_links import TcpLinks
 from jgroups_py.tls import TlsSettings
@@ -87,7 +88,9 @@ class Opening:
         self._key = None if key is None else codec_of(key, "key")
         self._value = None if value is None else codec_of(value, "value")
         if self.rule is not None and not isinstance(self.rule, LastWriter):
-            if self._value is not None and self._value.name not in ("json", "own"):
+            if self._value is not None and isinstance(self.rule, PerField):
+                Fields(self._value)
+            elif self._value is not None and self._value.name not in ("json", "own"):
                 raise MapError(
                     f'the rule {self.rule.name} is for values of "json" or of a pair of functions, got {self._value.name}'
                 )

@@ -57,13 +57,37 @@ def join(rule: ConflictRule, mine: Entry | None, theirs: Entry) -> tuple[Entry, 
         return theirs, False
     joined = _with(mine, theirs)
     newer = theirs if theirs.stamp.is_newer(mine.stamp) else mine
+    undecided = False
     if mine.value is None or theirs.value is None:
         value = theirs.value if mine.value is None else mine.value
     else:
-        value = rule.merge(mine.value, theirs.value)
+        value, undecided = merged(rule, mine.value, theirs.value)
     return Entry(
         value, newer.stamp, joined.dots, max(mine.expires, theirs.expires), mine.life
-    ), False
+    ), undecided
+
+
+def merged(rule: ConflictRule, one: bytes, other: bytes) -> tuple[bytes, bool]:
+    """What the rule makes of two values, and whether it could not.
+
+    Values come from other hosts, too. One that the rule cannot merge even with itself gives way to any other, and of two
+    such values the larger bytes stay. So bytes that are no value stop nobody, and all hosts still end with one value.
+    """
+    try:
+        return rule.merge(one, other), False
+    except Exception:  # whatever a rule of a user's own raises
+        takes = _takes(rule, one), _takes(rule, other)
+        if takes[0] != takes[1]:
+            return one if takes[0] else other, True
+        return max(one, other), True
+
+
+def _takes(rule: ConflictRule, value: bytes) -> bool:
+    try:
+        rule.merge(value, value)
+    except Exception:
+        return False
+    return True
 
 
 def _shown(entry: Entry) -> tuple[bool, bytes]:
@@ -88,13 +112,15 @@ class _OfValues:
     """A rule on decoded values."""
 
     name = ""
+    kind: Any = Any
+    """Of values in JSON: others are refused, alone and beside any other."""
 
     def __init__(
         self,
-        decode: Callable[[bytes], Any] = msgspec.json.decode,
+        decode: Callable[[bytes], Any] | None = None,
         encode: Callable[[Any], bytes] = msgspec.json.encode,
     ) -> None:
-        self._decode = decode
+        self._decode = decode or msgspec.json.Decoder(self.kind).decode
         self._encode = encode
 
     def merge(self, one: bytes, other: bytes) -> bytes:
@@ -108,18 +134,26 @@ class Union(_OfValues):
     """Sets, as lists of strings or numbers: their union, sorted. Elements are never removed (remove the key)."""
 
     name = "union"
+    kind = list[str | int | float]
 
     def of_values(self, one: Any, other: Any) -> Any:
-        return sorted({*one, *other}, key=lambda item: (str(type(item)), item))
+        items = {repr(item): item for item in (*one, *other)}  # 1 and 1.0 are two elements
+        return sorted(items.values(), key=_place)
 
 
 class Maximum(_OfValues):
     """The larger of two numbers or strings."""
 
     name = "maximum"
+    kind = str | int | float
 
     def of_values(self, one: Any, other: Any) -> Any:
-        return max(one, other)
+        return max(one, other, key=_place)
+
+
+def _place(item: Any) -> tuple[bool, Any, str]:
+    # Equal numbers have an order, too, or the one that came first would stay: 1 and 1.0, 0.0 and -0.0.
+    return isinstance(item, str), item, repr(item)
 
 
 class PnCounter(_OfValues):
@@ -129,6 +163,7 @@ class PnCounter(_OfValues):
     """
 
     name = "pn-counter"
+    kind = dict[str, tuple[int, int]]
 
     def of_values(self, one: Any, other: Any) -> Any:
         result = dict(one)
@@ -150,22 +185,31 @@ class PnCounter(_OfValues):
 
 
 class PerField(_OfValues):
-    """Mappings whose fields are ``[time, node, value]``: the newer one of each field wins. The application writes time and node: no
-    codec makes such mappings of a msgspec struct."""
+    """Fields, each of which has a last writer: two hosts that change different fields of one value lose nothing.
+
+    For maps of msgspec Structs, and of JSON objects. A put compares with what this host has: fields that differ are changed now, all
+    others keep their writer. ``fields.py`` says how such values lie in the file.
+    """
 
     name = "per-field"
+    kind = dict[str, list[Any]]
 
     def of_values(self, one: Any, other: Any) -> Any:
+        for field in one.values():
+            _order(field)
         result = dict(one)
-        for name, (time, node, value) in other.items():
+        for name, field in other.items():
             have = result.get(name)
-            if have is None or _order(time, node, value) > _order(*have):
-                result[name] = [time, node, value]
+            if have is None or _order(field) > _order(have):
+                result[name] = field
         return dict(sorted(result.items()))
 
 
-def _order(time: int, node: int, value: Any) -> tuple[int, int, bytes]:
+def _order(field: list[Any]) -> tuple[int, int, bytes]:
     # The smaller identifier wins, and then, which takes an identifier given twice, the smaller bytes.
+    time, node, *value = field
+    if type(time) is not int or type(node) is not int or len(value) > 1:
+        raise ValueError("a field is its time, its host, and its value if it has one")
     raw = msgspec.json.encode(value)
     return time, -node, bytes(255 - byte for byte in raw) + b"\xff"
 

@@ -45,7 +45,7 @@ from jgroups_py.maps.inbox import (
     split_keyed,
 )
 from jgroups_py.maps.merger_child import END_TIMEOUT, MergerChild
-from jgroups_py.maps.rules import LAST_WRITER, RULES, ConflictRule, LastWriter
+from jgroups_py.maps.rules import LAST_WRITER, RULES, ConflictRule, LastWriter, merged
 from jgroups_py.maps.stamp import IDENTIFIER_MAX, WIDE_IDENTIFIER_MAX, HybridClock, Stamp
 from jgroups_py.maps.store import Store
 from jgroups_py.maps.table import Changed, Vector
@@ -332,7 +332,7 @@ class SharedFile:
             return base if new.value is None else new
         newer = new if new.stamp.is_newer(base.stamp) else base
         return Entry(
-            self.rule.merge(base.value, new.value),
+            merged(self.rule, base.value, new.value)[0],
             newer.stamp,
             base.dots,
             max(base.expires, new.expires),

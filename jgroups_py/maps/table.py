@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from jgroups_py.maps.entry import Dots, Entry
-from jgroups_py.maps.rules import LAST_WRITER, ConflictRule, LastWriter, join
+from jgroups_py.maps.rules import LAST_WRITER, ConflictRule, LastWriter, join, merged
 from jgroups_py.maps.stamp import Stamp
 
 Vector = dict[int, int]
@@ -61,7 +61,7 @@ def numbered(rule: ConflictRule, mine: Entry | None, new: Entry, origin: int, nu
         return replace(new, dots={origin: number})
     value = new.value
     if value is not None and mine.value is not None:
-        value = rule.merge(mine.value, value)
+        value, _ = merged(rule, mine.value, value)
     return replace(new, value=value, dots={**mine.dots, origin: number}, life=mine.life)
 
 

@@ -3,6 +3,7 @@
     FakeStack       one protocol, or a few, between a fake above and below
     SimCluster      a whole cluster in virtual time; faults by hand; checks after every step
     explore         faults drawn from seeds; a failure is made smaller, written, and replayed
+    check_rule      does a conflict rule of a map keep its promises?
     check_history   is a history of concurrent callers linearizable? (jgroups_py.testing.linearizable)
     strategies      Hypothesis strategies (jgroups_py.testing.strategies; needs hypothesis)
     stateful        a Hypothesis rule machine with a cluster in it (jgroups_py.testing.stateful)
@@ -12,6 +13,7 @@ design/testing-kit.md walks through it, examples/own_protocol_property.py is a t
 
 from jgroups_py.testing.checks import CHECKS
 from jgroups_py.testing.cluster import Invariant, SimCluster
+from jgroups_py.testing.conflict_rules import RuleBroken, check_rule
 from jgroups_py.testing.explorer.stacks.schedule import (
     After,
     Healing,
@@ -55,6 +57,7 @@ __all__ = [
     "PropertyViolated",
     "Registers",
     "Report",
+    "RuleBroken",
     "Schedule",
     "SimCluster",
     "SimMember",
@@ -64,6 +67,7 @@ __all__ = [
     "Use",
     "Verdict",
     "check_history",
+    "check_rule",
     "check_schedule",
     "draw",
     "explore",

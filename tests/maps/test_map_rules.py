@@ -20,33 +20,54 @@ from jgroups_py.maps.rules import (
     PnCounter,
     Union,
     join,
+    merged,
 )
 from jgroups_py.maps.stamp import HybridClock, Stamp
+from jgroups_py.testing import check_rule
 
 NUMBERS = st.integers(0, 3)
 VALUES: dict[str, st.SearchStrategy[Any]] = {
-    "union": st.lists(st.sampled_from(["a", "b", "c"]), unique=True).map(sorted),
-    "maximum": st.integers(-3, 3),
+    "union": st.sets(st.sampled_from(["a", "b", "1"]) | st.just(1.0) | st.just(0.0)).map(
+        lambda items: Union().of_values([], items)
+    )
+    | st.just([1])
+    | st.just([-0.0]),
+    "maximum": st.integers(-3, 3) | st.sampled_from([0.0, -0.0, 1.0, "", "a"]),
     "pn-counter": st.dictionaries(st.sampled_from(["1", "2"]), st.tuples(NUMBERS, NUMBERS)).map(
         lambda d: dict(sorted(d.items()))
     ),
     "per-field": st.dictionaries(
-        st.sampled_from(["f", "g"]), st.tuples(NUMBERS, NUMBERS, st.text(max_size=2))
+        st.sampled_from(["f", "g"]),
+        st.tuples(NUMBERS, NUMBERS, st.text(max_size=2)) | st.tuples(NUMBERS, NUMBERS),
     ).map(lambda d: dict(sorted(d.items()))),
 }
 
 
 @pytest.mark.parametrize("name", sorted(VALUES))
+def test_shipped_rules_are_commutative_associative_and_idempotent(name: str) -> None:
+    check_rule(RULES[name](), VALUES[name], examples=60)
+
+
+@pytest.mark.parametrize("name", sorted(VALUES))
 @settings(max_examples=40)
 @given(data=st.data())
-def test_shipped_rules_are_commutative_associative_and_idempotent(
-    name: str, data: st.DataObject
-) -> None:
+def test_bytes_that_are_no_value_give_way_in_any_order(name: str, data: st.DataObject) -> None:
     rule = RULES[name]()
-    a, b, c = (msgspec.json.encode(data.draw(VALUES[name])) for _ in range(3))
-    assert rule.merge(a, b) == rule.merge(b, a)
-    assert rule.merge(rule.merge(a, b), c) == rule.merge(a, rule.merge(b, c))
-    assert rule.merge(a, a) == a
+    values = VALUES[name].map(msgspec.json.encode) | st.sampled_from(
+        [b"", b"\xff", b'{"f":5}', b"nul"]
+    )
+    a, b, c = (data.draw(values) for _ in range(3))
+    assert merged(rule, a, b) == merged(rule, b, a)
+    assert merged(rule, merged(rule, a, b)[0], c)[0] == merged(rule, a, merged(rule, b, c)[0])[0]
+    good = msgspec.json.encode(data.draw(VALUES[name]))
+    assert merged(rule, good, b"\xff") == (good, True)
+
+
+def test_what_a_rule_cannot_merge_is_told_and_stops_nobody() -> None:
+    good, bad = Entry(b'["a"]', Stamp(5, 1), {1: 1}), Entry(b"\xff", Stamp(6, 2), {2: 1})
+    for one, other in ((good, bad), (bad, good)):
+        joined, told = join(Union(), one, other)
+        assert (joined.value, joined.dots, told) == (b'["a"]', {1: 1, 2: 1}, True)
 
 
 entries = st.builds(
