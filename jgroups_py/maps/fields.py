@@ -13,7 +13,7 @@ from jgroups_py.maps.codecs import JSON, Codec, decoded
 from jgroups_py.maps.errors import MapError, MapTypeError
 from jgroups_py.maps.stamp import Stamp
 
-_STORED: Final = Codec[dict[str, list[Any]]](
+_STORED: Final = Codec[Any](
     "per-field",
     msgspec.json.Encoder(order="deterministic").encode,
     msgspec.json.Decoder(dict[str, list[Any]]).decode,

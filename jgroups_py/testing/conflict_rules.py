@@ -67,24 +67,32 @@ def check_rule(
         ValueError: no values, or more than VALUES_MAX.
     """
     laws = _Laws(rule, decode)
-    checks = (laws.of_one, laws.of_two, laws.of_three)  # so that the example is a small one
+    checks: tuple[Callable[..., None], ...] = (
+        laws.of_one,
+        laws.of_two,
+        laws.of_three,
+    )  # so that the example is a small one
     if hasattr(values, "filter") and hasattr(values, "map"):
         from jgroups_py.testing.needs import given, settings, st
 
         for count, check in enumerate(checks, 1):
-            tuples = st.tuples(*[values] * count)
-
-            @settings(max_examples=examples, deadline=None, database=None, derandomize=True)
-            @given(tuples)
-            def tried(drawn: tuple[Any, ...]) -> None:
-                check(*(encode(value) for value in drawn))
-
-            tried()
+            drawn = st.tuples(*[values] * count)
+            tried = given(drawn)(_encoding(check, encode))
+            settings(max_examples=examples, deadline=None, database=None, derandomize=True)(tried)()
         return
     given_values = [encode(value) for value in _some(values)]
     for count, check in enumerate(checks, 1):
         for chosen in product(given_values, repeat=count):
             check(*chosen)
+
+
+def _encoding(
+    check: Callable[..., None], encode: Callable[[Any], bytes]
+) -> Callable[[tuple[Any, ...]], None]:
+    def tried(drawn: tuple[Any, ...]) -> None:
+        check(*(encode(value) for value in drawn))
+
+    return tried
 
 
 def _some(values: Iterable[Any]) -> list[Any]:
@@ -122,7 +130,7 @@ class _Laws:
 
     def _merge(self, one: bytes, other: bytes) -> bytes:
         try:
-            result: object = self._rule.merge(one, other)
+            result = self._rule.merge(one, other)
         except Exception as error:
             self._broken(
                 "total",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import pytest
@@ -25,7 +25,7 @@ class Rule:
 
     def merge(self, one: bytes, other: bytes) -> bytes:
         result = self._of(msgspec.json.decode(one), msgspec.json.decode(other))
-        return result if isinstance(result, bytearray) else msgspec.json.encode(result)
+        return cast(bytes, result) if isinstance(result, bytearray) else msgspec.json.encode(result)
 
 
 @pytest.mark.parametrize("values", [NUMBERS, st.integers(0, 5)])

@@ -114,9 +114,9 @@ def test_values_that_have_no_fields_are_refused() -> None:
     ],
 )
 def test_codecs_without_fields_are_refused(tmp_path: Path, value: Any, says: str) -> None:
-    with pytest.raises(MapError, match=says):
-        with blocking.open_map(tmp_path / "m", value=value, rule=PerField(), max_bytes=SIZE):
-            pass
+    options: Any = {"value": value, "rule": PerField(), "max_bytes": SIZE}
+    with pytest.raises(MapError, match=says), blocking.open_map(tmp_path / "m", **options):
+        pass
 
 
 def test_calls_of_a_map_see_structs(tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from jgroups_py.maps.rules import (
     merged,
 )
 from jgroups_py.maps.stamp import HybridClock, Stamp
+from jgroups_py.maps.table import MemoryTable
 from jgroups_py.testing import check_rule
 
 NUMBERS = st.integers(0, 3)
@@ -61,6 +62,14 @@ def test_bytes_that_are_no_value_give_way_in_any_order(name: str, data: st.DataO
     assert merged(rule, merged(rule, a, b)[0], c)[0] == merged(rule, a, merged(rule, b, c)[0])[0]
     good = msgspec.json.encode(data.draw(VALUES[name]))
     assert merged(rule, good, b"\xff") == (good, True)
+
+
+def test_a_change_of_a_merging_rule_contains_what_its_host_had() -> None:
+    table = MemoryTable(Union())
+    for number, value in enumerate((b'["a"]', b'["b"]')):
+        table.change(7, b"key", Entry(value, Stamp(number, 1)))
+    entry = table.entry(b"key")
+    assert entry is not None and (entry.value, entry.dots) == (b'["a","b"]', {7: 2})
 
 
 def test_what_a_rule_cannot_merge_is_told_and_stops_nobody() -> None:
